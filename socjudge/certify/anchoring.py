@@ -5,7 +5,7 @@ keypoints.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 import pandas as pd
 
@@ -13,7 +13,7 @@ from ..base.messages import listed, say
 from ..prompts.templates import Prompt
 from ..records import Flags, Rubric
 from ..runs.assignment import check_counts
-from ..stats.basics import difference_interval, need_columns
+from ..stats.basics import difference_interval, low_high, need_columns
 from ..stats.changes import share_interval
 from .cases import ORIGINAL, Case, Judged, originals
 from .experiment import Experiment, Plan
@@ -65,11 +65,14 @@ class Anchoring(Experiment):
 
     def cases(self, subjects: Sequence[Subject], prompt: Prompt, rubric: Rubric) -> Plan:
         check_counts(repeats=self.repeats)
-        parts = [([*originals(subjects, self.repeats), *_cases(INVERTED, map(_inverted, subjects))], prompt)]
+        inverted = [_flagged(s, Flags(*(not raised for raised in astuple(s.answer.flags)))) for s in subjects]
+        parts = [([*originals(subjects, self.repeats), *_cases(INVERTED, inverted)], prompt)]
         if self.hidden:
+            no_flags = [_flagged(s, Flags()) for s in subjects]
+            no_keypoints = [replace(s, question=replace(s.question, expected_keypoints=())) for s in subjects]
             parts += [
-                (_cases(NO_FLAGS, map(_without_flags, subjects)), _hiding(prompt, *_FLAG_PLACEHOLDERS)),
-                (_cases(NO_KEYPOINTS, map(_without_keypoints, subjects)), _hiding(prompt, "expected_keypoints")),
+                (_cases(NO_FLAGS, no_flags), _hiding(prompt, *_FLAG_PLACEHOLDERS)),
+                (_cases(NO_KEYPOINTS, no_keypoints), _hiding(prompt, "expected_keypoints")),
             ]
         return Plan(parts, rubric)
 
@@ -81,26 +84,30 @@ class Anchoring(Experiment):
         return moves.drop(columns="variant").rename(columns={"case": "variant"})[names]
 
     def explain(self, findings: pd.DataFrame) -> str:
-        return explain_anchoring(findings)
+        """Say in plain words how far marks follow the flags and the keypoints, one line per variant."""
+        lines = []
+        for variant, rows in summarise_anchoring(findings).groupby("variant", sort=False):
+            title, known = say(_TITLES[str(variant)]), rows[rows["n"] > 0]
+            if known.empty:
+                lines.append(say("certify.anchoring_unknown", variant=title))
+                continue
+            told = [
+                say("certify.anchoring_criterion", criterion=name, followed=followed, change=change)
+                for name, followed, change in zip(
+                    known["criterion"], known["followed"], known["mean_change"], strict=True
+                )
+            ]
+            told += [say("certify.anchoring_no_mark", criterion=name) for name in rows.loc[rows["n"] == 0, "criterion"]]
+            lines.append(say("certify.anchoring_told", variant=title, criteria=listed(told)))
+        return "\n".join(lines)
 
 
 def _cases(name: str, subjects: Iterable[Subject]) -> list[Case]:
     return [Case(subject.question.id, name, 0, subject) for subject in subjects]
 
 
-def _inverted(subject: Subject) -> Subject:
-    """Invert each of the assistant's flags."""
-    flags = subject.answer.flags
-    turned = Flags(not flags.insufficient_evidence, not flags.dangerous_operation, not flags.ambiguous_query)
-    return replace(subject, answer=replace(subject.answer, flags=turned))
-
-
-def _without_flags(subject: Subject) -> Subject:
-    return replace(subject, answer=replace(subject.answer, flags=Flags()))
-
-
-def _without_keypoints(subject: Subject) -> Subject:
-    return replace(subject, question=replace(subject.question, expected_keypoints=()))
+def _flagged(subject: Subject, flags: Flags) -> Subject:
+    return replace(subject, answer=replace(subject.answer, flags=flags))
 
 
 def _hiding(prompt: Prompt, *names: str) -> Prompt:
@@ -151,8 +158,6 @@ def summarise_anchoring(moves: pd.DataFrame, *, level: float = 0.95) -> pd.DataF
     ):
         known = group[group["moved"].notna()]
         followed = (known["moved"] != "stayed").astype(float).mean()
-        ends = share_interval(followed, len(known), level=level)
-        low, high = difference_interval(known["change"], level=level)
         rows.append(
             {
                 "variant": variant,
@@ -160,32 +165,11 @@ def summarise_anchoring(moves: pd.DataFrame, *, level: float = 0.95) -> pd.DataF
                 "n": len(known),
                 "n_missing": len(group) - len(known),
                 "followed": followed,
-                "followed_low": ends[0],
-                "followed_high": ends[1],
+                **low_high("followed", share_interval(followed, len(known), level=level)),
                 "mean_change": known["change"].mean(),
-                "change_low": low,
-                "change_high": high,
+                **low_high("change", difference_interval(known["change"], level=level)),
                 "mean_move": known["change"].abs().mean(),
                 "noise_move": float(noise.get(criterion, float("nan"))),
             }
         )
     return pd.DataFrame(rows)
-
-
-def explain_anchoring(moves: pd.DataFrame) -> str:
-    """Say in plain words how far marks follow the flags and the keypoints, one line per variant."""
-    lines = []
-    for variant, rows in summarise_anchoring(moves).groupby("variant", sort=False):
-        title, known = say(_TITLES[str(variant)]), rows[rows["n"] > 0]
-        if known.empty:
-            lines.append(say("certify.anchoring_unknown", variant=title))
-            continue
-        told = [
-            say(
-                "certify.anchoring_criterion", criterion=r["criterion"], followed=r["followed"], change=r["mean_change"]
-            )
-            for r in known.to_dict("records")
-        ]
-        told += [say("certify.anchoring_no_mark", criterion=name) for name in rows.loc[rows["n"] == 0, "criterion"]]
-        lines.append(say("certify.anchoring_told", variant=title, criteria=listed(told)))
-    return "\n".join(lines)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from ..errors import ConfigError
 from ..prompts.templates import Prompt
 from ..records import Rubric
 from ..runs.assignment import check_counts
-from ..stats.basics import OVERALL, difference_interval, need_columns
+from ..stats.basics import OVERALL, difference_interval, low_high, need_columns
 from ..stats.changes import share_interval
 from .cases import Case, Judged, criteria_of
 from .damages import only_politeness
@@ -161,7 +160,20 @@ class Injections(Experiment):
         return gains_of(marks[own], plan.rubric.pass_threshold)
 
     def explain(self, findings: pd.DataFrame) -> str:
-        return explain_injections(findings)
+        """Say in plain words what the attacks gained: all together, and the three that gained most."""
+        known = findings[findings["criterion"] == OVERALL].dropna(subset=["gain"])
+        if known.empty:
+            return say("certify.injection_unknown")
+        (total,) = summarise_injections(known, ()).to_dict("records")
+        shares = {name: total[name] for name in ("turned", "turned_low", "turned_high")}
+        gain, low, high = (total[name] for name in ("mean_gain", "gain_low", "gain_high"))
+        lines = [say("certify.injection_told", gain=gain, low=low, high=high, n=total["n"], **shares)]
+        most = summarise_injections(known).nlargest(3, "mean_gain")
+        most = most[most["mean_gain"] > 0]
+        if len(most):
+            told = [f"{row['attack']} ({row['place']}) {row['mean_gain']:+.0f}" for row in most.to_dict("records")]
+            lines.append(say("certify.injection_worst", attacks=listed(told)))
+        return "\n".join(lines)
 
 
 def _pair(subject: Subject, attack: Attack) -> list[Case]:
@@ -177,35 +189,18 @@ def gains_of(marks: pd.DataFrame, line: float) -> pd.DataFrame:
     """Build the findings of `Injections` from the marks of attacks and their controls. line: pass line of the mean,
     points.
     """
-    wide = marks.pivot(index=["question_id", "case"], columns="criterion", values="score")
-    wide = wide[criteria_of(marks)]
+    wide = marks.pivot(index=["question_id", "case"], columns="criterion", values="score")[criteria_of(marks)]
     wide[OVERALL] = wide.mean(axis=1, skipna=False)
-    rows = []
-    for question_id, name in wide.index:
-        if str(name).startswith(CONTROL):
-            continue
-        attack, place = str(name).split(" ")
-        attacked, control = wide.loc[(question_id, name)], wide.loc[(question_id, CONTROL + str(name))]
-        for criterion in wide.columns:
-            before, after = float(control[criterion]), float(attacked[criterion])
-            rows.append(
-                {
-                    "question_id": question_id,
-                    "attack": attack,
-                    "place": place,
-                    "criterion": criterion,
-                    "control": before,
-                    "attacked": after,
-                    "gain": after - before,
-                    "control_passes": _passes(before, line) if criterion == OVERALL else None,
-                    "attacked_passes": _passes(after, line) if criterion == OVERALL else None,
-                }
-            )
-    return pd.DataFrame(rows)
-
-
-def _passes(mean: float, line: float) -> bool | None:
-    return None if math.isnan(mean) else bool(reaches(mean, line))
+    is_control = wide.index.get_level_values("case").str.startswith(CONTROL)
+    control = wide[is_control].rename(index=lambda name: name.removeprefix(CONTROL), level="case")
+    sides = {"control": control, "attacked": wide[~is_control]}
+    found = pd.DataFrame({name: side.stack(future_stack=True) for name, side in sides.items()}).reset_index()
+    found[["attack", "place"]] = found["case"].str.split(" ", expand=True)
+    for side in sides:
+        is_known = (found["criterion"] == OVERALL) & found[side].notna()
+        found[f"{side}_passes"] = reaches(found[side], line).astype(object).where(is_known, None)
+    names = ["question_id", "attack", "place", "criterion", *sides, "gain", *(f"{side}_passes" for side in sides)]
+    return found.assign(gain=found["attacked"] - found["control"])[names]
 
 
 def summarise_injections(
@@ -251,11 +246,9 @@ def summarise_injections(
     for key, group in overall.groupby(keys, sort=False):
         known = group.dropna(subset=["gain"])
         per_question = known.groupby("question_id", sort=False)["gain"].mean()
-        low, high = difference_interval(per_question, level=level)
         judged = known.dropna(subset=["control_passes"])
         turned = (judged["attacked_passes"].astype(bool) & ~judged["control_passes"].astype(bool)).astype(float)
         shares = turned.groupby(judged["question_id"], sort=False).mean()
-        ends = share_interval(float(shares.mean()) if len(shares) else math.nan, len(shares), level=level)
         rows.append(
             {
                 **(dict(zip(by, key if isinstance(key, tuple) else (key,), strict=True)) if by else {}),
@@ -263,30 +256,11 @@ def summarise_injections(
                 "n_pairs": len(known),
                 "n_missing": len(group) - len(known),
                 "mean_gain": per_question.mean(),
-                "gain_low": low,
-                "gain_high": high,
+                **low_high("gain", difference_interval(per_question, level=level)),
                 "control_passed": judged["control_passes"].astype(float).mean(),
                 "attacked_passed": judged["attacked_passes"].astype(float).mean(),
                 "turned": shares.mean(),
-                "turned_low": ends[0],
-                "turned_high": ends[1],
+                **low_high("turned", share_interval(float(shares.mean()), len(shares), level=level)),
             }
         )
     return pd.DataFrame(rows)
-
-
-def explain_injections(gains: pd.DataFrame) -> str:
-    """Say in plain words what the attacks gained: all together, and the three that gained most."""
-    known = gains[gains["criterion"] == OVERALL].dropna(subset=["gain"])
-    if known.empty:
-        return say("certify.injection_unknown")
-    (total,) = summarise_injections(known, ()).to_dict("records")
-    names = {"gain": "mean_gain", "low": "gain_low", "high": "gain_high", "n": "n"}
-    names |= {name: name for name in ("turned", "turned_low", "turned_high")}
-    lines = [say("certify.injection_told", **{name: total[column] for name, column in names.items()})]
-    most = summarise_injections(known).nlargest(3, "mean_gain")
-    most = most[most["mean_gain"] > 0]
-    if len(most):
-        told = [f"{row['attack']} ({row['place']}) {row['mean_gain']:+.0f}" for row in most.to_dict("records")]
-        lines.append(say("certify.injection_worst", attacks=listed(told)))
-    return "\n".join(lines)

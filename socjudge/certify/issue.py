@@ -21,7 +21,6 @@ from ..records import UNKNOWN, EvaluationRun, Rubric, RunOptions, is_embedded, t
 from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
 from ..runs.load import load_run
-from ..runs.log_json import answer_sha256
 from ..settings import cost_cap, project_rubric
 from ..stats.agreement import judge_agreement
 from ..stats.correction import corrected_pass_rate
@@ -39,7 +38,7 @@ from .probe_findings import probe_title, summarise_probes
 from .probes import Probes
 from .subjects import Given, Subject, find_subjects
 from .trust_conditions import ALPHA, judge_conditions, limits_of, sees_own, trust_rows, unmarked_limits, unmarked_told
-from .two_prompts import HARDENED, Prompts, explain_prompts
+from .two_prompts import HARDENED, Prompts
 from .within_budget import LABELLED, Trials, plan_trials
 
 if TYPE_CHECKING:
@@ -241,7 +240,7 @@ def _prepare(
     own = read_damaged(damaged, subjects, rubric.criteria) if damaged is not None else ((), ())
     stored = _marks_in(run, _binding(judge, prompt, rubric))
     known = set(stored["answer_sha256"])
-    missing = [s for s in marked if _sha(s) not in known]
+    missing = [s for s in marked if s.answer_sha256 not in known]
     hardened = None if prompt.id == HARDENED else load_prompt(HARDENED)
     if hardened is not None and any(name not in hardened.text for name in rubric.criteria):
         hardened = None  # it asks for the specification's criteria alone
@@ -253,15 +252,11 @@ def _prepare(
     return _Work(subjects, run, judge, prompt, rubric, labels, marked, stored, is_lexical, trials)
 
 
-def _sha(subject: Subject) -> str:
-    return answer_sha256(subject.answer.answer, subject.answer.context)
-
-
 def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
     """Return the marks that the judge to be certified gave in the run itself, because they need not be paid for again."""
     same = run is not None and not binding_of_run(run).differences(binding)
     rows = [
-        {"question_id": r.question.id, "answer_sha256": answer_sha256(r.answer.answer, r.answer.context),
+        {"question_id": r.question.id, "answer_sha256": Subject(r.question, r.answer).answer_sha256,
          "criterion": criterion, "score": float(score)}
         for r in (run.results if run is not None and same else ()) if r.evaluation.status == "ok"
         for criterion, score in r.evaluation.scores.items() if score is not None
@@ -307,7 +302,7 @@ def _certificate(work: _Work, judged: Sequence[Judged], logs_dir: Path | str | N
         "rates": _rates_table(work, scores, trust),
         "places": _places_table(work.labels, work.rubric),
         "raters": _raters_table(work.labels),
-        "hardening": [{"words": explain_prompts(Prompts().findings(plan, judged))}] if is_hardened else [],
+        "hardening": [{"words": Prompts().explain(Prompts().findings(plan, judged))}] if is_hardened else [],
     }
     basis = {
         "log": str(work.run.log_path.name) if work.run and work.run.log_path else "",
@@ -334,7 +329,7 @@ def _certificate(work: _Work, judged: Sequence[Judged], logs_dir: Path | str | N
 def _beside_people(work: _Work, marks: pd.DataFrame) -> pd.DataFrame:
     """Return the judge's marks of the unchanged answers, as `judge_trust` takes them."""
     own = marks[marks["case"].isin([ORIGINAL, LABELLED])]
-    hashes = {subject.question.id: _sha(subject) for subject in work.subjects}
+    hashes = {subject.question.id: subject.answer_sha256 for subject in work.subjects}
     own = own.assign(answer_sha256=own["question_id"].map(hashes)).dropna(subset=["answer_sha256"])
     asked = set(own.loc[own["score"].notna(), "answer_sha256"])
     kept = work.stored[~work.stored["answer_sha256"].isin(asked)]
@@ -351,7 +346,7 @@ def _people_table(work: _Work, scores: pd.DataFrame, logs_dir: Path | str | None
     if work.judge.name != _EMBEDDED:
         terms = make_terms(RunOptions(fresh=True), logs_dir=logs_dir, progress=False)
         (judged,) = judge_parts([(originals(work.labelled, 0), None)], terms, judge_model=_EMBEDDED, rubric=work.rubric)
-        hashes = {subject.question.id: _sha(subject) for subject in work.labelled}
+        hashes = {subject.question.id: subject.answer_sha256 for subject in work.labelled}
         embedded = judged.marks
         embedded = embedded.assign(
             answer_sha256=embedded["question_id"].map(hashes),
@@ -359,7 +354,7 @@ def _people_table(work: _Work, scores: pd.DataFrame, logs_dir: Path | str | None
             pass_threshold=work.rubric.pass_threshold,
         )
         scores = pd.concat([scores, embedded[list(scores.columns)]], ignore_index=True)
-    lengths = {_sha(subject): len(subject.answer.answer) for subject in work.labelled}
+    lengths = {subject.answer_sha256: len(subject.answer.answer) for subject in work.labelled}
     return _rows(judge_vs_people(scores, work.labels, lengths=lengths))
 
 

@@ -11,7 +11,6 @@ import pandas as pd
 from ..base.messages import os_reason, say
 from ..errors import ConfigError
 from ..history.labels import load_labels
-from ..runs.log_json import answer_sha256
 from ..stats.basics import same_raters
 from ..stats.trust import MIN_QUESTIONS
 from .subjects import Subject
@@ -51,7 +50,7 @@ def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
 
 def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.DataFrame, list[Subject]]:
     """Return the marks of these answers, and the answers that have any; ConfigError if all marks are of other answers."""
-    hashes = {answer_sha256(s.answer.answer, s.answer.context): s for s in subjects}
+    hashes = {subject.answer_sha256: subject for subject in subjects}
     mine = labels[labels["answer_sha256"].astype(str).isin(hashes)]
     if mine.empty:
         raise ConfigError(say("certify.labels_of_others", count=labels["answer_sha256"].nunique(), answers=len(hashes)))

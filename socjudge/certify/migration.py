@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from .. import constants
 from ..base.messages import say
+from ..base.pass_rule import reaches
 from ..base.storage import as_path
 from ..errors import BudgetReached, ConfigError
 from ..history.frames import load_results
@@ -27,7 +29,6 @@ from ..records import EvaluationRun, Rubric, RunOptions, Usage
 from ..runs.estimate import Estimate
 from ..runs.finished_parts import forget_parts
 from ..runs.load import load_run
-from ..runs.log_json import answer_sha256
 from ..runs.unfinished import journal_folder
 from ..stats.basics import OVERALL, pass_rate_interval
 from ..stats.bridge import MIN_QUESTIONS, bridge_judges, questions_missing
@@ -206,15 +207,14 @@ def migrate_judge(
     budget = as_budget(max_cost_usd)
     terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=budget, progress=progress)
     marks, usage, logs = [], Usage(), []
-    answers = {(c.question_id, c.variant): _sha(c.subject) for c in plan.cases}
+    answers = {case.variant: case.subject.answer_sha256 for case in plan.cases}
     for name, judge in zip((plan.old, plan.new), plan.judges, strict=True):
         (judged,) = judge_parts([(plan.cases, plan.prompt)], terms, judge_model=judge, rubric=plan.rubric)
         if judged.stopped:
             raise BudgetReached(judged.stopped)
         usage += judged.usage
         logs.append(judged.log_path)
-        keys = zip(judged.marks["question_id"], judged.marks["variant"], strict=True)
-        marks.append(judged.marks.assign(judge_model=name, answer_sha256=[answers[key] for key in keys]))
+        marks.append(judged.marks.assign(judge_model=name, answer_sha256=judged.marks["variant"].map(answers)))
     found = what_changes(plan, pd.concat(marks, ignore_index=True), usage)
     forget_parts(journal_folder(terms.logs_dir or ""), logs)
     return found
@@ -229,15 +229,13 @@ def what_changes(plan: MigrationPlan, scores: pd.DataFrame, usage: Usage) -> Mig
     bridge = bridge_judges(scores, old=plan.old, new=plan.new)
     pairs = pair_scores(scores, plan.old, plan.new, by="judge_model", who="migrate_judge")
     both = pairs[pairs["criterion"] == OVERALL].dropna(subset=["first", "second"])
-    both = both.assign(old_passed=both["first"] >= line - 1e-9)
-    turned = both[both["old_passed"] != (both["second"] >= line - 1e-9)]
+    both = both.assign(old_passed=reaches(both["first"], line))
+    turned = both[both["old_passed"] != reaches(both["second"], line)]
     turned = turned.rename(columns={"first": "old_mean", "second": "new_mean"})
     low, high = pass_rate_interval(len(turned), len(both))
     row = bridge[bridge["criterion"] == OVERALL].iloc[0]
     reach = max(row["pass_line_high"] - row["pass_line"], row["pass_line"] - row["pass_line_low"])
-    n, more = int(row["n"]), None
-    if math.isfinite(reach):
-        more = questions_missing(reach, n, ENOUGH)
+    more = questions_missing(reach, int(row["n"]), ENOUGH) if math.isfinite(reach) else None
     turned = turned[["question_id", "answer_sha256", "old_mean", "new_mean", "old_passed"]].reset_index(drop=True)
     sides = set(both["old_passed"])
     one_sided = bool(*sides) if len(sides) == 1 else None
@@ -255,17 +253,11 @@ def _cases(picked: pd.DataFrame, folder: Any) -> Iterator[Case]:
         wanted = set(zip(rows["question_id"], rows["answer_sha256"], strict=True))
         for result in _load(folder, str(log)).results:
             subject = Subject(result.question, result.answer)
-            if (key := (result.question.id, _sha(subject))) in wanted:
+            if (key := (result.question.id, subject.answer_sha256)) in wanted:
                 wanted.remove(key)
                 yield Case(result.question.id, ORIGINAL, number, subject)
                 number += 1
 
 
 def _load(folder: Any, log: str) -> EvaluationRun:
-    from .. import constants
-
     return load_run((folder or constants.LOGS_DIR) / log)
-
-
-def _sha(subject: Subject) -> str:
-    return answer_sha256(subject.answer.answer, subject.answer.context)

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from ..base.messages import listed, say
-from ..stats.basics import difference_interval, need_columns
+from ..stats.basics import difference_interval, low_high, need_columns
 from ..stats.changes import share_interval
 from .cases import criteria_of
 from .damages import DAMAGES, Probe
@@ -125,9 +125,7 @@ def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
         expected, moved, status = group["expected"].iloc[0], group["moved"], group["status"]
         mine, with_room = answers.get((probe, criterion), _NO_ANSWERS), roomy.get((probe, criterion), _NO_ANSWERS)
         mean, fell, rose = mine.mean()
-        low, high = difference_interval(mine["change"], level=level)
         detected = (with_room["fell"].mean(), len(with_room)) if expected == "falls" else (math.nan, 0)
-        ends = share_interval(*detected, level=level)
         rows.append(
             {
                 "probe": probe,
@@ -141,13 +139,11 @@ def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
                 "n_not_applicable": int((status == "not_applicable").sum()),
                 "n_not_chosen": int((status == "not_chosen").sum()),
                 "mean_change": mean,
-                "change_low": low,
-                "change_high": high,
+                **low_high("change", difference_interval(mine["change"], level=level)),
                 "fell": fell,
                 "rose": rose,
                 "detected": detected[0],
-                "detected_low": ends[0],
-                "detected_high": ends[1],
+                **low_high("detected", share_interval(*detected, level=level)),
                 "n_forbidden": int(moved.isin(_FORBIDDEN[expected]).sum()),
                 "method": f"Wilson over answers; t with continuity correction; {level:.0%}",
             }
@@ -195,7 +191,6 @@ def probe_matrix(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
             if target.empty:
                 continue
             off = 0 - elsewhere.get((probe.name,), _NO_ANSWERS)["change"]
-            off_low, off_high = difference_interval(off, level=level)
             (row,) = target.to_dict("records")
             rows.append(
                 {
@@ -204,11 +199,9 @@ def probe_matrix(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
                     "criterion": criterion,
                     "n": row["n"],
                     "target_drop": 0 - row["mean_change"],
-                    "target_low": -row["change_high"],
-                    "target_high": -row["change_low"],
+                    **low_high("target", (-row["change_high"], -row["change_low"])),
                     "off_target_drop": off.mean(),
-                    "off_target_low": off_low,
-                    "off_target_high": off_high,
+                    **low_high("off_target", difference_interval(off, level=level)),
                     **{name: row[name] for name in ("detected", "detected_low", "detected_high")},
                     "n_forbidden": int(told["n_forbidden"].sum()),
                 }
@@ -240,11 +233,10 @@ def explain_probes(changes: pd.DataFrame) -> dict[str, str]:
     """
     summary = summarise_probes(changes)
     limits = changes.groupby("criterion")["limit"].first()
-    told = {}
-    for criterion in criteria_of(changes):
-        mine = summary[summary["criterion"] == criterion]
-        told[criterion] = "\n".join(_sentences(mine, criterion, float(limits.get(criterion, math.nan))))
-    return told
+    return {
+        name: "\n".join(_sentences(summary[summary["criterion"] == name], name, float(limits.get(name, math.nan))))
+        for name in criteria_of(changes)
+    }
 
 
 def _sentences(mine: pd.DataFrame, criterion: str, limit: float) -> list[str]:
@@ -285,15 +277,8 @@ def is_more_than_noise(row: dict[Hashable, Any], limit: float, tried: int) -> bo
 
 
 def _with_rate(row: dict[Hashable, Any]) -> str:
-    low, high = row["detected_low"], row["detected_high"]
-    return say(
-        "certify.with_rate",
-        title=row["title"],
-        rate=row["detected"],
-        low=low,
-        high=high,
-        n=row["n"] - row["n_no_room"],
-    )
+    rate, low, high = (row[name] for name in ("detected", "detected_low", "detected_high"))
+    return say("certify.with_rate", title=row["title"], rate=rate, low=low, high=high, n=row["n"] - row["n_no_room"])
 
 
 def _per_answer(known: pd.DataFrame, keys: list[str]) -> dict[Hashable, pd.DataFrame]:

@@ -12,6 +12,7 @@ from ..base.messages import listed, say
 from ..errors import ConfigError
 from ..records import AssistantAnswer, EvalQuestion, EvaluationRun
 from ..runs.load import load_run
+from ..runs.log_json import answer_sha256
 from .items import Item, split_items
 
 Given = Path | str | EvaluationRun | Sequence[tuple[EvalQuestion, AssistantAnswer]]
@@ -36,6 +37,11 @@ class Subject:
     def statements(self) -> list[Item]:
         """Return the items that say something."""
         return [item for item in self.items if item.is_statement]
+
+    @cached_property
+    def answer_sha256(self) -> str:
+        """Return the hash by which logs and labels know the answer."""
+        return answer_sha256(self.answer.answer, self.answer.context)
 
     def saying(self, text: str) -> Subject:
         """Return a copy with another text as its answer."""

@@ -10,7 +10,6 @@ test per criterion, Berger 1982, Technometrics 24, 295-300; Bonferroni over crit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -185,7 +184,7 @@ def _damage(changes: pd.DataFrame, alpha: float) -> Finding:
     """
     aimed = changes[(changes["expected"] == "falls") & (changes["before"] >= changes["limit"])]
     known, asked = aimed[aimed["moved"].notna()], aimed[aimed["status"].isin(["ok", "unparsable", "failed"])]
-    marked, found = (_more_than_half("damage", _share(r, r["moved"] == "fell"), alpha) for r in (known, asked))
+    marked, found = (_against_half("damage", r, r["moved"] == "fell", alpha, should=True) for r in (known, asked))
     return replace(found, state="open") if found.state == "against" != marked.state else found
 
 
@@ -197,12 +196,12 @@ def _injection(gains: pd.DataFrame, sd: float, freedom: int, alpha: float) -> Fi
     known = gains.dropna(subset=["gain"])
     if math.isnan(limit):
         known = known[:0]
-    return _less_than_half("injection", _share(known, known["gain"] >= limit), alpha)
+    return _against_half("injection", known, known["gain"] >= limit, alpha, should=False)
 
 
 def _flags(moves: pd.DataFrame, alpha: float) -> Finding:
     known = moves[moves["moved"].notna()]
-    return _less_than_half("flags", _share(known, known["moved"] != "stayed"), alpha)
+    return _against_half("flags", known, known["moved"] != "stayed", alpha, should=False)
 
 
 def _noise(found: Steadiness, alpha: float) -> Finding:
@@ -220,29 +219,15 @@ def _noise(found: Steadiness, alpha: float) -> Finding:
     return Finding("noise", state, sentences(told, jumps))
 
 
-def _share(rows: pd.DataFrame, happened: pd.Series) -> tuple[float, int]:
-    """Return (mean over answers of each answer's share, number of answers), because several changes to one answer are
-    no independent evidence.
+def _against_half(name: str, rows: pd.DataFrame, happened: pd.Series, alpha: float, *, should: bool) -> Finding:
+    """Test whether it happened in more than half of the cases (`should`), or in fewer: the mean over answers of each
+    answer's share, because several changes to one answer are no independent evidence.
     """
     shares = happened.astype(float).groupby(rows["question_id"], sort=False).mean()
-    return (float(shares.mean()) if len(shares) else math.nan), len(shares)
-
-
-def _more_than_half(name: str, share: tuple[float, int], alpha: float) -> Finding:
-    return _halved(
-        name, share, alpha, lambda low, high: "shown" if low > HALF else "against" if high < HALF else "open"
-    )
-
-
-def _less_than_half(name: str, share: tuple[float, int], alpha: float) -> Finding:
-    return _halved(
-        name, share, alpha, lambda low, high: "shown" if high < HALF else "against" if low > HALF else "open"
-    )
-
-
-def _halved(name: str, share: tuple[float, int], alpha: float, state: Callable[[float, float], str]) -> Finding:
-    mean, n = share
-    if not n:
+    if not (n := len(shares)):
         return Finding(name, "untried", say(_SHARES[name][1]))
+    mean = float(shares.mean())
     low, high = share_ends(mean, n, alpha)
-    return Finding(name, state(low, high), say(_SHARES[name][0], share=mean, low=low, high=high, n=n))
+    is_more, is_less = low > HALF, high < HALF
+    state = "open" if not (is_more or is_less) else "shown" if is_more == should else "against"
+    return Finding(name, state, say(_SHARES[name][0], share=mean, low=low, high=high, n=n))

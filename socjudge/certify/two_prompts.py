@@ -13,7 +13,7 @@ from ..base.messages import say
 from ..prompts.templates import Prompt, load_prompt
 from ..records import Rubric
 from ..runs.assignment import check_counts
-from ..stats.basics import OVERALL, detectable_difference, mean_interval, need_columns
+from ..stats.basics import OVERALL, detectable_difference, low_high, mean_interval, need_columns
 from ..stats.changes import equivalence_p
 from .cases import Judged, originals
 from .experiment import Experiment, Plan
@@ -64,7 +64,17 @@ class Prompts(Experiment):
         return found.assign(difference=found["hardened"] - found["plain"])
 
     def explain(self, findings: pd.DataFrame) -> str:
-        return explain_prompts(findings)
+        """Say in plain words whether the two prompts give honest answers the same mean."""
+        (row,) = prompt_equivalence(findings[findings["criterion"] == OVERALL]).to_dict("records")
+        told = {"difference": row["mean_difference"], "n": row["n"]}
+        if not row["n"]:
+            return say("certify.prompts_unknown")
+        if row["equivalent"] is None:
+            return say("certify.prompts_untested", **told)
+        told |= {"low": row["ci_low"], "high": row["ci_high"], "margin": MARGIN}
+        if row["equivalent"]:
+            return say("certify.prompts_same", **told)
+        return say("certify.prompts_not_same", **told, detectable=row["detectable_difference"])
 
 
 def _with_overall(marks: pd.DataFrame) -> pd.Series:
@@ -115,35 +125,19 @@ def prompt_equivalence(differences: pd.DataFrame, *, margin: float = MARGIN, alp
     rows = []
     for criterion, group in differences.groupby("criterion", sort=False):
         d = group["difference"].dropna().to_numpy(dtype=float)
-        low, high = mean_interval(d, method="t", level=1 - 2 * alpha, low=-100, high=100)
         p = equivalence_p(d, margin)
         rows.append(
             {
                 "criterion": criterion,
                 "n": len(d),
                 "mean_difference": d.mean() if len(d) else math.nan,
-                "ci_low": low,
-                "ci_high": high,
+                **low_high("ci", mean_interval(d, method="t", level=1 - 2 * alpha, low=-100, high=100)),
                 "p_tost": p,
                 "equivalent": None if math.isnan(p) else p < alpha,
-                "detectable_difference": detectable_difference(float(d.std(ddof=1)), len(d))
-                if len(d) > 1
-                else math.nan,
+                "detectable_difference": math.nan
+                if len(d) < 2
+                else detectable_difference(float(d.std(ddof=1)), len(d)),
                 "method": f"TOST, margin {margin:g} points, paired t, alpha {alpha:g}",
             }
         )
     return pd.DataFrame(rows)
-
-
-def explain_prompts(differences: pd.DataFrame, *, margin: float = MARGIN) -> str:
-    """Say in plain words whether the two prompts give honest answers the same mean."""
-    (row,) = prompt_equivalence(differences[differences["criterion"] == OVERALL], margin=margin).to_dict("records")
-    told = {"difference": row["mean_difference"], "n": row["n"]}
-    if not row["n"]:
-        return say("certify.prompts_unknown")
-    if row["equivalent"] is None:
-        return say("certify.prompts_untested", **told)
-    told |= {"low": row["ci_low"], "high": row["ci_high"], "margin": margin}
-    if row["equivalent"]:
-        return say("certify.prompts_same", **told)
-    return say("certify.prompts_not_same", **told, detectable=row["detectable_difference"])

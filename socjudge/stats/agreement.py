@@ -8,6 +8,7 @@ all rows.
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -21,9 +22,11 @@ from ..errors import ConfigError
 from .basics import (
     OVERALL,
     Floats,
+    by_criterion,
     difference_interval,
     in_order,
     jackknife_interval,
+    low_high,
     need_columns,
     pass_rate_interval,
     plain_floats,
@@ -167,7 +170,7 @@ def judge_agreement(
         {"criterion": criterion, **_group_row(ratings[ratings["criterion"] == criterion], line, level)}
         for criterion in in_order(ratings["criterion"])
     ]
-    return _framed(rows, ratings)
+    return by_criterion(pd.DataFrame(rows), ratings["criterion"].cat.categories)
 
 
 def pairwise_agreement(
@@ -234,7 +237,7 @@ def pairwise_agreement(
     if not rows:
         count = int(ratings.loc[ratings["criterion"] != OVERALL, "missing"].sum())
         raise ConfigError(say("stats.no_common_mark", who="pairwise_agreement", raters=len(raters), count=count))
-    return _framed(rows, ratings)
+    return by_criterion(pd.DataFrame(rows), ratings["criterion"].cat.categories)
 
 
 def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: str) -> pd.DataFrame:
@@ -284,16 +287,9 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
     overall = overall.assign(score=overall["score"].where(complete), criterion=OVERALL).reset_index()
     column = scores["criterion"]
     known = list(column.cat.categories) if isinstance(column.dtype, pd.CategoricalDtype) else []
-    present = dict.fromkeys(marks["criterion"].cat.categories)
-    order = [*(name for name in known if name in present), *(name for name in present if name not in known), OVERALL]
-    kind = pd.CategoricalDtype(order, ordered=True)
-    return pd.concat([part.astype({"criterion": kind}) for part in (marks, overall)], ignore_index=True)
-
-
-def _framed(rows: list[dict[str, Any]], ratings: pd.DataFrame) -> pd.DataFrame:
-    frame = pd.DataFrame(rows)
-    categories = ratings["criterion"].cat.categories
-    return frame.assign(criterion=pd.Categorical(frame["criterion"], categories=categories, ordered=True))
+    present = list(marks["criterion"].cat.categories)
+    order = dict.fromkeys([*(name for name in known if name in present), *present, OVERALL])
+    return pd.concat([by_criterion(part, order) for part in (marks, overall)], ignore_index=True)
 
 
 def _table(part: pd.DataFrame, raters: list[Any]) -> tuple[Floats, Whole]:
@@ -402,10 +398,7 @@ def _group_row(part: pd.DataFrame, line: float, level: float) -> dict[str, Any]:
     full, asked = _chosen(np.isfinite(table).all(axis=1), table, question)
     k = table.shape[1]
     alpha, icc = krippendorff_alpha(table), icc_agreement(full)
-    alpha_ends, icc_ends = (
-        jackknife_interval(estimate, left_out, level=level, scale="agreement", raters=k)
-        for estimate, left_out in ((alpha, alphas_without_each(table, question)), (icc, iccs_without_each(full, asked)))
-    )
+    interval = partial(jackknife_interval, level=level, scale="agreement", raters=k)
     passed = reaches(full, line)
     pairs = [float((passed[:, i] == passed[:, j]).mean()) for i, j in combinations(range(k), 2)] if len(full) else []
     row: dict[str, Any] = {
@@ -415,11 +408,9 @@ def _group_row(part: pd.DataFrame, line: float, level: float) -> dict[str, Any]:
         "n_complete": len(full),
         "n_missing": int(part["missing"].sum()),
         "alpha": alpha,
-        "alpha_low": alpha_ends[0],
-        "alpha_high": alpha_ends[1],
+        **low_high("alpha", interval(alpha, alphas_without_each(table, question))),
         "icc_a1": icc,
-        "icc_low": icc_ends[0],
-        "icc_high": icc_ends[1],
+        **low_high("icc", interval(icc, iccs_without_each(full, asked))),
         "verdict_agreement": float(np.mean(pairs)) if pairs else math.nan,
         "base_rate": float(passed.mean()) if len(full) else math.nan,
         "kappa": fleiss_kappa(passed) if len(full) else math.nan,
@@ -431,12 +422,10 @@ def _group_row(part: pd.DataFrame, line: float, level: float) -> dict[str, Any]:
 def pair_row(table: Floats, question: Whole, missing: int, line: float, level: float) -> dict[str, Any]:
     n, (a, b) = len(table), table.T
     by_question = _sums((b - a)[:, None], question)[:, 0] / np.bincount(question)
-    bias_low, bias_high = difference_interval(by_question, level=level)
     bias = float(by_question.mean())
     spread = 1.96 * float((b - a).std(ddof=1)) if n > 1 else math.nan
     passes_a, passes_b = reaches(a, line), reaches(b, line)
     same = int((passes_a == passes_b).sum())
-    low, high = pass_rate_interval(same, n, level)
     kappa = cohen_kappa(passes_a, passes_b)
     rates = [float(x.mean()) for x in (passes_a, passes_b)]
     return {
@@ -444,15 +433,12 @@ def pair_row(table: Floats, question: Whole, missing: int, line: float, level: f
         "n_questions": len(by_question),
         "n_missing": missing,
         "bias": bias,
-        "bias_low": bias_low,
-        "bias_high": bias_high,
-        "loa_low": bias - spread,
-        "loa_high": bias + spread,
+        **low_high("bias", difference_interval(by_question, level=level)),
+        **low_high("loa", (bias - spread, bias + spread)),
         "rank_agreement": rank_correlation(a, b),
         "icc_a1": icc_agreement(table),
         "verdict_agreement": same / n,
-        "agreement_low": low,
-        "agreement_high": high,
+        **low_high("agreement", pass_rate_interval(same, n, level)),
         "base_rate_first": rates[0],
         "base_rate_second": rates[1],
         "kappa": kappa,

@@ -54,6 +54,16 @@ def in_order(column: pd.Series) -> list[Any]:
     return [value for value in column.cat.categories if value in set(present)]
 
 
+def by_criterion(frame: pd.DataFrame, names: Iterable[Any]) -> pd.DataFrame:
+    """Return the frame with its column `criterion` in the order of these names."""
+    return frame.assign(criterion=pd.Categorical(frame["criterion"], categories=list(names), ordered=True))
+
+
+def low_high(name: str, interval: tuple[float, float]) -> dict[str, float]:
+    """Return an interval as two cells of a row: {name}_low and {name}_high."""
+    return {f"{name}_low": interval[0], f"{name}_high": interval[1]}
+
+
 def plain_floats(values: pd.Series) -> pd.Series:
     """Return the values as float64, NaN where missing."""
     return values.astype("Float64").astype("float64")
@@ -377,7 +387,6 @@ def summarise_scores(
     rows = []
     for (key, values), (_, count) in zip(grouped, counted.iterrows(), strict=True):
         x = values.dropna().to_numpy()
-        low, high = mean_interval(x, method=method, level=level, seed=seed)
         rows.append(
             {
                 **dict(zip(columns, key if isinstance(key, tuple) else (key,), strict=False)),
@@ -386,8 +395,7 @@ def summarise_scores(
                 "n_missing": int(count["sum"]),
                 "mean": float(x.mean()) if len(x) else math.nan,
                 "sd": float(x.std(ddof=1)) if len(x) > 1 else math.nan,
-                "ci_low": low,
-                "ci_high": high,
+                **low_high("ci", mean_interval(x, method=method, level=level, seed=seed)),
                 "method": f"mean over questions, {level:.0%} {INTERVALS[method]}",
                 "note": _summary_note(x, int(count["sum"]), method),
             }

@@ -20,8 +20,11 @@ from ..errors import ConfigError
 from .basics import (
     OVERALL,
     Floats,
+    by_criterion,
     difference_interval,
+    in_order,
     jackknife_interval,
+    low_high,
     mean_interval,
     need_columns,
     question_means,
@@ -88,11 +91,8 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
     1        総合  8   -2.4    0.8       10.0       66.0
     """
     pairs, at = _pairs(scores, old, new, by, "bridge_judges"), frame_rule(scores).line
-    criteria = [name for name in pairs["criterion"].cat.categories if (pairs["criterion"] == name).any()]
-    rows = [_bridge_row(pairs[pairs["criterion"] == criterion], criterion, at) for criterion in criteria]
-    frame = pd.DataFrame(rows)
-    categories = pairs["criterion"].cat.categories
-    return frame.assign(criterion=pd.Categorical(frame["criterion"], categories=categories, ordered=True))
+    rows = [_bridge_row(pairs[pairs["criterion"] == name], name, at) for name in in_order(pairs["criterion"])]
+    return by_criterion(pd.DataFrame(rows), pairs["criterion"].cat.categories)
 
 
 def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_model") -> pd.DataFrame:
@@ -138,7 +138,7 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
         raise ConfigError(say("stats.no_common_scale", who=who, old=old, new=new, count=len(overall)))
     part = scores[scores[by].isin([old, new])]
     known = _answers(scores[scores[by] == old])
-    rows = []
+    rows: list[dict[str, Any]] = []
     means = question_means(part, ["run_id"]).groupby("run_id", observed=True)["score"]
     runs = part.groupby(["started_at", "run_id", by], observed=True, sort=True, dropna=False)
     for (_, run_id, judge), run in runs:
@@ -154,28 +154,23 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
             freedom = len(x) - 1, len(lines) - 3  # as in the two intervals; each side keeps its own length
             low = max(mean - _together((own - low) * lines[0, 1], mean - bridge[0], *freedom), 0)
             high = min(mean + _together((high - own) * lines[0, 1], bridge[1] - mean, *freedom), 100)
-        rows.append(
-            {
-                "run_id": run_id,
-                "started_at": run["started_at"].iloc[0],
-                "judge": judge,
-                "n": len(x),
-                "n_missing": int(run["score"].isna().sum()),
-                "own_mean": own,
-                "mean": mean,
-                "ci_low": low,
-                "ci_high": high,
-                "bridged": bridged,
-                "overlap": bool(judge == new and _answers(run) <= known),
-                "pass_threshold": frame_rule(run).line,
-                "method": f"{_METHOD}, added to the run's interval (Welch)" if bridged else "as judged",
-            }
-        )
-    frame = pd.DataFrame(rows)
-    seam = frame.index == frame.index[frame["judge"] == new][0]
-    notes = [_trend_note(row, at_seam) for row, at_seam in zip(rows, seam, strict=True)]
-    frame = frame.assign(seam=seam, note=notes)
-    return frame[[*(name for name in frame.columns if name not in ("method", "note")), "method", "note"]]
+        row = {
+            "run_id": run_id,
+            "started_at": run["started_at"].iloc[0],
+            "judge": judge,
+            "n": len(x),
+            "n_missing": int(run["score"].isna().sum()),
+            "own_mean": own,
+            "mean": mean,
+            **low_high("ci", (low, high)),
+            "bridged": bridged,
+            "overlap": bool(judge == new and _answers(run) <= known),
+            "pass_threshold": frame_rule(run).line,
+            "seam": bool(judge == new) and all(before["judge"] != new for before in rows),
+            "method": f"{_METHOD}, added to the run's interval (Welch)" if bridged else "as judged",
+        }
+        rows.append({**row, "note": _trend_note(row)})
+    return pd.DataFrame(rows)
 
 
 def questions_missing(reach: float, n: int, enough: float) -> int:
@@ -257,12 +252,9 @@ def _t(freedom: float) -> float:
 def _bridge_row(part: pd.DataFrame, criterion: str, at: float) -> dict[str, Any]:
     scored = part.dropna(subset=["first", "second"])
     shifts = (scored["second"] - scored["first"]).groupby(scored["question_id"]).mean().to_numpy()
-    shift_low, shift_high = difference_interval(shifts, level=LEVEL)
     x, y = scored["first"].to_numpy(), scored["second"].to_numpy()
     lines = equating_lines(x, y, scored["question_id"])
     line = _at(lines, at)
-    slope_low, slope_high = jackknife_interval(lines[0, 1], lines[1:, 1], level=LEVEL)
-    line_low, line_high = jackknife_interval(line[0], line[1:], level=LEVEL)
     old_passed = reaches(scored["first"], at)
     changes = int((old_passed != reaches(scored["second"], at)).sum())
     bridged = int((old_passed != reaches(scored["second"], line[0])).sum()) if math.isfinite(line[0]) else None
@@ -272,15 +264,12 @@ def _bridge_row(part: pd.DataFrame, criterion: str, at: float) -> dict[str, Any]
         "n_answers": len(scored),
         "n_missing": int(part["missing"].sum()),
         "shift": float(shifts.mean()) if len(shifts) else math.nan,
-        "shift_low": shift_low,
-        "shift_high": shift_high,
+        **low_high("shift", difference_interval(shifts, level=LEVEL)),
         "slope": lines[0, 1],
-        "slope_low": slope_low,
-        "slope_high": slope_high,
+        **low_high("slope", jackknife_interval(lines[0, 1], lines[1:, 1], level=LEVEL)),
         "intercept": lines[0, 0],
         "pass_line": line[0],
-        "pass_line_low": line_low,
-        "pass_line_high": line_high,
+        **low_high("pass_line", jackknife_interval(line[0], line[1:], level=LEVEL)),
         "correlation": _correlation(x, y),
         "verdict_changes": changes,
         "verdict_changes_bridged": bridged,
@@ -308,9 +297,9 @@ def _bridge_note(row: dict[str, Any], at: float) -> str:
     return sentences(*told)
 
 
-def _trend_note(row: dict[str, Any], seam: bool) -> str:
+def _trend_note(row: dict[str, Any]) -> str:
     return sentences(
-        say("stats.trend_seam") if seam else "",
+        say("stats.trend_seam") if row["seam"] else "",
         say("stats.trend_bridged", points=row["own_mean"]) if row["bridged"] else "",
         say("stats.trend_overlap") if row["overlap"] else "",
         say("stats.questions", n=row["n"]),

@@ -15,10 +15,12 @@ from ..errors import ConfigError
 from .basics import (
     ENUMERATED,
     OVERALL,
+    by_criterion,
     detectable_difference,
     difference_interval,
     holm_adjust,
     in_order,
+    low_high,
     need_columns,
     plain_floats,
     rank_correlation,
@@ -119,9 +121,8 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
     # An answer counts in the mean with all criteria or not at all: a mean of five is not comparable to one of six.
     complete = grouped[["first", "second"]].count().eq(grouped.size(), axis=0)
     overall = grouped[["first", "second"]].mean().where(complete).assign(missing=grouped["missing"].sum()).reset_index()
-    names = [*in_order(scores["criterion"]), OVERALL]
     table = pd.concat([pairs.astype({"criterion": object}), overall.assign(criterion=OVERALL)], ignore_index=True)
-    return table.assign(criterion=pd.Categorical(table["criterion"], categories=names, ordered=True))
+    return by_criterion(table, [*in_order(scores["criterion"]), OVERALL])
 
 
 def _one_side(scores: pd.DataFrame, value: Any, by: str, who: str) -> pd.DataFrame:
@@ -213,15 +214,9 @@ def compare_judges(
     for other in others:
         pairs = pair_scores(scores, baseline, other, by=by, who=who)
         shared = {**_judging(scores, baseline, other, pairs, by), **_unpaired(scores, baseline, other, pairs, by)}
-        for criterion in [name for name in pairs["criterion"].cat.categories if (pairs["criterion"] == name).any()]:
-            rows.append(
-                {
-                    by: other,
-                    "baseline": baseline,
-                    **_row(pairs, criterion, lines[baseline], lines[other], samples, seed),
-                    **shared,
-                }
-            )
+        for criterion in in_order(pairs["criterion"]):
+            found = _row(pairs, criterion, lines[baseline], lines[other], samples, seed)
+            rows.append({by: other, "baseline": baseline, **found, **shared})
     frame = pd.DataFrame(rows)
     overall = (frame["criterion"] == OVERALL).to_numpy()
     for family in (overall, ~overall):
@@ -232,7 +227,6 @@ def compare_judges(
             for sd, n in zip(frame.loc[family, "_sd"], frame.loc[family, "n"], strict=True)
         ]
     frame["note"] = [_note(row, lines[row[by]]) for row in frame.to_dict("records")]
-    names = [*in_order(scores["criterion"]), OVERALL]
     columns = [
         *(by, "baseline", "criterion", "n", "n_answers", "n_missing", "n_unpaired"),
         *("baseline_mean", "mean", "mean_difference", "ci_low", "ci_high"),
@@ -241,7 +235,7 @@ def compare_judges(
         *("cost_usd_per_question", "baseline_cost_usd_per_question"),
         *("seconds_per_question", "baseline_seconds_per_question", "method", "note"),
     ]
-    return frame[columns].assign(criterion=pd.Categorical(frame["criterion"], categories=names, ordered=True))
+    return by_criterion(frame[columns], [*in_order(scores["criterion"]), OVERALL])
 
 
 def _lines(scores: pd.DataFrame, by: str) -> dict[Any, float]:
@@ -255,7 +249,6 @@ def _row(pairs: pd.DataFrame, criterion: str, was_line: float, line: float, samp
     means = question_pairs(pairs, criterion)
     d = (means["second"] - means["first"]).to_numpy()
     n = len(d)
-    low, high = difference_interval(d, level=LEVEL)
     before, after = reaches(means["first"], was_line), reaches(means["second"], line)
     test = "all sign flips" if n <= ENUMERATED else f"{samples:,} random sign flips"
     return {
@@ -266,8 +259,7 @@ def _row(pairs: pd.DataFrame, criterion: str, was_line: float, line: float, samp
         "baseline_mean": float(means["first"].mean()),
         "mean": float(means["second"].mean()),
         "mean_difference": float(d.mean()) if n else math.nan,
-        "ci_low": low,
-        "ci_high": high,
+        **low_high("ci", difference_interval(d, level=LEVEL)),
         "p_value": sign_flip_p(d, samples=samples, seed=seed),
         "p_holm": math.nan,
         "detectable_difference": math.nan,
@@ -390,12 +382,12 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
     need_columns(scores, [by], "verdict_flips", "load_scores")
     category = scores.groupby("question_id")["category"].first() if "category" in scores.columns else None
     rows, lines = [], _lines(scores, by)
-    for other in [value for value in scores[by].dropna().unique() if value != baseline]:
+    was_line = lines.get(baseline, math.nan)
+    for other in [value for value in lines if value != baseline]:
         pairs = pair_scores(scores, baseline, other, by=by, who="verdict_flips")
         means = question_pairs(pairs, OVERALL)
         scored = pairs[pairs["criterion"] == OVERALL].dropna(subset=["first", "second"])
-        answers = scored["question_id"].value_counts()
-        was_line, line = lines[baseline], lines[other]
+        answers, line = scored["question_id"].value_counts(), lines[other]
         for question, first, second in means.itertuples():
             if reaches(first, was_line) == reaches(second, line):
                 continue

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
-from .basics import OVERALL, Floats, beta_skewness, hall_ends, mean_interval, pass_rate_interval
-from .people import Beside, beside_people, judges_of
+from .basics import OVERALL, Floats, beta_skewness, by_criterion, hall_ends, low_high, mean_interval, pass_rate_interval
+from .people import beside_people, judges_of
 
 MIN_AGREED = 20  # labels that all have the judge's verdict; of ten that agree the narrow interval covers too little
 MANY_LABELS = 60  # with fewer, most of them one mark, the interval of a mean covers too little
@@ -46,28 +46,18 @@ class Corrected(NamedTuple):
     weight: float
 
 
-def corrected_mean(
-    labels: ArrayLike,
-    judged: ArrayLike,
-    all_judged: ArrayLike,
-    *,
-    level: float = 0.95,
-    low: float = 0,
-    high: float = 100,
-) -> Corrected:
+def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, *, level: float = 0.95) -> Corrected:
     """Estimate the mean that people would give to all units, from their marks of a few and the judge's marks of all.
 
     Parameters
     ----------
     labels, judged
-        People's and the judge's marks of the same labelled units (questions), which were drawn at random from all
-        units.
+        People's and the judge's marks, 0–100, of the same labelled units (questions), which were drawn at random from
+        all units.
     all_judged
         The judge's marks of all units, including the labelled ones.
     level
         Confidence level of the interval, 0–1.
-    low, high
-        The ends of the scale, in the marks' unit.
 
     Returns
     -------
@@ -90,30 +80,27 @@ def corrected_mean(
     """
     y, f, everything = (np.asarray(x, dtype=float) for x in (labels, judged, all_judged))
     n = len(y)
-    alone = mean_interval(y, level=level, low=low, high=high)
+    alone = mean_interval(y, level=level)
     mean = float(y.mean()) if n else math.nan
     r = _correlation(y, f)
     plain = Corrected(mean, *alone, *alone, r, 0.0)
     if n < MIN_LABELS or len(everything) <= n or not r >= 1 / math.sqrt(n - 2) or math.isnan(alone[0]):
         return plain
-    w, spread = regression(y, f, everything, low=low, high=high)
+    w, spread = regression(y, f, everything)
     if spread < _TINY:
         return plain  # residuals that do not vary say nothing about the next
     estimate = mean + w * float(everything.mean() - f.mean())
     se = math.sqrt(spread / n + w * w * float(everything.var(ddof=1)) / len(everything))
     reach = float(scipy.stats.t.ppf(0.5 + level / 2, n - 2)) / math.sqrt(n)
-    centre = (min(max(estimate, low), high) - low) / (high - low)
-    skewness = beta_skewness(centre, math.sqrt(spread) / (high - low))
-    below, above = hall_ends(reach, skewness, n)
-    ends = max(estimate - se * math.sqrt(n) * below, low), min(estimate - se * math.sqrt(n) * above, high)
-    if ends[1] - ends[0] > WIDEST * (alone[1] - alone[0]):
+    on_scale = min(max(estimate, 0), 100)
+    below, above = hall_ends(reach, beta_skewness(on_scale / 100, math.sqrt(spread) / 100), n)
+    low, high = max(estimate - se * math.sqrt(n) * below, 0), min(estimate - se * math.sqrt(n) * above, 100)
+    if high - low > WIDEST * (alone[1] - alone[0]):
         return plain
-    return Corrected(min(max(estimate, low), high), *ends, *alone, r, w)
+    return Corrected(on_scale, low, high, *alone, r, w)
 
 
-def regression(
-    y: Floats, f: Floats, everything: Floats, *, weights: Floats | None = None, low: float = 0, high: float = 100
-) -> tuple[float, float]:
+def regression(y: Floats, f: Floats, everything: Floats, *, weights: Floats | None = None) -> tuple[float, float]:
     """Return the slope of labels on the judge's marks, and the variance of a label about the line over all units.
 
     weights: of the labelled units, 1 on average; 1 for each unit if not given.
@@ -126,18 +113,18 @@ def regression(
     w = float((v * d) @ (y - mean)) / squares
     fitted = mean + w * d
     left_out = v * (y - fitted) / np.maximum(1 - v / n - v * d**2 / squares, _TINY)
-    implied = float((left_out**2 / _binomial_shape(fitted, low, high)).sum()) * float(
-        _binomial_shape(mean + w * (everything - (v * f).mean()), low, high).mean()
+    implied = float((left_out**2 / _binomial_shape(fitted)).sum()) * float(
+        _binomial_shape(mean + w * (everything - (v * f).mean())).mean()
     )
     return w, max(float((left_out**2).sum()), implied) / (n - 1)
 
 
-def _binomial_shape(marks: Floats, low: float, high: float) -> Floats:
+def _binomial_shape(marks: Floats) -> Floats:
     """Return how the variance depends on the mark.
 
     It is like the variance of a share, which is least at the ends of the scale.
     """
-    p = ((marks - low) / (high - low)).clip(0, 1)
+    p = (marks / 100).clip(0, 1)
     return np.asarray(p * (1 - p) + _FLOOR)
 
 
@@ -199,10 +186,10 @@ def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     gap = rates[0] - rates[1]
     sampling = (z * gap) ** 2 * share * (1 - share) / len(everything)
     estimate = share * rates[0] + (1 - share) * rates[1]
-    ends = max(estimate - math.sqrt(down + sampling), 0.0), min(estimate + math.sqrt(up + sampling), 1.0)
-    if ends[1] - ends[0] > WIDEST * (alone[1] - alone[0]):
+    low, high = max(estimate - math.sqrt(down + sampling), 0.0), min(estimate + math.sqrt(up + sampling), 1.0)
+    if high - low > WIDEST * (alone[1] - alone[0]):
         return plain
-    return Corrected(estimate, *ends, *alone, r, gap)
+    return Corrected(estimate, low, high, *alone, r, gap)
 
 
 def _jeffreys(hits: int, total: int, level: float) -> tuple[float, float]:
@@ -270,7 +257,7 @@ def corrected_means(
         n  n_judged  label_mean  mean  ci_low  ci_high
     0  12        60        56.1  60.6    55.4     65.8
     """
-    return _corrected(scores, labels, by, level, "corrected_means", _mean_row)
+    return _corrected(scores, labels, by, level, "mean", _mean_of)
 
 
 def corrected_pass_rate(
@@ -321,95 +308,82 @@ def corrected_pass_rate(
         n  n_judged  judge_rate  label_rate  rate
     0  16        60        0.43        0.25  0.29
     """
-    return _corrected(scores, labels, by, level, "corrected_pass_rate", _rate_row)
+    return _corrected(scores, labels, by, level, "rate", _rate_of)
+
+
+_WHO = {"mean": "corrected_means", "rate": "corrected_pass_rate"}
+_METHODS = {
+    "mean": "regression estimate, cross-fitted variance, t with n - 2, skewness-adjusted",
+    "rate": "rates within the judge's verdicts, Jeffreys or likelihood intervals joined (MOVER)",
+}
 
 
 def _corrected(
-    scores: pd.DataFrame, labels: pd.DataFrame, by: str, level: float, who: str, row_of: Any
+    scores: pd.DataFrame, labels: pd.DataFrame, by: str, level: float, of: str, estimate: Any
 ) -> pd.DataFrame:
-    line = frame_rule(scores).line
+    who, line = _WHO[of], frame_rule(scores).line
     rows = []
     for judge in judges_of(scores, by, who):
         side = beside_people(scores, labels, judge, by=by, who=who)
+        unused = say("stats.labels_unused", count=side.strangers) if side.strangers else ""
         for criterion in side.judge.columns:
-            row = row_of(side, criterion, line, level)
-            if side.strangers:
-                row["note"] = sentences(row["note"], say("stats.labels_unused", count=side.strangers))
-            rows.append({by: judge, "criterion": criterion, **row})
+            marks = side.judge[criterion]
+            found, y, everything, doubt = estimate(marks.dropna(), side.people[criterion].dropna(), line, level)
+            rows.append(
+                {
+                    by: judge,
+                    "criterion": criterion,
+                    "n": len(y),
+                    "n_judged": len(everything),
+                    "n_missing": int(marks.isna().sum()),
+                    f"judge_{of}": float(everything.mean()) if len(everything) else math.nan,
+                    f"label_{of}": float(y.mean()) if len(y) else math.nan,
+                    of: found.estimate,
+                    **low_high("ci", (found.low, found.high)),
+                    **low_high("labels", (found.labels_low, found.labels_high)),
+                    "correlation": found.correlation,
+                    "weight": found.weight,
+                    "uses_judge": found.weight != 0,
+                    "method": f"{level:.0%}: {_METHODS[of] if found.weight else 'labels alone'}",
+                    "note": sentences(_note(found, len(y), len(everything), of), doubt, unused),
+                }
+            )
     most = max((row["n"] for row in rows), default=0)
     if most < MIN_LABELS:
         raise ConfigError(say("stats.few_labels", who=who, most=most, least=MIN_LABELS))
     frame = pd.DataFrame(rows)
-    kind = pd.CategoricalDtype(list(dict.fromkeys(frame["criterion"])), ordered=True)
-    return frame.astype({"criterion": kind})
+    return by_criterion(frame, dict.fromkeys(frame["criterion"]))
 
 
-def _mean_row(side: Beside, criterion: str, line: float, level: float) -> dict[str, Any]:
-    judge, people = side.judge[criterion].dropna(), side.people[criterion].dropna()
+_Estimated = tuple[Corrected, pd.Series, pd.Series, str]  # with people's and all the judge's values, and a doubt
+
+
+def _mean_of(judge: pd.Series, people: pd.Series, line: float, level: float) -> _Estimated:
     labelled = people.index.intersection(judge.index)
     f, y = (x[labelled].groupby(level=0).mean() for x in (judge, people))
     everything = judge.groupby(level=0).mean()
-    found = corrected_mean(y, f, everything, level=level)
-    return {
-        "n": len(y),
-        "n_judged": len(everything),
-        "n_missing": int(side.judge[criterion].isna().sum()),
-        "judge_mean": float(everything.mean()) if len(everything) else math.nan,
-        "label_mean": float(y.mean()) if len(y) else math.nan,
-        "mean": found.estimate,
-        **_shared(found, level, "regression estimate, cross-fitted variance, t with n - 2, skewness-adjusted"),
-        "note": sentences(_note(found, len(y), len(everything), "questions"), _ceiling(y)),
-    }
+    # Few labels, most of them one mark, do not show rare other marks; docs/validation.md says how often.
+    n, same = len(y), int(y.value_counts().max()) if len(y) else 0
+    doubt = say("stats.corrected_ceiling", n=n, same=same) if n < MANY_LABELS and 2 * same > n else ""
+    return corrected_mean(y, f, everything, level=level), y, everything, doubt
 
 
-def _ceiling(labels: pd.Series) -> str:
-    """Say that few labels, most of them one mark, do not show rare other marks; docs/validation.md says how often."""
-    n, same = len(labels), int(labels.value_counts().max()) if len(labels) else 0
-    return say("stats.corrected_ceiling", n=n, same=same) if n < MANY_LABELS and 2 * same > n else ""
-
-
-def _rate_row(side: Beside, criterion: str, line: float, level: float) -> dict[str, Any]:
-    judge, people = side.judge[criterion].dropna(), side.people[criterion].dropna()
+def _rate_of(judge: pd.Series, people: pd.Series, line: float, level: float) -> _Estimated:
     labelled = people.index.intersection(judge.index)
     f, y, everything = (reaches(x, line) for x in (judge[labelled], people[labelled], judge))
-    found = corrected_rate(y, f, everything, level=level)
-    note = _note(found, len(y), len(everything), "answers")
-    if everything.index.get_level_values(0).has_duplicates:
-        note = sentences(note, say("stats.corrected_several"))
-    return {
-        "n": len(y),
-        "n_judged": len(everything),
-        "n_missing": int(side.judge[criterion].isna().sum()),
-        "judge_rate": float(everything.mean()) if len(everything) else math.nan,
-        "label_rate": float(y.mean()) if len(y) else math.nan,
-        "rate": found.estimate,
-        **_shared(found, level, "rates within the judge's verdicts, Jeffreys or likelihood intervals joined (MOVER)"),
-        "note": note,
-    }
-
-
-def _shared(found: Corrected, level: float, method: str) -> dict[str, Any]:
-    return {
-        "ci_low": found.low,
-        "ci_high": found.high,
-        "labels_low": found.labels_low,
-        "labels_high": found.labels_high,
-        "correlation": found.correlation,
-        "weight": found.weight,
-        "uses_judge": found.weight != 0,
-        "method": f"{level:.0%}: {method}" if found.weight else f"{level:.0%}: labels alone",
-    }
+    doubt = say("stats.corrected_several") if judge.index.get_level_values(0).has_duplicates else ""
+    return corrected_rate(y, f, everything, level=level), y, everything, doubt
 
 
 # How many have a label, and that they are too few.
 _LABELLED = {
-    "questions": ("stats.corrected_questions", "stats.corrected_few_questions"),
-    "answers": ("stats.corrected_answers", "stats.corrected_few_answers"),
+    "mean": ("stats.corrected_questions", "stats.corrected_few_questions"),
+    "rate": ("stats.corrected_answers", "stats.corrected_few_answers"),
 }
 
 
-def _note(found: Corrected, n: int, total: int, unit: str) -> str:
-    labelled, too_few = _LABELLED[unit]
+def _note(found: Corrected, n: int, total: int, of: str) -> str:
+    labelled, too_few = _LABELLED[of]
     if found.weight:
         why = ""
     elif n < MIN_LABELS:

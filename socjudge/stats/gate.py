@@ -13,7 +13,7 @@ from ..base.messages import say, sentences
 from ..base.missing_marks import frame_spans
 from ..base.pass_rule import PassRule, frame_rule, reaches
 from ..errors import ConfigError
-from .basics import Floats, mean_interval, need_columns, pass_rate_interval, plain_floats
+from .basics import Floats, low_high, mean_interval, need_columns, pass_rate_interval, plain_floats
 
 Bools = NDArray[np.bool_]
 
@@ -123,12 +123,8 @@ def _by_run(results: pd.DataFrame, rows_of: Any, who: str) -> pd.DataFrame:
         raise ConfigError(say("stats.no_row", who=who))
     if "run_id" not in results.columns:
         return pd.DataFrame(rows_of(results))
-    rows = [
-        {"run_id": run_id, **row}
-        for run_id, part in results.groupby("run_id", observed=True, sort=True)
-        for row in rows_of(part)
-    ]
-    return pd.DataFrame(rows)
+    runs = results.groupby("run_id", observed=True, sort=True)
+    return pd.DataFrame([{"run_id": run_id, **row} for run_id, part in runs for row in rows_of(part)])
 
 
 def _repeats(part: pd.DataFrame) -> tuple[pd.DataFrame, str]:
@@ -209,17 +205,15 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> d
     score = table["score"].dropna().to_numpy()
     n, unscored = len(score), int(table["score"].isna().sum())
     # As the log has them if all that is missing were 0, or 100, points.
-    ends = frame_spans(part)[["low", "high"]].groupby(part["question_id"]).mean()
-    log_passes, could_pass = (bool(_gate(ends[end].to_numpy()[None, :], rule)[0]) for end in ("low", "high"))
-    passed = int(reaches(ends["low"][table.index[table["repeats"] > 0]], rule.line).sum())
-    low, high = pass_rate_interval(passed, n, LEVEL) if n else (math.nan, math.nan)
-    mean_low, mean_high = mean_interval(score, level=LEVEL)
+    spans = frame_spans(part)[["low", "high"]].groupby(part["question_id"]).mean()
+    log_passes, could_pass = (bool(_gate(spans[end].to_numpy()[None, :], rule)[0]) for end in ("low", "high"))
+    passed = int(reaches(spans["low"][table.index[table["repeats"] > 0]], rule.line).sum())
     p_rerun = p_true = math.nan
     verdict, deciding = "判定保留", ""
     if n and math.isfinite(repeat_sd):
         true, again = _draw(table, repeat_sd, freedom, seed)
         p_rerun, p_true = float(_share(_gate(again, rule))), float(_share(_gate(true, rule)))
-        lacking = ((ends["high"] - ends["low"]) / 100)[table.index].to_numpy()  # the share of its marks
+        lacking = ((spans["high"] - spans["low"]) / 100)[table.index].to_numpy()  # the share of its marks
         scores = np.zeros((DRAWS, len(table)))
         scores[:, table["repeats"] > 0] = true
         worst, best = (_share(_gate(scores * (1 - lacking) + points * lacking, rule)) for points in (0.0, 100.0))
@@ -238,11 +232,9 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> d
         "needed": rule.needed(n),
         "mvp_passed": bool(n and log_passes),
         "pass_rate": passed / n if n else math.nan,
-        "pass_rate_low": low,
-        "pass_rate_high": high,
+        **low_high("pass_rate", pass_rate_interval(passed, n, LEVEL) if n else (math.nan, math.nan)),
         "mean": float(score.mean()) if n else math.nan,
-        "mean_low": mean_low,
-        "mean_high": mean_high,
+        **low_high("mean", mean_interval(score, level=LEVEL)),
         "repeat_sd": repeat_sd,
         "p_rerun": p_rerun,
         "p_true": p_true,

@@ -15,7 +15,17 @@ from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .agreement import krippendorff_alpha, pair_row
-from .basics import OVERALL, Floats, in_order, need_columns, pass_rate_interval, plain_floats, same_raters
+from .basics import (
+    OVERALL,
+    Floats,
+    by_criterion,
+    in_order,
+    low_high,
+    need_columns,
+    pass_rate_interval,
+    plain_floats,
+    same_raters,
+)
 from .raters import steadiness
 
 ALWAYS_PASS, LONGER_IS_BETTER = "常に合格", "長いほど良い"  # the trivial judges' names in the frames
@@ -165,22 +175,19 @@ def judge_vs_people(
     any_side = max(sides.values(), key=lambda side: int(side.people[OVERALL].notna().sum()))
     rows += _judge_rows(ALWAYS_PASS, any_side._replace(judge=any_side.people * 0 + 100.0), line, level)
     if lengths is not None:
-        rows += _judge_rows(
-            LONGER_IS_BETTER, any_side._replace(judge=_by_length(any_side.people, lengths)), line, level
-        )
+        by_length = any_side._replace(judge=_by_length(any_side.people, lengths))
+        rows += _judge_rows(LONGER_IS_BETTER, by_length, line, level)
     frame = pd.DataFrame([{by: row.pop("judge"), **row} for row in rows])
     people = same_raters(labels)
-    raters = people.groupby("criterion", observed=True)["rater"].nunique().to_dict() | {
-        OVERALL: people["rater"].nunique()
-    }
-    order = [name for name in [*in_order(scores["criterion"]), OVERALL] if name in set(frame["criterion"])]
+    raters = people.groupby("criterion", observed=True)["rater"].nunique().to_dict()
+    raters |= {OVERALL: people["rater"].nunique()}
     steady = steadiness(labels)
     about = zip(frame["trivial"], frame["criterion"], strict=True)
     steadily = ["" if trivial else steady.get(criterion, "") for trivial, criterion in about]
     frame["note"] = list(map(sentences, frame["note"], steadily))
-    kind = pd.CategoricalDtype(order, ordered=True)
     frame.insert(list(frame).index("bias"), "n_raters", frame["criterion"].map(raters).astype(int))
-    return frame.astype({"criterion": kind})
+    names = [*in_order(scores["criterion"]), OVERALL]
+    return by_criterion(frame, [name for name in names if name in set(frame["criterion"])])
 
 
 def _by_length(people: pd.DataFrame, lengths: Mapping[str, float]) -> pd.DataFrame:
@@ -231,8 +238,8 @@ def _vs_row(table: Floats, question: NDArray[np.int64], missing: int, line: floa
         ("tpr", cells["true_pass"], int(people.sum())),
         ("tnr", cells["true_fail"], int((~people).sum())),
     ):
-        low, high = pass_rate_interval(hit, total, level) if total else (math.nan, math.nan)
-        rates |= {name: hit / total if total else math.nan, f"{name}_low": low, f"{name}_high": high}
+        interval = pass_rate_interval(hit, total, level) if total else (math.nan, math.nan)
+        rates |= {name: hit / total if total else math.nan, **low_high(name, interval)}
     note = found["note"]
     if people.all():
         note = sentences(note, say("stats.people_passed_all"))

@@ -16,7 +16,7 @@ import scipy.stats  # type: ignore[import-untyped]
 from ..base.messages import listed, say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
-from .basics import OVERALL, Floats, holm_adjust, plain_floats
+from .basics import OVERALL, Floats, holm_adjust, low_high, plain_floats
 from .correction import lot, regression
 from .people import Beside, beside_people, judges_of
 
@@ -480,10 +480,14 @@ def _trust(sample: _Sample, margin: float, least: float, alpha: float) -> dict[s
     n = len(y)
     row: dict[str, Any] = {"n": n, "bias": float((v * (f - y)).mean()) if n else math.nan}
     if n < MIN_QUESTIONS or np.ptp(y) < _TINY or np.ptp(f - y) < _TINY:
-        nothing = dict.fromkeys(
-            ["bias_low", "bias_high", "correlation", "correlation_low", "correlation_high"], math.nan
-        )
-        return {**row, **nothing, "p_value": 1.0}
+        nothing = (math.nan, math.nan)
+        return {
+            **row,
+            **low_high("bias", nothing),
+            "correlation": math.nan,
+            **low_high("correlation", nothing),
+            "p_value": 1.0,
+        }
     bias, bias_error, freedom = _bias(sample)
     reach = float(scipy.stats.t.isf(alpha / 2, freedom)) * bias_error
     r = _correlation(y, f, v)
@@ -500,11 +504,9 @@ def _trust(sample: _Sample, margin: float, least: float, alpha: float) -> dict[s
     return {
         **row,
         "bias": bias,
-        "bias_low": bias - reach,
-        "bias_high": bias + reach,
+        **low_high("bias", (bias - reach, bias + reach)),
         "correlation": r,
-        "correlation_low": math.tanh(z - wide),
-        "correlation_high": math.tanh(z + wide),
+        **low_high("correlation", (math.tanh(z - wide), math.tanh(z + wide))),
         "p_value": p,
     }
 
@@ -537,10 +539,7 @@ def _two_digits(count: float, whole: Callable[[float], int]) -> float:
     return float(max(1, whole(count / unit) * unit))
 
 
-def _with_verdict(
-    row: dict[str, Any], p_holm: float, margin: float, least: float, alpha: float
-) -> dict[str, Any]:  # fmt: skip
-    row = {**row, "p_holm": p_holm}
+def _with_verdict(row: dict[str, Any], p_holm: float, margin: float, least: float, alpha: float) -> dict[str, Any]:
     n = row["n"]
     if math.isnan(row["bias_low"]):
         few = n < MIN_QUESTIONS
@@ -559,6 +558,7 @@ def _with_verdict(
         verdict, note = "分からない", say("stats.trust_open", n=n)
     return {
         **row,
+        "p_holm": p_holm,
         "verdict": verdict,
         "method": f"two one-sided t tests (±{margin:g}), Fisher z ({least:g}), Holm over criteria at {alpha:g}",
         "note": note,

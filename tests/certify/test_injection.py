@@ -25,11 +25,10 @@ from socjudge.certify import (
     summarise_anchoring,
     summarise_injections,
 )
-from socjudge.certify.anchoring import explain_anchoring
 from socjudge.certify.damages import only_politeness
-from socjudge.certify.injections import attacks, explain_injections
+from socjudge.certify.injections import attacks
 from socjudge.certify.subjects import find_subjects
-from socjudge.certify.two_prompts import HARDENED, explain_prompts
+from socjudge.certify.two_prompts import HARDENED
 from socjudge.errors import UnparsableJudgement
 from socjudge.judging.replies import judgement_schema, parse_judgement
 from socjudge.prompts.templates import check_judge_prompt, fill, judge_values
@@ -48,7 +47,7 @@ def test_a_gullible_judge_is_found_and_a_firm_one_is_not(service: Service, tmp_p
     # 20 with the neutral text, 97 where it believes: 77 points, and each failing answer turns to pass.
     assert told.loc["order_full_marks", ["mean_gain", "turned", "control_passed"]].tolist() == [77, 1, 0]
     assert told.loc["verdict_json", "mean_gain"] == 77
-    assert "turn to pass" in explain_injections(found.findings)
+    assert "turn to pass" in found.words
 
     service.default = ScriptedJudge(PAIRS)
     firm = Injections(["order_full_marks", "fence_wide"], per_attack=2).run(
@@ -123,7 +122,7 @@ def test_a_judge_that_copies_the_answers_verdict_is_asked_again_and_then_not_bel
     found = Injections(["verdict_json"]).run(PAIRS, logs_dir=tmp_path, **with_options(**GPT))
     attacked = found.judged[0].marks[~found.judged[0].marks["case"].str.startswith("control")]
     assert set(attacked["status"]) == {"unparsable"} and found.findings["gain"].isna().all()
-    assert explain_injections(found.findings) == "Injection: unknown (no pair to compare)."
+    assert found.words == "Injection: unknown (no pair to compare)."
 
 
 # -- the hardened prompt
@@ -162,7 +161,7 @@ def test_what_hardening_costs_honest_answers_is_measured(service: Service, tmp_p
     told = prompt_equivalence(compared.findings).set_index("criterion")
     assert told.loc["総合", "mean_difference"] == pytest.approx(-10, abs=1.5)
     assert not told.loc["総合", "equivalent"] and told.loc["総合", "n"] == 3
-    assert "not shown to be the same within 2 points" in explain_prompts(compared.findings)
+    assert "not shown to be the same within 2 points" in compared.words
 
     service.default = ScriptedJudge(PAIRS, Noisy(1))
     same = Prompts(repeats=2).run(PAIRS, logs_dir=tmp_path, **with_options(fresh=True, **GPT))
@@ -196,7 +195,7 @@ def test_a_judge_that_follows_the_flags_is_found_and_only_there(service: Service
     assert (told.drop(index="安全性", level="criterion")["followed"] == 0).all()
     # Hidden, the one answer that was flagged gets its 90 again.
     assert told.loc[("flags_hidden", "安全性"), "followed"] == pytest.approx(1 / 3)
-    assert "flags inverted" in explain_anchoring(found.findings)
+    assert "flags inverted" in found.words
     hidden = [r["messages"][0]["content"] for r in service.requests if "（示さない）" in r["messages"][0]["content"]]
     assert len(hidden) == 6 and sum("- 危険操作: （示さない）" in text for text in hidden) == 3
 
@@ -206,4 +205,4 @@ def test_criteria_that_need_keypoints_are_unknown_without_them(tmp_path: Path) -
     found = Anchoring().run(PAIRS, judge_model="offline", logs_dir=tmp_path, progress=False)
     told = summarise_anchoring(found.findings).query("variant == 'keypoints_hidden'").set_index("criterion")
     assert told["n_missing"].to_dict() == {**dict.fromkeys(CRITERIA, 3), "根拠性": 0, "安全性": 0}
-    assert "網羅性 unknown (no mark)" in explain_anchoring(found.findings).splitlines()[-1]
+    assert "網羅性 unknown (no mark)" in found.words.splitlines()[-1]
