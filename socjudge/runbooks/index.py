@@ -43,6 +43,7 @@ from .reading import (
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
+    from langchain_core.retrievers import BaseRetriever
 
 # Of the bundled runbooks, made by `make vectors`, so that a fresh clone or example project embeds nothing.
 BUNDLED_INDEX_DIR = CARRIED_DIR / "eval" / "runbooks_index"
@@ -306,9 +307,19 @@ class RunbookIndex:
         """
         return self._cache.embed(texts)
 
-    def stale_files(self) -> list[str]:
-        """Return the names of the runbooks that were changed, added or removed since the build, sorted."""
-        now, then = hash_runbooks(self.runbooks), self._stored.files
+    def as_retriever(self, k: int = 5) -> BaseRetriever:
+        """Return the index as a LangChain retriever; its documents carry source, heading and score."""
+        from .retriever import RunbookRetriever  # LangChain's base class takes half a second
+
+        return RunbookRetriever(index=self, k=k)
+
+    def stale_files(self, runbooks: Path | str | None = None) -> list[str]:
+        """Return the names of the runbooks that were changed, added or removed since the build, sorted.
+
+        runbooks: the folder to compare with, by default the one that the index was built from.
+        """
+        now = hash_runbooks(self.runbooks if runbooks is None else runbooks)
+        then = self._stored.files
         return sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
 
     def _compare(self, query: str) -> Vectors:

@@ -18,6 +18,7 @@ from conftest import DATA, OTHERS
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever
 
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.errors import ConfigError, ProviderError
@@ -302,7 +303,7 @@ def test_index_older_than_its_runbooks_says_so(runbooks: Path, index_dir: Path) 
     (runbooks / "isolation.md").write_text(ISOLATION + "追記。\n", encoding="utf-8")
     with pytest.warns(UserWarning, match=r"older than its runbooks \(isolation\.md, new\.md, phishing\.md\)"):
         index = load_index(index_dir)
-    assert index.stale_files() == ["isolation.md", "new.md", "phishing.md"]
+    assert index.stale_files(runbooks) == ["isolation.md", "new.md", "phishing.md"]
 
 
 def test_a_moved_clone_still_finds_its_runbooks(tmp_path: Path) -> None:
@@ -393,6 +394,16 @@ def test_passages_show_the_body_without_title_or_heading(runbooks: Path, index_d
     index = build_index(runbooks, index_dir=index_dir)
     assert index.passages[1].text == "全体スキャンの結果が陰性であることを確認し、隔離を解除する。"
     assert (index.passages[1].heading, index.passages[1].source) == ("解除", "isolation.md")
+
+
+def test_retriever_is_langchains(project_index: RunbookIndex) -> None:
+    retriever = project_index.as_retriever(k=2)
+    assert isinstance(retriever, BaseRetriever)
+    documents = retriever.invoke("端末の隔離")
+    found = project_index.search("端末の隔離", k=2)
+    assert [(d.page_content, d.metadata) for d in documents] == [
+        (p.text, {"source": p.source, "heading": p.heading, "score": p.score}) for p in found
+    ]
 
 
 @pytest.mark.slow
