@@ -209,7 +209,8 @@ class AssistantAnswer(_Shown):
     text; retries: what went wrong before the model answered, in order; truncated: whether the model stopped at its
     output limit, None where nobody said. evidence: covered, unsure (a near runbook, that may not apply) or absent, empty in
     logs from before it was known; absence_probability: that the runbooks have nothing on the question, 0–1. version: of
-    somebody's own assistant, as it tells it. contexts_from: "runbooks" where it brought none, and the index's were taken."""
+    somebody's own assistant, as it tells it. contexts_from: "runbooks" where it brought none, and the
+    index's were taken; "headings" where those of the index were given to its own."""
 
     question: str
     answer: str

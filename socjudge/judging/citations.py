@@ -54,12 +54,12 @@ _NUMBER = re.compile(r"\d+")
 
 def as_material(answer: AssistantAnswer) -> AssistantAnswer:
     """Return the answer as it is shown to a judge. If it brings passages but no context, build the context from them."""
-    given = () if answer.evidence else _contexts(answer)  # our own assistant writes our form, and says this
+    given = () if answer.evidence else contexts_of(answer)  # our own assistant writes our form, and says this
     if not given:
         return answer
     if not _have_names(given):
         return replace(answer, context=answer.context or "\n\n".join(p.text for p in given), passages=given)
-    text, passages = answer.answer, tuple(map(_titled, given))
+    text, passages = answer.answer, tuple(map(titled, given))
     if not _is_in_our_form(text, passages):
         cites = _Cites(passages, text)
         text, passages = cites.mapped(), cites.passages
@@ -89,7 +89,7 @@ def unmeasurable(answer: AssistantAnswer) -> tuple[str, ...]:
     """
     if not answer.context.strip() and not answer.passages:
         return ("根拠性", "引用明示")
-    given = () if answer.evidence else _contexts(answer)
+    given = () if answer.evidence else contexts_of(answer)
     if all(not p.source or _OUR_NAME.fullmatch(p.source) for p in given):
         counted = _have_names(given)
         for found in _CITING.finditer(answer.answer if given else ""):
@@ -109,12 +109,12 @@ def format_context(passages: Sequence[Passage]) -> str:
     return "\n\n".join(f"{passage.citation}\n{passage.text}" for passage in passages)
 
 
-def _titled(passage: Passage) -> Passage:
-    """Move the Markdown heading that a passage begins with into its `heading`, if it has none yet."""
-    found = None if passage.heading else _TITLE.match(passage.text)
-    if not found:
+def titled(passage: Passage) -> Passage:
+    """Move the Markdown heading that a passage begins with into its `heading`, which has it once if it was there already."""
+    found = _TITLE.match(passage.text)
+    if not found or (passage.heading and not passage.heading.endswith(citable(found[1]))):
         return passage
-    return replace(passage, text=passage.text[found.end() :], heading=citable(found[1]))
+    return replace(passage, text=passage.text[found.end() :], heading=passage.heading or citable(found[1]))
 
 
 def citable(name: str) -> str:
@@ -127,7 +127,7 @@ def numbered_name(k: int, count: int) -> str:
     return f"資料{k:0{len(str(count))}}"
 
 
-def _contexts(answer: AssistantAnswer) -> tuple[Passage, ...]:
+def contexts_of(answer: AssistantAnswer) -> tuple[Passage, ...]:
     """Return what the answer rests on: its passages, or the parts of its context, split at our headings or at numbers."""
     if answer.passages:
         count = len(answer.passages)

@@ -14,7 +14,7 @@ from ..base.texts import encodable
 from ..errors import ConfigError, NoAnswer
 from ..records import UNKNOWN, AssistantAnswer, Flags, Passage, Usage
 from ..settings import default_k
-from .citations import citable, format_context, numbered_name
+from .citations import citable, contexts_of, format_context, numbered_name, titled
 
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
@@ -23,6 +23,7 @@ KEYS = (
     "answer", "error", "contexts", "flags", "model", "version", "input_tokens", "output_tokens", "cost_usd",
 )  # fmt: skip
 _OF_CONTEXT = ("text", "source", "heading")
+_CERTAIN = 20  # characters of a context from which its section is no chance
 _FLAGS = tuple(Flags.__dataclass_fields__)
 # What chains of LangChain call the answer and what it was made from.
 _ANSWERS = ("answer", "output", "result", "output_text", "text")
@@ -83,18 +84,36 @@ def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str
 
 
 def with_contexts(answer: AssistantAnswer, index: RunbookIndex | None = None, k: int | None = None) -> AssistantAnswer:
-    """Give an answer that brought no contexts what the index finds for the question, and then for the answer.
+    """Give an answer without contexts what the index finds for the question, and then for the answer; one with contexts
+    the headings of those that the runbooks hold word for word.
 
-    `contexts_from` says so. k: passages for each search; None for the project's number.
+    `contexts_from` says which. k: passages for each search; None for the project's number.
     """
-    k = default_k() if k is None else k
+    given = contexts_of(answer)
+    if given and all(passage.heading or not passage.source for passage in given):
+        return answer
     if index is None:
         from ..runbooks.index import open_index  # a second of a processor, which few need
 
         index = open_index()
-    found = [*index.search(answer.question, k), *index.search(answer.answer[:2000], k)]
-    passages = tuple({passage.citation: passage for passage in reversed(found)}.values())[::-1]
-    return replace(answer, passages=passages, context=format_context(passages), contexts_from="runbooks")
+    if given:
+        passages, what = tuple(_headed(passage, index) for passage in given), "headings"
+        if passages == given:
+            return answer
+    else:
+        k = default_k() if k is None else k
+        found = [*index.search(answer.question, k), *index.search(answer.answer[:2000], k)]
+        passages, what = tuple({passage.citation: passage for passage in reversed(found)}.values())[::-1], "runbooks"
+    return replace(answer, passages=passages, context=format_context(passages), contexts_from=what)
+
+
+def _headed(passage: Passage, index: RunbookIndex) -> Passage:
+    """Give a context without a heading that of the section that holds it, if only one does; its own is then the last part."""
+    bare = titled(passage)
+    if passage.heading or len(text := bare.text.strip()) < _CERTAIN:
+        return passage
+    headings = {s.heading for s in index.passages if text in s.text and s.heading.endswith(bare.heading)}
+    return replace(passage, heading=headings.pop()) if len(headings) == 1 else passage
 
 
 def from_runnable(given: Any) -> Any:

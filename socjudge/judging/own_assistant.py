@@ -55,8 +55,8 @@ class Assistant:
     concurrency
         The most calls at once. If left out, one call until it has answered, then as many as it accepts.
     contexts
-        "runbooks": if an answer brings no contexts, those that this project's index finds for it are used, and the log says
-        so.
+        "runbooks": if an answer brings no contexts, those that this project's index finds for it are used; contexts without
+        headings get those of the sections that hold them word for word. The log says so.
     timeout_s
         The longest wait for an answer, in seconds; the run's if left out.
 
@@ -129,7 +129,7 @@ class Assistant:
 
     @property
     def takes_runbooks(self) -> bool:
-        """Whether contexts come from the project's index if the answer brings none."""
+        """Whether what contexts lack comes from the project's index."""
         return self._contexts == "runbooks"
 
     @property
@@ -188,7 +188,7 @@ class Assistant:
         answer = replace(made[-1], processing_time=done.seconds, retries=done.retries)
         if answer.is_empty:
             raise NoAnswer(say("judging.app_empty"))
-        if self.takes_runbooks and not answer.context:
+        if self.takes_runbooks:
             answer = await event_loop.in_thread(with_contexts, answer, index, k)
         return answer
 

@@ -89,7 +89,8 @@ def load_answers(
         which question an answer belongs, and the keys that `Assistant` lists. `contexts` in one cell: a JSON list, or one
         text.
     contexts
-        "runbooks": if an answer has no contexts, those that this project's index finds for it are used; the log says so.
+        "runbooks": if an answer has no contexts, those that this project's index finds for it are used; contexts without
+        headings get those of the sections that hold them word for word. The log says so.
 
     Returns
     -------
@@ -124,7 +125,7 @@ def load_answers(
             answer = AssistantAnswer(place["question"], "")
         except ConfigError as error:
             raise ConfigError(say("judging.answer_row", where=where, number=number, reason=error)) from None
-        if contexts == "runbooks" and not answer.context and not answer.is_empty:
+        if contexts == "runbooks" and not answer.is_empty:
             answer = with_contexts(answer)
         answers.append((place["question_id"], place["question"], answer))
     return StoredAnswers(tuple(answers), where)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from damages import BREAKS, DAMAGES, good_answer
@@ -15,7 +17,9 @@ import socjudge as sj
 from socjudge.base.texts import change_citations
 from socjudge.errors import RequestRefused
 from socjudge.judging.citations import _Cites, as_material, format_context, unmeasurable
+from socjudge.judging.own_answers import as_answer, with_contexts
 from socjudge.records import AssistantAnswer, EvalQuestion, Flags, Passage
+from socjudge.runbooks.index import RunbookIndex
 from tests.service import Service, judgement
 
 PASSAGES = (
@@ -200,22 +204,82 @@ def test_over_contexts_without_headings_the_answers_own_tell_what_a_step_is_abou
     assert (marks.scores["網羅性"] > 70) is covers
 
 
-@pytest.mark.parametrize("damage", ["", *DAMAGES, *BREAKS])
+ITEMS = json.loads((Path(__file__).parents[1] / "data" / "good_answers.json").read_text("utf-8"))
+SPOIL = {"": good_answer, **{name: how for name, (how, _) in (DAMAGES | BREAKS).items()}}
+
+
+def _as_made(item: dict[str, Any], text: str) -> AssistantAnswer:
+    passages = tuple(Passage(p["text"], p["source"], p["heading"]) for p in item["passages"])
+    return AssistantAnswer(item["question"], text, format_context(passages), passages, Flags(**item["flags"]))
+
+
+@pytest.fixture(scope="module")
+def runbooks(tmp_path_factory: pytest.TempPathFactory) -> RunbookIndex:
+    """The index of runbooks that hold all passages of the good answers."""
+    folder = tmp_path_factory.mktemp("runbooks")
+    sections = {(p["source"], p["heading"]): p["text"] for item in ITEMS for p in item["passages"]}
+    for source in {source for source, _ in sections}:
+        lines = ["# 手順書"]
+        for heading, text in ((heading, text) for (of, heading), text in sections.items() if of == source):
+            lines += [f"{'#' * level} {title}" for level, title in enumerate(heading.split(" > "), 2)] + [text]
+        (folder / source).write_text("\n\n".join(lines), "utf-8")
+    return sj.build_index(folder, index_dir=tmp_path_factory.mktemp("index"))
+
+
+@pytest.mark.parametrize("damage", SPOIL)
 def test_broken_answers_are_shown_alike_however_they_are_wrapped(damage: str) -> None:
     """Not a letter differs, whoever judges; over Markdown under numbers, only the names."""
-    spoil = {"": good_answer, **{name: how for name, (how, _) in (DAMAGES | BREAKS).items()}}[damage]
-    for item in json.loads((Path(__file__).parents[1] / "data" / "good_answers.json").read_text("utf-8")):
-        if (text := spoil(item)) is None:
+    for item in ITEMS:
+        if (text := SPOIL[damage](item)) is None:
             continue
-        passages = tuple(Passage(p["text"], p["source"], p["heading"]) for p in item["passages"])
-        as_made = AssistantAnswer(item["question"], text, format_context(passages), passages, Flags(**item["flags"]))
+        as_made = _as_made(item, text)
         for name in ("context only", "no headings", "numbers and names"):
             assert as_material(WRAPPINGS[name](as_made)) == as_made, (item["id"], name)
         shown = as_material(WRAPPINGS["numbers over pieces of Markdown"](as_made))
-        answer = shown.answer
-        for k, passage in enumerate(shown.passages):
-            answer = answer.replace(passage.citation, passages[k].citation)
-        assert answer == text
+        assert _renamed(shown, as_made) == text
+
+
+def _renamed(shown: AssistantAnswer, as_made: AssistantAnswer) -> str:
+    answer = shown.answer
+    for other, own in zip(shown.passages, as_made.passages, strict=True):
+        answer = answer.replace(other.citation, own.citation)
+    return answer
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("item", ITEMS, ids=itemgetter("id"))
+def test_contexts_under_numbers_are_judged_like_those_with_headings_where_the_runbooks_have_them(
+    item: dict[str, Any], runbooks: RunbookIndex
+) -> None:
+    """Shown are other names and nothing else; marks are compared where an answer rests on the words of headings."""
+    question = EvalQuestion(item["id"], item["category"], item["question"], tuple(item["expected_keypoints"]))
+    for damage, spoil in SPOIL.items():
+        if (text := spoil(item)) is None:
+            continue
+        as_made = _as_made(item, text)
+        for name in ("numbers", "numbers over pieces of Markdown"):
+            wrapped = with_contexts(WRAPPINGS[name](as_made), runbooks)
+            shown = as_material(wrapped)
+            assert [(p.heading, p.text) for p in shown.passages] == [(p.heading, p.text) for p in as_made.passages]
+            assert _renamed(shown, as_made) == text, (damage, name)
+        if item["id"] in (1, 2, 3, 6, 102, 105):
+            marks = [sj.evaluate_answer(question, answer, model="offline") for answer in (as_made, wrapped)]
+            assert abs(marks[1].average_score - marks[0].average_score) <= 1, damage
+
+
+def test_only_contexts_that_one_section_holds_word_for_word_get_its_heading(index: RunbookIndex) -> None:
+    sections = [section for section in index.passages if section.source == "malware_response.md"]
+    first, second = sections[0], sections[1]
+    given = (first.text, first.text[:60], "端末を隔離する。", f"{first.text}\n{second.text}", f"# 別の節\n{first.text}")
+    headed = with_contexts(as_answer({"answer": "隔離する[1]。", "contexts": given}), index)
+    assert [p.heading for p in headed.passages] == [first.heading, first.heading, "", "", ""]
+    assert [p.text for p in headed.passages] == list(given)
+    assert headed.context == format_context(headed.passages)
+    assert headed.contexts_from == "headings"
+    foreign = as_answer(
+        {"answer": "隔離する[1]。", "contexts": ["この会社の手順書のどこにも載っていない文を一つだけ書いておく。"]}
+    )
+    assert with_contexts(foreign, index) is foreign
 
 
 def _judged(answer: AssistantAnswer, service: Service, rubric: sj.Rubric | None = None) -> sj.Evaluation:

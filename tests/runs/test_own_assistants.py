@@ -268,6 +268,14 @@ def test_contexts_from_the_runbooks_are_in_the_log_where_they_were_asked_for(jud
     assert "malware_response.md" in again.results[0].answer.context
     assert again.info.runbooks
 
+    def without_headings(question: str) -> dict[str, Any]:
+        return {"answer": bare(question), "contexts": [found.text]}
+
+    found = again.results[0].answer.passages[0]
+    headed = run(sj.Assistant(without_headings, contexts="runbooks"), tmp_path, QUESTIONS[:1]).results[0].answer
+    assert (headed.passages[0].heading, headed.contexts_from) == (found.heading, "headings")
+    assert f"[出典: 資料1 > {found.heading}]" in str(judge.requests[-1])
+
 
 CODE = "def ask(q, style='short'):\n    return q + '隔離します。'\n"
 TOML = """[assistants.web]
