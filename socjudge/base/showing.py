@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -154,6 +154,19 @@ def facts_html(title: str, facts: Mapping[str, object], kind: str = "", after: s
     """
     rows = "".join(f'<tr><th class="muted">{escape(name)}</th><td>{escape(facts[name])}</td></tr>' for name in facts)
     return block(kind, f'<div><b>{escape(title)}</b></div><table class="facts">{rows}</table>{after}')
+
+
+def table_html(head: Iterable[str], rows: Iterable[Iterable[tuple[object, str]]]) -> str:
+    """Return a table; its texts are escaped here.
+
+    rows: at least one; (text, CSS class) per cell; the head of a column has the class of its cells too.
+    """
+    rows = [list(row) for row in rows]
+    columns = zip(head, (kind for _, kind in rows[0]), strict=True)
+    heads = "".join(f'<th scope="col" class="{kind}">{escape(word)}</th>' for word, kind in columns)
+    cells = ("".join(f'<td class="{kind}">{escape(text)}</td>' for text, kind in row) for row in rows)
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def warning_html(verdict: Verdict) -> str:

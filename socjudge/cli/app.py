@@ -261,6 +261,7 @@ def rejudge(
     from ..runs.certainty import most_repeats
     from ..runs.estimate import estimate_run
     from ..runs.load import find_log, load_run
+    from ..runs.several_judges import judged_already
 
     earlier = load_run(find_log(log, logs_dir))
     (judge,) = judging.judges([judge_model])
@@ -285,7 +286,9 @@ def rejudge(
             "judge_prompt": judging.judge_prompt,
             "judge_repeats": judge_repeats,
         }
-        estimate = _left(estimate, assign_rejudging(earlier, **how), logs_dir)
+        assignment = assign_rejudging(earlier, **how)
+        (already,) = judged_already([assignment], lambda *_: assignment, logs_dir)
+        estimate = estimate.after(already, assignment.total)
     confirm(estimate, yes)
     return suite.rejudge(
         earlier, judge_model=judge, judge_prompt=judging.judge_prompt, judge_repeats=judge_repeats,
@@ -351,14 +354,6 @@ def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | Non
     ) as bar:
         written = write_questions(runbooks, model=model, max_cost_usd=max_cost_usd, on_progress=lambda *_: bar.update())
     echo(say("cli.questions_done", path=runbooks / "questions.json", count=written))
-
-
-def _left(estimate: Any, assignment: Any, logs_dir: str | None) -> Any:
-    """Return what remains to be paid if the run is resumed."""
-    from ..runs.unfinished import unfinished_runs
-
-    same = [run for run in unfinished_runs(logs_dir) if run.key == assignment.key]
-    return estimate.left(same[-1]) if same else estimate
 
 
 # The kind of all of typer's complaints about what was typed.

@@ -31,8 +31,8 @@ from .views.history import (
     question_text,
     report_html,
     run_label,
+    runs_html,
     side_names,
-    table_html,
 )
 
 CHART_RUNS = 24  # as many columns as plot_question_strip has room to write in
@@ -280,7 +280,7 @@ class HistoryExplorer(Panel):
 
     def _table(self, order: str) -> str:
         runs = self._runs if order == "started_at" else self._runs.sort_values(order, kind="stable")
-        return table_html(runs.head(MOST_CHOICES), len(runs))
+        return runs_html(runs.head(MOST_CHOICES), len(runs))
 
     def _compare(self, selection: History, first: str, second: str) -> str:
         self.pair, choices = None, []

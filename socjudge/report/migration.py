@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from .._version import __version__
 from ..base.messages import language, listed, say
-from ..base.showing import escape
+from ..base.showing import escape, table_html
 from ..certify.migration import ENOUGH, Migration, MigrationPlan
 from .page import checked_page, page_asset, page_environment, write_page
 
@@ -127,17 +127,9 @@ def write_migration_page(path: Path | str, found: Migration) -> Path:
     return path
 
 
-def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    names = "".join(f'<th scope="col"{_side(i)}>{escape(name)}</th>' for i, name in enumerate(head))
-    body = "".join(
-        "<tr>" + "".join(f"<td{_side(i)}>{escape(str(cell))}</td>" for i, cell in enumerate(row)) + "</tr>"
-        for row in rows
-    )
-    return f'<div class="wide" tabindex="0"><table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def _side(place: int) -> str:
-    return ' class="number"' if place else ""
+def _table(head: Iterable[str], rows: Iterable[tuple[object, ...]]) -> str:
+    cells = ([(row[0], ""), *((number, "number") for number in row[1:])] for row in rows)
+    return f'<div class="wide" tabindex="0">{table_html(head, cells)}</div>'
 
 
 def _number(value: float, shape: str = ".1f") -> str:

@@ -18,7 +18,7 @@ from socjudge.cli.shared import report_run
 from socjudge.history.frames import judges_history, load_runs
 from socjudge.panels.run import _results_html
 from socjudge.panels.state.explorer import run_table
-from socjudge.panels.views.history import table_html
+from socjudge.panels.views.history import runs_html
 from socjudge.records import EvaluationRun
 from socjudge.runs.load import load_run
 from socjudge.runs.logs import save_evaluation_results
@@ -58,7 +58,7 @@ def terminal(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str
 
 
 def history(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    return table_html(run_table(judges_history(run)), 1)
+    return runs_html(run_table(judges_history(run)), 1)
 
 
 VIEWS: dict[str, View] = {"cell": cell, "panel": panel, "report": report, "terminal": terminal, "history": history}

@@ -21,7 +21,7 @@ from socjudge.base.verdict import run_verdict, summarise_results
 from socjudge.cli.shared import report_run
 from socjudge.panels.run import _results_html
 from socjudge.panels.state.explorer import run_table
-from socjudge.panels.views.history import table_html
+from socjudge.panels.views.history import runs_html
 from socjudge.records import EvaluationResult
 
 pytestmark = pytest.mark.usefixtures("in_japanese")
@@ -94,7 +94,7 @@ def test_every_view_of_a_run_goes_by_its_own_rubric(
         ]
         table = run_table(history)[::-1]  # the newest first
         assert table["passed"].tolist() == [sum(passed) for passed, _ in expected]
-        _seen_in_the_table(table_html(table, len(table)), made)
+        _seen_in_the_table(runs_html(table, len(table)), made)
         _seen_in_the_strip(history.scores, expected)
         for run, (passed, total) in zip(loaded, expected, strict=True):
             _seen_in(run, folder, passed, total, capsys)

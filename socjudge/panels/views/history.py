@@ -11,7 +11,7 @@ import pandas as pd
 
 from ...base.messages import say
 from ...base.pass_rule import frame_rule
-from ...base.showing import block, escape, question_html
+from ...base.showing import block, escape, question_html, table_html
 from ...base.texts import local_time
 from ...base.verdict import Verdict
 from ...history.examples import EXAMPLE_MODE
@@ -63,7 +63,7 @@ def chart_html(url: str, alt: str, note: str) -> str:
     return block("", _STYLE + _wide(picture, say("panels.history_figure"), "chart") + f"<small>{escape(note)}</small>")
 
 
-def table_html(runs: pd.DataFrame, total: int) -> str:
+def runs_html(runs: pd.DataFrame, total: int) -> str:
     """Return the runs as a table. runs: rows of `run_table`; total: the number of runs, of which these are shown."""
     head = (
         say("panels.history_started"), "Judge", say("panels.prompt"), say("panels.assistant"), say("panels.history_interval"),
@@ -80,16 +80,17 @@ def table_html(runs: pd.DataFrame, total: int) -> str:
     ]  # fmt: skip
     shown = "" if total == len(runs) else say("panels.history_some_shown", total=total, shown=len(runs))
     note = say("base.reference_note") if any(is_embedded(judge) for judge in runs["judge_model"]) else ""
-    return block("", _STYLE + _table(say("panels.history_runs"), head, rows), *filter(None, (shown, note)))
+    return block("", _STYLE + _wide(table_html(head, rows), say("panels.history_runs")), *filter(None, (shown, note)))
 
 
 def pair_html(pair: RunPair, chart: str) -> str:
     """Return two runs side by side. chart: the HTML of the chart of differences, or ""."""
     conditions = [((name, "short"), (one, "name"), (other, "name")) for name, one, other in pair.conditions]
     baseline, other = side_names()
+    head = say("panels.history_condition"), baseline, other
     parts = [
         f"{baseline}: {escape(run_label(pair.first))}<br>{other}: {escape(run_label(pair.second))}",
-        _table(say("panels.history_conditions"), (say("panels.history_condition"), baseline, other), conditions)
+        _wide(table_html(head, conditions), say("panels.history_conditions"))
         if conditions
         else f"<p>{say('panels.history_no_conditions')}</p>",
     ]
@@ -138,7 +139,7 @@ def _means(pair: RunPair) -> str:
         for name in dict.fromkeys([*sides[0], *sides[1]])
     ]
     head = (say("panels.history_criterion"), *(say("panels.history_side_interval", side=side) for side in side_names()))
-    return _table(say("panels.history_means"), head, rows)
+    return _wide(table_html(head, rows), say("panels.history_means"))
 
 
 def side_names() -> tuple[str, str]:
@@ -152,19 +153,6 @@ def question_text(row: Mapping[Any, Any]) -> str:
     return f"{row['question_id']}  {row['category']}  {_points(row['first'])} → {_points(row['second'])}{same}"
 
 
-def _table(caption: str, head: Iterable[str], rows: Iterable[Iterable[tuple[Any, str]]]) -> str:
-    """Return a table. rows: (text, CSS class) per cell; the head of a column has the class of its cells too."""
-    rows = [list(row) for row in rows]
-    classes = [kind for _, kind in rows[0]] if rows else []
-    heads = "".join(
-        f'<th scope="col" class="{kind}">{escape(word)}</th>' for word, kind in zip(head, classes, strict=True)
-    )
-    body = "".join(
-        "<tr>" + "".join(f'<td class="{kind}">{escape(text)}</td>' for text, kind in row) + "</tr>" for row in rows
-    )
-    return _wide(f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>", caption)
-
-
 def _wide(inner: str, name: str, kind: str = "") -> str:
     """Return an element that scrolls sideways in a narrow window, also by keyboard."""
     return f'<div class="wide {kind}" role="region" aria-label="{escape(name)}" tabindex="0">{inner}</div>'
@@ -173,18 +161,14 @@ def _wide(inner: str, name: str, kind: str = "") -> str:
 def _mean(row: Mapping[Any, Any]) -> str:
     if pd.isna(row["mean"]):
         return say("panels.history_no_marks")
-    interval = _range(row["ci_low"], row["ci_high"])
+    interval = say("panels.history_no_interval")
+    if not (pd.isna(row["ci_low"]) or pd.isna(row["ci_high"])):
+        interval = say("panels.range", low=f"{row['ci_low']:.1f}", high=f"{row['ci_high']:.1f}")
     return say("panels.history_mean", mean=row["mean"], interval=interval, questions=row["n"])
 
 
-def _range(low: Any, high: Any, form: str = ".1f") -> str:
-    if pd.isna(low) or pd.isna(high):
-        return say("panels.history_no_interval")
-    return say("panels.range", low=f"{low:{form}}", high=f"{high:{form}}")
-
-
-def _points(value: Any, form: str = ".1f") -> str:
-    return "–" if pd.isna(value) else f"{value:{form}}"
+def _points(value: Any) -> str:
+    return "–" if pd.isna(value) else f"{value:.1f}"
 
 
 def _verdict(run: Mapping[Any, Any]) -> str:
