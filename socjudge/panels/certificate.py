@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,13 @@ from ..certify.all_experiments import chosen_experiments
 from ..certify.certificate import Certificate, load_certificate, save_certificate
 from ..certify.experiment import Experiment, Outcome
 from ..certify.within_budget import Trials
-from ..errors import RunStopped
 from ..records import RunOptions
 from ..runs.load import load_run
 from .controls import (
     AUTO,
-    WorkingPanel,
+    PaidPanel,
     button,
     choice_box,
-    cost_box,
     dollar_box,
     heading,
     log_choices,
@@ -43,7 +40,7 @@ _TRIED = {
 }  # fmt: skip
 
 
-class CertificatePanel(WorkingPanel):
+class CertificatePanel(PaidPanel):
     """「📜 Judgeの証明書」: choose a log and a judge, see the cost, and read whether the judge's marks can be trusted.
 
     Nothing is asked without a click, and nothing that costs money without a tick. `certificate` is the one that was
@@ -58,11 +55,11 @@ class CertificatePanel(WorkingPanel):
         labels_dir: Path | str | None = None,
         certificates_dir: Path | str | None = None,
     ) -> None:
+        super().__init__()
         self.certificate: Certificate | None = None
         self.outcome: Outcome | None = None
         self._logs_dir = logs_dir or constants.LOGS_DIR
         self._certificates_dir = Path(certificates_dir or constants.CERTIFICATES_DIR)
-        self._stop = threading.Event()
         self._plan: Trials | None = None  # of what the controls say; None where they are unfit
         self.log_file = choice_box(say("certify.panel_log"))
         self.judge_model = model_box("Judge", usual_model("judge"))
@@ -76,34 +73,24 @@ class CertificatePanel(WorkingPanel):
         self.damaged = text_box(say("certify.panel_damaged"), continuous_update=False)
         self.budget_usd = dollar_box(0.1)
         self.quick = tick_box(say("certify.panel_quick"))
-        self.allow_cost = cost_box()
         self.certify_button = button(say("certify.panel_certify"), "certificate", button_style="primary")
-        self.stop_button = widgets.Button(description=say("certify.panel_stop"), icon="stop", disabled=True)
         self.bar = widgets.IntProgress(layout=AUTO)
-        self.cost, self.status, self.result = (widgets.HTML() for _ in range(3))
-        super().__init__(
-            [
-                heading(f"📜 {say('certify.page_title')}", say("certify.panel_hint")),
-                self.log_file, self.judge_model, self.judge_prompt, self.only, self.labels, self.damaged, self.budget_usd,
-                self.quick,
-                self.cost, self.allow_cost, widgets.HBox([self.certify_button, self.stop_button]), self.bar,
-                self.status, self.result,
-            ]
-        )  # fmt: skip
+        self._controls = [
+            self.log_file, self.judge_model, self.judge_prompt, self.only, self.labels, self.damaged, self.budget_usd,
+            self.quick,
+        ]  # fmt: skip
+        self.children = [
+            heading(f"📜 {say('certify.page_title')}", say("certify.panel_hint")), *self._controls, self.cost,
+            self.allow_cost, widgets.HBox([self.certify_button, self.stop_button]), self.bar, self.status, self.result,
+        ]  # fmt: skip
         self.add_class("socjudge-certificate-panel")
         self.certify_button.on_click(lambda _: self._start())
-        self.stop_button.on_click(lambda _: self._stop.set())
         self.bar.layout.visibility = "hidden"
         with told_in(self.status):
             self._list_logs()
         for control in self._controls:
             control.observe(lambda _: self._settle(), "value")
         self._settle()
-
-    @property
-    def _controls(self) -> list[Any]:
-        boxes = [self.log_file, self.judge_model, self.judge_prompt, self.only, self.labels, self.damaged]
-        return [*boxes, self.budget_usd, self.quick]
 
     def _list_logs(self) -> None:
         logs = log_choices(self._logs_dir)
@@ -172,54 +159,38 @@ class CertificatePanel(WorkingPanel):
         self._settle()  # a click may come before the page has followed a change
         if self.certify_button.disabled or self._plan is None:
             return
-        if self._plan.estimate.calls and not self.allow_cost.value:
-            self.status.value = block("warn", escape(say("certify.panel_tick")))
-            return
-        self.allow_cost.value = False  # each paid certificate is a decision of its own
-        self._stop.clear()
-        self.result.value, self.certificate, self.outcome = "", None, None
-        self._lock(True)
         self.bar.max, self.bar.value = sum(len(cases) for cases, _ in self._plan.plan.parts), 0
-        what = self._what()
-        self._work(self._certify, what)
+        what, costs = self._what(), self._plan.estimate.calls > 0
+        self._ask(lambda: self._certify(what), costs=costs, stopped="certify.panel_stopped")
 
     def _lock(self, is_busy: bool) -> None:
-        """Lock the controls while their choice is under way."""
+        super()._lock(is_busy)
         for control in [*self._controls, self.allow_cost, self.certify_button]:
             control.disabled = is_busy
-        self.stop_button.disabled = not is_busy
         self.bar.layout.visibility = "visible" if is_busy else "hidden"
 
     def _certify(self, what: dict[str, Any]) -> None:
         from ..certify.issue import certify_judge
         from ..report.certificate_page import write_certificate_page
 
-        total = self.bar.max
+        self.certificate, self.outcome, done = None, None, itertools.count(1)
+        self._under_way(0, self.bar.max)
+        options = RunOptions(stop=self._stop, on_result=lambda _: self._under_way(next(done), self.bar.max))
+        if self.only.value:
+            self._try(what, options)
+            return
+        made = certify_judge(**what, progress=False, options=options)
+        path = save_certificate(made, self._certificates_dir)
+        self.certificate = load_certificate(path)
+        page = write_certificate_page(path.with_suffix(".html"), self.certificate)
+        self.result.value = self.certificate._repr_html_()
+        told = say("certify.panel_written", path=shown_path(path), page=shown_path(page))
+        self.status.value = block("", escape(told))
 
-        def show(done: int) -> None:
-            if done % 5 == 0 or done == total:
-                self.bar.value = done
-                self.status.value = block("", escape(say("certify.panel_under_way", done=done, total=total)))
-
-        done = itertools.count(1)
-        show(0)
-        with told_in(self.status):
-            try:
-                options = RunOptions(stop=self._stop, on_result=lambda _: show(next(done)))
-                if self.only.value:
-                    self._try(what, options)
-                    return
-                made = certify_judge(**what, progress=False, options=options)
-                path = save_certificate(made, self._certificates_dir)
-                self.certificate = load_certificate(path)
-                page = write_certificate_page(path.with_suffix(".html"), self.certificate)
-                self.result.value = self.certificate._repr_html_()
-                told = say("certify.panel_written", path=shown_path(path), page=shown_path(page))
-                self.status.value = block("", escape(told))
-            except RunStopped:
-                self.status.value = block("warn", escape(say("certify.panel_stopped")))
-            finally:
-                self._lock(False)
+    def _under_way(self, done: int, total: int) -> None:
+        if done % 5 == 0 or done == total:
+            self.bar.value = done
+            super()._under_way(done, total)
 
     def _try(self, what: dict[str, Any], options: RunOptions) -> None:
         """Run the chosen experiment and show its result."""

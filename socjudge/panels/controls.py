@@ -18,7 +18,7 @@ from ..base.messages import in_panel, say
 from ..base.redact import show_url, surprise_text
 from ..base.showing import block, escape, shown_path
 from ..base.texts import visible
-from ..errors import SocJudgeError
+from ..errors import RunStopped, SocJudgeError
 from ..models.opening import OFFLINE, Task
 from ..prompts.saved import list_prompts
 from ..prompts.templates import Kind, default_prompt_id
@@ -86,6 +86,43 @@ class WorkingPanel(Panel):
         """Wait until it is done, or for so many seconds."""
         if self._thread is not None:
             self._thread.join(timeout_s)
+
+
+class PaidPanel(WorkingPanel):
+    """Have a judge asked in the background: after a tick, with a button that stops it; the controls are locked meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stop = threading.Event()
+        self.allow_cost = cost_box()
+        self.stop_button = widgets.Button(description=say("certify.panel_stop"), icon="stop", disabled=True)
+        self.stop_button.on_click(lambda _: self._stop.set())
+        self.cost, self.status, self.result = (widgets.HTML() for _ in range(3))
+
+    def _lock(self, is_busy: bool) -> None:
+        self.stop_button.disabled = not is_busy
+
+    def _ask(self, work: Callable[[], None], *, costs: bool, stopped: str) -> None:
+        """Do the work if it is free or ticked. stopped: the key of what is said if it is stopped."""
+        if costs and not self.allow_cost.value:
+            self.status.value = block("warn", escape(say("certify.panel_tick")))
+            return
+        self.allow_cost.value = False  # each time is a decision of its own
+        self._stop.clear()
+        self.result.value = ""
+        self._lock(True)
+        self._work(self._ended, work, stopped)
+
+    def _ended(self, work: Callable[[], None], stopped: str) -> None:
+        with told_in(self.status):
+            try:
+                work()
+            except RunStopped:
+                self.status.value = block("warn", escape(say(stopped)))
+        self._lock(False)
+
+    def _under_way(self, done: int, total: int) -> None:
+        self.status.value = block("", escape(say("certify.panel_under_way", done=done, total=total)))
 
 
 class SessionPanel(Panel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -11,41 +11,34 @@ import ipywidgets as widgets
 from ..base.messages import say
 from ..base.showing import block, escape, money
 from ..certify.migration import SIZE, Migration, MigrationPlan, migrate_judge, plan_migration
-from ..errors import RunStopped
 from ..records import RunOptions, is_embedded
 from ..report.migration import migration_html, migration_title, plan_line
-from .controls import WorkingPanel, as_choice, button, choice_box, cost_box, dollar_box, model_box, number_box, told_in
+from .controls import PaidPanel, as_choice, button, choice_box, dollar_box, model_box, number_box, told_in
 
 
-class MigrationBox(WorkingPanel):
+class MigrationBox(PaidPanel):
     """Compare two judges on stored answers. Nothing is read without a click on 「費用を見る」 and nothing is asked without a
     tick. `found` is the last result.
     """
 
     def __init__(self, logs_dir: Path | str) -> None:
+        super().__init__()
         self.logs_dir = logs_dir
         self.plan: MigrationPlan | None = None
         self.found: Migration | None = None
-        self._stop = threading.Event()
         self.old = choice_box(say("panels.migrate_old"))
         self.new = model_box(say("panels.migrate_new"), "", placeholder=say("panels.migrate_new_hint"))
         self.size = number_box(say("panels.migrate_size"), SIZE)
         self.max_cost_usd = dollar_box(1.0)
         self.plan_button = button(say("panels.migrate_plan"), "calculator")
-        self.allow_cost = cost_box()
         self.judge_button = button(say("panels.migrate_judge"), "exchange", button_style="primary", disabled=True)
-        self.stop_button = widgets.Button(description=say("certify.panel_stop"), icon="stop", disabled=True)
-        self.cost, self.status, self.result = (widgets.HTML() for _ in range(3))
         buttons = widgets.HBox([self.judge_button, self.stop_button])
-        super().__init__(
-            [
-                widgets.HTML(block("", escape(say("panels.migrate_hint")))), self.old, self.new, self.size, self.max_cost_usd,
-                widgets.HBox([self.plan_button]), self.cost, self.allow_cost, buttons, self.status, self.result,
-            ]
-        )  # fmt: skip
+        self.children = [
+            widgets.HTML(block("", escape(say("panels.migrate_hint")))), self.old, self.new, self.size, self.max_cost_usd,
+            widgets.HBox([self.plan_button]), self.cost, self.allow_cost, buttons, self.status, self.result,
+        ]  # fmt: skip
         self.plan_button.on_click(lambda _: self._foresee())
         self.judge_button.on_click(lambda _: self._start())
-        self.stop_button.on_click(lambda _: self._stop.set())
         for control in self._controls:
             control.observe(lambda _: self._forget(), "value")
 
@@ -80,39 +73,20 @@ class MigrationBox(WorkingPanel):
         self.judge_button.disabled = False
 
     def _start(self) -> None:
-        if self.plan is None:
-            return
-        if not self.allow_cost.value:
-            self.status.value = block("warn", escape(say("certify.panel_tick")))
-            return
-        self.allow_cost.value = False  # each paid comparison is a decision of its own
-        self._stop.clear()
-        self.result.value, self.found = "", None
-        self._lock(True)
-        how = self.plan, self.max_cost_usd.value or float("inf")
-        self._work(self._judge, *how)
+        if self.plan is not None:
+            plan, cap = self.plan, self.max_cost_usd.value or float("inf")
+            self._ask(lambda: self._judge(plan, cap), costs=True, stopped="panels.migrate_stopped")
 
     def _lock(self, is_busy: bool) -> None:
+        super()._lock(is_busy)
         for control in [*self._controls, self.max_cost_usd, self.allow_cost, self.plan_button]:
             control.disabled = is_busy
         self.judge_button.disabled = is_busy or self.plan is None
-        self.stop_button.disabled = not is_busy
 
     def _judge(self, plan: MigrationPlan, max_cost_usd: float) -> None:
-        done, total = 0, 2 * len(plan.cases)
-
-        def count(_: Any) -> None:
-            nonlocal done
-            done += 1
-            self.status.value = block("", escape(say("certify.panel_under_way", done=done, total=total)))
-
-        with told_in(self.status):
-            try:
-                options = RunOptions(stop=self._stop, on_result=count)
-                self.found = migrate_judge(plan, max_cost_usd=max_cost_usd, progress=False, options=options)
-                title = escape(migration_title(self.found))
-                self.result.value = block("", f"<h3>{title}</h3>{migration_html(self.found)}")
-                self.status.value = ""
-            except RunStopped:
-                self.status.value = block("warn", escape(say("panels.migrate_stopped")))
-        self._lock(False)
+        self.found, done = None, itertools.count(1)
+        options = RunOptions(stop=self._stop, on_result=lambda _: self._under_way(next(done), 2 * len(plan.cases)))
+        self.found = migrate_judge(plan, max_cost_usd=max_cost_usd, progress=False, options=options)
+        title = escape(migration_title(self.found))
+        self.result.value = block("", f"<h3>{title}</h3>{migration_html(self.found)}")
+        self.status.value = ""

@@ -40,18 +40,11 @@ def migration_lines(found: Migration) -> list[str]:
     if pd.isna(row["pass_line"]):
         lines.append(say("certify.migrate_no_line", **names, correlation=row["correlation"]))
     else:
-        points: dict[str, Any] = {
-            "points": row["pass_line"],
-            "low": row["pass_line_low"],
-            "high": row["pass_line_high"],
-        }
-        lines.append(say("certify.migrate_line", **names, line=line, **points))
+        points, low, high = row["pass_line"], row["pass_line_low"], row["pass_line_high"]
+        lines.append(say("certify.migrate_line", **names, line=line, points=points, low=low, high=high))
     share: dict[str, Any] = {"low": found.share_low, "high": found.share_high, "stored": plan.stored}
-    lines.append(
-        say(
-            "certify.migrate_turned", line=line, n=found.n, count=count, to_fail=passed, to_pass=count - passed, **share
-        )
-    )
+    turned: dict[str, Any] = {"count": count, "to_fail": passed, "to_pass": count - passed}
+    lines.append(say("certify.migrate_turned", line=line, n=found.n, **turned, **share))
     if not pd.isna(row["pass_line"]):
         bridged = int(row["verdict_changes_bridged"])
         lines.append(say("certify.migrate_turned_bridged", points=row["pass_line"], count=bridged))
