@@ -113,8 +113,7 @@ class Explorer:
 
         The texts of these two logs are kept until others are requested. ConfigError if a log can no longer be read.
         """
-        names = dict(zip(self.history.runs["run_id"], self.history.runs["log"], strict=True))
-        logs = [names[run_id], names[other]]
+        logs = [self._log_of(run_id), self._log_of(other)]
         self._texts = {log: self._texts.get(log) or load_run(as_path(self.logs_dir) / log) for log in logs}
         return tuple(
             [result for result in self._texts[log].results if result.question.id == question_id] for log in logs
@@ -126,8 +125,8 @@ class Explorer:
         For logs under a URL: build/reports. ConfigError if it is no .html file, or if something other than a report of
         ours is there.
         """
-        log = dict(zip(self.history.runs["run_id"], self.history.runs["log"], strict=True))[run_id]
-        path = Path(typed).expanduser() if typed else self._reports / f"{log.split('.json')[0]}.html"
+        name = f"{self._log_of(run_id).split('.json')[0]}.html"
+        path = Path(typed).expanduser() if typed else self._reports / name
         if path.suffix.lower() not in (".html", ".htm"):
             raise ConfigError(say("panels.report_no_html", path=path))
         from ...report.page import check_replaceable  # which draws charts: matplotlib takes a second to import
@@ -150,8 +149,13 @@ class Explorer:
         texts = load_history(self.logs_dir, logs=set(logs), text=True)
         texts = texts.select(category=set(chosen.results["category"]))
         if path.parent == self._reports.absolute():
-            _make_folder(path.parent)
+            with explained("panels.no_folder", folder=path.parent):
+                path.parent.mkdir(parents=True, exist_ok=True)
         return write_report(path, texts, run_id=run_id, baseline=baseline)
+
+    def _log_of(self, run_id: str) -> str:
+        runs = self.history.runs
+        return str(runs.loc[runs["run_id"] == run_id, "log"].iloc[0])
 
     @property
     def _reports(self) -> Path:
@@ -162,24 +166,10 @@ class Explorer:
 def run_table(chosen: History) -> pd.DataFrame:
     """One row per run of a selection, the newest first.
 
-    Columns: run_id, log, started_at, judge_model, prompt_id, assistant_model, rejudged_from, mode, pass_threshold, mvp_passed and is_open (the
-    verdict in the log, of the whole run) from `load_runs`; of the selected questions n (scored), mean, ci_low, ci_high (0–100, from
-    `summarise_scores`), questions (asked), passed (unread replies as zeros, as the specification has it), n_unscored
-    (judged answers without a readable mark)."""
-    runs = chosen.runs.iloc[::-1].astype({"run_id": object})
-    names = [
-        "run_id",
-        "log",
-        "started_at",
-        "judge_model",
-        "prompt_id",
-        "assistant_model",
-        "rejudged_from",
-        "mvp_passed",
-        "is_open",
-        "mode",
-        "pass_threshold",
-    ]
+    Columns: those of `load_runs`, about the whole run; of the selected questions n (scored), mean, ci_low, ci_high
+    (0–100, from `summarise_scores`), questions (asked), passed (unread replies as zeros, as the specification has it),
+    n_unscored (judged answers without a readable mark)."""
+    runs = chosen.runs.iloc[::-1].astype({"run_id": object}).drop(columns="n_unscored")
     means = summarise_scores(chosen.scores.astype({"run_id": object}), by="run_id")
     results = chosen.results.astype({"run_id": object})
     points = results.assign(points=frame_spans(results)["low"], unread=results["status"] != "ok")
@@ -188,7 +178,7 @@ def run_table(chosen: History) -> pd.DataFrame:
     passed = reaches(asked["points"] - asked["run_id"].map(lines).astype(float), 0)
     counts = asked.assign(passed=passed).groupby("run_id", sort=False)
     totals = counts.agg(questions=("points", "size"), passed=("passed", "sum"), n_unscored=("unread", "sum"))
-    table = runs[names].merge(means[["run_id", "n", "mean", "ci_low", "ci_high"]], on="run_id", how="left")
+    table = runs.merge(means[["run_id", "n", "mean", "ci_low", "ci_high"]], on="run_id", how="left")
     table = table.merge(totals, left_on="run_id", right_index=True, how="left")
     whole = ["n", "questions", "passed", "n_unscored"]
     return table.fillna(dict.fromkeys(whole, 0)).astype(dict.fromkeys(whole, int))  # a log without a result
@@ -218,19 +208,11 @@ def pair_runs(chosen: History, first: str, second: str) -> RunPair:
     )  # fmt: skip
 
 
-def _make_folder(folder: Path) -> None:
-    with explained("panels.no_folder", folder=folder):
-        folder.mkdir(parents=True, exist_ok=True)
-
-
 def _questions(scores: pd.DataFrame, first: str, second: str, same: pd.Series) -> pd.DataFrame:
     means = question_means(scores, ["run_id"]).pivot(index="question_id", columns="run_id", values="score")
-    rows = scores.drop_duplicates("question_id")[["question_id", "category"]].reset_index(drop=True)
-    sides = {
-        side: means.reindex(columns=[run_id])[run_id].reindex(rows["question_id"]).to_numpy()
-        for side, run_id in (("first", first), ("second", second))
-    }
-    return rows.assign(**sides, same_answer=same.reindex(rows["question_id"], fill_value=False).to_numpy())
+    rows = scores.drop_duplicates("question_id").set_index("question_id")[["category"]]
+    sides = means.reindex(columns=[first, second]).set_axis(["first", "second"], axis=1)
+    return rows.join(sides).assign(same_answer=same.reindex(rows.index, fill_value=False)).reset_index()
 
 
 def _why_not_paired(same: pd.Series) -> str:
