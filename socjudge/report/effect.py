@@ -93,9 +93,7 @@ class RunComparison:
     @property
     def is_unchanged(self) -> bool:
         """Whether every mark is the same before and after, and none is missing."""
-        d = self.differences
-        known = self.questions["difference"].notna().all()
-        return bool(known and (d["n"] > 0).all() and (d["n_missing"] == 0).all() and _same_marks(self.questions))
+        return _is_alike(self.differences, self.questions)
 
     @property
     def lines(self) -> list[str]:
@@ -336,14 +334,10 @@ def _questions(scores: pd.DataFrame, pooled: pd.DataFrame, ids: list[str]) -> pd
     return rows.assign(before=before, after=after, difference=after - before, direction=direction, largest_move=moved)
 
 
-def _same_marks(questions: pd.DataFrame) -> bool:
-    return bool((questions["largest_move"] == 0).all())
-
-
 def _is_alike(found: pd.DataFrame, questions: pd.DataFrame) -> bool:
     """Whether all questions have the same marks before and after, none missing."""
     row = _overall(found)
-    return len(questions) == row["n"] and not row["n_missing"] and _same_marks(questions)
+    return len(questions) == row["n"] and not row["n_missing"] and bool((questions["largest_move"] == 0).all())
 
 
 def _overall(found: pd.DataFrame) -> dict[Any, Any]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...models.opening import OFFLINE
 from ...prompts.saved import judge_prompt_of
 from ...prompts.templates import Prompt, load_prompt
-from ...records import EvalQuestion, EvaluationRun
+from ...records import EvaluationRun
 from ...runs.assignment import Assignment, assign_rejudging, assign_suite
 from ...runs.estimate import Estimate, estimate_run
 from ...runs.unfinished import unfinished_runs
@@ -25,17 +26,15 @@ _ANSWERING = ("assistant_model", "assistant_service", "assistant_prompt_sha256",
 
 @dataclass(frozen=True)
 class Side:
-    """Hold one of the two prompts.
+    """Hold one of the two prompts. run: with the chosen answers."""
 
-    run: with the chosen answers. assistant_prompt: None if those are judged as they are, else the questions are
-    answered anew with it.
-    """
-
-    choice: TrialSettings
     run: EvaluationRun
-    judge_prompt: Prompt
-    assistant_prompt: Prompt | None
     assignment: Assignment
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the questions are answered anew, and not judged as they are."""
+        return self.assignment.plan.asks
 
     @property
     def identity(self) -> str:
@@ -45,7 +44,7 @@ class Side:
     @property
     def is_judged(self) -> bool:
         """Whether the stored run's marks are those of this prompt and judge."""
-        return self.assistant_prompt is None and self._agrees(_JUDGING)
+        return not self.is_asked and self._agrees(_JUDGING)
 
     @property
     def is_answered(self) -> bool:
@@ -62,12 +61,13 @@ class Side:
 
     def estimate(self) -> Estimate:
         """Estimate the cost of judging it; nothing is sent."""
+        plan = self.assignment.plan
         samples = [self.assignment.sample_at(i) for i in range(self.assignment.n_samples)]
         stored = [sample.stored for sample in samples if sample.stored is not None]
         return estimate_run(
-            [sample.question for sample in samples], answers=None if self.assistant_prompt else stored,
-            assistant_model=self.choice.assistant_model, assistant_prompt=self.assistant_prompt,
-            judge_model=self.choice.judge_model, judge_prompt=self.judge_prompt, rubric=self.run.rubric, k=self.run.run.k,
+            [sample.question for sample in samples], answers=None if self.is_asked else stored,
+            assistant_model=plan.assistant or OFFLINE, assistant_prompt=plan.assistant_prompt, judge_model=plan.judge,
+            judge_prompt=plan.judge_prompt, rubric=plan.rubric, k=plan.k,
         )  # fmt: skip
 
 
@@ -80,26 +80,23 @@ def get_sides(
     with the run's judge prompt, or the built-in one if that is gone.
     """
     base = load_prompt(choice.base, rubric=run.rubric)
+
+    def judging(prompt: Prompt) -> Side:
+        judge = choice.judge_model
+        return Side(run, assign_rejudging(run, judge_model=judge, judge_prompt=prompt, judge_repeats=1))
+
     if choice.kind == "judge":
-        return _judging(choice, run, base), _judging(choice, run, edited)
-    judging = judge_prompt_of(run.run) or load_prompt(None, rubric=run.rubric)
-    before, after = (_answering(choice, run, judging, prompt, get_index()) for prompt in (base, edited))
-    return _judging(choice, run, judging) if before.is_answered else before, after
+        return judging(base), judging(edited)
+    judge_prompt = judge_prompt_of(run.run) or load_prompt(None, rubric=run.rubric)
+    questions = list({result.question.id: result.question for result in run.results}.values())
 
+    def answering(prompt: Prompt) -> Side:
+        assignment = assign_suite(
+            questions, index=get_index(), answers=None, assistant_model=choice.assistant_model, assistant_prompt=prompt,
+            judge_model=choice.judge_model, judge_prompt=judge_prompt, rubric=run.rubric,
+            answer_repeats=1, judge_repeats=1, k=run.run.k,
+        )  # fmt: skip
+        return Side(run, assignment)
 
-def _judging(choice: TrialSettings, run: EvaluationRun, prompt: Prompt) -> Side:
-    assignment = assign_rejudging(run, judge_model=choice.judge_model, judge_prompt=prompt, judge_repeats=1)
-    return Side(choice, run, prompt, None, assignment)
-
-
-def _answering(choice: TrialSettings, run: EvaluationRun, judging: Prompt, prompt: Prompt, index: RunbookIndex) -> Side:
-    assignment = assign_suite(
-        _questions(run), index=index, answers=None, assistant_model=choice.assistant_model, assistant_prompt=prompt,
-        judge_model=choice.judge_model, judge_prompt=judging, rubric=run.rubric,
-        answer_repeats=1, judge_repeats=1, k=run.run.k,
-    )  # fmt: skip
-    return Side(choice, run, judging, prompt, assignment)
-
-
-def _questions(run: EvaluationRun) -> list[EvalQuestion]:
-    return list({result.question.id: result.question for result in run.results}.values())
+    before, after = answering(base), answering(edited)
+    return judging(judge_prompt) if before.is_answered else before, after

@@ -200,7 +200,7 @@ class TrialSession(Session):
             self._scored = (0, 0.0)  # the running mean is of one prompt
             how = RunTerms(
                 max_cost_usd=budget, logs_dir=self.trials_dir, stop=self._stop, progress=False,
-                on_result=partial(self._count, answered=side.assistant_prompt is not None),
+                on_result=partial(self._count, answered=side.is_asked),
             )  # fmt: skip
             run = run_assignment(side.assignment, how)
             self._judged[side.identity] = run
