@@ -27,29 +27,6 @@ from .records import Rubric
 Source = Literal["constant", "file", "built-in"]
 SPECIFIED_PROMPT = "guide-1"  # as constants.py comes: the prompt that fits the criteria, unless somebody chose one
 
-# The settings that constants.py has a name for, and what the others are where nobody says.
-_CONSTANTS = {
-    ("rubric", "criteria"): "JUDGE_EVALUATION_CRITERIA",
-    ("rubric", "pass_threshold"): "JUDGE_PASS_THRESHOLD",
-    ("rubric", "pass_rate"): "JUDGE_PASS_RATE",
-    ("rubric", "judge_prompt"): "DEFAULT_JUDGE_PROMPT",
-    ("dataset", "categories"): "QUESTION_CATEGORIES",
-    ("defaults", "judge_model"): "DEFAULT_JUDGE_MODEL",
-    ("defaults", "assistant_model"): "DEFAULT_ASSISTANT_MODEL",
-    ("defaults", "assistant_prompt"): "DEFAULT_ASSISTANT_PROMPT",
-    ("defaults", "jpy_per_usd"): "JPY_PER_USD",
-}
-_OTHERS: dict[tuple[str, str], Any] = {
-    ("rubric", "descriptions"): {},
-    ("defaults", "answers"): "",
-    ("defaults", "k"): 10,
-    ("defaults", "max_cost_usd"): math.inf,
-    ("defaults", "language"): None,
-    ("report", "title"): "",
-    ("report", "team"): "",
-}
-
-
 _SOURCES = {"constant": "settings.from_constant", "file": "settings.from_file", "built-in": "settings.from_built_in"}
 
 
@@ -58,7 +35,12 @@ def _contents(value: Any) -> Any:
 
 
 # As constants.py made them: the objects, and what was in them.
-_AT_IMPORT = {name: (getattr(constants, name), _contents(getattr(constants, name))) for name in _CONSTANTS.values()}
+_AT_IMPORT = {
+    each.constant: (value := getattr(constants, each.constant), _contents(value))
+    for keys in SETTINGS.values()
+    for each in keys.values()
+    if each.constant
+}
 
 
 @dataclass(frozen=True)
@@ -184,8 +166,11 @@ def project_without_file() -> Project:
 
 def specified_values() -> dict[str, Any]:
     """Return {"table.key": default value}."""
-    of_constants = {at: _AT_IMPORT[name][1] for at, name in _CONSTANTS.items()}
-    return {f"{table}.{key}": value for (table, key), value in {**of_constants, **_OTHERS}.items()}
+    return {
+        f"{table}.{key}": _AT_IMPORT[each.constant][1] if each.constant else each.usual
+        for table, keys in SETTINGS.items()
+        for key, each in keys.items()
+    }
 
 
 # What is written for the settings that have no value of their own.
@@ -241,7 +226,7 @@ def default_model(task: Literal["answer", "judge"]) -> tuple[str, bool]:
     key = "judge_model" if task == "judge" else "assistant_model"
     value, source = _look(_file(), "defaults", key)
     if source == "file" and value == "auto":
-        return str(getattr(constants, _CONSTANTS["defaults", key])), False
+        return str(getattr(constants, SETTINGS["defaults"][key].constant)), False
     return str(value), source == "file"
 
 
@@ -327,13 +312,11 @@ def _read(path: Path, changed: int, size: int) -> Tables:
 
 
 def _look(file: Tables, table: str, key: str) -> tuple[Any, Source]:
-    name = _CONSTANTS.get((table, key))
-    if name is not None:
+    _, _, name, value = SETTINGS[table][key]
+    if name:
         value, (original, contents) = getattr(constants, name), _AT_IMPORT[name]
         if value is not original or _contents(value) != contents:
             return value, "constant"
-    else:
-        value = _OTHERS[table, key]
     said = file.get(table, {}).get(key, {})  # an empty table says nothing
     return (value, "built-in") if said == {} else (said, "file")
 

@@ -71,11 +71,8 @@ def speaking(lang: Language) -> Iterator[None]:
 
     It applies to this thread only, for a page whose language is chosen separately.
     """
-    token = _for_now.set(lang)
-    try:
+    with _set(_for_now, lang):
         yield
-    finally:
-        _for_now.reset(token)
 
 
 @contextmanager
@@ -84,11 +81,17 @@ def in_panel() -> Iterator[None]:
 
     It applies to this thread only.
     """
-    token = _in_panel.set(True)
+    with _set(_in_panel, True):
+        yield
+
+
+@contextmanager
+def _set(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _in_panel.reset(token)
+        variable.reset(token)
 
 
 def os_reason(error: OSError) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -60,12 +61,21 @@ def _names(value: Any) -> str:
     return say("settings.twice", names=listed(twice)) if twice else ""
 
 
-def _rubric_fault(**values: Any) -> str:
-    try:
-        Rubric(**values)
-    except ConfigError as error:
-        return str(error)
-    return ""
+def _criteria(value: Any) -> str:
+    return _names(value) or _of_rubric("criteria")(value)
+
+
+def _of_rubric(field: str) -> Check:
+    """Return the check of a rubric's field: what `Rubric` itself says."""
+
+    def check(value: Any) -> str:
+        try:
+            Rubric(**{field: value})
+        except ConfigError as error:
+            return str(error)
+        return ""
+
+    return check
 
 
 DEAREST_USD = 1e6  # of a million tokens: with more, sums of costs are soon no numbers any more
@@ -91,36 +101,38 @@ class Setting(NamedTuple):
     """Describe a setting.
 
     check: returns why a value is not valid, "" if it is. about: the key of the message that says what the setting is
-    for.
+    for. constant: the name of its value in constants.py; usual: its value if it has no such name.
     """
 
     check: Check
     about: str
+    constant: str = ""
+    usual: Any = None
 
 
 # Of each table its settings, in the order in which they are shown.
 SETTINGS: dict[str, dict[str, Setting]] = {
     "rubric": {
-        "criteria": Setting(lambda value: _names(value) or _rubric_fault(criteria=value), "settings.about_criteria"),
-        "pass_threshold": Setting(lambda value: _rubric_fault(pass_threshold=value), "settings.about_threshold"),
-        "pass_rate": Setting(lambda value: _rubric_fault(pass_rate=value), "settings.about_rate"),
-        "judge_prompt": Setting(_text, "settings.about_judge_prompt"),
-        "descriptions": Setting(_texts, "settings.about_descriptions"),
+        "criteria": Setting(_criteria, "settings.about_criteria", "JUDGE_EVALUATION_CRITERIA"),
+        "pass_threshold": Setting(_of_rubric("pass_threshold"), "settings.about_threshold", "JUDGE_PASS_THRESHOLD"),
+        "pass_rate": Setting(_of_rubric("pass_rate"), "settings.about_rate", "JUDGE_PASS_RATE"),
+        "judge_prompt": Setting(_text, "settings.about_judge_prompt", "DEFAULT_JUDGE_PROMPT"),
+        "descriptions": Setting(_texts, "settings.about_descriptions", usual={}),
     },
-    "dataset": {"categories": Setting(_names, "settings.about_categories")},
+    "dataset": {"categories": Setting(_names, "settings.about_categories", "QUESTION_CATEGORIES")},
     "defaults": {
-        "judge_model": Setting(_text, "settings.about_judge_model"),
-        "assistant_model": Setting(_text, "settings.about_assistant_model"),
-        "assistant_prompt": Setting(_text, "settings.about_assistant_prompt"),
-        "answers": Setting(_text, "settings.about_answers"),
-        "k": Setting(_count, "settings.about_k"),
-        "max_cost_usd": Setting(_dollars, "settings.about_max_cost"),
+        "judge_model": Setting(_text, "settings.about_judge_model", "DEFAULT_JUDGE_MODEL"),
+        "assistant_model": Setting(_text, "settings.about_assistant_model", "DEFAULT_ASSISTANT_MODEL"),
+        "assistant_prompt": Setting(_text, "settings.about_assistant_prompt", "DEFAULT_ASSISTANT_PROMPT"),
+        "answers": Setting(_text, "settings.about_answers", usual=""),
+        "k": Setting(_count, "settings.about_k", usual=10),
+        "max_cost_usd": Setting(_dollars, "settings.about_max_cost", usual=math.inf),
         "language": Setting(_language, "settings.about_language"),
-        "jpy_per_usd": Setting(_rate, "settings.about_jpy"),
+        "jpy_per_usd": Setting(_rate, "settings.about_jpy", "JPY_PER_USD"),
     },
     "report": {
-        "title": Setting(_text, "settings.about_title"),
-        "team": Setting(_text, "settings.about_team"),
+        "title": Setting(_text, "settings.about_title", usual=""),
+        "team": Setting(_text, "settings.about_team", usual=""),
     },
 }
 ASSISTANTS = "assistants"  # a table for each, whose keys are checked when it is opened (judging/own_assistant.py)

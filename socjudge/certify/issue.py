@@ -49,6 +49,22 @@ BUDGET_USD = 0.25  # twenty answers with gpt-4o-mini: with ten a judge seldom sh
 _EMBEDDED = "offline"
 
 
+@dataclass(frozen=True)
+class Work:
+    """Hold what is to be certified, and what that takes."""
+
+    subjects: Sequence[Subject]
+    run: EvaluationRun | None
+    judge: Model
+    prompt: Prompt
+    rubric: Rubric
+    labels: pd.DataFrame | None
+    labelled: Sequence[Subject]
+    stored: pd.DataFrame  # marks that this judge gave in the run itself
+    is_lexical: bool  # measures by rules, as damages are made
+    trials: Trials = field(repr=False)
+
+
 def certify_judge(
     given: Given,
     *,
@@ -121,10 +137,12 @@ def certify_judge(
     >>> certificate.words["根拠性"]
     '分からない'
     """
-    budget_usd = _budget(budget_usd)
-    work = _prepare(given, judge_model, judge_prompt, rubric or project_rubric(), labels, damaged, budget_usd, size)
-    cap = math.inf if budget_usd is None else budget_usd
-    terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=cap, progress=progress)
+    work = plan_certificate(
+        given, judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric, labels=labels, damaged=damaged,
+        budget_usd=budget_usd, size=size,
+    )  # fmt: skip
+    cap = _budget(budget_usd)
+    terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=math.inf if cap is None else cap, progress=progress)
     judged = judge_parts(work.trials.plan.parts, terms, judge_model=work.judge, rubric=work.rubric)
     return _certificate(work, judged if not judged[0].stopped else judged[:1], logs_dir)
 
@@ -158,23 +176,7 @@ def estimate_certificate(
     return plan_certificate(
         given, judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric, labels=labels, damaged=damaged,
         budget_usd=budget_usd, size=size,
-    ).estimate  # fmt: skip
-
-
-def plan_certificate(
-    given: Given,
-    *,
-    judge_model: str | BaseChatModel | Model = "auto",
-    judge_prompt: Prompt | str | Path | None = None,
-    rubric: Rubric | None = None,
-    labels: pd.DataFrame | Path | str | None = None,
-    damaged: pd.DataFrame | Path | str | None = None,
-    budget_usd: float | None = None,
-    size: int | None = None,
-) -> Trials:
-    """Plan what `certify_judge` would have judged with the same arguments."""
-    rubric = rubric or project_rubric()
-    return _prepare(given, judge_model, judge_prompt, rubric, labels, damaged, _budget(budget_usd), size).trials
+    ).trials.estimate  # fmt: skip
 
 
 def _budget(given: float | None) -> float | None:
@@ -200,33 +202,21 @@ def _binding(judge: Model, prompt: Prompt, rubric: Rubric, answered: str = UNKNO
     return Binding(judge.name, service, prompt.sha256, rubric.criteria, __version__, answered, settings_of(judge))
 
 
-@dataclass(frozen=True)
-class _Work:
-    """Hold what is to be certified, and what that takes."""
-
-    subjects: Sequence[Subject]
-    run: EvaluationRun | None
-    judge: Model
-    prompt: Prompt
-    rubric: Rubric
-    labels: pd.DataFrame | None
-    labelled: Sequence[Subject]
-    stored: pd.DataFrame  # marks that this judge gave in the run itself
-    is_lexical: bool  # measures by rules, as damages are made
-    trials: Trials = field(repr=False)
-
-
-def _prepare(
+def plan_certificate(
     given: Given,
-    judge_model: str | BaseChatModel | Model,
-    judge_prompt: Prompt | str | Path | None,
-    rubric: Rubric,
-    labels: pd.DataFrame | Path | str | None,
-    damaged: pd.DataFrame | Path | str | None,
-    budget_usd: float | None,
-    size: int | None,
-) -> _Work:
-    """Check and open all that a certificate needs, so that any fault shows before the first call."""
+    *,
+    judge_model: str | BaseChatModel | Model = "auto",
+    judge_prompt: Prompt | str | Path | None = None,
+    rubric: Rubric | None = None,
+    labels: pd.DataFrame | Path | str | None = None,
+    damaged: pd.DataFrame | Path | str | None = None,
+    budget_usd: float | None = None,
+    size: int | None = None,
+) -> Work:
+    """Check and open all that `certify_judge` needs with the same arguments, so that any fault shows before the first
+    call.
+    """
+    rubric = rubric or project_rubric()
     check_counts(size=1 if size is None else size)
     if isinstance(given, Path | str):
         given = load_run(given)
@@ -246,10 +236,10 @@ def _prepare(
         hardened = None  # it asks for the specification's criteria alone
     trials = plan_trials(
         subjects, missing, own=own, judge_model=judge, prompt=prompt, hardened=hardened, rubric=rubric,
-        size=size, budget_usd=budget_usd,
+        size=size, budget_usd=_budget(budget_usd),
     )  # fmt: skip
     is_lexical = is_embedded(judge.name) or bool(getattr(judge, "is_lexical", False))
-    return _Work(subjects, run, judge, prompt, rubric, labels, marked, stored, is_lexical, trials)
+    return Work(subjects, run, judge, prompt, rubric, labels, marked, stored, is_lexical, trials)
 
 
 def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
@@ -264,7 +254,7 @@ def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["question_id", "answer_sha256", "criterion", "score"])
 
 
-def _certificate(work: _Work, judged: Sequence[Judged], logs_dir: Path | str | None) -> Certificate:
+def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | None) -> Certificate:
     """Make the certificate. judged: marks with the judge's prompt, and with the hardened one if that was tried to the
     end.
     """
@@ -326,7 +316,7 @@ def _certificate(work: _Work, judged: Sequence[Judged], logs_dir: Path | str | N
     )  # fmt: skip
 
 
-def _beside_people(work: _Work, marks: pd.DataFrame) -> pd.DataFrame:
+def _beside_people(work: Work, marks: pd.DataFrame) -> pd.DataFrame:
     """Return the judge's marks of the unchanged answers, as `judge_trust` takes them."""
     own = marks[marks["case"].isin([ORIGINAL, LABELLED])]
     hashes = {subject.question.id: subject.answer_sha256 for subject in work.subjects}
@@ -339,7 +329,7 @@ def _beside_people(work: _Work, marks: pd.DataFrame) -> pd.DataFrame:
     return scores.assign(judge_model=work.judge.name, pass_threshold=work.rubric.pass_threshold)
 
 
-def _people_table(work: _Work, scores: pd.DataFrame, logs_dir: Path | str | None) -> list[dict[str, Any]]:
+def _people_table(work: Work, scores: pd.DataFrame, logs_dir: Path | str | None) -> list[dict[str, Any]]:
     """Compare the judge, the embedded judge and two trivial ones with people."""
     if work.labels is None:
         return []
@@ -358,7 +348,7 @@ def _people_table(work: _Work, scores: pd.DataFrame, logs_dir: Path | str | None
     return _rows(judge_vs_people(scores, work.labels, lengths=lengths))
 
 
-def _rates_table(work: _Work, scores: pd.DataFrame, trust: dict[str, dict[str, Any]] | str) -> list[dict[str, Any]]:
+def _rates_table(work: Work, scores: pd.DataFrame, trust: dict[str, dict[str, Any]] | str) -> list[dict[str, Any]]:
     """Estimate what share of all answers people would pass, from the judge's marks of all and theirs of a few, and show
     how far the judge is from people.
     """
@@ -410,7 +400,7 @@ def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
-def _not_tried(work: _Work, marks: pd.DataFrame, is_hardened: bool) -> tuple[str, ...]:
+def _not_tried(work: Work, marks: pd.DataFrame, is_hardened: bool) -> tuple[str, ...]:
     told = [unmarked_told(marks)] if marks["status"].isin(["unparsable", "failed"]).any() else []
     tried = {case.name for case in work.trials.plan.parts[0][0]}
     if work.is_lexical:

@@ -74,13 +74,13 @@ def certify(
         "judge_model": judge_model, "judge_prompt": judge_prompt, "labels": labels, "damaged": damaged, "size": size,
         "budget_usd": cap,
     }  # fmt: skip
-    trials = issue.plan_certificate(run, **what)
+    trials = issue.plan_certificate(run, **what).trials
     if trials.estimate.cost_usd is None and budget is None and cost_cap(None) is None:
         what |= {
             "budget_usd": math.inf,
             "size": size or 1,
         }  # nobody knows the price, which is said before anything is asked
-        trials = issue.plan_certificate(run, **what)
+        trials = issue.plan_certificate(run, **what).trials
     if written.page is not None:
         checked_page(written.page)
     if not quiet:

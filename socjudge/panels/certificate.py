@@ -138,7 +138,7 @@ class CertificatePanel(PaidPanel):
         self.status.value = ""
         with told_in(self.cost):
             what = self._what()
-            plan = self._plan = self._planned(what) if self.only.value else plan_certificate(**what)
+            plan = self._plan = self._planned(what) if self.only.value else plan_certificate(**what).trials
             told = [say("certify.panel_labelled" if what["labels"] is not None else "certify.panel_unlabelled")]
             if self.only.value:
                 told = []

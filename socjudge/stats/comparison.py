@@ -27,6 +27,7 @@ from .basics import (
     sign_flip_p,
 )
 
+_ANSWER = ["question_id", "answer_sha256"]
 LEVEL = 0.95  # of the intervals; its complement is the level of the tests
 
 
@@ -100,9 +101,8 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
     """
     need_columns(scores, [by, "question_id", "answer_sha256", "criterion", "score"], who, "load_scores")
     sides = [_one_side(scores, value, by, who) for value in (first, second)]
-    keys = ["question_id", "answer_sha256"]
-    answers = [side[keys].drop_duplicates() for side in sides]
-    common = answers[0].merge(answers[1], on=keys)
+    answers = [side[_ANSWER].drop_duplicates() for side in sides]
+    common = answers[0].merge(answers[1], on=_ANSWER)
     both = set(answers[0]["question_id"]) & set(answers[1]["question_id"])
     strangers = sorted(both - set(common["question_id"]), key=str)
     if strangers or not both:
@@ -112,12 +112,12 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
             else say("stats.no_common_question")
         )
         raise ConfigError(say("stats.answers_differ", who=who, by=by, first=first, second=second, found=found))
-    pairs = sides[0].merge(sides[1], on=[*keys, "criterion"], suffixes=("_first", "_second"))
+    pairs = sides[0].merge(sides[1], on=[*_ANSWER, "criterion"], suffixes=("_first", "_second"))
     if pairs.empty:
         raise ConfigError(say("stats.no_common_criterion", who=who, by=by, first=first, second=second))
     pairs = pairs.rename(columns={"score_first": "first", "score_second": "second"})
     pairs = pairs.assign(missing=pairs.pop("missing_first") + pairs.pop("missing_second"))
-    grouped = pairs.groupby(keys, sort=False, observed=True)
+    grouped = pairs.groupby(_ANSWER, sort=False, observed=True)
     # An answer counts in the mean with all criteria or not at all: a mean of five is not comparable to one of six.
     complete = grouped[["first", "second"]].count().eq(grouped.size(), axis=0)
     overall = grouped[["first", "second"]].mean().where(complete).assign(missing=grouped["missing"].sum()).reset_index()
@@ -135,8 +135,9 @@ def _one_side(scores: pd.DataFrame, value: Any, by: str, who: str) -> pd.DataFra
         count = int(side["answer_sha256"].isna().sum())
         raise ConfigError(say("stats.no_answer_hash", who=who, count=count, value=value))
     marks = side.assign(score=plain_floats(side["score"]), missing=side["score"].isna())
-    keys = ["question_id", "answer_sha256", "criterion"]
-    table: pd.DataFrame = marks.groupby(keys, observed=True).agg({"score": "mean", "missing": "sum"}).reset_index()
+    table: pd.DataFrame = (
+        marks.groupby([*_ANSWER, "criterion"], observed=True).agg({"score": "mean", "missing": "sum"}).reset_index()
+    )
     return table
 
 
@@ -213,10 +214,14 @@ def compare_judges(
     rows, lines = [], _lines(scores, by)
     for other in others:
         pairs = pair_scores(scores, baseline, other, by=by, who=who)
-        shared = {**_judging(scores, baseline, other, pairs, by), **_unpaired(scores, baseline, other, pairs, by)}
+        judged = scores.loc[scores[by].isin([baseline, other]), _ANSWER].drop_duplicates()
+        unpaired = len(judged) - len(pairs[_ANSWER].drop_duplicates())
+        judging = _judging(scores, baseline, other, pairs, by)
         for criterion in in_order(pairs["criterion"]):
-            found = _row(pairs, criterion, lines[baseline], lines[other], samples, seed)
-            rows.append({by: other, "baseline": baseline, **found, **shared})
+            found = _row(pairs, criterion, unpaired, lines[baseline], lines[other], samples, seed)
+            test = "all sign flips" if found["n"] <= ENUMERATED else f"{samples:,} random sign flips"
+            method = f"paired by question; {LEVEL:.0%} t interval with continuity correction; {test}; Holm"
+            rows.append({by: other, "baseline": baseline, **found, **judging, "method": method})
     frame = pd.DataFrame(rows)
     overall = (frame["criterion"] == OVERALL).to_numpy()
     for family in (overall, ~overall):
@@ -227,15 +232,8 @@ def compare_judges(
             for sd, n in zip(frame.loc[family, "_sd"], frame.loc[family, "n"], strict=True)
         ]
     frame["note"] = [_note(row, lines[row[by]]) for row in frame.to_dict("records")]
-    columns = [
-        *(by, "baseline", "criterion", "n", "n_answers", "n_missing", "n_unpaired"),
-        *("baseline_mean", "mean", "mean_difference", "ci_low", "ci_high"),
-        *("p_value", "p_holm", "detectable_difference", "rank_agreement"),
-        *("flips_to_pass", "flips_to_fail", "flipped_questions"),
-        *("cost_usd_per_question", "baseline_cost_usd_per_question"),
-        *("seconds_per_question", "baseline_seconds_per_question", "method", "note"),
-    ]
-    return by_criterion(frame[columns], [*in_order(scores["criterion"]), OVERALL])
+    shown = frame.drop(columns=["_sd", "_alike", "_differs"])
+    return by_criterion(shown, [*in_order(scores["criterion"]), OVERALL])
 
 
 def _lines(scores: pd.DataFrame, by: str) -> dict[Any, float]:
@@ -243,19 +241,21 @@ def _lines(scores: pd.DataFrame, by: str) -> dict[Any, float]:
     return {value: frame_rule(scores[scores[by] == value]).line for value in scores[by].dropna().unique()}
 
 
-def _row(pairs: pd.DataFrame, criterion: str, was_line: float, line: float, samples: int, seed: int) -> dict[str, Any]:
+def _row(
+    pairs: pd.DataFrame, criterion: str, unpaired: int, was_line: float, line: float, samples: int, seed: int
+) -> dict[str, Any]:
     part = pairs[pairs["criterion"] == criterion]
     scored = part.dropna(subset=["first", "second"])
     means = question_pairs(pairs, criterion)
     d = (means["second"] - means["first"]).to_numpy()
     n = len(d)
     before, after = reaches(means["first"], was_line), reaches(means["second"], line)
-    test = "all sign flips" if n <= ENUMERATED else f"{samples:,} random sign flips"
     return {
         "criterion": criterion,
         "n": n,
         "n_answers": len(scored),
         "n_missing": int(part["missing"].sum()),
+        "n_unpaired": unpaired,
         "baseline_mean": float(means["first"].mean()),
         "mean": float(means["second"].mean()),
         "mean_difference": float(d.mean()) if n else math.nan,
@@ -269,7 +269,6 @@ def _row(pairs: pd.DataFrame, criterion: str, was_line: float, line: float, samp
         "flips_to_pass": int((~before & after).sum()),
         "flips_to_fail": int((before & ~after).sum()),
         "flipped_questions": ", ".join(map(str, means.index[before != after])),
-        "method": f"paired by question; {LEVEL:.0%} t interval with continuity correction; {test}; Holm",
     }
 
 
@@ -279,28 +278,20 @@ def _judging(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame,
     Cost and time are averaged over the common answers and then over questions.
     """
     found: dict[str, Any] = {}
-    answers = pairs[["question_id", "answer_sha256"]].drop_duplicates()
-    sides = [
-        scores[scores[by] == value].merge(answers, on=["question_id", "answer_sha256"]) for value in (first, second)
-    ]
-    for prefix, side in zip(("baseline_", ""), sides, strict=True):
-        call = [name for name in ("run_id", "answer_sha256", "answer_repeat", "judge_repeat") if name in side.columns]
-        calls = side.drop_duplicates(["question_id", *call])
-        for column, name in (("cost_usd", "cost_usd_per_question"), ("processing_time", "seconds_per_question")):
-            known = (
-                plain_floats(calls[column]).groupby(calls["question_id"]).mean() if column in calls else pd.Series([])
-            )
-            found[prefix + name] = float(known.astype(float).mean())
+    answers = pairs[_ANSWER].drop_duplicates()
+    sides = {}
+    for prefix, value in (("", second), ("baseline_", first)):
+        side = scores[scores[by] == value].merge(answers, on=_ANSWER)
+        call = [name for name in (*_ANSWER, "run_id", "answer_repeat", "judge_repeat") if name in side.columns]
+        sides[prefix] = side.drop_duplicates(call)
+    for column, name in (("cost_usd", "cost_usd_per_question"), ("processing_time", "seconds_per_question")):
+        for prefix, calls in sides.items():
+            known = plain_floats(calls[column]) if column in calls else pd.Series(math.nan, calls.index)
+            found[prefix + name] = float(known.groupby(calls["question_id"]).mean().mean())
     told = conditions_of(scores[scores[by].isin([first, second])], by)
     differ = [each.condition for each in differences(told[first], told[second])]
     found["_differs"] = list(dict.fromkeys(each.group for each in differ if each.moves_marks))
     return found
-
-
-def _unpaired(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame, by: str) -> dict[str, int]:
-    keys = ["question_id", "answer_sha256"]
-    judged = scores.loc[scores[by].isin([first, second]), keys].drop_duplicates()
-    return {"n_unpaired": len(judged) - len(pairs[keys].drop_duplicates())}
 
 
 def _note(row: Mapping[Any, Any], line: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -283,7 +284,7 @@ def _chances(table: pd.DataFrame, true: Floats, again: Floats, rule: PassRule) -
     return found.assign(decides=is_open & (found["pivotal"] >= PIVOTAL))
 
 
-def _question_rows(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> list[dict[str, Any]]:
+def _question_rows(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> list[dict[Hashable, Any]]:
     table, repeat_sd, freedom, source = _read_run(part, noise, who)
     rule = frame_rule(part)
     chances = pd.DataFrame(columns=["p_pass_rerun", "p_pass_true", "pivotal", "decides"], dtype=float)
@@ -291,25 +292,18 @@ def _question_rows(part: pd.DataFrame, noise: float | None, seed: int, who: str)
         chances = _chances(table, *_draw(table, repeat_sd, freedom, seed), rule)
     noise_sd = repeat_sd / np.sqrt(table["repeats"].where(table["repeats"] > 0))
     distance = (table["score"] - rule.line) / noise_sd
-    category = part.groupby("question_id")["category"].first() if "category" in part.columns else None
-    rows = []
-    for found in table.join(chances).assign(noise_sd=noise_sd, distance=distance).reset_index().to_dict("records"):
-        row = {
-            **({"category": category[found["question_id"]]} if category is not None else {}),
-            "question_id": found["question_id"],
-            "n": found["repeats"],
-            "n_missing": found["missing"],
-            "mean": found["score"],
-            **{name: found[name] for name in ("noise_sd", "distance", "p_pass_rerun", "p_pass_true", "pivotal")},
-            "decides": found["decides"] == 1,
-            "pass_threshold": rule.line,
-            "method": f"{_METHOD}; noise: {source}",
-        }
-        rows.append({**row, "note": _question_note(row)})
-    return rows
+    found = table.join(chances).assign(noise_sd=noise_sd, distance=distance, pass_threshold=rule.line)
+    found = found.rename(columns={"repeats": "n", "missing": "n_missing", "score": "mean"})
+    found = found.assign(decides=found["decides"] == 1, method=f"{_METHOD}; noise: {source}").reset_index()
+    names = ["question_id", "n", "n_missing", "mean", "noise_sd", "distance", "p_pass_rerun", "p_pass_true", "pivotal"]
+    names += ["decides", "pass_threshold", "method"]
+    if "category" in part.columns:
+        found["category"] = found["question_id"].map(part.groupby("question_id")["category"].first())
+        names.insert(0, "category")
+    return [{**row, "note": _question_note(row)} for row in found[names].to_dict("records")]
 
 
-def _question_note(row: dict[str, Any]) -> str:
+def _question_note(row: dict[Hashable, Any]) -> str:
     if row["n"] == 0:
         return say("stats.gate_question_unscored")
     if math.isnan(row["noise_sd"]):
