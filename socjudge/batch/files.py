@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 import orjson
 
@@ -84,28 +84,22 @@ def write_requests(
 ) -> list[RequestFile]:
     """Write request files `stem-001.jsonl` … within the service's limits, each for one model.
 
-    requests: (line, custom id, body); their order is kept within a model. ConfigError for one that fits no file.
+    requests: (line, custom id, body), those of a model one after the other. ConfigError for one that fits no file.
     """
     written: list[RequestFile] = []
-    current: dict[str, tuple[RequestFile, IO[bytes], contextlib.ExitStack]] = {}
-    with contextlib.ExitStack() as all_open:
+    with contextlib.ExitStack() as opened:
         for line, custom_id, body in requests:
             request = {"custom_id": custom_id, "method": "POST", "url": URL, "body": body}
             raw = to_json(request, indent=False) + b"\n"
             if len(raw) > MAX_BYTES:
                 raise ConfigError(say("batch.request_too_large", request=custom_id, size=len(raw), most=MAX_BYTES))
-            model = body["model"]
-            if model in current:
-                there = current[model][0]
-                is_full = there.requests >= min(max_requests, MAX_REQUESTS)
-                if is_full or there.size_bytes + len(raw) > MAX_BYTES:
-                    current.pop(model)[2].close()
-            if model not in current:
-                new = RequestFile(f"{stem}-{len(written) + 1:03d}.jsonl", model)
-                closing = all_open.enter_context(contextlib.ExitStack())
-                current[model] = new, closing.enter_context(replacing(folder / new.name)), closing
-                written.append(new)
-            file, handle, _ = current[model]
+            file = written[-1] if written else RequestFile("", "")
+            is_full = file.requests >= min(max_requests, MAX_REQUESTS) or file.size_bytes + len(raw) > MAX_BYTES
+            if is_full or file.model != body["model"]:
+                opened.close()
+                file = RequestFile(f"{stem}-{len(written) + 1:03d}.jsonl", body["model"])
+                written.append(file)
+                handle = opened.enter_context(replacing(folder / file.name))
             handle.write(raw)
             file.requests, file.size_bytes = file.requests + 1, file.size_bytes + len(raw)
             file.answers += line.repeat is None

@@ -155,9 +155,10 @@ def open_job(state: BatchState, key: Mapping[str, Any]) -> Iterator[Journal]:
 def add_round(state: BatchState, assignment: Assignment, journal: Journal) -> None:
     """Write the files of a new round for what is missing."""
     number = len(state.rounds) + 1
+    missing = list(missing_lines(assignment, journal, state.failures))
 
     def requests() -> Iterator[tuple[Line, str, dict[str, Any]]]:
-        for line in missing_lines(assignment, journal, state.failures):
+        for line in sorted(missing, key=lambda line: get_model(assignment, line).name):
             model = get_model(assignment, line)
             refused = frozenset(state.learned.get(model.name, ()))
             yield line, line.custom_id(number), model.body(get_request(assignment, journal, line), refused)

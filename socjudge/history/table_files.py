@@ -7,6 +7,7 @@ character that starts a formula in a spreadsheet, gets an apostrophe in front, a
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -244,51 +245,42 @@ def _named(text: str | None) -> str:
 def _sheet(names: list[str], columns: list[list[Any]], path: Path) -> bytes:
     try:
         from openpyxl import Workbook
-        from openpyxl.cell import WriteOnlyCell
     except ImportError as error:
         raise missing_extra(error, wanted=str(path)) from error
     if any(len(column) > _MOST_ROWS for column in columns):
         raise ConfigError(say("history.table_long", path=path, count=len(columns[0]), most=_MOST_ROWS))
-    rows = [names, *zip(*columns, strict=True)]
-    told = [
-        [_excel(value, path, f"{name}, {number}") for name, value in zip(names, row, strict=True)]
-        for number, row in enumerate(rows, start=1)
-    ]
     book = Workbook(write_only=True)
     sheet = book.create_sheet("socjudge")
-
-    def cell(held: tuple[Any, str] | None) -> Any:
-        if held is None:
-            return None
-        made = WriteOnlyCell(sheet)
-        made.value, made.data_type = held
-        made.quotePrefix = held[1] == "s"
-        return made
-
-    for row in told:
-        sheet.append(list(map(cell, row)))
+    with contextlib.closing(sheet):
+        for number, row in enumerate([names, *zip(*columns, strict=True)], start=1):
+            named = zip(names, row, strict=True)
+            sheet.append([_excel(sheet, value, path, f"{name}, {number}") for name, value in named])
     content = io.BytesIO()
     book.save(content)
     return content.getvalue()
 
 
-def _excel(value: Any, path: Path, place: str) -> tuple[Any, str] | None:
-    """Return the content of a cell and its type, None for a missing value; an empty text is an empty cell marked as
-    text.
-    """
+def _excel(sheet: Any, value: Any, path: Path, place: str) -> Any:
+    """Return a cell, None for a missing value; an empty text is an empty cell marked as text."""
+    from openpyxl.cell import WriteOnlyCell
+
     if value is None:
         return None
+    cell = WriteOnlyCell(sheet)
     if isinstance(value, bool):
-        return int(value), "b"
+        cell.value, cell.data_type = int(value), "b"
+        return cell
     if isinstance(value, (int, float)) and math.isfinite(value):
-        return repr(value), "n"  # in full: openpyxl would write 16 digits
+        cell.value, cell.data_type = repr(value), "n"  # in full: openpyxl would write 16 digits
+        return cell
     text = value if isinstance(value, str) else _text(value) or ""
     if isinstance(value, str) and value and (value.startswith(_GUARD) or not isinstance(_value(value), str)):
         text = _GUARD + value
     text = _UNHELD.sub(lambda found: f"_x{ord(found[0]):04X}_", text)
     if len(text.encode("utf-16-le")) // 2 > _MOST_LETTERS:
         raise ConfigError(say("history.table_wide", path=path, place=place, most=_MOST_LETTERS))
-    return text, "s"
+    cell.value, cell.data_type, cell.quotePrefix = text, "s", True
+    return cell
 
 
 def _sheet_rows(content: bytes, path: Path) -> tuple[list[str], list[list[Any]]]:

@@ -108,7 +108,9 @@ class Assistant:
         elif callable(target) or self._runnable:
             if not self._runnable:
                 self._bound = _bound(target)
-            self.name = name or _name_of(target)
+            self.name = name or (getattr(target, "__name__", "") or type(target).__name__).replace(
+                "<lambda>", "function"
+            )
             known, self.covers = _identity(target)
         else:
             raise ConfigError(say("judging.not_askable", found=one_line(repr(target), 80)))
@@ -297,11 +299,6 @@ def _bound(ask: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
     if not given.keys() >= set(by_position):  # one with a default stands before
         raise ConfigError(say("judging.parameter_none", found=one_line(repr(ask), 80)))
     return [given.pop(name) for name in by_position], given
-
-
-def _name_of(ask: Any) -> str:
-    name = getattr(ask, "__name__", "") or type(ask).__name__
-    return "function" if name == "<lambda>" else name
 
 
 def _hashes(parts: Mapping[str, Any]) -> str:

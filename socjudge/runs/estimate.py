@@ -23,8 +23,6 @@ from .given_answers import Given, open_answers
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from .unfinished import UnfinishedRun
-
 # For estimates, in tokens. Means over the ten questions: an answer; the passages that it gets for k, 2,040 tokens with
 # k=1, 2,410 with 5, 3,380 with 10, 7,540 with 30; a judge's JSON, 700 with six criteria.
 _ANSWER_TOKENS, _GUIDE_TOKENS, _PASSAGE_TOKENS, _CRITERION_TOKENS, _COMMENT_TOKENS = 500, 1500, 190, 100, 100
@@ -54,12 +52,8 @@ class Estimate:
         share = min(self.least_share, other.least_share)
         return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd, lowest, share)
 
-    def left(self, unfinished: UnfinishedRun) -> Estimate:
-        """Return what remains to be paid if an interrupted run is resumed, in proportion to the answers left."""
-        return self.after(unfinished.done, unfinished.total)
-
     def after(self, done: int, total: int) -> Estimate:
-        """Return what remains to be paid after `done` of `total` answers have been judged."""
+        """Return what remains to be paid after `done` of `total` answers have been judged, in proportion to the others."""
         left = self._part(1 - done / total)
         if self.lowest is None or not self.calls:
             return left

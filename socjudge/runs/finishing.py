@@ -16,7 +16,7 @@ from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, Usage
 from .assignment import Assignment
 from .certainty import Certainty
 from .journal import Journal
-from .log_json import result_from_dict
+from .log_json import from_dict
 from .logs import LoggedResults, log_chunks, write_log
 
 IN_MEMORY = 200  # results of a larger run are read from its log as they are asked for
@@ -46,7 +46,7 @@ def finish_run(
             row["category"] = categories.get(row["question_id"], row["category"])
             totals.add(row)
             if small:
-                totals.in_memory.append(result_from_dict(row, where=str(journal.path)))
+                totals.in_memory.append(from_dict(EvaluationResult, row, str(journal.path)))
             yield row
 
     def chunks() -> Iterator[bytes]:

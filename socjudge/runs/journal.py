@@ -46,13 +46,7 @@ from ..base.pass_rule import run_rule
 from ..base.storage import is_remote
 from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo, Usage, total_usage
-from .log_json import (
-    answer_from_dict,
-    answer_to_dict,
-    completion_from_dict,
-    result_to_dict,
-    run_info_from_dict,
-)
+from .log_json import from_dict, result_to_dict, run_info_from_dict, to_dict
 from .logs import fallback_folder, find_log, is_ours, make_fallback_folder, new_log_name, to_json
 from .unfinished import SUFFIX, count, fitting, headers, is_done, lines, newest
 
@@ -103,13 +97,13 @@ class Journal:
     def answer(self, sample: int) -> AssistantAnswer | None:
         """Return the answer if it was paid for."""
         start = self._answers[sample]
-        return None if start == _MISSING else answer_from_dict(self._line(start)["answer"], where=str(self.path))
+        return None if start == _MISSING else from_dict(AssistantAnswer, self._line(start)["answer"], str(self.path))
 
     def replies(self, sample: int, repeat: int) -> list[Completion]:
         """Return the replies that were paid for but could not be parsed, in order, without those that led to a refusal."""
         row = sample * self.judge_repeats + repeat
         starts = [start for start in self._replies.get(row, ()) if start > self._rows[row]]
-        return [completion_from_dict(self._line(start)["reply"], where=str(self.path)) for start in starts]
+        return [from_dict(Completion, self._line(start)["reply"], str(self.path)) for start in starts]
 
     def has_failed(self, sample: int) -> bool:
         """Whether a judgement of the sample failed and has to be requested again."""
@@ -187,7 +181,7 @@ class Journal:
 
     def add_answer(self, sample: int, answer: AssistantAnswer, t: float) -> None:
         """Write an answer of the assistant."""
-        self._answers[sample] = self._append({"answer": answer_to_dict(answer), "sample": sample, "t": t})
+        self._answers[sample] = self._append({"answer": to_dict(answer), "sample": sample, "t": t})
 
     def add_reply(self, sample: int, repeat: int, completion: Completion, t: float) -> None:
         """Write a reply that was paid for and could not be parsed."""

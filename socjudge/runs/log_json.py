@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass, replace
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import orjson
 
@@ -22,16 +22,7 @@ from ..base.pass_rule import run_rule
 from ..base.rubric_check import MOST
 from ..base.verdict import summarise_results
 from ..errors import ConfigError
-from ..records import (
-    POINTS,
-    AssistantAnswer,
-    Completion,
-    Evaluation,
-    EvaluationResult,
-    EvaluationRun,
-    RunInfo,
-    RunSummary,
-)
+from ..records import POINTS, Evaluation, EvaluationResult, EvaluationRun, RunInfo, RunSummary
 
 # The keys of an element of `results`, in their order.
 _ROW = (
@@ -42,6 +33,7 @@ RULE_LIMITS = {"pass_threshold": 100, "pass_rate_required": 1}  # each from 0
 _KINDS = {
     str: "runs.a_text", bool: "runs.a_truth", int: "runs.a_whole_number", float: "runs.a_number", NoneType: "runs.a_null",
 }  # fmt: skip
+T = TypeVar("T")
 _Reader = Callable[[Any, str, str], Any]  # from a value, where it stands, and its name there
 
 
@@ -78,23 +70,19 @@ def log_fields(record: Any) -> tuple[LogField, ...]:
 
 def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
     """Build one element of the log's `results`."""
-    row = _to_dict(result)
+    row = to_dict(result)
     row["answer_sha256"] = answer_sha256(result.answer.answer, result.answer.context)
     return {key: row[key] for key in _ROW}
 
 
-def answer_to_dict(answer: AssistantAnswer) -> dict[str, Any]:
-    """Build the JSON of an answer alone, as a journal keeps it, with the fields it has in a row of `results`."""
-    return _to_dict(answer)
-
-
-def _to_dict(record: Any) -> dict[str, Any]:
+def to_dict(record: Any) -> dict[str, Any]:
+    """Build the JSON of a record alone, with the fields it has in a row of `results`."""
     # `asdict` copies every value deeply, at ten times the cost.
     found: dict[str, Any] = {}
     for name, key, block, inline, plain in _writers(record.__class__):
         value = getattr(record, name)
         if inline:
-            found |= _to_dict(value)
+            found |= to_dict(value)
         else:
             (found.setdefault(block, {}) if block else found)[key] = plain(value) if plain else value
     return found
@@ -109,7 +97,7 @@ def _plain(hint: Any) -> Callable[[Any], Any] | None:
     """Return the function that turns an annotation's values into JSON; None if they are JSON already."""
     origin, inner = get_origin(hint), get_args(hint)
     if is_dataclass(hint):
-        return _to_dict
+        return to_dict
     if origin is tuple:
         item = _plain(inner[0])
         return list if item is None else lambda values: [item(value) for value in values]
@@ -151,8 +139,8 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
     rows = top.get("results")
     if not isinstance(rows, list):
         raise ConfigError(say("runs.no_results_list", where=where, value=_shown(rows)))
-    results = tuple(result_from_dict(row, where=f"{where}: results[{i}]") for i, row in enumerate(rows))
-    summary = _record(RunSummary, top.get("summary"), f"{where}: summary")
+    results = tuple(from_dict(EvaluationResult, row, f"{where}: results[{i}]") for i, row in enumerate(rows))
+    summary = from_dict(RunSummary, top.get("summary"), f"{where}: summary")
     block = top.get("run")
     info = bare if block is None else run_info_from_dict(block, where=f"{where}: run")
     # By the rows, since older logs and the specification's do not tell it.
@@ -166,7 +154,7 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
 
 def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
     """Read the `run` block of a log; ConfigError names `where` and the field."""
-    info: RunInfo = _record(RunInfo, data, where)
+    info = from_dict(RunInfo, data, where)
     for name, most in RULE_LIMITS.items():
         if (value := getattr(info, name)) is not None and not 0 <= value <= most:
             raise _unfit(where, name, value, say("runs.from_0_to", most=most))
@@ -181,32 +169,16 @@ def rule_agrees(info: RunInfo) -> bool:
     return rubric is None or told == (rubric.pass_threshold, rubric.pass_rate)
 
 
-def result_from_dict(row: Any, *, where: str) -> EvaluationResult:
-    """Read one element of a log's `results`; ConfigError names `where` and the field."""
-    result: EvaluationResult = _record(EvaluationResult, row, where)
-    return result
-
-
-def answer_from_dict(row: Any, *, where: str) -> AssistantAnswer:
-    """Read the answer in an element of a log's `results`, or one made by `answer_to_dict`."""
-    answer: AssistantAnswer = _record(AssistantAnswer, row, where)
-    return answer
-
-
-def completion_from_dict(data: Any, *, where: str) -> Completion:
-    """Read a reply as a journal keeps it."""
-    completion: Completion = _record(Completion, data, where)
-    return completion
-
-
-def _record(kind: Any, data: Any, where: str) -> Any:
-    """Make a `kind` from a JSON object; unknown keys of a newer log are left out, missing ones are named."""
+def from_dict(kind: Callable[..., T], data: Any, where: str) -> T:
+    """Read a record, such as an element of a log's `results`, from its JSON object: unknown keys of a newer log are
+    left out. ConfigError names `where` and the field that is missing or unfit.
+    """
     top = _mapping(data, where)
     blocks = {"": (top, where)}
-    values = {}
+    values: dict[str, Any] = {}
     for name, hint, key, block, inline, default in log_fields(kind):
         if inline:
-            values[name] = _record(hint, top, where)
+            values[name] = from_dict(hint, top, where)
             continue
         if block not in blocks:
             inner = top.get(block)
@@ -237,7 +209,8 @@ def _reader(hint: Any) -> tuple[_Reader, bool]:
     if origin is UnionType and is_dataclass(inner[0]):
         hint = inner[0]  # None is what its absence says
     if is_dataclass(hint):
-        return lambda value, where, name: _record(hint, value, f"{where}.{name}"), True
+        kind: Any = hint
+        return lambda value, where, name: from_dict(kind, value, f"{where}.{name}"), True
     if origin is tuple and inner[1:] == (...,):
         return functools.partial(_items, _reader(inner[0])[0]), True
     if origin is Mapping and inner[0] is str:
@@ -296,7 +269,7 @@ def _evaluation(data: Any, where: str, name: str) -> Evaluation:
         block["rationale"] = {}
     elif isinstance(reasons, Mapping):
         block["rationale"] = {criterion: text or "" for criterion, text in reasons.items()}
-    evaluation: Evaluation = _record(Evaluation, block, where)
+    evaluation = from_dict(Evaluation, block, where)
     if reason:
         comment = "\n".join(filter(None, [reason, evaluation.overall_comment]))
         evaluation = replace(evaluation, overall_comment=comment)

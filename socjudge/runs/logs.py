@@ -27,7 +27,7 @@ from ..base.messages import explained, os_reason, say
 from ..base.storage import as_path, is_remote, load_bytes, load_names, write_object
 from ..errors import ConfigError
 from ..records import BARE, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Usage
-from .log_json import result_from_dict, result_to_dict, run_from_dict, writable
+from .log_json import from_dict, result_to_dict, run_from_dict, writable
 
 MAX_UNPACKED = 512 * 2**20  # bytes of a .gz log; more is taken for a bomb
 AT_ONCE = 500  # rows that are read from a log in one go: a few megabytes
@@ -177,7 +177,7 @@ class LoggedResults(Sequence[EvaluationResult]):
                     row = orjson.loads(raw[start - offset : end - offset].strip(b",\n "))
                 except orjson.JSONDecodeError:
                     raise ConfigError(say("runs.log_changed", path=self._path)) from None
-                yield result_from_dict(row, where=f"{self._path}: results[{index}]")
+                yield from_dict(EvaluationResult, row, f"{self._path}: results[{index}]")
 
     def _bytes(self, start: int, end: int) -> bytes:
         with explained("runs.log_gone", path=self._path):

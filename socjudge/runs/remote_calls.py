@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import socket
 import threading
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 Terms = tuple[tuple[str, Any], ...]
 _loading, _lock = threading.Lock(), threading.Lock()
 _stopped: set[str] = set()
-_gates: dict[str, set[RunGate]] = {}  # of the remote_calls under way, by run
+_gates: defaultdict[str, set[RunGate]] = defaultdict(set)  # of the remote_calls under way, by run
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ def run_remote_call(call: RemoteCall) -> RemoteResult:
     except Exception as surprise:  # only here are the keys known that its text may hold
         value = RequestRefused(surprise_text(surprise)[:300], about_content=False)
     finally:
-        _leave(call.run_id, gate)
+        with _lock:
+            _gates[call.run_id].discard(gate)
     if isinstance(value, SocJudgeError):  # Dask pickles its causes too, and the SDK's hold the request with its key
         value = value.with_traceback(None)
         value.__cause__ = value.__context__ = None
@@ -123,15 +125,7 @@ def _admit(run_id: str, gate: RunGate) -> None:
     with _lock:
         if run_id in _stopped:
             raise RunStopped(say("runs.stopped"))
-        _gates.setdefault(run_id, set()).add(gate)
-
-
-def _leave(run_id: str, gate: RunGate) -> None:
-    with _lock:
-        gates = _gates.get(run_id, set())
-        gates.discard(gate)
-        if not gates:
-            _gates.pop(run_id, None)
+        _gates[run_id].add(gate)
 
 
 def stop_remote_calls(run_id: str) -> None:

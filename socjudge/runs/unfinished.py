@@ -20,8 +20,8 @@ from ..base.showing import dollars, facts_html, money, one_line, shown_path
 from ..base.storage import as_path, is_remote
 from ..base.verdict import summarise_results
 from ..errors import ConfigError
-from ..records import AssistantAnswer, EvaluationRun, RunInfo, Usage
-from .log_json import answer_from_dict, result_from_dict, run_info_from_dict
+from ..records import AssistantAnswer, EvaluationResult, EvaluationRun, RunInfo, Usage
+from .log_json import from_dict, run_info_from_dict
 from .logs import fallback_folder, is_ours
 
 SUFFIX = ".partial.jsonl"
@@ -170,7 +170,7 @@ def load_unfinished(path: Path) -> EvaluationRun:
             rows[line["sample"], line["repeat"]] = line["row"]
     if not header:
         raise ConfigError(say("runs.journal_empty", path=path))
-    results = tuple(result_from_dict(rows[place], where=f"{path}: sample {place[0]}") for place in sorted(rows))
+    results = tuple(from_dict(EvaluationResult, rows[place], f"{path}: sample {place[0]}") for place in sorted(rows))
     info = run_info_from_dict(header["run"], where=str(path))
     return EvaluationRun(results, summarise_results(results, run_rule(info)), info)
 
@@ -178,7 +178,7 @@ def load_unfinished(path: Path) -> EvaluationRun:
 def load_unjudged(path: Path) -> dict[int, AssistantAnswer]:
     """Load the assistant's answers in a journal, by their sample."""
     found = {line["sample"]: line["answer"] for _, line in lines(path) if "answer" in line}
-    return {sample: answer_from_dict(answer, where=str(path)) for sample, answer in found.items()}
+    return {sample: from_dict(AssistantAnswer, answer, str(path)) for sample, answer in found.items()}
 
 
 def journal_info(path: Path) -> RunInfo:

@@ -140,7 +140,7 @@ def test_a_field_that_logs_have_no_way_to_hold_is_refused_and_not_waved_through(
 
     Strange.__annotations__["names"] = set[str]
     with pytest.raises(TypeError, match=r"set\[str\] in a record: logs have no way to hold it"):
-        log_json._record(Strange, {"names": "anything"}, "log.json")
+        log_json.from_dict(Strange, {"names": "anything"}, "log.json")
 
 
 # -- what is accepted

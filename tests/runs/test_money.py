@@ -272,7 +272,7 @@ def test_what_a_resume_will_ask_again_is_left_to_pay(service: Service, tmp_path:
     service.requests.clear()
     service.default = judgement(80)
     judge_all(tmp_path)
-    assert len(service.requests) == whole.left(waiting).calls == 10
+    assert len(service.requests) == whole.after(waiting.done, waiting.total).calls == 10
 
 
 def test_own_judges_without_a_price_of_their_own_share_the_cap(tmp_path: Path) -> None:

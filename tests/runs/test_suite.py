@@ -47,7 +47,6 @@ from socjudge.runs.estimate import Estimate
 from socjudge.runs.log_json import run_from_dict
 from socjudge.runs.repair import estimate_repair, repair_run
 from socjudge.runs.running import RunTerms, run_assignment
-from socjudge.runs.unfinished import UnfinishedRun
 
 
 def run_suite(questions: list[EvalQuestion], tmp_path: Path, **keywords: Any) -> EvaluationRun:
@@ -646,9 +645,8 @@ def test_the_estimate_counts_calls_and_knows_what_it_does_not_know(
 
 
 def test_what_is_left_of_a_run_is_what_is_still_to_be_judged() -> None:
-    half = UnfinishedRun(Path("x.partial.jsonl"), RunInfo("r", ""), {}, done=5, total=10, cost_usd=None)
-    assert Estimate(20, 1000, 501, 0.5).left(half) == Estimate(10, 500, 251, 0.25)
-    assert Estimate(20, 1000, 500, None).left(replace(half, done=10)) == Estimate(0, 0, 0, None)
+    assert Estimate(20, 1000, 501, 0.5).after(5, 10) == Estimate(10, 500, 251, 0.25)
+    assert Estimate(20, 1000, 500, None).after(10, 10) == Estimate(0, 0, 0, None)
 
 
 def test_a_repair_is_priced_by_what_failed_and_an_answer_that_is_there_is_not_asked_again() -> None:

@@ -345,7 +345,7 @@ class RunSession(Session):
         waiting, other = (next((run for run in found if (run.key == key) is same), None) for same in (True, False))
         if waiting is None:
             return replace(preview, other=other)
-        return replace(preview, already=(waiting.done,), left=preview.estimate.left(waiting))
+        return replace(preview, already=(waiting.done,), left=preview.estimate.after(waiting.done, waiting.total))
 
     def _foresee(self, settings: Settings) -> tuple[_Task, Callable[[], tuple[list[Assignment], Over]] | None]:
         """Return, for a run in which the assistant is asked, the task and a function that makes the assignments; None
