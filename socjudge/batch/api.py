@@ -14,6 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import openai
+from openai.types import Batch
+
 from .. import constants
 from ..base.messages import os_reason, say
 from ..base.redact import redact
@@ -45,9 +48,6 @@ from .service import download, open_client, submit_file, update_file
 from .state import BatchState, Source, load_state
 
 if TYPE_CHECKING:
-    import openai
-    from openai.types import Batch
-
     from ..runbooks.index import RunbookIndex
 
 

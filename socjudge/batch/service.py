@@ -9,7 +9,9 @@ import random
 import time
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING
+
+import openai
+from openai.types import Batch
 
 from ..base.messages import os_reason, say
 from ..base.redact import redact
@@ -18,10 +20,6 @@ from ..models import pacing
 from ..models.opening import open_model
 from .files import URL, RequestFile
 from .state import BatchState, save_state
-
-if TYPE_CHECKING:
-    import openai
-    from openai.types import Batch
 
 TIMEOUT_S = 600.0  # a file may have 200 MB
 _LABEL = "socjudge_file"
@@ -39,8 +37,6 @@ def open_client(state: BatchState) -> openai.OpenAI:
 
 @functools.lru_cache(maxsize=4)
 def _client(api_key: str, base_url: str) -> openai.OpenAI:
-    import openai
-
     return openai.OpenAI(api_key=api_key or "none", base_url=base_url or None, timeout=TIMEOUT_S, max_retries=2)
 
 
@@ -67,8 +63,6 @@ def submit_file(client: openai.OpenAI, state: BatchState, file: RequestFile) -> 
 
 def _create(client: openai.OpenAI, state: BatchState, file: RequestFile) -> Batch:
     """Create the file's batch, or find the one created by a call whose reply was lost."""
-    import openai
-
     label, tries = f"{state.run['run_id']}/{file.name}", 3
     for n in range(1, tries + 1):
         if file.creating and (found := _find_batch(client, state, label)) is not None:
@@ -125,8 +119,6 @@ def update_file(client: openai.OpenAI, file: RequestFile) -> Batch:
 
 def download(client: openai.OpenAI, file_id: str) -> bytes | None:
     """Download an output or error file; None if the service no longer has it."""
-    import openai
-
     try:
         with _service_errors(file_id):
             return client.files.content(file_id).read()
@@ -139,8 +131,6 @@ def download(client: openai.OpenAI, file_id: str) -> bytes | None:
 @contextlib.contextmanager
 def _service_errors(what: BatchState | str) -> Iterator[None]:
     """Raise the SDK's errors as ours, with the SDK's as `__context__`."""
-    import openai
-
     name = what if isinstance(what, str) else str(what.folder)
     try:
         yield

@@ -62,10 +62,10 @@ class Plan:
     judge_prompt: Prompt
     judge_repeats: int
     rubric: Rubric
-    assistant: Model | None
-    assistant_prompt: Prompt | None
-    index: RunbookIndex | None
-    k: int
+    assistant: Model | None = None
+    assistant_prompt: Prompt | None = None
+    index: RunbookIndex | None = None
+    k: int = 10
     own: Assistant | None = None
 
     @property
@@ -138,12 +138,11 @@ def assign_suite(
         from ..runbooks.index import open_index
 
         index = open_index()
-    plan = _make_plan(
-        judge_model, judge_prompt, judge_repeats, rubric,
-        assistant_model=None if opened is not None else assistant_model,
-        assistant_prompt=assistant_prompt, index=index, k=k,
-    )  # fmt: skip
-    plan = replace(plan, own=own)
+    plan = replace(_plan_judging(judge_model, judge_prompt, judge_repeats, rubric), index=index, k=k, own=own)
+    if opened is None:
+        answering = load_prompt(assistant_prompt, kind="assistant")
+        check_assistant_prompt(answering)
+        plan = replace(plan, assistant=open_model(assistant_model, task="answer"), assistant_prompt=answering)
 
     def sample_at(i: int) -> Sample:
         position, repeat = divmod(i, answer_repeats)
@@ -186,7 +185,7 @@ def assign_rejudging(
     samples = [Sample(r.question, r.answer_repeat, r.answer) for r in reversed(first_judged.values())]
     if not samples:
         raise ConfigError(say("runs.nothing_to_judge", run=run.log_path or say("runs.the_run")))
-    plan = _make_plan(judge_model, judge_prompt, judge_repeats, rubric)
+    plan = _plan_judging(judge_model, judge_prompt, judge_repeats, rubric)
     questions = list({sample.question.id: sample.question for sample in samples}.values())
     info = replace(
         _run_info(plan, questions),
@@ -220,18 +219,13 @@ def begin_now(info: RunInfo) -> RunInfo:
     return replace(info, run_id=run_id, started_at=started.isoformat(timespec="seconds"))
 
 
-def _make_plan(
+def _plan_judging(
     judge_model: str | BaseChatModel | Model,
     judge_prompt: Prompt | str | Path | None,
     judge_repeats: int,
     rubric: Rubric,
-    *,
-    assistant_model: str | BaseChatModel | Model | None = None,
-    assistant_prompt: Prompt | str | Path | None = None,
-    index: RunbookIndex | None = None,
-    k: int = 10,
 ) -> Plan:
-    """Open the models and check the prompts, so that any fault shows before the first call."""
+    """Open the judge and check its prompt, so that any fault shows before the first call."""
     judging = load_prompt(judge_prompt, rubric=rubric)
     check_judge_prompt(judging, rubric.criteria)
     judge = open_model(judge_model)
@@ -239,11 +233,7 @@ def _make_plan(
         _check_measures(rubric.criteria)
     elif isinstance(judge, DecisionModel):
         anchors_of(rubric, judge.levels)  # it is asked by the rubric, whatever the prompt says
-    if assistant_model is None:
-        return Plan(judge, judging, judge_repeats, rubric, None, None, index, k)
-    answering = load_prompt(assistant_prompt, kind="assistant")
-    check_assistant_prompt(answering)
-    return Plan(judge, judging, judge_repeats, rubric, open_model(assistant_model, task="answer"), answering, index, k)
+    return Plan(judge, judging, judge_repeats, rubric)
 
 
 def _check_measures(criteria: Sequence[str]) -> None:

@@ -47,7 +47,7 @@ from ..base.storage import is_remote
 from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo, Usage, total_usage
 from .log_json import from_dict, result_to_dict, run_info_from_dict, to_dict
-from .logs import fallback_folder, find_log, is_ours, make_fallback_folder, new_log_name, to_json
+from .logs import fallback_folder, find_log, is_ours, make_fallback_folder, new_log_name, nowhere, to_json
 from .unfinished import SUFFIX, count, fitting, headers, is_done, lines, newest
 
 FORMAT = 1
@@ -327,15 +327,7 @@ class Journal:
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handle, self._size)  # half a line
-            raise ConfigError(
-                say(
-                    "runs.journal_nowhere",
-                    path=old,
-                    reason=os_reason(problem),
-                    fallback=fallback_folder(),
-                    fallback_reason=os_reason(error),
-                )
-            ) from None
+            raise nowhere("runs.journal_nowhere", problem, error, path=old) from None
         ours = False
         with contextlib.suppress(OSError):
             ours = os.path.samestat(os.fstat(self._handle), old.stat())

@@ -87,15 +87,13 @@ def run_assignment(
         if taken := journal.n_done - resumed:
             taken_over = "runs.taken_over" if by_question else "runs.taken_over_judgements"
             print(say(taken_over, done=taken, total=total), file=aside())
-        from_run = "" if old is None else count(old).run_id
+        run_id = journal.info.run_id
+        budget.note(run_id, journal.noted_usd if budget.max_usd is None else journal.spent_usd)
         if old is not None:
+            budget.move(count(old).run_id, run_id)
             journal.sync()
             with contextlib.suppress(OSError):
                 old.unlink()
-        run_id = journal.info.run_id
-        budget.note(run_id, journal.noted_usd if budget.max_usd is None else journal.spent_usd)
-        if from_run:
-            budget.move(from_run, run_id)
         gate = RunGate(
             max_concurrency=terms.max_concurrency,
             budget=budget,

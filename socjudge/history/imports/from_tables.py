@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ...base.messages import listed, say
 from ...base.sheets import table_text
 from ...records import UNKNOWN
 from .rows import NONE, SHARE, WORDS, Imported, Row, Scale, as_mark, text_of, unfit
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 NAMES = WORDS["columns"]
-OURS = "socjudge"
+OURS, RAGAS, LANGSMITH = "socjudge", "Ragas", "LangSmith"
 _OF_OURS = ("run_id", "criterion", "score")  # of `load_scores`, as it is exported
-_RAGAS = ("user_input", "response")
+_OF_RAGAS = ("user_input", "response")
 _FEEDBACK = "feedback."  # LangSmith
 
 
@@ -41,12 +39,12 @@ def read_table(frame: pd.DataFrame, path: Path, *, columns: Mapping[str, Any] | 
         what: told.get(what) or next((name for name in names if name in frame.columns), None)
         for what, names in NAMES.items()
     }
-    is_long = wanted is None and {"criterion", "score"} <= {what for what in places if places[what] is not None}
     tool, known = _tool(frame)
+    is_long = wanted is None and {"criterion", "score"} <= {what for what in places if places[what] is not None}
     if is_long:
         frame, marks = _widened(frame, places, path)
     else:
-        marks = _mark_columns(frame, places, wanted, path)
+        marks = _mark_columns(frame, places, wanted, path, tool)
     scale = scale or known
     points = {name: _points(frame[column], name, scale, path) for name, column in marks.items()}
     rows = _rows(frame, places, points, path, is_long)
@@ -71,17 +69,17 @@ def _tool(frame: pd.DataFrame) -> tuple[str, Scale | None]:
     """Return the tool that wrote the table, recognised by its columns, and its scale if that is known."""
     if all(name in frame.columns for name in _OF_OURS):
         return OURS, Scale(0, 100)
-    if all(name in frame.columns for name in _RAGAS):
-        return "Ragas", SHARE
     if any(str(name).startswith(_FEEDBACK) for name in frame.columns):
-        return "LangSmith", None
+        return LANGSMITH, None
+    if all(name in frame.columns for name in _OF_RAGAS):
+        return RAGAS, SHARE
     if {"traceId", "name", "value"} <= set(frame.columns):
         return "Langfuse", None
     return "table", None
 
 
 def _mark_columns(
-    frame: pd.DataFrame, places: Mapping[str, str | None], wanted: Sequence[str] | Mapping[str, str] | None, path: Path
+    frame: pd.DataFrame, places: Mapping[str, str | None], wanted: Any, path: Path, tool: str
 ) -> dict[str, Hashable]:
     """Return {criterion: its column}: the columns that were named, else LangSmith's feedback, Ragas' numbers, or the
     column of scores.
@@ -90,15 +88,11 @@ def _mark_columns(
         return dict(wanted)
     if wanted is not None:
         return {str(name): name for name in ([wanted] if isinstance(wanted, str) else wanted)}
-    taken = set(places.values())
-    feedback: dict[str, Hashable] = {
-        str(name).removeprefix(_FEEDBACK): name for name in frame.columns if str(name).startswith(_FEEDBACK)
-    }
-    if feedback:
-        return feedback
-    if all(name in frame.columns for name in _RAGAS):
+    if tool == LANGSMITH:
+        return {str(name).removeprefix(_FEEDBACK): name for name in frame.columns if str(name).startswith(_FEEDBACK)}
+    if tool == RAGAS:
         numbers = frame.select_dtypes(include=["number", "bool"]).columns
-        return {str(name): name for name in numbers if name not in taken}
+        return {str(name): name for name in numbers if name not in set(places.values())}
     if places["score"] is not None:
         return {str(places["score"]): places["score"]}
     raise unfit(path, say("history.import_which_marks", known=listed(map(str, frame.columns))))
@@ -137,11 +131,7 @@ def _points(column: pd.Series, name: str, scale: Scale | None, path: Path) -> li
     """Return a column of marks as points (0–100); ConfigError for a mark beyond the scale, or if the scale was not
     given.
     """
-    import pandas as pd
-
-    if pd.api.types.is_bool_dtype(column) and not column.isna().any():
-        return [100.0 * value for value in column.tolist()]
-    if pd.api.types.is_numeric_dtype(column):
+    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         numbers = column.to_numpy("float64", na_value=math.nan)
     else:
         marks = [as_mark(value, f"{path}: {name}, {row + 2}") for row, value in enumerate(column.tolist())]
@@ -240,8 +230,6 @@ def _id(told: Any) -> int | str:
 
 def open_table(path: Path) -> pd.DataFrame:
     """Open a file as a frame: CSV in UTF-8, with or without its mark, or cp932; Parquet; Excel's first sheet."""
-    import pandas as pd
-
     kind = path.suffix.lower()
     try:
         if kind == ".parquet":

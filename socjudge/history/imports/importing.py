@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import orjson
+import pandas as pd
 
 from ...base.messages import listed, os_reason, say
 from ...base.missing_marks import average, outcome_of, span_of
@@ -35,11 +36,10 @@ from ...records import (
     Usage,
 )
 from ...runs.assignment import IMPORTED
+from ..frames import run_history
+from ..tables import without_collection
 from . import from_deepeval, from_inspect, from_promptfoo, from_tables
 from .rows import MOST_BYTES, SHARE, Imported, Row, Scale, as_mark, as_scale, unfit
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 UNPAID = Usage(cost_usd=None)  # nobody knows what another tool paid
 _LINES = {".jsonl", ".ndjson"}
@@ -92,11 +92,6 @@ def import_results(
     >>> sj.history.import_results(table, columns={"marks": ["安全性"]}, scale=(1, 5))["score"].tolist()
     [100.0, 25.0]
     """
-    import pandas as pd
-
-    from ..frames import run_history
-    from ..tables import without_collection
-
     frames = []
     with without_collection():
         for run in import_runs(source, columns=columns, scale=scale):
@@ -119,10 +114,6 @@ def import_runs(
 
     `save_evaluation_results` makes logs of the runs.
     """
-    import pandas as pd
-
-    from ..tables import without_collection
-
     with without_collection():
         known = as_scale(scale)
         if isinstance(source, pd.DataFrame):
@@ -145,7 +136,7 @@ def import_runs(
         if len(judges) > 1 and found.tool != from_tables.OURS:  # where it is a mistake more often than not
             told = listed(f"{judge} ({place})" for judge, place in judges.items())
             warnings.warn(say("history.import_judges", path=path, count=len(judges), judges=told), stacklevel=3)
-        started_at = _moment(found.started_at) or _moment(_modified(path))
+        started_at = _start(found.started_at, path)
         return [_run(rows, found.tool, started_at) for rows in groups.values()]
 
 
@@ -209,17 +200,13 @@ def _whole(mark: float) -> int | float:
     return int(mark) if mark == int(mark) else round(mark, 6)
 
 
-def _moment(text: str) -> str:
+def _start(told: str, path: Path) -> str:
+    """Return a time in ISO 8601 with zone; if none is told, when the file was written, or now if there is no file."""
     try:
-        return datetime.fromisoformat(text).astimezone().isoformat(timespec="seconds")
+        at = datetime.fromisoformat(told)
     except ValueError:
-        return ""
-
-
-def _modified(path: Path) -> str:
-    """Return when a file was written (ISO 8601, UTC); for a source that is not a file, return the present time."""
-    at = path.stat().st_mtime if path.is_file() else datetime.now().timestamp()
-    return datetime.fromtimestamp(at, UTC).isoformat()
+        at = datetime.fromtimestamp(path.stat().st_mtime) if path.is_file() else datetime.now()
+    return at.astimezone().isoformat(timespec="seconds")
 
 
 def _read_file(path: Path, columns: Mapping[str, Any] | None, told: Scale | None) -> Imported:
@@ -238,8 +225,6 @@ def _read_file(path: Path, columns: Mapping[str, Any] | None, told: Scale | None
 
 def read_columns(path: Path, names: Sequence[str]) -> list[list[float | bool | None]]:
     """Read columns of a table as marks or verdicts; ConfigError with the place of a value that is neither."""
-    import pandas as pd
-
     frame = pd.DataFrame(_records(path)[0]) if path.suffix.lower() in _LINES else from_tables.open_table(path)
     if missing := [name for name in names if name not in frame.columns]:
         raise unfit(path, say("history.import_no_column", names=listed(missing), known=listed(map(str, frame.columns))))
@@ -269,7 +254,7 @@ def _read_json(path: Path, columns: Mapping[str, Any] | None, scale: Any) -> Imp
     if isinstance(document, dict) and isinstance(document.get("results"), dict):
         return from_promptfoo.read_document(document, path, scale or SHARE)
     if isinstance(document, list) and all(isinstance(each, dict) for each in document):
-        return _read_records(document, path, columns, scale)
+        return from_tables.read_table(pd.DataFrame(document), path, columns=columns, scale=scale)
     raise unfit(path, say("history.import_unknown"))
 
 
@@ -279,7 +264,7 @@ def _read_lines(path: Path, columns: Mapping[str, Any] | None, scale: Any) -> Im
     if from_promptfoo.is_result(records[0]):
         found = from_promptfoo.read_results(records, path, scale or SHARE)
     else:
-        found = _read_records(records, path, columns, scale)
+        found = from_tables.read_table(pd.DataFrame(records), path, columns=columns, scale=scale)
     if not broken:
         return found
     line, reason = broken[0]
@@ -311,9 +296,3 @@ def _loads(line: bytes) -> Any:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
         return json.loads(line)  # with NaN
-
-
-def _read_records(records: Iterable[Mapping[str, Any]], path: Path, columns: Any, scale: Any) -> Imported:
-    import pandas as pd
-
-    return from_tables.read_table(pd.DataFrame(list(records)), path, columns=columns, scale=scale)
