@@ -72,27 +72,19 @@ def find_project() -> Path:
 
 def use_project(folder: Path) -> None:
     """Use this folder's questions, runbooks, prompts, labels, index, logs and prices from now on."""
-    global \
-        PROJECT_DIR, \
-        EVAL_DIR, \
-        EVAL_DATASET_PATH, \
-        RUNBOOKS_DIR, \
-        PROMPTS_DIR, \
-        LABELS_DIR, \
-        INDEX_DIR, \
-        LOGS_DIR, \
-        CERTIFICATES_DIR, \
-        PRICES_PATH
-    PROJECT_DIR = folder.absolute()
-    EVAL_DIR = PROJECT_DIR / "eval"
-    EVAL_DATASET_PATH = EVAL_DIR / "eval_dataset.json"
-    RUNBOOKS_DIR = EVAL_DIR / "runbooks"
-    PROMPTS_DIR = EVAL_DIR / "prompts"
-    LABELS_DIR = EVAL_DIR / "human_labels"
-    INDEX_DIR = PROJECT_DIR / ".socjudge" / "index"
-    LOGS_DIR = PROJECT_DIR / "logs"
-    CERTIFICATES_DIR = PROJECT_DIR / "certificates"
-    PRICES_PATH = PROJECT_DIR / "prices.toml"
+    project, evaluation = folder.absolute(), folder.absolute() / "eval"
+    globals().update(
+        PROJECT_DIR=project,
+        EVAL_DIR=evaluation,
+        EVAL_DATASET_PATH=evaluation / "eval_dataset.json",
+        RUNBOOKS_DIR=evaluation / "runbooks",
+        PROMPTS_DIR=evaluation / "prompts",
+        LABELS_DIR=evaluation / "human_labels",
+        INDEX_DIR=project / ".socjudge" / "index",
+        LOGS_DIR=project / "logs",
+        CERTIFICATES_DIR=project / "certificates",
+        PRICES_PATH=project / "prices.toml",
+    )
 
 
 use_project(find_project())

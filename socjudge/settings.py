@@ -102,12 +102,12 @@ class Project:
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """For each setting its name, value, source and meaning, as texts in the language of the messages."""
-        rows = []
-        for name, value in self.values.items():
+        rows, abouts = [], [each.about for keys in SETTINGS.values() for each in keys.values()]
+        for (name, value), about in zip(self.values.items(), abouts, strict=True):
             source = self.sources[name]
             stands_for = name.endswith("_model") and source != "file"
             told = say("settings.auto", model=value) if stands_for else _shown(value)
-            rows.append((name, told, say(_SOURCES[source]), say(_about(name))))
+            rows.append((name, told, say(_SOURCES[source]), say(about)))
         return rows
 
 
@@ -357,11 +357,6 @@ def _project(file: Tables) -> Project:
         MappingProxyType({key: looked["report", key][0] for key in ("title", "team")}),
         MappingProxyType({f"{table}.{key}": source for (table, key), (_, source) in looked.items()}),
     )
-
-
-def _about(name: str) -> str:
-    table, _, key = name.partition(".")
-    return SETTINGS[table][key].about
 
 
 def _shown(value: Any) -> str:

@@ -339,12 +339,11 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
     if judges differ. summary: preferably the run, because it knows the rule by which it was judged, and its other
     judges; with a summary alone, give rule (the specification's if not given).
     """
-    verdict, others, mixed = None, "", ""
+    verdict, more = None, list[str]()
     if isinstance(summary, EvaluationRun):
         rule, verdict = rule or run_rule(summary.run), run_verdict(summary)
-        others = judges_text(summary) if summary.judges_asked > 1 else ""
-        told = [mixed_text(summary.run, len(summary.results)), reasons_text(summary.run)]
-        mixed = "\n\n".join(filter(None, told))
+        more = [mixed_text(summary.run, len(summary.results)), reasons_text(summary.run)]
+        more += [judges_text(summary)] if summary.judges_asked > 1 else []
         summary = summary.summary
     rule, verdict = rule or SPECIFIED, verdict or summary_verdict(summary)
     needed = rule.needed(summary.total_questions)
@@ -352,14 +351,14 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
         verdict=verdict.headline, total=summary.total_questions, passed=summary.passed_questions, needed=needed,
         line=rule.line, rate=summary.pass_rate, mean=summary.average_score,
     )  # fmt: skip
-    enough = summary.passed_questions >= needed
-    if enough and not reaches(summary.average_score, rule.line):
-        text += "\n" + say("base.mean_too_low", mean=summary.average_score, line=rule.line) + "\n"
+    told = []
+    if summary.passed_questions >= needed and not reaches(summary.average_score, rule.line):
+        told.append(say("base.mean_too_low", mean=summary.average_score, line=rule.line))
     if summary.n_unscored:
-        text += "\n" + say("base.unread", count=summary.n_unscored) + "\n"
+        told.append(say("base.unread", count=summary.n_unscored))
     if summary.n_partial:
-        text += "\n" + say("base.partial", count=summary.n_partial) + "\n"
+        told.append(say("base.partial", count=summary.n_partial))
     if summary.is_open:
-        text += "\n" + say("base.could_pass", worst=Verdict("failed").headline, best=Verdict("passed").headline) + "\n"
-    warning = f"**{verdict.warning}**" if verdict.warning else ""
-    return text + "".join(f"\n{more}\n" for more in (warning, mixed, others) if more)
+        told.append(say("base.could_pass", worst=Verdict("failed").headline, best=Verdict("passed").headline))
+    told += [f"**{verdict.warning}**" if verdict.warning else "", *more]
+    return text + "".join(f"\n{line}\n" for line in told if line)

@@ -122,23 +122,21 @@ def judge_parts(
     for place, (assignment, (cases, _)) in enumerate(zip(assignments, parts, strict=True)):
         if place in runs:
             judged.append(_judged(cases, runs[place]))
-        elif judged and judged[-1].stopped:
-            judged.append(
-                Judged(
-                    _marks(cases, {}, rubric.criteria, "not_judged"), assignment.info, Usage(), None, judged[-1].stopped
-                )
-            )
-        else:
-            try:
-                run = run_assignment(assignment, terms)
-                finished.note(place, run)
-                judged.append(_judged(cases, run))
-            except BudgetReached as reason:
-                judged.append(_judged(cases, _so_far(assignment, folder), str(reason)))
-            except RequestRefused:
-                if not judged:
-                    raise
-                judged.append(Judged(_marks(cases, {}, rubric.criteria, "failed"), judged[0].info, Usage(), None))
+            continue
+        if judged and judged[-1].stopped:
+            marks = _marks(cases, {}, rubric.criteria, "not_judged")
+            judged.append(Judged(marks, assignment.info, Usage(), None, judged[-1].stopped))
+            continue
+        try:
+            run = run_assignment(assignment, terms)
+            finished.note(place, run)
+            judged.append(_judged(cases, run))
+        except BudgetReached as reason:
+            judged.append(_judged(cases, _so_far(assignment, folder), str(reason)))
+        except RequestRefused:
+            if not judged:
+                raise
+            judged.append(Judged(_marks(cases, {}, rubric.criteria, "failed"), judged[0].info, Usage(), None))
     # Who shares a budget among several experiments forgets them together, when the last is over.
     if not isinstance(given, Budget) and not any(part.stopped for part in judged):
         finished.forget()

@@ -162,11 +162,8 @@ def change_role(subject: Subject) -> list[Subject]:
 
 
 def _exchange_first(subject: Subject, pairs: list[tuple[str, str]]) -> list[Subject]:
-    for old, new in pairs:
-        for place, item in enumerate(subject.items):
-            if item.is_statement and old in without_citations(item.body):
-                return [_exchanging(subject, place, old, new)]
-    return []
+    changed = (rewrite(re.escape(old), new.replace("\\", r"\\"))(subject) for old, new in pairs)
+    return next(filter(None, changed), [])
 
 
 def negated(match: re.Match[str]) -> str:

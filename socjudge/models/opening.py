@@ -95,11 +95,11 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     if decision := split_name(model):
         if task == "answer":
             raise ConfigError(say("models.decides_only", model=model))
-        return _decision_model(*decision, key, base_url)
+        return _decision_model(decision[1], decision[0], api_key=key, base_url=base_url)
     prefix, colon, name = model.partition(":")
     if colon and (chat_model := init_langchain_model(prefix, name)) is not None:
         return LangChainModel(chat_model, model)
-    return _openai_model(model, key, base_url)
+    return _openai_model(model, api_key=key, base_url=base_url)
 
 
 def with_second(judge: str | BaseChatModel | Model, second: str | BaseChatModel | Model | None) -> Any:
@@ -160,11 +160,6 @@ def _own_model(name: str) -> ForeignModel | None:
     return None
 
 
-@functools.lru_cache(maxsize=16)
-def _openai_model(name: str, api_key: str, base_url: str) -> OpenAIModel:
-    return OpenAIModel(name, api_key=api_key, base_url=base_url)
-
-
-@functools.lru_cache(maxsize=16)
-def _decision_model(levels: int, name: str, api_key: str, base_url: str) -> DecisionModel:
-    return DecisionModel(name, levels, api_key=api_key, base_url=base_url)
+# Opened once for each name, key and address, so that calls share connections.
+_openai_model = functools.lru_cache(maxsize=16)(OpenAIModel)
+_decision_model = functools.lru_cache(maxsize=16)(DecisionModel)

@@ -336,14 +336,11 @@ async def send_with_retries(
     failing_since = 0.0
     try:
         while True:
-            completion, failure = await _try(send, account, run, most, counted_usd, timeout_s or run.settings.timeout_s)
-            if completion is not None and not causes:
-                return completion
-            if completion is not None:
-                usage = replace(completion.usage, lost_calls=lost)
-                return replace(completion, retries=tuple(causes), usage=usage)
-            assert failure is not None
-            now = time.monotonic()
+            found = await _try(send, account, run, most, counted_usd, timeout_s or run.settings.timeout_s)
+            if isinstance(found, Completion):
+                usage = replace(found.usage, lost_calls=lost)
+                return replace(found, retries=tuple(causes), usage=usage) if causes else found
+            failure, now = found, time.monotonic()
             if not causes:
                 run.in_trouble += 1
                 failing_since = now
@@ -375,7 +372,7 @@ async def _try(
     most_usd: float | None,
     counted_usd: Callable[[Completion], float | None],
     timeout_s: float,
-) -> tuple[Completion | None, Retryable | None]:
+) -> Completion | Retryable:
     """Send once: the completion, or a failure that may pass."""
     await run.enter(most_usd)
     cost: float | None = 0.0  # an error that is not retried was refused, not processed
@@ -388,7 +385,7 @@ async def _try(
             completion = replace(await send(), seconds=perf_counter() - sent)
             account.succeeded(time.monotonic() - sent_at, sent_as, timeout_s)
             cost = counted_usd(completion) or None  # "nothing" is only believed of a call that can cost nothing
-            return completion, None
+            return completion
         except Retryable as failure:
             cost = None if failure.may_be_billed else 0.0
             if failure.refused:
@@ -397,7 +394,7 @@ async def _try(
                 account.held_back(failure.retry_after_s)
             if failure.timed_out:
                 account.timed_out(sent_at)
-            return None, failure
+            return failure
         except ProviderError as error:  # of a model that tries again by itself
             cost = error.lost_calls * (most_usd or 0.0)
             raise

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from functools import partial
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -310,16 +310,9 @@ def _chosen(rows: ArrayLike, table: Floats, question: Whole) -> tuple[Floats, Wh
     return table[kept], pd.factorize(question[kept])[0]
 
 
-class _Moments(NamedTuple):
-    """Hold the count, the mean and the sum of squares around the mean, of some values or of each column of a table."""
-
-    n: Floats
-    mean: Floats
-    squares: Floats
-
-
-def _without_each(values: Floats, question: Whole) -> _Moments:
-    """Return the moments of each column with each question left out in turn, one row per question.
+def _without_each(values: Floats, question: Whole) -> tuple[Floats, Floats, Floats]:
+    """Return each column's count, mean and sum of squares around it with each question left out in turn, one row per
+    question.
 
     The rows are in the order of the questions' numbers. The moments of the questions before it and of those after it
     are joined. Nothing is subtracted, because subtraction would lose digits if one question dominates. Source: Chan,
@@ -329,27 +322,23 @@ def _without_each(values: Floats, question: Whole) -> _Moments:
     count = np.bincount(question).astype(float)[:, None]
     mean = _sums(values, question) / count
     squares = _sums((values - mean[question]) ** 2, question)
-    before, after = _running(count, mean, squares), _running(count[::-1], mean[::-1], squares[::-1])
-    return _joined(_Moments(*(x[:-1] for x in before)), _Moments(*(x[-2::-1] for x in after)))
+    n, means, spread = (x[:-1] for x in _running(count, mean, squares))
+    n_after, means_after, spread_after = (x[-2::-1] for x in _running(count[::-1], mean[::-1], squares[::-1]))
+    left = np.maximum(n + n_after, 1)  # where there is nothing, the rest is 0
+    joint = spread + spread_after + n * n_after / left * (means - means_after) ** 2
+    return n + n_after, (n * means + n_after * means_after) / left, joint
 
 
 def _sums(values: Floats, question: Whole) -> Floats:
     return np.column_stack([np.bincount(question, column) for column in values.T])
 
 
-def _running(count: Floats, mean: Floats, squares: Floats) -> _Moments:
+def _running(count: Floats, mean: Floats, squares: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the joint moments of the first 0, 1, 2, … groups."""
     counts = np.vstack([np.zeros((1, 1)), count.cumsum(axis=0)])
     means = np.vstack([np.zeros((1, mean.shape[1])), (count * mean).cumsum(axis=0) / counts[1:]])
     grown = squares + counts[:-1] * count / counts[1:] * (mean - means[:-1]) ** 2
-    return _Moments(counts, means, np.vstack([np.zeros((1, mean.shape[1])), grown.cumsum(axis=0)]))
-
-
-def _joined(a: _Moments, b: _Moments) -> _Moments:
-    count = np.maximum(a.n + b.n, 1)  # where there is nothing, the rest is 0
-    mean = (a.n * a.mean + b.n * b.mean) / count
-    squares = a.squares + b.squares + a.n * b.n / count * (a.mean - b.mean) ** 2
-    return _Moments(a.n + b.n, mean, squares)
+    return counts, means, np.vstack([np.zeros((1, mean.shape[1])), grown.cumsum(axis=0)])
 
 
 def alphas_without_each(table: Floats, question: Whole) -> Floats:
@@ -364,8 +353,7 @@ def alphas_without_each(table: Floats, question: Whole) -> Floats:
     within = np.nansum((table - np.nanmean(table, axis=1, keepdims=True)) ** 2, axis=1)
     disagreement = _sums((2 * counts * within / (counts - 1))[:, None], question)[:, 0]
     rest = np.cumsum([0, *disagreement])[:-1] + np.cumsum([0, *disagreement[::-1]])[-2::-1]
-    found = _without_each(table[is_rated][:, None], np.repeat(question, counts))
-    total, squares = found.n[:, 0], found.squares[:, 0]
+    total, _, squares = (x[:, 0] for x in _without_each(table[is_rated][:, None], np.repeat(question, counts)))
     with np.errstate(divide="ignore", invalid="ignore"):
         observed, expected = rest / total, 2 * squares / (total - 1)
         return np.where(expected > _VARIES, 1 - observed / expected, math.nan)
@@ -380,14 +368,14 @@ def iccs_without_each(table: Floats, question: Whole) -> Floats:
         return np.empty(0)
     k = table.shape[1]
     rows = table.mean(axis=1, keepdims=True)
-    of_rows, of_rest = _without_each(rows, question), _without_each(table - rows, question)
-    n = of_rows.n[:, 0]
+    n, _, spread = (x[:, 0] for x in _without_each(rows, question))
+    _, means, rest = _without_each(table - rows, question)
     # The columns' means, around the mean of the rows: each column's mean of what is left without the rows' means.
-    means = of_rest.mean + (table - rows).mean(axis=0)
+    means = means + (table - rows).mean(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        between_rows = k * of_rows.squares[:, 0] / (n - 1)
+        between_rows = k * spread / (n - 1)
         between_raters = n * (means**2).sum(axis=1) / (k - 1)
-        error = of_rest.squares.sum(axis=1) / ((n - 1) * (k - 1))
+        error = rest.sum(axis=1) / ((n - 1) * (k - 1))
         total = between_rows + (k - 1) * error + k / n * (between_raters - error)
         return np.where((n >= 2) & (total > _VARIES), (between_rows - error) / total, math.nan)
 

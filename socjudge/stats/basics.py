@@ -303,10 +303,14 @@ def detectable_difference(sd: float, n: int, *, alpha: float = 0.05, power: floa
 
 def rank_correlation(first: ArrayLike, second: ArrayLike) -> float:
     """Compute Spearman's rank correlation; NaN with fewer than three pairs or if one side is all equal."""
-    ranks = [scipy.stats.rankdata(side) for side in (first, second)]
-    if len(ranks[0]) < 3 or any(np.ptp(side) == 0 for side in ranks):
+    return correlation(scipy.stats.rankdata(first), scipy.stats.rankdata(second))
+
+
+def correlation(first: Floats, second: Floats) -> float:
+    """Compute the correlation; NaN with fewer than three pairs or if one side is all equal."""
+    if len(first) < 3 or np.ptp(first) < _TINY or np.ptp(second) < _TINY:
         return math.nan
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+    return float(np.corrcoef(first, second)[0, 1])
 
 
 def question_means(scores: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:

@@ -19,7 +19,17 @@ from numpy.typing import ArrayLike
 from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
-from .basics import OVERALL, Floats, beta_skewness, by_criterion, hall_ends, low_high, mean_interval, pass_rate_interval
+from .basics import (
+    OVERALL,
+    Floats,
+    beta_skewness,
+    by_criterion,
+    correlation,
+    hall_ends,
+    low_high,
+    mean_interval,
+    pass_rate_interval,
+)
 from .people import beside_people, judges_of
 
 MIN_AGREED = 20  # labels that all have the judge's verdict; of ten that agree the narrow interval covers too little
@@ -82,7 +92,7 @@ def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     n = len(y)
     alone = mean_interval(y, level=level)
     mean = float(y.mean()) if n else math.nan
-    r = _correlation(y, f)
+    r = correlation(y, f)
     plain = Corrected(mean, *alone, *alone, r, 0.0)
     if n < MIN_LABELS or len(everything) <= n or not r >= 1 / math.sqrt(n - 2) or math.isnan(alone[0]):
         return plain
@@ -128,12 +138,6 @@ def _binomial_shape(marks: Floats) -> Floats:
     return np.asarray(p * (1 - p) + _FLOOR)
 
 
-def _correlation(x: Floats, y: Floats) -> float:
-    if len(x) < 3 or np.ptp(x) < _TINY or np.ptp(y) < _TINY:
-        return math.nan
-    return float(np.corrcoef(x, y)[0, 1])
-
-
 def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, *, level: float = 0.95) -> Corrected:
     """Estimate the share that people would pass, from their verdicts of a few units and the judge's verdicts of all.
 
@@ -170,7 +174,7 @@ def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     y, f, everything = (np.asarray(x, dtype=bool) for x in (labels, judged, all_judged))
     n = len(y)
     alone = pass_rate_interval(int(y.sum()), n, level) if n else (math.nan, math.nan)
-    r = _correlation(y.astype(float), f.astype(float))
+    r = correlation(y.astype(float), f.astype(float))
     plain = Corrected(float(y.mean()) if n else math.nan, *alone, *alone, r, 0.0)
     if n < MIN_LABELS or len(everything) <= n or not r >= 1 / math.sqrt(n - 2):
         return plain
@@ -480,22 +484,24 @@ def next_labels(
         kind: sorted(ours.index[done.isna() & (passed == kind)], key=lambda key: (labelled[key[0]], lot(key, seed)))
         for kind in n
     }
-    rows: list[dict[str, Any]] = []
-    while len(rows) < count and any(waiting.values()):
-        gains = {kind: _fall(weight[kind], n[kind]) if waiting[kind] else -1.0 for kind in n}
-        kind = max(gains, key=lambda kind: gains[kind])
+    # By how much each further label lowers the variance of its group's part, the most first.
+    queue = [
+        (weight[kind] / (n[kind] + place + 1) - weight[kind] / (n[kind] + place + 2), kind, key)
+        for kind in n
+        for place, key in enumerate(waiting[kind])
+    ]
+    rows = []
+    for rank, (_, kind, key) in enumerate(sorted(queue, key=lambda each: -each[0])[:count], start=1):
         before = sum(weight[k] / (n[k] + 1) for k in n)
-        key = waiting[kind].pop(0)
         n[kind] += 1
-        gain = 100 * (math.sqrt(before) - math.sqrt(sum(weight[k] / (n[k] + 1) for k in n)))
         rows.append(
             {
-                "rank": len(rows) + 1,
+                "rank": rank,
                 "question_id": key[0],
                 "answer_sha256": key[1],
                 "judge_mean": float(ours[key]),
                 "judge_passed": kind,
-                "gain": gain,
+                "gain": 100 * (math.sqrt(before) - math.sqrt(sum(weight[k] / (n[k] + 1) for k in n))),
                 "method": "Neyman allocation over the judge's verdicts, drawn by hash within them",
                 "note": say("stats.next_passed" if kind else "stats.next_failed", count=n[kind] - 1),
             }
@@ -515,11 +521,6 @@ def _overall_marks(
     if ours.empty:
         raise ConfigError(say("stats.none_complete", who=who, by=by, judge=judge))
     return ours, side.people[OVERALL].dropna() if has_labels else ours.iloc[:0]
-
-
-def _fall(weight: float, n: int) -> float:
-    """Return by how much one more label lowers the variance of a group's part."""
-    return weight / (n + 1) - weight / (n + 2)
 
 
 def lot(key: tuple[Any, Any], seed: int = 0) -> str:
