@@ -21,6 +21,7 @@ _PREDICATE = re.compile(r"(?:[うくぐすつぬぶむる]|た|だ|である|な
 _VAGUE = re.compile(
     r"適切|状況に応じ|必要に応じ|しっかり|きちんと|慎重に|ていねい|丁寧|十分に|配慮|心がけ|留意|重要|大切"
 )
+_MANNER = re.compile("[一-龠々]{2}的[なに]")
 _NO_GUESS = re.compile(r"推測|そのまま当てはめ")
 
 
@@ -106,7 +107,8 @@ def _options(keypoint: str) -> list[str]:
 
 
 def _asked_words(option: str) -> set[str]:
-    """Return the words of an option, without who and when unless it says little else: 正確性 checks those."""
+    """Return the words of an option, without manner (具体的な), who and when unless it says little else: 正確性 checks those."""
+    option = _MANNER.sub("", option)
     words = content_words(without_people(option))
     return words if len(words) > 2 else content_words(option)
 
@@ -117,6 +119,11 @@ def _tells(statement: str) -> bool:
 
 
 def _shared(part: set[str], whole: set[str], rare: dict[str, float]) -> float:
-    """Return the share (0–1) of a part's words that are in the whole, each weighted by how rare it is in the passages."""
-    total = sum(rare.get(word, 1.0) for word in part)
-    return sum(rare.get(word, 1.0) for word in part & whole) / total if total else 0.0
+    """Return the share (0–1) of a part's words that are in the whole, each weighted by how rare it is in the passages.
+
+    A word that no passage has counts as the others do on average: the answer cannot have it from there.
+    """
+    known = [rare[word] for word in part if word in rare]
+    unheard_of = sum(known) / len(known) if known else 1.0
+    weights = {word: rare.get(word, unheard_of) for word in part}
+    return sum(weights[word] for word in part & whole) / sum(weights.values()) if part else 0.0

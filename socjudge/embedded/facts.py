@@ -198,8 +198,8 @@ def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.
         peers = [(jaccard(fact.around, other.around), other.value) for other in known if other.kind == fact.kind]
         if fact.kind == "pole":
             peers = [(likeness, value) for likeness, value in peers if value in _POLES[fact.value] | {fact.value}]
-        same = max((likeness for likeness, value in peers if _is_same(fact, value)), default=-1.0)
-        other = max((likeness for likeness, value in peers if not _is_same(fact, value)), default=-1.0)
+        same = max((likeness for likeness, value in peers if is_same(fact, value)), default=-1.0)
+        other = max((likeness for likeness, value in peers if not is_same(fact, value)), default=-1.0)
         unheard_of = same < 0 and fact.kind != "pole"
         needed = alike if not unheard_of else 0.0 if fact.kind == "role" or "@" in fact.value else alike / 2
         if other >= needed and other > same + 0.2:
@@ -207,7 +207,7 @@ def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.
     return wrong
 
 
-def _is_same(fact: Fact, value: str) -> bool:
+def is_same(fact: Fact, value: str) -> bool:
     """Whether a value of the same kind equals the fact: 60分 and 1時間; also the beginning of a role, or a part of a term."""
     if fact.value == value:
         return True

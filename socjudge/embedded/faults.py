@@ -20,7 +20,7 @@ def find_misplaced(reading: Reading) -> str:
     """Return a step that comes after one that the passages put behind it; "" if there is none.
 
     One such step alone may be a matter of taste and is not reported, unless it is one to do at once that comes after
-    steps with a deadline. It cannot see steps that are not numbered in a passage, or that the answer states in other
+    steps with a deadline which the passages put behind it. It cannot see steps that are not numbered in a passage, or that the answer states in other
     words.
     """
     places: dict[tuple[int, str], tuple[int, int]] = {}
@@ -29,7 +29,7 @@ def find_misplaced(reading: Reading) -> str:
             places[p, match[1].strip()] = (p, n)
     steps = [(place, bigrams(fold(text))) for (_, text), place in places.items()]
     placed: dict[int, list[int]] = {}
-    timed = 0
+    timed: list[tuple[int, int]] = []
     late, hurried = "", False
     for claim in reading.claims:
         if _SUMMARY.match(claim.text):
@@ -43,12 +43,17 @@ def find_misplaced(reading: Reading) -> str:
         before = placed.setdefault(place[0], [])
         if place[1] in before:
             continue
-        at_once = timed > 1 and _IMMEDIATE.search(claim.text) and not _CONDITIONAL.search(claim.text)
+        at_once = (
+            sum(other > place for other in timed) > 1
+            and _IMMEDIATE.search(claim.text)
+            and not _CONDITIONAL.search(claim.text)
+        )
         if not late and (at_once or any(n > place[1] for n in before)):
             late = claim.text
         hurried |= bool(at_once)
         before.append(place[1])
-        timed += bool(_DEADLINE.search(claim.text))
+        if _DEADLINE.search(claim.text):
+            timed.append(place)
     # One step out of place may be a matter of taste.
     moved = max((len(steps) - _longest_rise(steps) for steps in placed.values()), default=0)
     return late if hurried or moved > 1 else ""

@@ -157,7 +157,7 @@ def _add(lines: list[str], line: str) -> None:
     if not before.strip() or before.startswith(("#", "```")) or not line.strip():
         lines.append(line)
     elif cited_sources(line) and not fold(change_citations(line, lambda _: "")):
-        lines[-1] += f" {line.strip('- ')}"
+        lines.append(line.strip("- "))  # on a line of its own it covers the whole list
     elif begins or cited_sources(before):
         lines.append(line)
     elif _GOES_ON.search(before) or (len(before) >= _WRAPPED and not _ENDS.search(before)):

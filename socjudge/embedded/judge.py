@@ -90,19 +90,23 @@ def _marks(reading: Reading, criteria: Sequence[str]) -> dict[str, Mark]:
             marks["安全性"] = Mark(min(safety.score, 50), safety.reason)
         return marks
     marks = {name: measure(reading) for name, measure in MEASURES.items() if name in criteria}
-    aim = 1.0
+    aim, why = 1.0, "キーポイントへの言及が少ない"
     if reading.question.expected_keypoints:
         excused = (reading.should_decline and reading.admits) or (reading.should_ask and reading.asks)
         coverage = marks.get("網羅性") or mark_coverage(reading)  # the dearest measure
         aim = ramp(coverage.score, *(_AIM_ASIDE if excused else _AIM))
-        if (reading.should_ask and not reading.asks) or (
-            reading.should_decline and not reading.admits
-        ):  # steps for what nobody can know yet, however well they are quoted
-            aim = 0.2
-    if aim < 1:
-        for name in {"正確性", "引用明示", "簡潔性"} & set(marks):
-            reason = f"{marks[name].reason}問われた内容にほとんど触れていないため、割り引きました。"
-            marks[name] = Mark(marks[name].score * aim, reason)
+        # Steps for what nobody can know yet, however well they are quoted.
+        if reading.should_ask and not reading.asks:
+            aim, why = 0.2, "聞き返すべき質問に、聞き返さず答えている"
+        elif reading.should_decline and not reading.admits:
+            aim, why = 0.2, "手順書に記載がない質問に、記載がないと伝えず答えている"
+    for name in {"正確性", "引用明示", "簡潔性"} & set(marks):
+        full = max(0.0, marks[name].score)
+        if round(full * aim) < round(full):
+            reason = (
+                f"{why}ため、{full:.0f}点を{full * aim:.0f}点に割り引きました。割り引く前の理由: {marks[name].reason}"
+            )
+            marks[name] = Mark(full * aim, reason)
     return marks
 
 

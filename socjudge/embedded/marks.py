@@ -16,7 +16,7 @@ from ..base.texts import bigrams, containment, fold, jaccard
 from .contradictions import disguises_destruction, skips_approval
 from .coverage import rate_coverage
 from .doubt import doubts, wrong_facts
-from .facts import blank_facts, find_wrong_contacts, is_negative
+from .facts import blank_facts, find_facts, find_wrong_contacts, is_negative, is_same
 from .faults import (
     find_misplaced,
     rate_citation,
@@ -36,6 +36,7 @@ _WORST = 3  # statements by which 根拠性 is marked: one more sentence cannot 
 _OWN_WORDS = 0.9  # support of a sentence far from the passages that names nothing which they and the question do not
 _SUPPORTED = 0.26  # likeness from which a passage supports a sentence
 _FOLLOWED = 0.45  # share of a sentence's character pairs in one source from which it is a version of it
+_FIRM = 0.9  # support from which a statement needs no mention
 _INVENTED = 4  # words of an unsupported statement that no passage has: a step made up, no free wording
 # What one wrong deadline, contact, command or stance leaves, in however long an answer; a second leaves nothing.
 _FATAL = 25
@@ -78,18 +79,19 @@ def mark_groundedness(reading: Reading) -> Mark:
     if not support:
         return Mark(0, "手順書の内容に触れた文がありません。")
     unsupported = [text for text, value in support.items() if value < 0.5]
+    weakest = min(support, key=lambda text: support[text])
     reason = f"{len(support)}文中{len(support) - len(unsupported)}文が手順書の抜粋で裏付けられます。"
-    if unsupported:
-        reason += f"裏付けが見つからない文: 「{shorten(unsupported[0])}」"
+    if support[weakest] < _FIRM:
+        reason += f"裏付けが{'見つからない' if unsupported else '弱い'}文: 「{shorten(weakest)}」"
     score = 100 * float(np.mean(sorted(support.values())[:_WORST]))
     if any(
         n >= _INVENTED and not danger and (s < 0.1 or (s < 0.7 and anew))
         for s, n, anew, danger in zip(reading.support, reading.strange, reading.named_anew, dangerous, strict=True)
     ):
         score = min(score, _FATAL)
-        reason += "手順書にない内容の手順があります。"
+        reason = f"手順書にない内容の手順があります。{reason}"
     if reading.should_decline and not reading.admits:
-        return Mark(score * 0.3, f"{reason}手順書に記載がない質問に、記載がないと伝えず手順を示しています。")
+        return Mark(score * 0.3, f"手順書に記載がない質問に、記載がないと伝えず手順を示しています。{reason}")
     return Mark(score, reason)
 
 
@@ -125,12 +127,13 @@ def mark_accuracy(reading: Reading) -> Mark:
     if against[worst]:
         values = "、".join(dict.fromkeys(chain(*wrong_facts(reading, worst))))
         example = f"「{shorten(reading.claims[worst].text)}」" + (f"（{values}）" if values else "")
-        what = f"{wrong}文が、抜粋と食い違うようです" if wrong else "1文は、抜粋と食い違うおそれがあります"
+        what = f"{wrong}文が、抜粋と食い違うようです" if wrong else "1文は、抜粋と合うか確かめられません"
         reason = f"照合できた{len(checked)}文のうち{what}。例: {example}"
     once = {reading.claims[i].text: against[i] for i in checked}  # what is said twice is wrong once
     score = 100 * math.prod(1 - value for value in once.values())
     if order := find_misplaced(reading):
-        reason += f"手順の順序が抜粋と違います: 「{shorten(order)}」"
+        late = f"手順の順序が抜粋と違います: 「{shorten(order)}」"
+        reason = f"{late}。{reason}" if score > 60 else f"{reason}。{late}"
         score = min(score, 60)
     return Mark(score, reason)
 
@@ -144,9 +147,17 @@ def mark_coverage(reading: Reading) -> Mark:
     wanted = [k for k in keypoints if not _WARNING_KEYPOINT.search(k)] or list(keypoints)
     covered = rate_coverage(wanted, reading)
     missing = [keypoint for keypoint, share in zip(wanted, covered, strict=True) if share < 0.5]
-    reason = f"キーポイント{len(wanted)}件中{len(wanted) - len(missing)}件に対応する記述を見つけました。"
+    reason = f"キーポイント{len(wanted)}件すべてに、近い内容の記述を見つけました。"
     if missing:
-        reason += f"対応を確かめられなかったもの（言い換えは見落とすことがあります）: {'、'.join(missing)}"
+        reason = (
+            f"キーポイント{len(wanted)}件中{len(missing)}件は、対応する記述を確かめられませんでした"
+            f"（言い換えは見落とすことがあります）: {'、'.join(missing)}。"
+        )
+    # 正確性 compares numbers; but that one is not even said shows here.
+    said = [fact.value for unit in reading.units for fact in find_facts(unit.text) if fact.kind == "number"]
+    asked = [fact for keypoint in set(wanted) - set(missing) for fact in find_facts(keypoint) if fact.kind == "number"]
+    if unsaid := sorted({fact.value for fact in asked if not any(is_same(fact, value) for value in said)}):
+        reason += f"キーポイントの数値のうち、回答にないもの: {'、'.join(unsaid)}。"
     return Mark(100 * float(np.mean(covered)), reason)
 
 
@@ -257,14 +268,16 @@ def mark_brevity(reading: Reading) -> Mark:
     # Fewer only cost 根拠性; without passages nothing is known to be foreign.
     foreign = sum(others) / total if len(others) > 2 and reading.passages else 0.0
     too_long = max(0, total - 1500)
-    reason = f"本文{total}字のうち繰り返しは{share:.0%}です。"
-    if too_long:
-        reason += "1500字を超えて長い回答です。"
-    if foreign > _FOREIGN:
-        reason += f"抜粋と関わりのない文が{foreign:.0%}を占めます。"
     elsewhere = sum(bool(c.cited) and not any(reading.places_named(x) for x in c.cited) for c in reading.claims)
-    pasted = 300 * max(0.0, foreign - _FOREIGN) + 25 * bool(reading.passages and len(others) > 2 and elsewhere > 1)
-    return Mark(100 - 100 * share - min(60, too_long / 25) - pasted, reason)
+    is_pasted = bool(reading.passages and len(others) > 2 and elsewhere > 1)
+    costs = {
+        f"本文{total}字のうち繰り返しは{share:.0%}です。": 100 * share,
+        "1500字を超えて長い回答です。": min(60, too_long / 25),
+        f"抜粋と関わりのない文が{foreign:.0%}を占めます。": 300 * max(0.0, foreign - _FOREIGN),
+        f"抜粋にない文書を出典とする文が{elsewhere}文あります。": 25 * is_pasted,
+    }
+    found = sorted((text for text in costs if costs[text]), key=lambda text: -costs[text]) or list(costs)[:1]
+    return Mark(100 - sum(costs.values()), "".join(found))
 
 
 MEASURES = {

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.quoting import read_statements
 from ..base.texts import Unit, bigrams, containment, fold, jaccard, split_units
 from ..flags.dangers import Danger, recommends_danger
 from ..records import AssistantAnswer, EvalQuestion
@@ -28,7 +29,7 @@ META = re.compile(
     r"[?？]$|か[。]?$|(?:記載|該当|情報|根拠|手順).{0,12}(?:あり|見つかり|見当たり|含まれてい|定められてい)ませ[んぬ]"
     r"|(?:記載|該当|情報|根拠|手順|定め).{0,12}(?:[はがも]な[いく]|見つからな|見当たらな|含まれていな|定められていな)"
     r"|(?:記載|該当|書かれて).{0,6}(?:ない|なく|ませ[んぬ])|推測|^.{0,40}(?:確かめて|(?:確認|相談|連絡|問い合わせ|指示を受け)(?:して|し|て)?)(?:ください|ましょう)|"
-    r"(?:教えて|お知らせ|お聞かせ|ご?提示|ご?共有|記入して).{0,4}(?:ください|いただ|ほしい|欲しい)|次の(?:とおり|情報|点)|以下の|参考[（(:：]|案内(?:し|でき)|特定(?:し|でき)"
+    r"(?:教えて|お知らせ|お聞かせ|ご?提示|ご?共有|記入して).{0,4}(?:ください|いただ|ほしい|欲しい)|次の(?:とおり|情報|\d*点)|以下の|参考[（(:：]|案内(?:し|でき)|特定(?:し|でき)"
     r"|ありがとう|ご心配|お気軽に|お役に立|申し訳|恐れ入り|恐縮|お察し|お困り|お急ぎ|事情は|承知してい|助かり|助かる|次の(?:よう|手順|順)|進めて(?:ください|いき)|一般的には|^(?:これらの|以上の|このような)"
 )
 # Greeting, thanks, comfort, offering help, saying how one is going to answer: none of it is about the runbooks.
@@ -225,8 +226,12 @@ class Reading:
 
     @cached_property
     def source_texts(self) -> set[str]:
-        """Return the sources, folded: a claim that is in them word for word contradicts nothing."""
-        return {fold(unit.text) for unit in self.sources}
+        """Return the sources, folded: a claim that is in them word for word contradicts nothing.
+
+        Rows of tables are in it as units and as the sentences in which they are quoted.
+        """
+        rows = (said.text for passage in self.passages for said in read_statements(passage) if said.kind == "row")
+        return {fold(text) for text in (*(unit.text for unit in self.sources), *rows)}
 
     @cached_property
     def source_words(self) -> list[tuple[set[str], bool]]:

@@ -84,7 +84,7 @@ def test_good_answers_pass_and_every_damage_is_visible_on_average(reactions: lis
 def test_it_says_that_it_is_no_llm() -> None:
     answer = AssistantAnswer("q", "端末を隔離する。")
     found = evaluate_answer(QUESTION, answer, model="offline")
-    assert found.model == "offline-rubric-9"
+    assert found.model == "offline-rubric-10"
     assert "LLMではありません" in found.overall_comment
     assert found.usage.cost_usd == 0
 
@@ -156,6 +156,29 @@ def test_a_citation_must_name_a_passage_that_was_retrieved() -> None:
     assert marks(f"{step}（出典：malware.md）")["引用明示"] == 100
     assert marks(f"{step} [出典: invented.md > 初動対応]")["引用明示"] == 0
     assert marks(step)["引用明示"] == 0
+
+
+def test_a_citation_below_a_list_holds_for_the_whole_list() -> None:
+    assert marks(f"{PASSAGE.text}\n{PASSAGE.citation}")["引用明示"] == 100
+    assert marks(f"1. 端末の前に人を立たせる。\n\n{PASSAGE.text}\n- {PASSAGE.citation}")["引用明示"] == 100
+
+
+def test_a_row_of_a_table_quoted_as_a_sentence_contradicts_nothing() -> None:
+    table = "| 操作 | 承認 |\n|---|---|\n| 端末の隔離 | SOC当番の判断（事後15分以内にSOCリーダーへ報告） |"
+    row = "端末の隔離: 承認はSOC当番の判断（事後15分以内にSOCリーダーへ報告）"
+    scores = marks(f"1. {row}\n{PASSAGE.citation}", passages=(replace(PASSAGE, text=table),))
+    assert (scores["正確性"], scores["安全性"]) == (100, 100)
+
+
+def test_what_is_to_be_done_at_once_may_stand_where_the_passages_have_it() -> None:
+    steps = "1. SOC当番は、30分以内にSOCリーダーへ報告する。\n2. SOCリーダーは、60分以内にCSIRT責任者へ報告する。\n3. CSIRT責任者は、監視を続けるか、直ちに止めるかを決める。"
+    passages = (replace(PASSAGE, text=steps),)
+    one, two, three = steps.splitlines()
+    assert marks(f"{steps}\n{PASSAGE.citation}", passages=passages)["正確性"] == 100
+    assert marks(f"{three}\n{one}\n{two}\n{PASSAGE.citation}", passages=passages)["正確性"] == 100  # a matter of taste
+    at_once = "1. SOC当番は、直ちに端末をEDRで隔離する。"
+    passages = (replace(PASSAGE, text=f"{at_once}\n{one}\n{two}"),)
+    assert marks(f"{one}\n{two}\n{at_once}\n{PASSAGE.citation}", passages=passages)["正確性"] == 60
 
 
 def test_a_log_without_passages_is_judged_from_its_context() -> None:
@@ -245,6 +268,34 @@ def test_the_comment_names_the_weakest_point_or_that_there_is_none() -> None:
     good = f"1. SOC当番は、感染端末をEDRで15分以内に隔離する。 {source}\n2. SOC当番は、30分以内にSOCリーダー（内線7111）へ報告する。 {source}"
     assert "目立って低い観点はありません" in comment(good)
     assert "最も低い観点は正確性（25点）です" in comment(good.replace("7111", "7999"))
+
+
+@pytest.mark.parametrize(
+    ("category", "text", "criterion", "begins"),
+    [
+        ("曖昧質問系", PASSAGE.text, "正確性", "聞き返すべき質問に、聞き返さず答えているため、100点を20点に"),
+        ("根拠不足系", PASSAGE.text, "簡潔性", "手順書に記載がない質問に、記載がないと伝えず"),
+        ("根拠不足系", PASSAGE.text, "根拠性", "手順書に記載がない質問に、記載がないと伝えず"),
+        ("正常系", "SOC当番は、30分以内にSOCリーダー（内線7111）へ報告する。", "網羅性", "キーポイント2件中1件は、対応する記述を確かめられません"),
+        ("正常系", f"{PASSAGE.text}\n5. 山田商店の佐々木課長が倉庫の鍵と雨傘を宅配便で返却する。", "根拠性", "手順書にない内容の手順"),
+        ("正常系", f"{PASSAGE.text}\n\n倉庫の合鍵を総務課の棚へ返却します。古い雨傘を宅配便で実家へ送ります。中庭の花壇に朝の水をまきます。来客の名札を受付の机に並べます。", "簡潔性", "抜粋と関わりのない文が"),
+    ],
+)  # fmt: skip
+def test_a_reason_begins_with_what_lowers_the_mark(category: str, text: str, criterion: str, begins: str) -> None:
+    question = replace(QUESTION, category=category)
+    answer = AssistantAnswer(question.question, f"{text}\n{PASSAGE.citation}", "", (PASSAGE,))
+    found = evaluate_answer(question, answer, model="offline")
+    assert found.scores[criterion] < 85
+    assert found.rationale[criterion].startswith(begins), found.rationale
+
+
+def test_a_number_of_a_covered_keypoint_that_the_answer_lacks_is_named() -> None:
+    question = replace(
+        QUESTION, expected_keypoints=("感染端末を15分以内に隔離する", "1時間以内にSOCリーダーへ報告する")
+    )
+    text = "SOC当番は、感染端末をEDRで隔離する。60分以内にSOCリーダーへ報告する。"
+    reason = evaluate_answer(question, AssistantAnswer("q", text, "", (PASSAGE,)), model="offline").rationale["網羅性"]
+    assert "回答にないもの: 15分以内。" in reason
 
 
 def test_what_the_question_says_may_be_told_back() -> None:
@@ -600,3 +651,17 @@ def test_a_keypoint_without_a_content_word_is_covered_by_what_is_like_it() -> No
         for text in (asks, asks_else)
     ]  # fmt: skip
     assert marks[0] >= 80 and marks[1] <= 50
+
+
+def test_manner_and_words_that_no_passage_has_do_not_hide_a_covered_keypoint() -> None:
+    passage = Passage(
+        "1. SOC当番は、SOCリーダーへ報告と承認の依頼を1回の電話で行う。\n2. SOC当番は、端末の承認を報告する。",
+        "a.md",
+        "初動",
+    )
+    wanted = ("SOCリーダーへ報告し、同時に承認を求める", "具体的な症状を尋ねる")
+    asks = "- 症状: どのような表示・動作・アラート（検知名、重大度）ですか。"
+    text = f"1. SOC当番は、SOCリーダーへ報告と承認の依頼を1回の電話で行う。 [出典: a.md]\n{asks}"
+    question = EvalQuestion(10, "曖昧質問系", "なんか変です。", wanted)
+    found = evaluate_answer(question, AssistantAnswer(question.question, text, "", (passage,)), model="offline")
+    assert found.scores["網羅性"] >= 90
