@@ -208,22 +208,22 @@ def _collect(
         raw = download(client, file_id)
         if raw is None:  # they are kept for 30 days
             notes.append(say("batch.file_gone", file=file_id))
-        for reply in parse_replies(raw or b""):
-            line = parse_custom_id(reply.custom_id, number) if reply.custom_id in sent else None
+        for custom_id, reply in parse_replies(raw or b""):
+            line = parse_custom_id(custom_id, number) if custom_id in sent else None
             if line is None:
-                strays.append(redact(reply.custom_id)[:60] or say("batch.without_id"))
-            elif reply.failure is not None:
-                failures.setdefault(reply.custom_id, reply.failure)
+                strays.append(redact(custom_id)[:60] or say("batch.without_id"))
+            elif isinstance(reply, Failure):
+                failures.setdefault(custom_id, reply)
             elif is_missing(assignment, journal, line):
                 try:
-                    completion = get_model(assignment, line).read(reply.body)
+                    completion = get_model(assignment, line).read(reply)
                     retries = tuple(state.failures.get(line.name, ()))
                     add_reply(assignment, journal, line, replace(completion, retries=retries))
                 except (SocJudgeError, OSError):
                     raise
                 except Exception as surprise:  # one line's oddity must not cost the others what was paid for them
                     problem = redact(f"{type(surprise).__name__}: {surprise}")[:250]
-                    failures.setdefault(reply.custom_id, Failure(say("batch.no_completion", problem=problem)))
+                    failures.setdefault(custom_id, Failure(say("batch.no_completion", problem=problem)))
     if strays:
         notes.append(say("batch.strays", file=file.name, count=len(strays), few=_few(strays)))
     if batch.status == "failed":

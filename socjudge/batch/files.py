@@ -129,26 +129,19 @@ class Failure:
     param: str = ""
 
 
-@dataclass(frozen=True)
-class Reply:
-    """Hold one line of an output or error file. custom_id: empty if missing. failure: None if `body` is a reply."""
-
-    custom_id: str
-    body: Any = None
-    failure: Failure | None = None
-
-
-def parse_replies(raw: bytes) -> Iterator[Reply]:
-    """Yield the lines of an output or error file; anything else has no custom id."""
+def parse_replies(raw: bytes) -> Iterator[tuple[str, Any]]:
+    """Yield (custom id, body of the reply or Failure) for each line of an output or error file; anything else has no
+    custom id.
+    """
     for line in io.BytesIO(raw):  # splitting would copy it all
         if line.strip():
             try:
                 yield _parse_reply(from_json(line))
             except (ValueError, AttributeError, TypeError) as error:
-                yield Reply("", failure=Failure(say("batch.no_batch_line", reason=error)))
+                yield "", Failure(say("batch.no_batch_line", reason=error))
 
 
-def _parse_reply(line: dict[str, Any]) -> Reply:
+def _parse_reply(line: dict[str, Any]) -> tuple[str, Any]:
     custom_id, response, error = line.get("custom_id"), line.get("response"), line.get("error")
     custom_id = custom_id if isinstance(custom_id, str) else ""
     status: Any = 0
@@ -159,8 +152,8 @@ def _parse_reply(line: dict[str, Any]) -> Reply:
         if not error and isinstance(body, dict):
             error = body.get("error")
     if not error and status == 200:
-        return Reply(custom_id, body)
+        return custom_id, body
     said = error if isinstance(error, dict) else {"message": error or body}
     message, code, param = (said.get(name) for name in ("message", "code", "param"))
     text = redact(str(message or code or say("batch.no_reason")))[:300]
-    return Reply(custom_id, failure=Failure(text, status, str(code or ""), str(param or "")))
+    return custom_id, Failure(text, status, str(code or ""), str(param or ""))

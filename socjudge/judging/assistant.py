@@ -169,12 +169,10 @@ def answering(
         max_output_tokens=OUTPUT_TOKENS,
     )
     body = completion.text.strip()
+    named = [danger for danger in dangers if danger.citation in body]  # only what the answer takes up
     if recommended := recommends_danger(body):
         flags = replace(flags, dangerous_operation=True)
-        dangers = [*(danger for danger in dangers if danger.citation in body), *recommended]
-        warnings = warning_lines(flags, dangers, organisation)
-    else:  # what was found is named only where the answer takes it up
-        warnings = warning_lines(flags, [danger for danger in dangers if danger.citation in body], organisation)
+    warnings = warning_lines(flags, [*named, *recommended], organisation)
     if len(told) > len(asked):
         warnings.append(
             f"⚠️ 長い質問: {len(told):,}字のうち、手順書を探すために読んだのは先頭と末尾の{READ // 2:,}字ずつです。要点だけで聞き直してください。"

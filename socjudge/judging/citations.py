@@ -232,11 +232,9 @@ class _Cites:
     def _places(self, numbers: str) -> str:
         """Return the citations that these numbers mean, or "" if one of them means nothing that was given."""
         places = [int(n) for n in _NUMBER.findall(numbers)]
-        named = [self._defined[k] if k in self._defined else self._at(k) for k in places]
+        known = {k: passage.citation for k, passage in enumerate(self.passages, start=1)} | self._defined
+        named = [known.get(k, "") for k in places]
         return "".join(named) if all(named) and self._by_place else ""
-
-    def _at(self, k: int) -> str:
-        return self.passages[k - 1].citation if 1 <= k <= len(self.passages) else ""
 
     def _source_line(self, line: str) -> str:
         found = _SOURCE_LINE.match(line)

@@ -198,9 +198,9 @@ class HttpAssistant:
             return self._fill(template, values, keep=keep)
         if isinstance(template, Mapping):
             return {key: self._fill_all(value, values, keep=keep) for key, value in template.items()}
-        return (
-            [self._fill_all(item, values, keep=keep) for item in template] if isinstance(template, list) else template
-        )
+        if isinstance(template, list):
+            return [self._fill_all(item, values, keep=keep) for item in template]
+        return template
 
     def _hide(self, text: str, *, keep: bool = False) -> str:
         """Remove the values of its variables from the text.
@@ -317,14 +317,8 @@ def guess_paths(reply: Any) -> dict[str, str]:
                 look(inner, f"{path}.{key}" if path else str(key))
         elif isinstance(value, list) and value and isinstance(value[0], str | Mapping):
             first = value[0]
-            keys = (
-                [""]
-                if isinstance(first, str)
-                else [f".{key}" for key, inner in first.items() if isinstance(inner, str)]
-            )
-            for key in keys:
-                inner = first if isinstance(first, str) else first[key[1:]]
-                lists.append((len(inner), f"{path}[*]{key}"))
+            parts = {"": first} if isinstance(first, str) else {f".{key}": inner for key, inner in first.items()}
+            lists.extend((len(inner), f"{path}[*]{key}") for key, inner in parts.items() if isinstance(inner, str))
             if path.endswith("choices"):  # a chat completion's one choice
                 look(first, f"{path}[0]")
 

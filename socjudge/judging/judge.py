@@ -115,6 +115,7 @@ def _second_judge(
     except RequestRefused as error:  # no mark at all: those of a judge that is unsure would decide the gate
         error.usage = first.usage + (error.usage or Usage())
         raise
+    known = {name: mark for name, mark in first.scores.items() if mark is not None and first.status == "ok"}
     marks = replace(
         second,
         usage=first.usage + second.usage,
@@ -122,9 +123,7 @@ def _second_judge(
         attempts=first.attempts + second.attempts,
         error="; ".join(filter(None, [first.error, second.error])),
         first_model=first.model,
-        first_scores={name: mark for name, mark in first.scores.items() if mark is not None}
-        if first.status == "ok"
-        else {},
+        first_scores=known,
         second_usage=second.usage,
     )
     return marks, last
@@ -280,12 +279,11 @@ def _ask_again(request: ModelRequest, completion: Completion, error: UnparsableJ
         f"その出力は採点結果として読み取れませんでした（{error}）。"
         "指定のJSON形式だけを、すべての観点に0-100の整数を付けて、最初から最後まで出力し直してください。"
     )
-    # A cut reply would only fill the prompt; the complaint is enough.
-    reply = (
-        () if completion.is_cut or not completion.text.strip() else ({"role": "assistant", "content": completion.text},)
-    )
+    replies = [{"role": "assistant", "content": completion.text}] if completion.text.strip() else []
+    if completion.is_cut:  # it would only fill the prompt; the complaint is enough
+        replies = []
     return replace(
         request,
-        messages=(request.messages[0], *reply, {"role": "user", "content": complaint}),
+        messages=(request.messages[0], *replies, {"role": "user", "content": complaint}),
         max_output_tokens=request.max_output_tokens * 2 if completion.is_cut else request.max_output_tokens,
     )

@@ -151,14 +151,12 @@ def _passage(item: Any, k: int, count: int) -> Passage:
 def _flags(given: Any) -> Flags:
     if given is None:
         return Flags()
-    names = (
-        given
-        if isinstance(given, Mapping)
-        else dict.fromkeys(given, True)
-        if isinstance(given, list | tuple | set)
-        else None
-    )
-    if names is None or set(names) - set(_FLAGS) or not all(isinstance(value, bool) for value in names.values()):
+    names = dict.fromkeys(given, True) if isinstance(given, list | tuple | set) else given
+    if (
+        not isinstance(names, Mapping)
+        or set(names) - set(_FLAGS)
+        or not all(isinstance(value, bool) for value in names.values())
+    ):
         raise ConfigError(say("judging.flags_kind", found=one_line(repr(given)), known=", ".join(_FLAGS)))
     return Flags(**names)
 

@@ -307,9 +307,8 @@ def _hashes(parts: Mapping[str, Any]) -> str:
     So a comparison names the parts that differ.
     """
     told = {name: json.dumps(parts[name], sort_keys=True, ensure_ascii=False) for name in sorted(parts) if parts[name]}
-    return (
-        " ".join(f"{name}={hashlib.sha256(text.encode()).hexdigest()[:12]}" for name, text in told.items()) or "version"
-    )
+    hashes = [f"{name}={hashlib.sha256(text.encode()).hexdigest()[:12]}" for name, text in told.items()]
+    return " ".join(hashes) or "version"
 
 
 def _identity(ask: Any) -> tuple[dict[str, Any] | None, str]:
@@ -318,13 +317,8 @@ def _identity(ask: Any) -> tuple[dict[str, Any] | None, str]:
     None if the code does not show it: what a lambda, a closure, a partial, a bound method or an object does also
     depends on code or data elsewhere.
     """
-    plain = (
-        inspect.isfunction(ask)
-        and ask.__name__ != "<lambda>"
-        and not ask.__closure__
-        and not hasattr(ask, "__wrapped__")
-    )
-    if not plain:
+    is_plain = inspect.isfunction(ask) and not hasattr(ask, "__wrapped__")
+    if not is_plain or ask.__name__ == "<lambda>" or ask.__closure__:
         return None, say("judging.covers_version")
     defaults = [*(ask.__defaults__ or ()), *(ask.__kwdefaults__ or {}).values()]
     if not all(isinstance(value, _PLAIN) for value in defaults):

@@ -159,13 +159,12 @@ def _read(path: Path) -> list[Mapping[str, Any]]:
     except (OSError, ValueError) as error:
         raise ConfigError(say("judging.answers_unreadable", path=path, reason=error)) from None
     if suffix in (".csv", ".tsv"):
-        return list(
-            csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if suffix == ".tsv" else ",", restkey="…")
-        )
+        delimiter = "\t" if suffix == ".tsv" else ","
+        return list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restkey="…"))
     try:
-        data = (
-            json.loads(text) if suffix == ".json" else [json.loads(line) for line in text.splitlines() if line.strip()]
-        )
+        texts = [text] if suffix == ".json" else filter(str.strip, text.splitlines())
+        data = [json.loads(each) for each in texts]
+        data = data[0] if suffix == ".json" else data
     except ValueError as error:
         raise ConfigError(say("judging.answers_unreadable", path=path, reason=error)) from None
     if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):

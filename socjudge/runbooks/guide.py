@@ -326,11 +326,8 @@ def _votes(found: Sequence[Passage]) -> dict[str, float]:
     by_source: dict[str, list[float]] = {}
     for passage in found:
         by_source.setdefault(passage.source, []).append(passage.score)
-    return {source: _vote(sorted(scores, reverse=True)) for source, scores in by_source.items()}
-
-
-def _vote(scores: Sequence[float]) -> float:
-    return scores[0] + SECOND_VOTE * sum(scores[1:2])
+    best = {source: sorted(scores, reverse=True) for source, scores in by_source.items()}
+    return {source: scores[0] + SECOND_VOTE * sum(scores[1:2]) for source, scores in best.items()}
 
 
 def wants_first_response(question: str) -> bool:

@@ -1042,10 +1042,10 @@ def test_reading_gives_every_line_and_stumbles_over_none(replies: list[tuple[str
         for custom_id, text in replies
     ]
     found = list(parse_replies(b"\n".join([*whole, junk, b""])))
-    good = [(reply.custom_id, reply.body["said"]) for reply in found[: len(replies)]]
+    good = [(custom_id, body["said"]) for custom_id, body in found[: len(replies)]]
     assert [custom_id for custom_id, _ in good] == [batch_files.from_json(json.dumps(c).encode()) for c, _ in replies]
     assert len(found) == len(replies) + bool(junk.strip())
-    assert all(reply.failure is not None for reply in found[len(replies) :])
+    assert all(isinstance(reply, batch_files.Failure) for _, reply in found[len(replies) :])
 
 
 @pytest.mark.parametrize(
@@ -1060,10 +1060,8 @@ def test_reading_gives_every_line_and_stumbles_over_none(replies: list[tuple[str
     ],
 )
 def test_every_kind_of_failure_tells_its_reason(line: str, message: str, status: int) -> None:
-    (reply,) = parse_replies(line.encode())
-    assert reply.custom_id == "x"
-    assert reply.failure is not None
-    assert (reply.failure.message, reply.failure.status_code) == (message, status)
+    ((custom_id, failure),) = parse_replies(line.encode())
+    assert (custom_id, failure.message, failure.status_code) == ("x", message, status)
 
 
 @pytest.mark.slow
