@@ -123,19 +123,15 @@ def submit_batch(path: Path | str, *, max_cost_usd: float | None = None) -> Batc
             raise ConfigError(say("batch.is_finished", folder=state.folder))
         if not state.round.is_sent and journal.n_done > state.done:
             raise ConfigError(say("batch.outdated", folder=state.folder, count=journal.n_done - state.done))
-        _check_cap(describe(state), journal.spent_usd, cost_cap(max_cost_usd))
+        estimate, cap, spent_usd = describe(state).estimate, cost_cap(max_cost_usd), journal.spent_usd
+        cost = estimate.cost_usd
+        if cap is not None and estimate.calls and (cost is None or spent_usd + cost > cap):
+            told = say("batch.unknown_amount") if cost is None else f"${cost:.4f}"
+            raise ConfigError(say("batch.over_cap", cost=told, spent=spent_usd, cap=cap))
         for file in state.round.files:
             if not file.batch_id:
                 submit_file(client, state, file)
         return describe(state)
-
-
-def _check_cap(job: BatchJob, spent_usd: float, cap: float | None) -> None:
-    """Raise ConfigError if the waiting files may exceed the cap, or their cost is unknown."""
-    cost = job.estimate.cost_usd
-    if cap is not None and job.estimate.calls and (cost is None or spent_usd + cost > cap):
-        told = say("batch.unknown_amount") if cost is None else f"${cost:.4f}"
-        raise ConfigError(say("batch.over_cap", cost=told, spent=spent_usd, cap=cap))
 
 
 def batch_status(path: Path | str) -> BatchJob:

@@ -22,6 +22,7 @@ from ..runs.journal import Journal, open_journal
 from ..runs.load import load_run
 from ..runs.log_json import run_info_from_dict
 from ..runs.logs import find_log
+from ..runs.unfinished import SUFFIX as JOURNAL_SUFFIX
 from ..runs.unfinished import journal_folder
 from .files import Line, RequestFile, write_requests
 from .rounds import (
@@ -30,10 +31,10 @@ from .rounds import (
     add_local_answers,
     asks_assistant,
     get_model,
-    get_request,
     missing_lines,
+    replay_line,
 )
-from .state import BatchState, Round, Source, job_folder, load_state, save_state, unfinished_batches
+from .state import SUFFIX, BatchState, Round, Source, load_state, save_state, unfinished_batches
 
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
@@ -102,7 +103,7 @@ def write_job(assignment: Assignment, source: Source, logs_dir: Path | str, *, r
         state.source, state.requests_per_file = source, requests_per_file
         is_new = not state.rounds
         if is_new:
-            state.folder = folder / job_folder(journal.path).name
+            state.folder = folder / (journal.path.name.removesuffix(JOURNAL_SUFFIX) + SUFFIX)
         try:
             add_local_answers(assignment, journal)
             state.per_call = _estimate_calls(assignment, journal)
@@ -161,7 +162,8 @@ def add_round(state: BatchState, assignment: Assignment, journal: Journal) -> No
         for line in sorted(missing, key=lambda line: get_model(assignment, line).name):
             model = get_model(assignment, line)
             refused = frozenset(state.learned.get(model.name, ()))
-            yield line, line.custom_id(number), model.body(get_request(assignment, journal, line), refused)
+            _, request = replay_line(assignment, journal, line)
+            yield line, line.custom_id(number), model.body(request, refused)
 
     files = write_requests(
         state.folder, f"{state.folder.stem}-r{number}", requests(), max_requests=state.requests_per_file

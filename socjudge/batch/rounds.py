@@ -74,11 +74,6 @@ def missing_lines(assignment: Assignment, journal: Journal, failures: Mapping[st
         yield from (line for line in lines if len(failures.get(line.name, ())) < MAX_FAILURES)
 
 
-def get_request(assignment: Assignment, journal: Journal, line: Line) -> ModelRequest:
-    """Return the line's request."""
-    return _replay(assignment, journal, line)[1]
-
-
 def is_missing(assignment: Assignment, journal: Journal, line: Line) -> bool:
     """Whether a reply to the line is needed: it belongs to the run, and the journal lacks it."""
     if line.sample >= assignment.n_samples:
@@ -101,7 +96,7 @@ def add_reply(assignment: Assignment, journal: Journal, line: Line, completion: 
     cost = completion.usage.cost_usd
     usage = replace(completion.usage, cost_usd=None if cost is None else cost * BATCH_PRICE_FACTOR)
     completion = replace(completion, usage=usage)
-    dialogue, _ = _replay(assignment, journal, line)
+    dialogue, _ = replay_line(assignment, journal, line)
     try:
         advance(dialogue, completion)
     except Finished as finished:
@@ -137,7 +132,7 @@ def _give_up(assignment: Assignment, journal: Journal, line: Line, reasons: Sequ
     last = reasons[-1] if reasons else say("batch.no_reply")
     error = ProviderError(say("batch.failed_rounds", count=len(reasons), last=say("base.last_cause", cause=last)))
     if line.repeat is not None:
-        dialogue, _ = _replay(assignment, journal, line)
+        dialogue, _ = replay_line(assignment, journal, line)
         try:
             advance(dialogue, error)
         except Finished as finished:  # there were replies that could not be read; what they cost is kept
@@ -163,8 +158,8 @@ def _get_answer(assignment: Assignment, journal: Journal, i: int) -> AssistantAn
     return assignment.sample_at(i).stored or journal.answer(i)
 
 
-def _replay(assignment: Assignment, journal: Journal, line: Line) -> tuple[Dialogue[object], ModelRequest]:
-    """Replay the line's dialogue up to its open request."""
+def replay_line(assignment: Assignment, journal: Journal, line: Line) -> tuple[Dialogue[object], ModelRequest]:
+    """Return the line's dialogue, replayed up to its open request, and this request."""
     if line.repeat is None:
         dialogue: Dialogue[object] = _answering(assignment, line.sample)
         return dialogue, advance(dialogue, None)

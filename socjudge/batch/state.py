@@ -14,7 +14,6 @@ from ..errors import ConfigError
 from ..prompts.templates import Prompt
 from ..records import Rubric
 from ..runs.logs import to_json
-from ..runs.unfinished import SUFFIX as JOURNAL_SUFFIX
 from ..runs.unfinished import journal_folder
 from .files import RequestFile
 
@@ -119,8 +118,3 @@ def load_state(folder: Path | str) -> BatchState:
 def unfinished_batches(logs_dir: Path | str) -> list[Path]:
     """List the folders of the batch jobs in a log folder, the oldest first."""
     return sorted(path.parent for path in journal_folder(logs_dir).glob(f"judge_eval_*{SUFFIX}/{_STATE}"))
-
-
-def job_folder(journal: Path) -> Path:
-    """Return where this journal's batch job is kept."""
-    return journal.with_name(journal.name.removesuffix(JOURNAL_SUFFIX) + SUFFIX)

@@ -66,7 +66,7 @@ def explaining(
         return replace(
             evaluation,
             usage=evaluation.usage + lost_usage(error),
-            error=_with(evaluation.error, say("judging.no_reasons_failed", reason=error)),
+            error="; ".join(filter(None, [evaluation.error, say("judging.no_reasons_failed", reason=error)])),
         )
     reasons = _read(completion.text)
     model, made = completion.model, evaluation.rationale
@@ -81,7 +81,7 @@ def explaining(
         rationale={**made, **told},
         usage=evaluation.usage + completion.usage,
         processing_time=evaluation.processing_time + completion.seconds,
-        error=_with(evaluation.error, lacking),
+        error="; ".join(filter(None, [evaluation.error, lacking])),
         reasons_model=model,
         reasons_usage=completion.usage,
     )
@@ -97,7 +97,3 @@ def _read(text: str) -> Mapping[str, str]:
         if isinstance(reasons := found.value.get("reasons"), Mapping):
             return {str(name): reason for name, reason in reasons.items() if isinstance(reason, str)}
     return {}
-
-
-def _with(error: str, more: str) -> str:
-    return "; ".join(filter(None, [error, more]))

@@ -149,8 +149,11 @@ def _is_quoted(found: JsonObject, criteria: Sequence[str], quoted: Sequence[str]
         return True
     if whole and _has_own_words(found.value, shown):
         return False
-    scores = _scores_or_none(found.value["scores"], criteria)
-    return scores is not None and any(is_shown(scores, text) for text in quoted)
+    try:
+        scores = _scores(found.value["scores"], criteria, [])
+    except UnparsableJudgement:
+        return False
+    return any(is_shown(scores, text) for text in quoted)
 
 
 def _has_own_words(verdict: Mapping[str, Any], shown: Sequence[str]) -> bool:
@@ -203,13 +206,6 @@ def _scores(given: Any, criteria: Sequence[str], notes: list[str], is_of_hundred
     rounded = [(criterion, number) for criterion, number in numbers.items() if number != int(number)]
     notes += [say("judging.score_rounded", criterion=criterion, number=number) for criterion, number in rounded]
     return {criterion: math.floor(number + 0.5) for criterion, number in numbers.items()}
-
-
-def _scores_or_none(given: Any, criteria: Sequence[str]) -> dict[str, int] | None:
-    try:
-        return _scores(given, criteria, [])
-    except UnparsableJudgement:
-        return None
 
 
 def _number(criterion: str, value: Any, notes: list[str]) -> float:
