@@ -7,7 +7,7 @@ parsed. A refusal is an answer: that mark is missing, and nobody keeps asking th
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -20,18 +20,7 @@ from .replies import Judgement
 TOLERANCE = 0.01  # of a sum of probabilities, and of an expected value as a share of its scale
 
 
-class Decision(NamedTuple):
-    """Hold what a reply says.
-
-    probabilities: {criterion: probability of each level, from 0 to 100 points}; missing: {criterion: "refused"}.
-    """
-
-    judgement: Judgement
-    probabilities: dict[str, tuple[float, ...]]
-    missing: dict[str, str]
-
-
-def parse_decision(text: str, rubric: Rubric, levels: int) -> Decision:
+def parse_decision(text: str, rubric: Rubric, levels: int) -> Judgement:
     """Read the marks in a reply; each is the expected value of its levels, in whole points (0–100).
 
     Raises UnparsableJudgement, with the reply, unless there is one answer per criterion, in the order of the questions
@@ -46,7 +35,7 @@ def parse_decision(text: str, rubric: Rubric, levels: int) -> Decision:
         raise UnparsableJudgement(say("judging.decision_unread", reason=str(error)[:80]), text) from None
 
 
-def _parse(answers: Any, rubric: Rubric, levels: int) -> Decision:
+def _parse(answers: Any, rubric: Rubric, levels: int) -> Judgement:
     asked = anchors_of(rubric, levels)
     if len(answers) != len(asked):
         raise UnparsableJudgement(say("judging.decision_count", found=len(answers), asked=len(asked)))
@@ -60,7 +49,8 @@ def _parse(answers: Any, rubric: Rubric, levels: int) -> Decision:
     scores = {name: math.floor(mean + 0.5) for name, mean in means.items()}
     rationale = {name: say("judging.decision_made", told=_told(each)) for name, each in probabilities.items()}
     missing = {name: "refused" for name in asked if name not in probabilities}
-    return Decision(Judgement(scores, rationale, say("judging.decision_no_reasons")), probabilities, missing)
+    comment = say("judging.decision_no_reasons")
+    return Judgement(scores, rationale, comment, probabilities=probabilities, missing=missing)
 
 
 def _probabilities(name: str, answer: Any, labels: tuple[str, ...]) -> tuple[float, ...]:

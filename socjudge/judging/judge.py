@@ -28,7 +28,7 @@ from ..records import (
 )
 from ..settings import project_rubric
 from .citations import as_material, unmeasurable
-from .decisions import Decision, parse_decision
+from .decisions import parse_decision
 from .dialogue import Dialogue, lost_usage, run_dialogue
 from .reasons import explaining, unexplained
 from .replies import Judgement, judgement_schema, parse_judgement
@@ -174,7 +174,6 @@ def _one_judge(
     doubts: list[str] = []
     lost = Usage()
     judgement: Judgement | None = None
-    decision: Decision | None = None
     broken_off = False
     while judgement is None and len(completions) < MAX_REPLIES:
         try:
@@ -192,11 +191,10 @@ def _one_judge(
         doubts += [say("judging.retried", cause=cause) for cause in completion.retries]
         try:
             if completion.levels:
-                decision = parse_decision(completion.text, rubric, completion.levels)
-                if not decision.probabilities:
+                judgement = parse_decision(completion.text, rubric, completion.levels)
+                if not judgement.probabilities:
                     doubts.append(say("judging.decision_refused"))
                     raise _refused(doubts, completions, Usage())
-                judgement = decision.judgement
                 continue
             marked = [name for name in criteria if name not in completion.missing]
             judgement = parse_judgement(
@@ -217,7 +215,7 @@ def _one_judge(
 
     last = completions[-1]
     status: Status = "ok" if judgement else "failed" if broken_off else "unparsable"
-    missing = {**last.missing, **(decision.missing if decision else {}), **lacking} if judgement else {}
+    missing = {**last.missing, **judgement.missing, **lacking} if judgement else {}
     scores = {name: None if name in missing else judgement.scores[name] if judgement else 0 for name in criteria}
     mean = average(scores)
     evaluation = Evaluation(
@@ -237,7 +235,7 @@ def _one_judge(
         error="; ".join(doubts),
         raw_text="" if judgement and not judgement.notes and not lacking else last.text,
         missing={name: missing[name] for name in criteria if name in missing},
-        probabilities=decision.probabilities if decision else {},
+        probabilities=judgement.probabilities if judgement else {},
         request_id=last.request_id,
     )
     return evaluation, last

@@ -10,7 +10,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..base.messages import listed, say
@@ -27,12 +27,18 @@ _HALF_WIDTH = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Hold what a judge said. notes: what had to be repaired to read it, in words; empty for a clean reply."""
+    """Hold what a judge said. notes: what had to be repaired to read it, in words; empty for a clean reply.
+
+    Of a decision model: probabilities: {criterion: probability of each level, from 0 to 100 points}; missing:
+    {criterion: "refused"}.
+    """
 
     scores: dict[str, int]
     rationale: dict[str, str]
     overall_comment: str
     notes: tuple[str, ...] = ()
+    probabilities: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
 
 
 def judgement_schema(criteria: Sequence[str], *, reasons_first: bool = False) -> dict[str, Any]:

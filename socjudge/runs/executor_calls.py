@@ -28,7 +28,7 @@ from ..prompts.templates import assistant_values, fill
 from ..records import AssistantAnswer, Completion, EvalQuestion, Evaluation, Flags, ModelRequest, Usage
 from ..runbooks.guide import MOST_PASSAGES
 from .assignment import Plan
-from .remote_calls import RemoteCall, RemoteResult, get_terms, run_remote_call, stop_remote_calls
+from .remote_calls import Outcome, RemoteCall, get_terms, run_remote_call, stop_remote_calls
 
 
 class ExecutorCalls:
@@ -38,7 +38,7 @@ class ExecutorCalls:
         self._executor, self._plan, self._gate = executor, plan, gate
         self._id = uuid.uuid4().hex
         self._terms = {model.name: get_terms(model) for model in (plan.judge, plan.assistant) if model is not None}
-        self._submitted: set[concurrent.futures.Future[RemoteResult]] = set()
+        self._submitted: set[concurrent.futures.Future[Outcome]] = set()
 
     async def answer(self, question: EvalQuestion) -> AssistantAnswer:
         """Return the assistant's answer."""
@@ -125,11 +125,9 @@ class ExecutorCalls:
                 call = RemoteCall(
                     self._id, uuid.uuid4().hex, model.name, self._terms[model.name], most, self._gate.settings, **material
                 )  # fmt: skip
-                done = await self._submit(call)
-                cost = done.cost_usd
+                value, cost = await self._submit(call)
             finally:
                 self._gate.leave(most, cost)
-            value = done.value
             if isinstance(value, BudgetReached):  # what was set aside is lost; another try needs as much again
                 lost += 1
                 if lost < MAX_TRIES:
@@ -141,7 +139,7 @@ class ExecutorCalls:
                 raise value
             return replace(value, usage=value.usage + Usage(lost_calls=lost)) if lost else value
 
-    async def _submit(self, call: RemoteCall) -> RemoteResult:
+    async def _submit(self, call: RemoteCall) -> Outcome:
         """Submit the call to the executor and return its result.
 
         RunStopped if the call was withdrawn; ConfigError if the executor is gone; RequestRefused if the executor lost

@@ -64,19 +64,13 @@ class RemoteCall:
         return self.id
 
 
-@dataclass(frozen=True)
-class RemoteResult:
-    """Hold the outcome of a call.
-
-    value: an answer, an evaluation, a reply that has to be requested again, or the error that explains why there is
-    none. The error is not raised, because a raised error would be printed with its arguments, or repeated, on the way.
-    """
-
-    value: AssistantAnswer | Evaluation | Completion | SocJudgeError
-    cost_usd: float
+# An answer, an evaluation, a reply that has to be requested again, or the error that explains why there is none; and what
+# it cost, US dollars.
+Outcome = tuple[AssistantAnswer | Evaluation | Completion | SocJudgeError, float]
 
 
-def run_remote_call(call: RemoteCall) -> RemoteResult:
+def run_remote_call(call: RemoteCall) -> Outcome:
+    """Make the call. An error is not raised, because it would be printed with its arguments, or repeated, on the way."""
     gate = RunGate(budget=call.most_usd, settings=call.settings)
     value: AssistantAnswer | Evaluation | Completion | SocJudgeError
     try:
@@ -94,7 +88,7 @@ def run_remote_call(call: RemoteCall) -> RemoteResult:
     if isinstance(value, SocJudgeError):  # Dask pickles its causes too, and the SDK's hold the request with its key
         value = value.with_traceback(None)
         value.__cause__ = value.__context__ = None
-    return RemoteResult(value, gate.spent_usd)
+    return value, gate.spent_usd
 
 
 def _one_reply(call: RemoteCall, model: Model, gate: RunGate) -> AssistantAnswer | Evaluation | Completion:

@@ -90,7 +90,7 @@ def run_assignment(
         run_id = journal.info.run_id
         budget.note(run_id, journal.noted_usd if budget.max_usd is None else journal.spent_usd)
         if old is not None:
-            budget.move(count(old).run_id, run_id)
+            budget.move(count(old).run.run_id, run_id)
             journal.sync()
             with contextlib.suppress(OSError):
                 old.unlink()
@@ -158,7 +158,7 @@ def shared_budget(
     for assignment in interrupted if budget.max_usd is not None else ():
         if (journal := newest(folder, assignment.key)) is not None:
             counted = count(journal)
-            budget.note(counted.run_id, counted.spent_usd)
+            budget.note(counted.run.run_id, counted.spent_usd)
     return budget
 
 

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -31,8 +31,8 @@ SUFFIX = ".partial.jsonl"
 class UnfinishedRun:
     """Describe a journal whose run has no log yet.
 
-    done: number of judged answers in it, of `total`. unread: how many of these could not be parsed. cost_usd: US
-    dollars, None if unknown.
+    done: number of judged answers, of `total`, that a resumed run does not request again. unread: how many of these could
+    not be parsed. cost_usd: US dollars, None if unknown. spent_usd: the most that the run can have cost, as far as known.
     """
 
     path: Path
@@ -42,6 +42,7 @@ class UnfinishedRun:
     total: int
     cost_usd: float | None
     unread: int = 0
+    spent_usd: float = 0.0
 
     def __repr__(self) -> str:
         unread = f" ({self.unread} unread)" if self.unread else ""
@@ -92,13 +93,7 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
     []
     """
     logs_dir = logs_dir or constants.LOGS_DIR
-    runs = []
-    for path, header in _journals(journal_folder(logs_dir)):
-        counted = count(path)
-        info = run_info_from_dict(header["run"], where=str(path))
-        told = counted.done, header["total"], counted.cost_usd, counted.unread
-        runs.append(UnfinishedRun(path, info, header["key"], *told))
-    return runs
+    return [count(path) for path, _ in _journals(journal_folder(logs_dir))]
 
 
 def note_handed_on(path: Path) -> None:
@@ -107,25 +102,11 @@ def note_handed_on(path: Path) -> None:
         file.write(b'{"handed_on":true}\n')
 
 
-class Counted(NamedTuple):
-    """Hold the totals of a journal.
-
-    done: number of judged answers that a resumed run does not request again. unread: how many of these have no mark.
-    cost_usd: US dollars, None if unknown. spent_usd: the most that the run can have cost, as far as known.
-    """
-
-    run_id: str
-    done: int
-    unread: int
-    cost_usd: float | None
-    spent_usd: float
-
-
-def count(path: Path) -> Counted:
-    """Count a journal's judged answers and the cost of its calls."""
+def count(path: Path) -> UnfinishedRun:
+    """Describe a journal: its header, its judged answers and the cost of its calls."""
     status: dict[tuple[int, int], tuple[str, int]] = {}
     costs: dict[tuple[int, int], list[float | None]] = {}
-    run_id, noted, first_read = "", 0.0, sys.maxsize
+    info, key, total, noted, first_read = RunInfo("", ""), {}, 0, 0.0, sys.maxsize
     for start, line in lines(path):
         place = (line.get("sample", -1), line.get("repeat", -1))
         noted = max(noted, line.get("spent_usd", 0.0))
@@ -142,12 +123,12 @@ def count(path: Path) -> Counted:
         elif "handed_on" in line:
             costs = {at: paid for at, paid in costs.items() if at[1] >= 0}
         elif "journal" in line:
-            run_id = line["run"]["run_id"]
+            info, key, total = run_info_from_dict(line["run"], where=str(path)), line["key"], line["total"]
     done = [told for told, start in status.values() if is_done(told, start, first_read)]
     paid = [cost for each in costs.values() for cost in each]
     known = sum(cost or 0.0 for cost in paid)
-    unread = len(done) - done.count("ok")
-    return Counted(run_id, len(done), unread, None if None in paid else known, max(noted, known))
+    cost_usd, unread = None if None in paid else known, len(done) - done.count("ok")
+    return UnfinishedRun(path, info, key, len(done), total, cost_usd, unread, max(noted, known))
 
 
 def is_done(status: str, start: int, first_read: int) -> bool:

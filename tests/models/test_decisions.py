@@ -371,5 +371,5 @@ def test_a_mark_is_the_expected_value_between_0_and_100(weights: list[int]) -> N
         {"name": n, "levels": [{"label": label} for label in ls]} for n, (_, ls) in anchors_of(sj.Rubric(), 3).items()
     ]
     decision = parse_decision(json.dumps([scored(question, found) for question in asked]), sj.Rubric(), 3)
-    (mark,) = set(decision.judgement.scores.values())
+    (mark,) = set(decision.scores.values())
     assert abs(mark - (50 * found[1] + 100 * found[2])) <= 0.5 + 1e-9
