@@ -13,7 +13,7 @@ from datetime import datetime
 import openai
 from openai.types import Batch
 
-from ..base.messages import os_reason, say
+from ..base.messages import explained, say
 from ..base.redact import redact
 from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError
 from ..models import pacing
@@ -46,11 +46,9 @@ def submit_file(client: openai.OpenAI, state: BatchState, file: RequestFile) -> 
     ConfigError and ProviderError as in `batch.submit_batch`.
     """
     if not file.file_id:
-        try:
-            handle = (state.folder / file.name).open("rb")
-        except OSError as error:
-            path = state.folder / file.name
-            raise ConfigError(say("batch.requests_unreadable", path=path, reason=os_reason(error))) from None
+        path = state.folder / file.name
+        with explained("batch.requests_unreadable", path=path):
+            handle = path.open("rb")
         with handle, _service_errors(state):
             file.file_id = client.files.create(file=(file.name, handle, "application/jsonl"), purpose="batch").id
         file.status = "uploaded"

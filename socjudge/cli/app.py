@@ -345,7 +345,7 @@ def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | Non
     model = open_model(name)
     sections = find_sections(runbooks)
     if sections:
-        cost = most_usd(sections, model)
+        cost = most_usd(sections.values(), model)
         price = price_text(cost, "cli.price_at_most")
         echo(say("cli.questions_cost", calls=len(sections), model=model.name, price=price), err=True)
         ask_to_run(yes)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .. import constants
-from ..base.messages import explained, os_reason, say
+from ..base.messages import explained, say
 from ..errors import ConfigError
 from .cache import find_logs
 from .frames import frames_of
@@ -60,17 +60,15 @@ def export_history(folder: Path | str, logs_dir: Path | str | None = None) -> Pa
     files = find_logs(logs_dir)
     with explained("history.not_written", folder=folder):
         partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}_", dir=folder.parent))
-    try:
-        for number, batch in enumerate(_batches(files)):
-            tables = read_logs(batch, text=True)
-            for name, frame in frames_of(tables, seen).items():
-                _write(partial / name, frame, number)
-        partial.chmod(0o755)  # mkdtemp makes it private
-        partial.rename(folder)
-    except OSError as error:
-        raise ConfigError(say("history.not_written", folder=folder, reason=os_reason(error))) from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        try:
+            for number, batch in enumerate(_batches(files)):
+                tables = read_logs(batch, text=True)
+                for name, frame in frames_of(tables, seen).items():
+                    _write(partial / name, frame, number)
+            partial.chmod(0o755)  # mkdtemp makes it private
+            partial.rename(folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
     if len(seen) < len(files):
         left_out = len(files) - len(seen)
         warnings.warn(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,32 +27,25 @@ _PROMPT = """あなたはSOCの運用手順書の検索を良くするために�
 1行に1問だけを書き、番号・記号・前置きは付けない。"""
 
 
-@dataclass(frozen=True)
-class Section:
-    """Hold a section that has no questions yet, and the request that asks a model for them."""
-
-    source: str
-    heading: str
-    request: ModelRequest
-
-
-def find_sections(runbooks: Path | str) -> list[Section]:
-    """Return the sections under `runbooks` that `questions.json` does not name, in order."""
+def find_sections(runbooks: Path | str) -> dict[tuple[str, str], ModelRequest]:
+    """Return {(source, heading): the request that asks a model for its questions} of each section under `runbooks` that
+    `questions.json` does not name, in order.
+    """
     written = load_questions(runbooks)
     texts: dict[tuple[str, str], list[str]] = {}
     for chunk in (chunk for book in load_runbooks(runbooks) for chunk in book.chunks):
         if chunk.heading not in written.get(chunk.source, {}):
             texts.setdefault((chunk.source, chunk.heading), [chunk.title, chunk.heading]).append(chunk.text)
     system = {"role": "system", "content": _PROMPT.format(n=N_QUESTIONS)}
-    return [
-        Section(*place, ModelRequest("answer", (system, {"role": "user", "content": "\n".join(text)}), {}))
+    return {
+        place: ModelRequest("answer", (system, {"role": "user", "content": "\n".join(text)}), {})
         for place, text in texts.items()
-    ]
+    }
 
 
-def most_usd(sections: list[Section], model: Model) -> float | None:
+def most_usd(requests: Iterable[ModelRequest], model: Model) -> float | None:
     """Compute the most that all the calls can cost, in US dollars; None if a price is unknown."""
-    costs = [model.most_usd(section.request) for section in sections]
+    costs = [model.most_usd(request) for request in requests]
     known = [cost for cost in costs if cost is not None]
     return sum(known) if len(known) == len(costs) else None
 
@@ -76,8 +68,8 @@ def write_questions(
     questions = load_questions(runbooks)
     max_cost_usd = cost_cap(max_cost_usd)
     gate = RunGate(budget=max_cost_usd)
-    for done, section in enumerate(sections):
-        cost = model.most_usd(section.request)
+    for done, ((source, heading), request) in enumerate(sections.items()):
+        cost = model.most_usd(request)
         if max_cost_usd is not None and (cost is None or gate.spent_usd + cost > max_cost_usd):
             raise ConfigError(
                 say(
@@ -89,14 +81,14 @@ def write_questions(
                     cap=max_cost_usd,
                 )
             )
-        completion = event_loop.wait(model.complete_async(section.request, gate))
+        completion = event_loop.wait(model.complete_async(request, gate))
         lines = [re.sub(r"^\s*(?:[-・*•]|\d+[.．)）、])\s*", "", line).strip() for line in completion.text.splitlines()]
         if not any(lines):
-            place = f"{section.source} > {section.heading}"
+            place = f"{source} > {heading}"
             raise ProviderError(
                 say("judging.questions_empty_reply", model=model.name, section=place, done=done, total=len(sections))
             )
-        questions.setdefault(section.source, {})[section.heading] = [line for line in lines if line][: N_QUESTIONS + 2]
+        questions.setdefault(source, {})[heading] = [line for line in lines if line][: N_QUESTIONS + 2]
         with replacing(Path(runbooks) / QUESTIONS_NAME) as file:
             file.write((json.dumps(questions, ensure_ascii=False, indent=2) + "\n").encode("utf-8"))
         if on_progress is not None:

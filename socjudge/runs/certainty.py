@@ -65,8 +65,7 @@ class Certainty:
             i = places[row["question_id"]]
             if journal.is_done(i, row["judge_repeat"]):
                 marks = row["evaluation"]
-                span = span_of(marks["scores"], marks["average_score"], marks["status"])
-                self.add(i, row["judge_repeat"], marks["status"], span)
+                self.add(i, row["judge_repeat"], marks["scores"], marks["average_score"], marks["status"])
             else:  # it is asked for again
                 self._marks[i][row["judge_repeat"]] = None
                 self._awaited.add((i, row["judge_repeat"]))
@@ -76,9 +75,9 @@ class Certainty:
         """Return how many of the wanted judgements the i-th answer still lacks."""
         return self.wanted[i] - len(self._marks[i]) + sum(sample == i for sample, _ in self._awaited)
 
-    def add(self, i: int, repeat: int, status: str, span: Span) -> None:
+    def add(self, i: int, repeat: int, scores: Mapping[str, int | None], average_score: float, status: str) -> None:
         """Count a judgement of the i-th answer."""
-        self._marks[i][repeat] = span if status == "ok" else None
+        self._marks[i][repeat] = span_of(scores, average_score, status) if status == "ok" else None
         self._awaited.discard((i, repeat))
         if status == "failed":
             self._failed.add(i)

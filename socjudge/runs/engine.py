@@ -16,7 +16,6 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from ..base.messages import say
-from ..base.missing_marks import span_of
 from ..base.redact import surprise_text
 from ..errors import ConfigError, NoAnswer, ProviderError, RequestRefused, RunStopped, SocJudgeError
 from ..judging.assistant import answering
@@ -26,7 +25,7 @@ from ..judging.own_assistant import Assistant
 from ..models import event_loop
 from ..models.pacing import RunGate
 from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult
-from .assignment import Plan, Sample
+from .assignment import Assignment, Sample
 from .certainty import Certainty
 from .executor_calls import ExecutorCalls
 from .journal import Journal
@@ -44,9 +43,7 @@ class Engine:
 
     def __init__(
         self,
-        n_samples: int,
-        sample_at: Callable[[int], Sample],
-        plan: Plan,
+        assignment: Assignment,
         journal: Journal,
         gate: RunGate,
         *,
@@ -54,20 +51,20 @@ class Engine:
         executor: Executor | None = None,
         certainty: Certainty | None = None,
     ) -> None:
-        self._n_samples, self._sample_at = n_samples, sample_at
-        self._plan, self._journal, self._gate = plan, journal, gate
+        self._n_samples, self._sample_at, self._plan = assignment.n_samples, assignment.sample_at, assignment.plan
+        self._journal, self._gate = journal, gate
         self._max_failures = max_failures
         self._certainty = certainty
-        self.n_left = n_samples * plan.judge_repeats - journal.n_done
+        self.n_left = assignment.total - journal.n_done
         if certainty is not None:
-            self.n_left = sum(map(certainty.n_missing, range(n_samples)))
-        self._executor_calls = None if executor is None else ExecutorCalls(executor, plan, gate)
+            self.n_left = sum(map(certainty.n_missing, range(self._n_samples)))
+        self._executor_calls = None if executor is None else ExecutorCalls(executor, self._plan, gate)
         self._started = time.monotonic()
         self._worked = False  # until something has in this session, an outage is about the set-up
         # What has ever answered, the journal included: a refusal of what has not is about the set-up, too.
         self._has_answered = {"judge": journal.has_judgements, "assistant": journal.has_answers}
         self._failures_in_a_row = self._unanswered_in_a_row = self._n_unreadable = 0
-        self._version = journal.assistant_version if plan.own is not None else ""
+        self._version = journal.assistant_version if self._plan.own is not None else ""
         self._has_readable = journal.has_readable
         self.n_undelivered = 0
         self.last_failure: SocJudgeError | None = None
@@ -323,8 +320,7 @@ class Engine:
             self.n_left -= 1
             if self._certainty is not None:
                 marks = result.evaluation
-                span = span_of(marks.scores, marks.average_score, marks.status)
-                self._certainty.add(i, result.judge_repeat, marks.status, span)
+                self._certainty.add(i, result.judge_repeat, marks.scores, marks.average_score, marks.status)
 
     def _keep(self, add: Callable[..., None], *what: Any) -> bool:
         """Write to the journal. If that is impossible, end the run, because what is paid for would be lost."""

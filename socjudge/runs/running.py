@@ -104,7 +104,7 @@ def run_assignment(
         journal.meter = lambda: gate.spent_usd
         certainty = Certainty(assignment, journal) if terms.until_certain else None
         engine = Engine(
-            assignment.n_samples, assignment.sample_at, plan, journal, gate,
+            assignment, journal, gate,
             max_failures=terms.max_failures, executor=terms.executor, certainty=certainty,
         )  # fmt: skip
         if plan.asks and not journal.has_judgements and (check := getattr(plan.judge, "check_name", None)):
