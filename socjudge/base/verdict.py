@@ -138,13 +138,9 @@ def marked_verdict(
 ) -> Verdict:
     """Return the verdict on an answer with these marks, with the reason and the warning that belong to it."""
     low = listed(f"{name} {score:g}" for name, score in to_read(scores, outcome).items())
-    reason = missing_text(missing) if outcome == "open" else ""
+    causes = missing.items() if outcome == "open" else ()
+    reason = listed(f"{name}: {cause_text(cause)}" for name, cause in causes)
     return Verdict(outcome, reason, is_reference, say("base.read_answer", marks=low) if low else "")
-
-
-def missing_text(missing: Mapping[str, str]) -> str:
-    """Say which marks are missing, and why."""
-    return listed(f"{name}: {cause_text(cause)}" for name, cause in missing.items())
 
 
 def cause_text(cause: str) -> str:

@@ -107,13 +107,8 @@ def _moved(rows: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
     limits = noise_limits(marks).astype({"limit": float})  # of no marks at all pandas knows no type
     found = rows.rename(columns={"score": "after"}).merge(limits, how="left", on="criterion")
     change = found["after"] - found["before"]
-    return found.assign(change=change, moved=direction(change, found["limit"]))
-
-
-def direction(change: pd.Series, limit: pd.Series) -> pd.Series:
-    """Return "fell", "rose" or "stayed" for each change in points; None if the change or its limit is unknown."""
     moved = pd.Series("stayed", index=change.index, dtype=object)
-    moved[change <= -limit] = "fell"
-    moved[change >= limit] = "rose"
-    moved[change.isna() | limit.isna()] = None
-    return moved
+    moved[change <= -found["limit"]] = "fell"
+    moved[change >= found["limit"]] = "rose"
+    moved[change.isna() | found["limit"].isna()] = None
+    return found.assign(change=change, moved=moved)

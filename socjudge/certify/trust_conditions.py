@@ -163,18 +163,14 @@ def _people(trust: dict[str, Any] | str, alpha: float) -> Finding:
     if isinstance(trust, str):
         return Finding("people", "untried", trust)
     state = {UNTRUSTED: "against", CONDITIONAL: "ranked", TRUSTED: "ranked"}.get(str(trust["verdict"]), "open")
-    if trust["p_value"] <= alpha and _is_inside(trust):  # the interval stands on the page: no reader shall wonder
+    within = trust["bias_low"] >= -MARGIN and trust["bias_high"] <= MARGIN and trust["correlation_low"] > CORRELATION
+    if trust["p_value"] <= alpha and within:  # the interval stands on the page: no reader shall wonder
         state = "shown"
     numbers = {name: trust[name] for name in ("n", "bias", "bias_low", "bias_high", "correlation", "correlation_low", "correlation_high")}  # fmt: skip
     if math.isnan(trust["bias_low"]):
         return Finding("people", state, str(trust["note"]))
     told = say("certify.people_told", **numbers)
     return Finding("people", state, told if state in ("shown", "against") else sentences(told, trust["advice"]))
-
-
-def _is_inside(trust: dict[str, Any]) -> bool:
-    within = trust["bias_low"] >= -MARGIN and trust["bias_high"] <= MARGIN
-    return bool(within and trust["correlation_low"] > CORRELATION)
 
 
 def _damage(changes: pd.DataFrame, alpha: float) -> Finding:

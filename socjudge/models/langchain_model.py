@@ -235,11 +235,6 @@ def settings_of(model: Any) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 
-def is_unknown(settings: str) -> bool:
-    """Whether `settings_of` could not identify the model, so that its run cannot be resumed."""
-    return settings.startswith(UNTOLD)
-
-
 def _made_with(chat_model: Any) -> str:
     """Hash what a chat model was made with, as LangChain itself identifies models, and the address it sends to."""
     kwargs: dict[str, Any] = {}

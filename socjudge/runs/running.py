@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from .. import constants
-from ..base.conditions import rubric_changes
+from ..base.conditions import UNTOLD, rubric_changes
 from ..base.messages import aside, os_reason, say
 from ..base.storage import as_path, check_place
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..models import event_loop
 from ..models.budget import Budget, as_budget
-from ..models.langchain_model import is_unknown
 from ..models.pacing import RunGate, get_settings
 from ..records import EvaluationResult, EvaluationRun, ModelRequest, RunInfo, RunOptions
 from .assignment import Assignment, Plan, begin_now, check_counts
@@ -271,6 +270,6 @@ def _how_to_go_on(journal: Journal, total: int) -> str:
     unread = say("runs.safe_unread", count=counted.unread) if counted.unread else ""
     kept: dict[str, Any] = {"done": counted.done, "unread": unread, "total": total, "path": journal.path}
     for model, settings in ((info.judge_model, info.judge_settings), (info.assistant_model, info.assistant_settings)):
-        if is_unknown(settings):
+        if settings.startswith(UNTOLD):
             return say("runs.safe_only", **kept, model=model)
     return say("runs.safe", **kept)

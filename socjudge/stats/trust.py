@@ -234,17 +234,12 @@ def judge_trust(
         for criterion, row, p_holm in zip(criteria, found, adjusted, strict=True):
             told = _with_verdict(row, float(p_holm), margin, correlation, alpha)
             low, high = _labels_needed(told, margin, correlation, each)
-            advice = sentences(_needed_text(low, high), _only_good(side, criterion, told, line, correlation))
+            key = "stats.trust_endless" if math.isinf(high) else "stats.trust_needed"
+            needed = "" if math.isnan(low) else say(key, low=low, high=high)
+            advice = sentences(needed, _only_good(side, criterion, told, line, correlation))
             told |= {"note": sentences(told["note"], advice), "advice": advice}
             rows.append({by: judge, "criterion": criterion, **told, "more_low": low, "more_high": high})
     return pd.DataFrame(rows)
-
-
-def _needed_text(low: float, high: float) -> str:
-    """Say in words how many more labels would decide."""
-    if math.isnan(low):
-        return ""
-    return say("stats.trust_endless" if math.isinf(high) else "stats.trust_needed", low=low, high=high)
 
 
 def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float, least: float) -> str:
