@@ -42,8 +42,9 @@ SECOND_VOTE = 0.1
 # Of a long report: what its best sentence alone votes for, and what is added to sections of the stage that it asks for.
 SENTENCE_VOTE = 0.5
 STAGE_BONUS = 0.25
-# What is this much worse than the best statement is another matter; a long report is about several.
-FAR, FAR_OF_REPORT = 3.5, 6.0
+# What is this much worse than the best statement is another matter; a long report is about several, and a first
+# response is one matter: what to do at once may share few words with the question.
+FAR, FAR_OF_REPORT, FAR_OF_FIRST = 3.5, 6.0, 5.0
 # A short text whose second runbook has this share of the votes of the first could mean either.
 SHORT, CLOSE = 40, 0.95
 MOST_RIVALS = 3
@@ -223,9 +224,12 @@ def choose_guide(
         points.sort(key=lambda point: point.place)
     if asks_leave(topic):  # what forbids it comes before how it is done
         points.sort(key=lambda point: point.section not in forbidding)
-    steps = _choose_steps(
-        [point for point in ranked if point not in points], ranked[0].score - (FAR_OF_REPORT if asking else FAR)
-    )
+    far = FAR_OF_REPORT if asking else FAR
+    of_first = opening if begins else []
+    near = [
+        p for p in ranked if ranked[0].score - p.score <= (max(far, FAR_OF_FIRST) if p.section in of_first else far)
+    ]
+    steps = _choose_steps([p for p in near if p not in points], [p for p in ranked if p not in points])
     sections = dict.fromkeys([*(p for p in opening if begins), *(p.section for p in ranked[:MOST_STEPS])])
     reporting = [p for p in own if _REPORTING.search(_top(p)) and "|" in p.text][:1]
     return Guide(
@@ -264,12 +268,10 @@ def _likeness(question: str, asking: str, wanted: Sequence[Passage], index: Runb
     return {sentence: (cosine + asked[sentence]) / 2 for sentence, cosine in likeness.items()}
 
 
-def _choose_steps(ranked: Sequence[Point], least: float) -> list[Point]:
-    """Choose the best statements, in the runbook's order, each with the approval that is stated above it."""
+def _choose_steps(near: Sequence[Point], ranked: Sequence[Point]) -> list[Point]:
+    """Choose the best of the near statements, in the runbook's order, each with the approval that is stated above it."""
     chosen: list[Point] = []
-    for point in ranked:
-        if point.score < least:
-            break
+    for point in near:
         more = [p for p in (_approval_above(point, ranked), point) if p is not None and p not in chosen]
         room = LENGTH - sum(len(p.text) for p in [*chosen, *more])
         if room >= 0 and len(chosen) + len(more) <= MOST_STEPS:
