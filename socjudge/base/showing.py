@@ -182,7 +182,7 @@ def note_html(verdict: Verdict) -> str:
 def run_line(run: EvaluationRun) -> str:
     """Show a run in one line."""
     summary, info = run.summary, run.run
-    judge = one_line(_answered(info.judge_model, info.judge_model_resolved))
+    judge = one_line(answered_by(info.judge_model, info.judge_model_resolved))
     judge += " (no LLM)" if is_embedded(info.judge_model_resolved) else ""
     judge += f" and {len(run.others)} more" if run.others else ""
     unread = f", {summary.n_unscored} unread" if summary.n_unscored else ""
@@ -215,8 +215,8 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
     for each in (run, *run.others) if run.judges_asked > 1 else ():
         facts[f"Judge {each.judge_model}"] = judge_verdict(each).headline
     facts |= {
-        "Judge": _answered(info.judge_model, info.judge_model_resolved),
-        say("base.show_assistant"): _answered(info.assistant_model, info.assistant_model_resolved),
+        "Judge": answered_by(info.judge_model, info.judge_model_resolved),
+        say("base.show_assistant"): answered_by(info.assistant_model, info.assistant_model_resolved),
         say("base.show_cost"): cost_text(run),
         say("base.show_log"): say("base.show_no_log") if run.log_path is None else shown_path(run.log_path),
     }
@@ -295,7 +295,7 @@ def result_html(result: EvaluationResult) -> str:
     return block("", question_html(result) + note_html(answer_verdict(result.evaluation)))
 
 
-def _answered(asked: str, resolved: str) -> str:
+def answered_by(asked: str, resolved: str) -> str:
     """Return the model that answered, or, if that is not known, the model that was asked for."""
     return asked if resolved in ("", UNKNOWN) else resolved
 

@@ -176,10 +176,7 @@ def _draw_small(
     known = mean.dropna()
     passed = reaches(mean.fillna(0.0) - own, 0).to_numpy()
     _draw_line(ax, own, 0.8)
-    ax.errorbar(
-        places, mean.to_numpy(), yerr=reach(mean, part["ci_low"], part["ci_high"]), color=palette().grey, linewidth=0.8, elinewidth=0.8,
-        zorder=2,
-    )  # fmt: skip
+    _draw_means(ax, places, part, color=palette().grey, linewidth=0.8, elinewidth=0.8, zorder=2)
     for is_good, colour in ((True, palette().colours[0]), (False, palette().colours[5])):
         some = (passed == is_good) & mean.notna().to_numpy()
         face = colour if is_good else palette().paper
@@ -245,13 +242,12 @@ def _trend_finding(scores: pd.DataFrame, runs: pd.DataFrame) -> str:
 
 
 def _draw_trend(ax: Axes, part: pd.DataFrame, criterion: str, number: int, shift: float) -> None:
-    mean = part["mean"]
-    known = mean.dropna()
+    known = part["mean"].dropna()
     latest = f"{known.iloc[-1]:.0f}" if len(known) else say("charts.unscored")
-    ax.errorbar(
+    _draw_means(
+        ax,
         np.arange(len(part)) + shift,
-        mean.to_numpy(),
-        yerr=reach(mean, part["ci_low"], part["ci_high"]),
+        part,
         label=f"{label(criterion, 20)}  {latest}",
         color=palette().colours[number % len(palette().colours)],
         marker=MARKERS[number % len(MARKERS)],
@@ -489,9 +485,10 @@ def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             key = "charts.bridge_as_marked"
             if bridged or overlap:
                 key = "charts.bridge_converted" if bridged else "charts.bridge_rejudged"
-            look = {"color": colours[judge], "marker": "s" if overlap else "o"}
+            look: dict[str, Any] = {"color": colours[judge], "marker": "s" if overlap else "o"}
             look["markerfacecolor"] = palette().paper if bridged else colours[judge]
-            _draw_means(ax, numbers.loc[part.index], say(key, judge=label(judge)), look)
+            look |= {"label": say(key, judge=label(judge)), "linestyle": "", "elinewidth": 1}
+            _draw_means(ax, part.index, numbers.loc[part.index], **look)
         moved = trend.index[trend["bridged"].astype(bool)]
         own = numbers.loc[moved, "own_mean"]
         ax.plot(moved, own, "x", color=palette().grey, markersize=5, label=say("charts.bridge_before"))
@@ -518,7 +515,7 @@ def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _draw_means(ax: Axes, part: pd.DataFrame, words: str, look: dict[str, Any]) -> None:
-    mean = part["mean"]
-    whiskers = reach(mean, part["ci_low"], part["ci_high"])
-    ax.errorbar(part.index, mean, whiskers, label=words, linestyle="", elinewidth=1, **look)
+def _draw_means(ax: Axes, places: Any, part: pd.DataFrame, **look: Any) -> None:
+    """Draw means with their intervals."""
+    whiskers = reach(part["mean"], part["ci_low"], part["ci_high"])
+    ax.errorbar(places, part["mean"].to_numpy(), whiskers, **look)

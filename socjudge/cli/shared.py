@@ -15,11 +15,11 @@ from typer.core import TyperGroup
 
 from .. import constants
 from ..base.messages import Language, say
-from ..base.showing import shown_path
+from ..base.showing import answered_by, shown_path
 from ..base.texts import visible
 from ..base.verdict import FINISHED
 from ..errors import SocJudgeError
-from ..records import UNKNOWN, EvaluationRun
+from ..records import EvaluationRun
 from ..settings import yen_per_usd
 
 AGREED = ("y", "yes", "はい", "ｙ")
@@ -93,15 +93,9 @@ def _report_judge(finished: EvaluationRun) -> None:
         echo(note)
     echo(run_certificate_line(finished))
     info = finished.run
-    judge, assistant = (
-        asked if resolved == UNKNOWN else resolved
-        for asked, resolved in (
-            (info.judge_model, info.judge_model_resolved),
-            (info.assistant_model, info.assistant_model_resolved),
-        )
-    )
     told = say(
-        "cli.run_facts", judge=judge, assistant=assistant, prompt=info.judge_prompt_id,
+        "cli.run_facts", judge=answered_by(info.judge_model, info.judge_model_resolved),
+        assistant=answered_by(info.assistant_model, info.assistant_model_resolved), prompt=info.judge_prompt_id,
         cost=cost_text(finished.usage.cost_usd), seconds=info.wall_time_s,
     )  # fmt: skip
     echo(told, err=True)

@@ -139,10 +139,9 @@ class CertificatePanel(PaidPanel):
         with told_in(self.cost):
             what = self._what()
             plan = self._plan = self._planned(what) if self.only.value else plan_certificate(**what).trials
-            told = [say("certify.panel_labelled" if what["labels"] is not None else "certify.panel_unlabelled")]
-            if self.only.value:
-                told = []
-            else:
+            told = []
+            if not self.only.value:
+                told = [say("certify.panel_labelled" if what["labels"] is not None else "certify.panel_unlabelled")]
                 told += [say("certify.panel_size", size=plan.size)] if plan.size is not None else []
                 told += plan_told(plan.tried, len(plan.plan.rubric.criteria)).splitlines()
             calls = plan.estimate.calls
