@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from .._version import __version__
-from ..base.messages import language, listed, say
+from ..base.messages import listed, say
 from ..certify.certificate import CONDITIONAL, TRUSTED, UNDECIDED, UNTRUSTED, VALID_DAYS, Certificate
 from ..certify.labelled import LEAST_SHARED
 from ..certify.noise import JUMP
@@ -18,7 +17,7 @@ from ..certify.trust_conditions import ALPHA, HALF, MAX_JUMPY, WRONG
 from ..records import is_embedded
 from ..stats.basics import OVERALL
 from ..stats.trust import CORRELATION, LOOKS, MARGIN, MAX_NOISE, MIN_QUESTIONS
-from .page import checked_page, page_asset, page_environment, write_page
+from .page import checked_page, page_environment, write_page
 
 _LOOKS = {TRUSTED: "trusted", CONDITIONAL: "conditional", UNTRUSTED: "untrusted", UNDECIDED: "undecided"}
 _MARKS = {"shown": "○", "ranked": "△", "open": "△", "against": "×", "untried": "–"}
@@ -57,14 +56,12 @@ def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
     path = checked_page(path)
     bound, tables = certificate.binding, certificate.tables
     issued = datetime.fromisoformat(certificate.issued_at)
-    lang = language()
     rule = {
         "criteria": len(bound.criteria), "alpha": WRONG, "each": ALPHA / len(bound.criteria), "looks": len(LOOKS), "margin": MARGIN,
         "correlation": CORRELATION, "least": MIN_QUESTIONS, "noise": MAX_NOISE, "jump": JUMP, "jumpy": MAX_JUMPY, "half": HALF, "days": VALID_DAYS, "shared": LEAST_SHARED,
     }  # fmt: skip
     html = page_environment().get_template("certificate.html.j2").render(
-        lang=lang, say=say, version=__version__, certificate=certificate, styles=[page_asset("report.css"), page_asset("certificate.css")],
-        issued=issued, until=issued + timedelta(days=VALID_DAYS), looks=_LOOKS, marks=_MARKS,
+        certificate=certificate, issued=issued, until=issued + timedelta(days=VALID_DAYS), looks=_LOOKS, marks=_MARKS,
         rule=rule, facts=_facts(certificate), is_offline=is_embedded(bound.judge_model),
         people=_people(tables), raters=[row for row in tables["raters"] if row["criterion"] == OVERALL],
     )  # fmt: skip

@@ -9,11 +9,10 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from .._version import __version__
-from ..base.messages import language, listed, say
+from ..base.messages import listed, say
 from ..base.showing import escape, table_html
 from ..certify.migration import ENOUGH, Migration, MigrationPlan
-from .page import checked_page, page_asset, page_environment, write_page
+from .page import checked_page, page_environment, write_page
 
 _SHOWN = 30  # answers that turn
 
@@ -112,11 +111,8 @@ def write_migration_page(path: Path | str, found: Migration) -> Path:
     True
     """
     path = checked_page(path)
-    html = page_environment().get_template("migration.html.j2").render(
-        lang=language(), version=__version__, title=migration_title(found), body=Markup(migration_html(found)),
-        styles=[page_asset("report.css")],
-    )  # fmt: skip
-    write_page(path, html)
+    page = page_environment().get_template("migration.html.j2")
+    write_page(path, page.render(title=migration_title(found), body=Markup(migration_html(found))))
     return path
 
 

@@ -21,7 +21,7 @@ from markupsafe import Markup
 from .. import constants
 from .._version import __version__
 from ..base.atomic_files import replacing
-from ..base.messages import Language, explained, os_reason, say, speaking
+from ..base.messages import Language, explained, language, os_reason, say, speaking
 from ..base.pass_rule import frame_rule, reaches
 from ..base.showing import symbols
 from ..base.texts import local_time, visible
@@ -162,8 +162,7 @@ def write_report(
         certificates = [_certified(scores, each) for each in (judges.run_ids if judges else [run_id])]
         render = functools.partial(
             page_environment().get_template("report.html.j2").render,
-            lang=tongue, say=say, version=__version__, made_at=datetime.now().astimezone(),
-            title=report_title(), team=report_team(), script=page_asset("report.js"), style=page_asset("report.css"), flag_words=contents.FLAGS, overall=OVERALL,
+            made_at=datetime.now().astimezone(), title=report_title(), team=report_team(), flag_words=contents.FLAGS, overall=OVERALL,
             line=rule.line, rule_words=rule_text(total, rule, lang=tongue), needed=rule.needed(total), reaches=reaches,
             run=run, verdict=verdict, own_verdict=own_verdict, summary=summary, best=best, best_verdict=summary_verdict(best),
             answer_verdicts=list({row["verdict"].outcome: row["verdict"] for row in rows}.values()), gate_verdicts=GATE_VERDICTS, gate=gate, criteria=criteria,
@@ -303,6 +302,7 @@ def page_environment() -> Environment:
         finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
+    environment.globals |= {"say": say, "language": language, "version": __version__, "asset": _asset}
     environment.filters["points"] = lambda value: "–" if pd.isna(value) else f"{value:.1f}"
     environment.filters["signed"] = lambda value: "–" if pd.isna(value) else f"{value:+.1f}"
     environment.filters["or_unknown"] = lambda value: say("report.unknown") if value in ("", "unknown") else value
@@ -315,7 +315,7 @@ def page_environment() -> Environment:
     return environment
 
 
-def page_asset(name: str) -> dict[str, Any]:
+def _asset(name: str) -> dict[str, Any]:
     """Return one of our style sheets or scripts, with the hash that allows it and nothing else."""
     text = (symbols() if name == "report.css" else "") + (Path(__file__).parent / name).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
