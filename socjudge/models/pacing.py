@@ -39,6 +39,7 @@ OUTPUT_TOKENS = 4000  # what requests ask for unless told otherwise
 FIRST_CALLS = 2  # so many at once go to a service of which nothing is known
 WAVE = 3  # so many refusals in a row are no accident
 GROWTH = 0.1  # what a call that went through adds to a limit while refusals are recent
+GAP_S = 0.002  # between two calls: those that go out at once come back at once, and then wait for each other
 CLEAN_S = 5.0  # so long after the last refusal, each call adds one
 
 
@@ -133,7 +134,7 @@ class Account:
         self.worked = False
         self._seconds = 0.0  # that a call takes, smoothed
         self._cut_at = -math.inf
-        self._paused_until = 0.0
+        self._paused_until = self._next_at = 0.0
         self._refused_at = -math.inf
         self._refused_in_a_row = 0
         self._queue: deque[asyncio.Future[None]] = deque()
@@ -143,16 +144,15 @@ class Account:
         """Return how many calls may be in flight."""
         return min(self.limit, self.room)
 
-    async def enter(self, run: RunGate) -> None:
-        """Wait until another call may go out."""
+    async def enter(self, run: RunGate) -> int:
+        """Wait until another call may go out; return how many are then in flight."""
         try:
             while True:
                 while (pause := self._paused_until - time.monotonic()) > 0:
                     await run.sleep(pause)
                 run.limit = self.places
                 if self.in_flight < self.places:
-                    self.in_flight += 1
-                    return
+                    break
                 turn = asyncio.get_running_loop().create_future()
                 self._queue.append(turn)
                 await turn
@@ -160,6 +160,17 @@ class Account:
         except BaseException:
             self._wake()  # the turn may have been given already; then it is another's
             raise
+        self.in_flight += 1
+        sent_as, now = self.in_flight, time.monotonic()
+        turn_at = max(self._next_at, now)
+        self._next_at = turn_at + min(GAP_S, self._seconds / sent_as)  # no slower than the service answers
+        try:
+            if turn_at > now:
+                await asyncio.sleep(turn_at - now)
+        except BaseException:
+            self.leave()
+            raise
+        return sent_as
 
     def leave(self) -> None:
         """Give up a call's place."""
@@ -377,8 +388,7 @@ async def _try(
     await run.enter(most_usd)
     cost: float | None = 0.0  # an error that is not retried was refused, not processed
     try:
-        await account.enter(run)
-        sent_as, sent_at = account.in_flight, time.monotonic()
+        sent_as, sent_at = await account.enter(run), time.monotonic()
         try:
             run.check()
             sent = perf_counter()

@@ -210,6 +210,27 @@ def test_a_real_limit_is_never_overrun(service: Service, tmp_path: Path) -> None
     assert service.refused < 120
 
 
+def test_calls_that_may_all_go_out_at_once_go_out_one_by_one() -> None:
+    async def main() -> None:
+        account, run, left = Account(), RunGate(), []
+        account.succeeded(0.2, 1, 120)  # a known service, with room for many
+
+        async def call() -> None:
+            left.append((await account.enter(run), time.monotonic() - started))
+
+        started = time.monotonic()
+        await pacing.asyncio.gather(*(call() for _ in range(8)))
+        assert [sent_as for sent_as, _ in left] == list(range(1, 9))
+        assert all(after_s >= 0.99 * pacing.GAP_S * i for i, (_, after_s) in enumerate(left))
+        waiting = pacing.asyncio.ensure_future(account.enter(run))
+        await pacing.asyncio.sleep(0)
+        waiting.cancel()  # gives its place back
+        await pacing.asyncio.wait([waiting])
+        assert account.in_flight == 8
+
+    background.wait(main())
+
+
 def test_a_stopped_run_passes_its_turn_on_to_another_of_the_same_account() -> None:
     async def main() -> None:
         account, stopped, other = Account(), RunGate(), RunGate()
