@@ -121,14 +121,14 @@ def submit_batch(path: Path | str, *, max_cost_usd: float | None = None) -> Batc
     with _disk_errors(), open_job(state, state.key) as journal:
         if find_run(state) is not None:
             raise ConfigError(say("batch.is_finished", folder=state.folder))
-        if not state.round.is_sent and journal.n_done > state.done:
+        if not state.is_sent and journal.n_done > state.done:
             raise ConfigError(say("batch.outdated", folder=state.folder, count=journal.n_done - state.done))
         estimate, cap, spent_usd = describe(state).estimate, cost_cap(max_cost_usd), journal.spent_usd
         cost = estimate.cost_usd
         if cap is not None and estimate.calls and (cost is None or spent_usd + cost > cap):
             told = say("batch.unknown_amount") if cost is None else f"${cost:.4f}"
             raise ConfigError(say("batch.over_cap", cost=told, spent=spent_usd, cap=cap))
-        for file in state.round.files:
+        for file in state.files:
             if not file.batch_id:
                 submit_file(client, state, file)
         return describe(state)
@@ -140,7 +140,7 @@ def batch_status(path: Path | str) -> BatchJob:
     Raises ConfigError (no such job, no key or a refused one) and ProviderError (the service failed)."""
     state = load_state(path)
     client = open_client(state)
-    for file in state.round.files:
+    for file in state.files:
         if file.batch_id and not file.collected:
             update_file(client, file)
     return describe(state)
@@ -165,8 +165,8 @@ def collect_batch(path: Path | str) -> BatchJob:
         assignment = assign(state.source)
         notes: list[str] = []
         with open_job(state, assignment.key) as journal:
-            sent = state.round
-            for file in sent.files:
+            sent = state.files
+            for file in sent:
                 if file.batch_id and not file.collected:
                     batch = update_file(client, file)
                     if batch.status in ENDED:
@@ -174,14 +174,14 @@ def collect_batch(path: Path | str) -> BatchJob:
                         journal.sync()
                         file.collected = True
                     save_job(state, journal)
-            if not all(file.collected for file in sent.files):
+            if not all(file.collected for file in sent):
                 return describe(state, notes=notes)
             add_round(state, assignment, journal)
-            if not state.round.files:
+            if not state.files:
                 return remove_job(state, finish_job(state, assignment, journal), notes)
             save_job(state, journal)
-    if sent.files and all(file.status == "failed" for file in sent.files):
-        problems = "; ".join(dict.fromkeys(file.problem for file in sent.files))
+    if sent and all(file.status == "failed" for file in sent):
+        problems = "; ".join(dict.fromkeys(file.problem for file in sent))
         raise ProviderError(say("batch.all_refused", reason=problems))
     return describe(state, notes=notes)
 

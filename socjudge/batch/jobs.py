@@ -34,7 +34,7 @@ from .rounds import (
     missing_lines,
     replay_line,
 )
-from .state import SUFFIX, BatchState, Round, Source, load_state, save_state, unfinished_batches
+from .state import SUFFIX, BatchState, Source, load_state, save_state, unfinished_batches
 
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
@@ -98,7 +98,7 @@ def write_job(assignment: Assignment, source: Source, logs_dir: Path | str, *, r
     with open_job(state, key) as journal:
         if not state.rounds:
             state = _find_job(folder, key) or state  # another process may have made one just now
-        if state.rounds and state.round.is_sent:
+        if state.rounds and state.is_sent:
             return describe(state, notes=[say("batch.goes_on")])
         state.source, state.requests_per_file = source, requests_per_file
         is_new = not state.rounds
@@ -165,10 +165,8 @@ def add_round(state: BatchState, assignment: Assignment, journal: Journal) -> No
             _, request = replay_line(assignment, journal, line)
             yield line, line.custom_id(number), model.body(request, refused)
 
-    files = write_requests(
-        state.folder, f"{state.folder.stem}-r{number}", requests(), max_requests=state.requests_per_file
-    )
-    state.rounds.append(Round(files))
+    stem = f"{state.folder.stem}-r{number}"
+    state.rounds.append(write_requests(state.folder, stem, requests(), max_requests=state.requests_per_file))
 
 
 def save_job(state: BatchState, journal: Journal) -> None:
@@ -208,7 +206,7 @@ def remove_job(state: BatchState, run: EvaluationRun, notes: Sequence[str] = ())
 
 def describe(state: BatchState, *, notes: Sequence[str] = ()) -> BatchJob:
     """Describe the job's current state."""
-    files = state.round.files
+    files = state.files
     unsent = [file for file in files if not file.batch_id]
     if not files or any(file.status in ENDED and not file.collected for file in files):
         step = "collect"

@@ -23,18 +23,6 @@ _FORMAT = 1
 
 
 @dataclass
-class Round:
-    """Hold what is sent at one time."""
-
-    files: list[RequestFile] = field(default_factory=list)
-
-    @property
-    def is_sent(self) -> bool:
-        """Whether the service has, or may have, part of it."""
-        return any(file.creating or file.batch_id for file in self.files)
-
-
-@dataclass
 class Source:
     """Say what a run is made from, to make it again when replies arrive.
 
@@ -60,7 +48,7 @@ class BatchState:
 
     run: the run's info, for its journal. key: the run's identity. done: judged answers in the journal, of `total`.
     journal: its name, or its path if it is not beside the job. logs_url: where the log goes, if not beside the job.
-    per_call: estimated tokens and price of an "answer" and a "judge" call. failures: why a line failed, by its name,
+    rounds: the files of each round. per_call: estimated tokens and price of an "answer" and a "judge" call. failures: why a line failed, by its name,
     one entry per round. learned: parameters that the service refuses, by model.
     """
 
@@ -74,14 +62,19 @@ class BatchState:
     journal: str = ""
     done: int = 0
     per_call: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    rounds: list[Round] = field(default_factory=list)
+    rounds: list[list[RequestFile]] = field(default_factory=list)
     failures: dict[str, list[str]] = field(default_factory=dict)
     learned: dict[str, list[str]] = field(default_factory=dict)
 
     @property
-    def round(self) -> Round:
-        """Return the latest round."""
+    def files(self) -> list[RequestFile]:
+        """Return the files of the latest round."""
         return self.rounds[-1]
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether the service has, or may have, part of the latest round."""
+        return any(file.creating or file.batch_id for file in self.files)
 
     @property
     def logs_dir(self) -> str:
@@ -92,6 +85,7 @@ class BatchState:
 def save_state(state: BatchState) -> None:
     """Write the state to the disk, whole or not at all."""
     values = {name: value for name, value in asdict(state).items() if name != "folder"}
+    values["rounds"] = [{"files": files} for files in values["rounds"]]
     with replacing(state.folder / _STATE) as file:
         file.write(to_json({"batch": _FORMAT, **values}))
 
@@ -107,7 +101,7 @@ def load_state(folder: Path | str) -> BatchState:
         for name in ("judge_prompt", "assistant_prompt"):
             source[name] = Prompt(**source[name]) if source[name] else None
         source["rubric"] = Rubric(**source["rubric"])
-        rounds = [Round([RequestFile(**file) for file in entry["files"]]) for entry in values.pop("rounds")]
+        rounds = [[RequestFile(**file) for file in entry["files"]] for entry in values.pop("rounds")]
         return BatchState(folder=path.parent, source=Source(**source), rounds=rounds, **values)
     except OSError as error:
         raise ConfigError(say("batch.no_job", folder=folder, reason=os_reason(error), suffix=SUFFIX)) from None

@@ -642,13 +642,13 @@ def test_it_is_found_on_a_later_page_of_the_list_too(
     service.page = 2
     submit_batch(job.path)
     assert service.calls["POST /v1/batches"] == 1
-    assert load_state(job.path).round.files[0].batch_id == ours["id"]
+    assert load_state(job.path).files[0].batch_id == ours["id"]
 
 
 def _dying_with_a_batch(state: Any) -> None:
     from socjudge.batch.state import save_state
 
-    if state.round.files[0].batch_id:
+    if state.files[0].batch_id:
         raise KeyboardInterrupt
     save_state(state)
 
