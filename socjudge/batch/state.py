@@ -48,8 +48,8 @@ class BatchState:
 
     run: the run's info, for its journal. key: the run's identity. done: judged answers in the journal, of `total`.
     journal: its name, or its path if it is not beside the job. logs_url: where the log goes, if not beside the job.
-    rounds: the files of each round. per_call: estimated tokens and price of an "answer" and a "judge" call. failures: why a line failed, by its name,
-    one entry per round. learned: parameters that the service refuses, by model.
+    rounds: the files of each round. per_call: estimated tokens and price of an "answer" and a "judge" call. failures: why
+    a line failed, by its name, one entry per round. learned: parameters that the service refuses, by model.
     """
 
     folder: Path

@@ -17,6 +17,7 @@ from ..models.decision_model import material_json
 from ..prompts.for_rubric import anchors_of
 from ..records import AssistantAnswer, EvalQuestion, Evaluation, ModelRequest, Rubric
 from .dialogue import Dialogue, lost_usage
+from .replies import exactly
 from .reply_json import find_objects, without_thinking
 
 SURE = 2 / 3  # of the probability: a mark of which no level has as much is unsure
@@ -49,17 +50,13 @@ def explaining(
         for name in asked
     }
     data = orjson.dumps(material_json(question, answer) | {"marks": marks}).decode()
-    texts = {
-        "type": "object", "properties": {name: {"type": "string"} for name in asked}, "required": list(asked),
-        "additionalProperties": False,
-    }  # fmt: skip
     request = ModelRequest(
         task="explain",
         messages=({"role": "user", "content": _TASK + data},),
         material={},
-        schema={"type": "object", "properties": {"reasons": texts}, "required": ["reasons"], "additionalProperties": False},
+        schema=exactly({"reasons": exactly({name: {"type": "string"} for name in asked})}),
         max_output_tokens=OUTPUT_TOKENS,
-    )  # fmt: skip
+    )
     try:
         completion = yield request
     except ProviderError as error:  # the marks are there and paid for

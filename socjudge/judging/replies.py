@@ -41,15 +41,16 @@ class Judgement:
     missing: Mapping[str, str] = field(default_factory=dict)
 
 
+def exactly(properties: dict[str, Any]) -> dict[str, Any]:
+    """Build the JSON schema of an object with these properties and no others."""
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
 def judgement_schema(criteria: Sequence[str], *, reasons_first: bool = False) -> dict[str, Any]:
     """Build the JSON schema of the reply that the judge prompt asks for, in the form that strict services accept.
 
     reasons_first: as in `Prompt.reasons_first`; strict services write the parts in the schema's order.
     """
-
-    def exactly(properties: dict[str, Any]) -> dict[str, Any]:
-        return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-
     scores = exactly({c: {"type": "integer", "description": "0-100"} for c in criteria})
     parts = {"scores": scores, "rationale": exactly({c: {"type": "string"} for c in criteria})}
     ordered = dict(reversed(parts.items())) if reasons_first else parts

@@ -53,7 +53,7 @@ class Estimate:
         return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd, lowest, share)
 
     def after(self, done: int, total: int) -> Estimate:
-        """Return what remains to be paid after `done` of `total` answers have been judged, in proportion to the others."""
+        """Return what remains to be paid after `done` of `total` answers were judged, in proportion to the others."""
         left = self._part(1 - done / total)
         if self.lowest is None or not self.calls:
             return left
