@@ -85,6 +85,8 @@ def run_remote_call(call: RemoteCall) -> Outcome:
     finally:
         with _lock:
             _gates[call.run_id].discard(gate)
+            if not _gates[call.run_id]:
+                del _gates[call.run_id]
     if isinstance(value, SocJudgeError):  # Dask pickles its causes too, and the SDK's hold the request with its key
         value = value.with_traceback(None)
         value.__cause__ = value.__context__ = None
