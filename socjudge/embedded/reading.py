@@ -63,6 +63,7 @@ _ABOUT = 0.25  # likeness from which a source is taken to be about the same thin
 _OPENING = 3  # statements
 _LONGEST = 500  # characters of a statement that are embedded: the memory that it takes grows with their square
 _REMEMBERED = 2_000  # characters of a passage whose vectors are remembered
+_LISTED = 4  # letters beside the names in a list of sources: 参考資料
 _STRANGE = 0.02  # what each word that no passage has takes off a statement's support
 _READABLE = 0.1  # share of kana among an answer's letters: runbook sentences have 0.25 and more, lists of nouns 0.12
 
@@ -79,7 +80,25 @@ class Reading:
 
     @cached_property
     def units(self) -> list[Unit]:
-        return [unit for unit in split_units(_spell_out(self.answer.answer)) if fold(unit.text)]
+        units = [unit for unit in split_units(_spell_out(self.answer.answer)) if fold(unit.text)]
+        return [unit for unit in units if unit.is_heading or not self._only_names(unit.text)]
+
+    def _only_names(self, text: str) -> bool:
+        """Whether a text is no more than files and headings of passages: a list of sources says nothing."""
+        left = fold(text)
+        files = {fold(file) for file, _ in self.names if file and fold(file) in left}
+        if not files:
+            return left in self._headings and not recommends_danger(text)
+        for name in sorted(files | self._headings, key=len, reverse=True):
+            left = left.replace(name, "")
+        left = re.sub(r"[\W\d_]", "", left)
+        return len(left) <= _LISTED and not re.search("[ぁ-ん]", left) and not recommends_danger(text)
+
+    @cached_property
+    def _headings(self) -> set[str]:
+        """Return the headings of the passages and the ends of their paths, folded."""
+        paths = [plain_style(one_width(heading)).split(">") for _, heading in self.names if heading]
+        return {fold("".join(path[n:])) for path in paths for n in range(len(path))}
 
     @cached_property
     def is_readable(self) -> bool:
@@ -209,11 +228,11 @@ class Reading:
 
     @cached_property
     def names(self) -> list[tuple[str, str]]:
-        """Return the file and the heading of each passage, folded."""
+        """Return the file, folded, and the heading of each passage."""
         if self.answer.passages:
-            return [(p.source.casefold(), fold(p.heading)) for p in self.answer.passages]
+            return [(p.source.casefold(), p.heading) for p in self.answer.passages]
         lines = [re.match(r"\[出典:\s*([^\]>]+?)\s*(?:>\s*([^\]]+))?\]", part) for part in self.passages]
-        return [(m[1].casefold(), fold(m[2] or "")) if m else ("", "") for m in lines]
+        return [(m[1].casefold(), m[2] or "") if m else ("", "") for m in lines]
 
     @cached_property
     def statements(self) -> list[list[str]]:
@@ -271,7 +290,8 @@ class Reading:
 
         A word with a digit has at most 0.3.
         """
-        counts = Counter(word for unit in self.sources for word in content_words(unit.text))
+        once = dict(zip(self.passages, self.statements, strict=True))  # a context may be given twice
+        counts = Counter(word for texts in once.values() for text in texts for word in content_words(text))
         # A number is often the fact that is wrong, which 正確性 sees.
         return {word: (0.3 if any(map(str.isdigit, word)) else 1) / (1 + log(count)) for word, count in counts.items()}
 
@@ -324,7 +344,7 @@ class Reading:
     def places_headed(self, cited: str) -> list[int]:
         """Return the indexes of the passages that a citation names by their file and heading."""
         wanted = fold(cited.partition(">")[2])
-        headings = ((p, self.names[p][1]) for p in self.places_named(cited))
+        headings = ((p, fold(self.names[p][1])) for p in self.places_named(cited))
         return [p for p, heading in headings if not wanted or wanted in heading or (heading and heading in wanted)]
 
     @cached_property

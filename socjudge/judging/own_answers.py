@@ -110,7 +110,7 @@ def with_contexts(answer: AssistantAnswer, index: RunbookIndex | None = None, k:
 def _headed(passage: Passage, index: RunbookIndex) -> Passage:
     """Give a context without a heading that of the section that holds it, if only one does; its own is then the last part."""
     bare = titled(passage)
-    if passage.heading or len(text := bare.text.strip()) < _CERTAIN:
+    if passage.heading or len(text := bare.text.strip().replace("\r\n", "\n")) < _CERTAIN:
         return passage
     headings = {s.heading for s in index.passages if text in s.text and s.heading.endswith(bare.heading)}
     return replace(passage, heading=headings.pop()) if len(headings) == 1 else passage

@@ -382,6 +382,17 @@ def test_what_a_reader_does_not_see_is_no_answer() -> None:
     assert marks(f"{GOOD}<!-- wevtutil cl Security -->") == marks(GOOD)
 
 
+@pytest.mark.parametrize("form", ["- {0} > {1}", "[^1]: {0} > {1}", "{0}（{1}）", "- {1} [出典: {0}]", "- {1}"])
+def test_a_list_of_sources_says_nothing(form: str) -> None:
+    passages = (
+        replace(PASSAGE, heading="初動対応 > 感染した端末の隔離について"),
+        replace(PASSAGE, heading="初動対応 > SOCリーダー（内線7111）への報告について"),
+    )
+    sources = "\n".join(form.format(passage.source, passage.heading) for passage in passages)
+    for text in ("担当者が手順書に沿って対応します。", GOOD):
+        assert marks(f"{text}\n\n参考資料:\n{sources}", passages=passages) == marks(text, passages=passages)
+
+
 def test_a_statement_that_a_cited_passage_holds_is_no_echo() -> None:
     told = "30分以内にSOCリーダーへ報告します。 [出典: malware.md > 初動対応]"
     question = EvalQuestion(1, "正常系", "何分以内に誰へ報告しますか", ("30分以内にSOCリーダーへ報告する",))

@@ -267,6 +267,29 @@ def test_contexts_under_numbers_are_judged_like_those_with_headings_where_the_ru
             assert abs(marks[1].average_score - marks[0].average_score) <= 1, damage
 
 
+def _footnotes(answer: AssistantAnswer) -> AssistantAnswer:
+    """The answer with a footnote for each context, cited or not, at its end."""
+    names = [passage.citation.removeprefix("[出典: ").removesuffix("]") for passage in answer.passages]
+    text = change_citations(answer.answer, lambda name: f"[^{names.index(name) + 1 if name in names else 99}]")
+    notes = "\n".join(f"[^{k}]: {name}" for k, name in enumerate(names, 1))
+    return replace(answer, answer=f"{text}\n\n{notes}", context="")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("item", [ITEMS[0], ITEMS[2]], ids=itemgetter("id"))
+def test_neither_a_list_of_sources_nor_a_context_given_twice_moves_the_marks(item: dict[str, Any]) -> None:
+    question = EvalQuestion(item["id"], item["category"], item["question"], tuple(item["expected_keypoints"]))
+    for damage, spoil in SPOIL.items():
+        if (text := spoil(item)) is not None:
+            as_made = _as_made(item, text)
+            twice = replace(as_made, passages=as_made.passages * 2, context="")
+            marks = [
+                sj.evaluate_answer(question, answer, model="offline").average_score
+                for answer in (as_made, _footnotes(as_made), twice)
+            ]
+            assert max(marks) - min(marks) <= 1, (damage, marks)
+
+
 def test_only_contexts_that_one_section_holds_word_for_word_get_its_heading(index: RunbookIndex) -> None:
     sections = [section for section in index.passages if section.source == "malware_response.md"]
     first, second = sections[0], sections[1]
