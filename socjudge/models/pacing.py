@@ -11,11 +11,12 @@ import functools
 import math
 import os
 import random
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -43,6 +44,7 @@ GAP_S = 0.002  # between two calls: those that go out at once come back at once,
 CLEAN_S = 5.0  # so long after the last refusal, each call adds one
 
 
+@dataclass(eq=False, repr=False)
 class Retryable(Exception):
     """Report a failure that may pass.
 
@@ -51,20 +53,18 @@ class Retryable(Exception):
     connection at all.
     """
 
-    def __init__(
-        self,
-        cause: str,
-        *,
-        refused: bool = False,
-        retry_after_s: float | None = None,
-        may_be_billed: bool = False,
-        timed_out: bool = False,
-        down: bool = False,
-        unreachable: bool = False,
-    ) -> None:
-        super().__init__(cause)
-        self.refused, self.retry_after_s, self.may_be_billed = refused, retry_after_s, may_be_billed
-        self.timed_out, self.down, self.unreachable = timed_out, down or unreachable, unreachable
+    cause: str
+    _: KW_ONLY
+    refused: bool = False
+    retry_after_s: float | None = None
+    may_be_billed: bool = False
+    timed_out: bool = False
+    down: bool = False
+    unreachable: bool = False
+
+    def __post_init__(self) -> None:
+        super().__init__(self.cause)
+        self.down |= self.unreachable
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ class RunGate:
         self.reason: SocJudgeError | None = None
         self._signal = signal
         self._reserved_usd = 0.0
-        self._places = None if max_concurrency is None else asyncio.Semaphore(max_concurrency)
+        self._places = asyncio.Semaphore(sys.maxsize if max_concurrency is None else max_concurrency)
         self._stopping, self._settled = asyncio.Event(), asyncio.Event()
 
     @property
@@ -290,12 +290,11 @@ class RunGate:
     async def enter(self, most_usd: float | None) -> None:
         """Wait for a place and for the money. most_usd: the most that the call can cost, None if unknown."""
         self.check()
-        if self._places is not None:
-            await self._places.acquire()
+        await self._places.acquire()
         try:
             await self._set_aside(most_usd)
         except BaseException:
-            self._free()
+            self._places.release()
             raise
         self.in_flight += 1
 
@@ -305,11 +304,7 @@ class RunGate:
         self._reserved_usd -= most_usd or 0.0
         self.budget.add(self._run_id, (most_usd or 0.0) if cost_usd is None else cost_usd)
         self._settled.set()
-        self._free()
-
-    def _free(self) -> None:
-        if self._places is not None:
-            self._places.release()
+        self._places.release()
 
     async def _set_aside(self, most_usd: float | None) -> None:
         while True:
