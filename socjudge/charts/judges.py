@@ -147,10 +147,8 @@ def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     judges = in_order(flips[by])
     questions, lines = question_rows(flips), row_lines(flips)
     was_lines = flips.get("baseline_pass_threshold", lines)
-    flips = flips.assign(_line=lines, _was_line=was_lines)
-    places = {question: place for place, question in enumerate(questions)}
-    order = [(places[q], judges.index(judge)) for q, judge in zip(flips["question_id"], flips[by], strict=True)]
-    rows = [row for _, row in sorted(zip(order, flips.to_dict("records"), strict=True), key=lambda pair: pair[0])]
+    rows = flips.assign(_line=lines, _was_line=was_lines).to_dict("records")
+    rows.sort(key=lambda row: (list(questions).index(row["question_id"]), judges.index(row[by])))
     with japanese_axes(ax, 9, 2 + 0.3 * len(rows) + 0.12 * len(judges)) as ax:
         for place, row in enumerate(rows):
             colour, marker = _look(row[by], judges)

@@ -80,9 +80,13 @@ class LabelPanel(Panel):
         )  # fmt: skip
         self.add_class("socjudge-label-panel")
         self._listen()
-        self.next_button.on_click(lambda _: self._do(self._next, self.status))
-        self.skip_button.on_click(lambda _: self._do(self._skip, self.status))
-        self.back_button.on_click(lambda _: self._do(self._back, self.status))
+        ways = {
+            self.next_button: LabelSession.next,
+            self.skip_button: LabelSession.skip,
+            self.back_button: LabelSession.back,
+        }
+        for clicked in ways:
+            clicked.on_click(lambda its: self._do(lambda: self._go(its, ways[its]), self.status))
         self.start_button.on_click(lambda _: self._do(self._start, self.start_status))
         for control in (self.log_file, self.rater):
             control.observe(lambda _: self._do(self._follow, self.start_status), "value")
@@ -154,19 +158,9 @@ class LabelPanel(Panel):
         self._draw(is_open=False)
         self.next_button.focus()
 
-    def _next(self) -> None:
-        if self.session is not None and self.session.mark is not None:  # else a second click
-            self.session.next()
-            self._show()
-
-    def _skip(self) -> None:
-        if self.session is not None and self.session.mark is None:
-            self.session.skip()
-            self._show()
-
-    def _back(self) -> None:
-        if self.session is not None and self.session.can_go_back:
-            self.session.back()
+    def _go(self, clicked: Any, way: Callable[[LabelSession], None]) -> None:
+        if self.session is not None and not clicked.disabled:  # else a second click
+            way(self.session)
             self._show()
 
     def _show(self) -> None:

@@ -5,9 +5,9 @@ It has a word for each criterion, the evidence behind it, the rules, and what wa
 
 from __future__ import annotations
 
+import itertools
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from ..base.messages import listed, say
 from ..certify.certificate import CONDITIONAL, TRUSTED, UNDECIDED, UNTRUSTED, VALID_DAYS, Certificate
@@ -63,7 +63,8 @@ def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
     html = page_environment().get_template("certificate.html.j2").render(
         certificate=certificate, issued=issued, until=issued + timedelta(days=VALID_DAYS), looks=_LOOKS, marks=_MARKS,
         rule=rule, facts=_facts(certificate), is_offline=is_embedded(bound.judge_model),
-        people=_people(tables), raters=[row for row in tables["raters"] if row["criterion"] == OVERALL],
+        people=[(judge, list(rows)) for judge, rows in itertools.groupby(tables["people"], lambda row: row["judge_model"])],
+        raters=[row for row in tables["raters"] if row["criterion"] == OVERALL],
     )  # fmt: skip
     write_page(path, html)
     return path
@@ -84,11 +85,3 @@ def _facts(certificate: Certificate) -> list[tuple[str, str]]:
         (say("certify.page_answers"), say("certify.page_answers_told", **{n: basis[n] for n in ("answers", "tried", "labels", "raters")})),
         (say("certify.page_cost"), say("certify.page_cost_told", calls=basis["calls"], cost="–" if cost is None else f"${cost:.4f}")),
     ]  # fmt: skip
-
-
-def _people(tables: Any) -> list[tuple[str, list[Any]]]:
-    """Return (judge, its rows by criterion) for each judge in the table that compares it with people."""
-    found: dict[str, list[Any]] = {}
-    for row in tables["people"]:
-        found.setdefault(str(row["judge_model"]), []).append(row)
-    return list(found.items())
