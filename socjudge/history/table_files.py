@@ -173,15 +173,9 @@ def _value(text: str | None) -> Any:
         if _NUMBER.fullmatch(text):
             return float(text)
         if _TIME.fullmatch(text):
-            return _time(text)
+            with contextlib.suppress(ValueError):
+                return pd.Timestamp(text)
     return text
-
-
-def _time(text: str) -> Any:
-    try:
-        return pd.Timestamp(text)
-    except ValueError:
-        return text
 
 
 def _series(values: list[Any]) -> pd.Series[Any]:

@@ -199,7 +199,11 @@ class RunbookIndex:
         """Return the SHA-256 over passages, embedder, parameters and the files beside the runbooks; it is equal on
         every machine.
         """
-        return _fingerprint(self._stored, self._read_live)
+        stored = self._stored
+        chunks = [asdict(chunk) for chunk in stored.chunks]
+        content: list[Any] = [chunks, stored.embedder, PARAMETERS, dict(stored.synonyms)]
+        content += [self._read_live] if self._read_live else []
+        return hashlib.sha256(json.dumps(content, ensure_ascii=False, sort_keys=True).encode("utf-8")).hexdigest()
 
     @property
     def _n_files(self) -> int:
@@ -547,17 +551,6 @@ def _load(index_dir: Path, embeddings: str | Embeddings | None) -> RunbookIndex:
 def _spread(scores: Vectors) -> Vectors:
     low, high = scores.min(), scores.max()
     return (scores - low) / (high - low) if high > low else np.zeros_like(scores)
-
-
-def _fingerprint(stored: StoredIndex, beside: Mapping[str, str]) -> str:
-    content: list[Any] = [
-        [asdict(chunk) for chunk in stored.chunks],
-        stored.embedder,
-        PARAMETERS,
-        dict(stored.synonyms),
-    ]
-    content += [dict(beside)] if beside else []
-    return hashlib.sha256(json.dumps(content, ensure_ascii=False, sort_keys=True).encode("utf-8")).hexdigest()
 
 
 def known_vectors(index_dir: Path, embedder: str) -> dict[str, Vectors]:
