@@ -27,6 +27,7 @@ from ..models.pacing import Retryable
 
 _NAME = re.compile(r"\{(question|question_id|category|repeat)\}|\$\{([A-Za-z_]\w*)\}")
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+|\*)\]")
+_PATH = re.compile(r"(?:\.?[^.\[\]]++|\[(?:\d+|\*)\])++")
 _IS_PATH = re.compile(r"[A-Za-z_][\w-]*(?:\[(?:\d+|\*)\]|\.[A-Za-z_][\w-]*)+|path:.+")
 _SECRET = re.compile(r"auth|key|token|cookie|secret|passw|passphrase|pwd|credential", re.IGNORECASE)
 _OF_REPLY = ("contexts", "sources", "headings", "model", "input_tokens", "output_tokens", "cost_usd")
@@ -239,18 +240,11 @@ def _strings(value: Any) -> Iterator[str]:
 
 def _steps(path: Any) -> list[str | int] | None:
     """Split a path into its steps: names, list indexes, "*"; return None if it is not a path."""
-    if not isinstance(path, str) or not path:
-        return None
     if path == "$":
         return []
-    steps: list[str | int] = []
-    end = 0
-    for found in _STEP.finditer(path):
-        if found.start() != end:
-            return None
-        end = found.end()
-        steps.append(found[1] if found[1] is not None else "*" if found[2] == "*" else int(found[2]))
-    return steps if end == len(path) else None
+    if not isinstance(path, str) or not _PATH.fullmatch(path):
+        return None
+    return [name or ("*" if place == "*" else int(place)) for name, place in _STEP.findall(path)]
 
 
 def _last(replies: list[Any], path: str) -> Any:

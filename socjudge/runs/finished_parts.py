@@ -60,5 +60,4 @@ def forget_parts(folder: Path, logs: Iterable[Path | None]) -> None:
 
 
 def _where(log: Path | None) -> str:
-    here = log is not None and not is_remote(log)  # else a URL
-    return str(log.absolute() if here else log)  # type: ignore[union-attr]
+    return str(log if log is None or is_remote(log) else log.absolute())

@@ -142,11 +142,9 @@ def import_runs(
 
 def _check_twice(rows: Sequence[Row]) -> None:
     """Raise ConfigError with both places if one answer is in the file twice with one repeat number."""
-    keys = [(row.run, row.judge, row.assistant, row.question_id, row.answer_repeat, row.judge_repeat) for row in rows]
-    if len(set(keys)) == len(keys):
-        return
     places: dict[Any, str] = {}
-    for row, key in zip(rows, keys, strict=True):
+    for row in rows:
+        key = row.run, row.judge, row.assistant, row.question_id, row.answer_repeat, row.judge_repeat
         if key in places:
             told: dict[str, Any] = {"place": row.place, "other": places[key], "question": row.question_id}
             raise ConfigError(say("history.import_row_twice", **told))
