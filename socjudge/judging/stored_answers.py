@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -185,9 +186,6 @@ def _id_text(value: Any) -> str:
 
 
 def _cell(cell: str) -> Any:
-    if cell.lstrip().startswith("["):
-        try:
-            return json.loads(cell)
-        except ValueError:
-            return [cell]
+    with contextlib.suppress(ValueError):
+        return json.loads(cell) if cell.lstrip().startswith("[") else [cell]
     return [cell]
