@@ -199,10 +199,15 @@ class Account:
             self.room = max(1.0, min(self.room, self.in_flight) / 2)
 
     def refused(self, retry_after_s: float | None, sent_as: int) -> None:
-        """Lower the limit below the calls in flight, now or when this one went out as the `sent_as`-th."""
-        self.limit = max(1.0, min(self.limit, max(self.in_flight, sent_as)) - 1)
+        """Lower the limit by one; the first time and in a wave below the calls in flight, now or when this one went out
+        as the `sent_as`-th.
+        """
         self._refused_at = time.monotonic()
         self.held_back(retry_after_s)
+        # One refusal of a run's last calls is no sign that the service takes only so few.
+        if self.limit == math.inf or self._refused_in_a_row >= WAVE:
+            self.limit = min(self.limit, max(self.in_flight, sent_as))
+        self.limit = max(1.0, self.limit - 1)
 
     def held_back(self, retry_after_s: float | None) -> None:
         """Delay a call as the service asks; after several in a row, all calls wait."""

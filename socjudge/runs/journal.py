@@ -281,7 +281,7 @@ class Journal:
 
     def _open(self) -> IO[bytes]:
         """Open the file for reading by its handle, because it may have been removed or replaced."""
-        return open(self._handle, "rb", closefd=False)
+        return open(self._handle, "rb", 2**16, closefd=False)  # most lines in one go
 
     def _line(self, start: int) -> dict[str, Any]:
         with self._writing, self._open() as file:

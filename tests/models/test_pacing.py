@@ -210,6 +210,16 @@ def test_a_real_limit_is_never_overrun(service: Service, tmp_path: Path) -> None
     assert service.refused < 120
 
 
+def test_a_refusal_of_a_runs_last_calls_does_not_slow_the_next_run() -> None:
+    account = Account()
+    account.in_flight, account.limit = 2, 48.0
+    account.refused(1.0, 3)
+    assert account.limit == 47
+    account.refused(1.0, 2)
+    account.refused(1.0, 2)  # the third in a row is no accident
+    assert account.limit == 1
+
+
 def test_calls_that_may_all_go_out_at_once_go_out_one_by_one() -> None:
     async def main() -> None:
         account, run, left = Account(), RunGate(), []
