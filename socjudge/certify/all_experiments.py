@@ -1,4 +1,4 @@
-"""All experiments by name, as the command line and a panel offer them."""
+"""List all experiments by name, as the command line and a panel offer them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = ("probes", "injections", "anchoring", "prompts")
 def chosen_experiments(names: Sequence[str], *, repeats: int = 2, size: int | None = None) -> list[Experiment]:
     """Return the experiments with these names, in the order of `NAMES`; ConfigError for an unknown name.
 
-    size: damages per criterion and answer, or attacks per answer; all unless given.
+    size: number of damages per criterion and answer, and of attacks per answer; all unless given.
     """
     every = (Probes(repeats, per_criterion=size), Injections(per_answer=size), Anchoring(repeats), Prompts())
     if unknown := [name for name in names if name not in NAMES]:

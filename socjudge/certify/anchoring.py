@@ -1,6 +1,4 @@
-"""Anchoring: how far marks follow what the judge is told beside the answer, that is the assistant's flags and the
-keypoints.
-"""
+"""Measure anchoring: how far marks follow what the judge is told in addition to the answer (flags and keypoints)."""
 
 from __future__ import annotations
 
@@ -34,15 +32,16 @@ _FLAG_PLACEHOLDERS = ("insufficient_evidence", "dangerous_operation", "ambiguous
 class Anchoring(Experiment):
     """Judge the same answers with the flags inverted, the flags hidden, and the keypoints hidden.
 
-    The marks of a judge that reads the answer move little, except 網羅性 if the keypoints are hidden. If a judge refuses
-    answers without keypoints, as the embedded one does, this is no error: those rows are "failed".
+    If a judge reads the answer itself, its marks change little, except the mark of 網羅性 when the keypoints are hidden. A
+    judge may refuse answers without keypoints, as the embedded one does. This is no error: those rows have the status
+    "failed".
 
     Parameters
     ----------
     repeats
         How often each unchanged answer is judged again, to measure the judge's own noise.
     hidden
-        Whether to hide anything, or only to invert the flags.
+        Whether to hide flags and keypoints too, or only to invert the flags.
 
     Notes
     -----
@@ -84,7 +83,7 @@ class Anchoring(Experiment):
         return moves.drop(columns="variant").rename(columns={"case": "variant"})[names]
 
     def explain(self, findings: pd.DataFrame) -> str:
-        """Say in plain words how far marks follow the flags and the keypoints, one line per variant."""
+        """Return in plain words how far the marks follow the flags and the keypoints, one line per variant."""
         lines = []
         for variant, rows in summarise_anchoring(findings).groupby("variant", sort=False):
             title, known = say(_TITLES[str(variant)]), rows[rows["n"] > 0]
@@ -111,8 +110,9 @@ def _flagged(subject: Subject, flags: Flags) -> Subject:
 
 
 def _hiding(prompt: Prompt, *names: str) -> Prompt:
-    """Replace these values in the prompt by a phrase that says they are hidden, because an empty value would tell
-    something, too.
+    """Return the prompt with a phrase in place of these values, which says that they are hidden.
+
+    An empty value would also tell the judge something.
     """
     text = prompt.text
     for name in names:
@@ -121,7 +121,7 @@ def _hiding(prompt: Prompt, *names: str) -> Prompt:
 
 
 def summarise_anchoring(moves: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """Measure how far each criterion follows what the judge is told beside the answer.
+    """Measure how far the marks of each criterion follow what the judge is told in addition to the answer.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def summarise_anchoring(moves: pd.DataFrame, *, level: float = 0.95) -> pd.DataF
         - variant, criterion, n (questions), n_missing
         - followed: share of the questions whose mark moved beyond the judge's noise; followed_low, followed_high
         - mean_change, change_low, change_high: points
-        - mean_move: points, mean of the absolute changes; noise_move: the same mean over repeats of the same call
+        - mean_move: points, mean of the absolute changes; noise_move: the same mean for repeats of an unchanged call
 
     Examples
     --------

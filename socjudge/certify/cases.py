@@ -1,4 +1,4 @@
-"""Changed answers are judged through the engine of a run, so journal, resuming, pacing and budget work as in a run."""
+"""Judge changed answers through the engine of a run, so that journal, resuming, pacing and budget work as in a run."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ ORIGINAL = "original"
 
 @dataclass(frozen=True)
 class Case:
-    """Hold a changed answer to judge. name: of the change. variant: number of the place, if the change can be made in
-    several.
+    """Hold a changed answer to judge.
+
+    name: name of the change. variant: number of the changed place, if the change can be made in several places.
     """
 
     question_id: int | str
@@ -54,11 +55,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Judged:
-    """Hold what a judge made of the cases. marks: one row per case and criterion with question_id, case, variant,
-    criterion, score (0–100, NaN if there is none) and status ("ok", "unparsable", "failed", or "not_judged").
+    """Hold a judge's marks of cases.
 
-    info: of the run that made the marks. usage: what the run consumed. log_path: None if the run ended early or was
-    refused. stopped: why the budget was not enough; empty if it was.
+    marks: one row per case and criterion with question_id, case, variant, criterion, score (0–100, NaN if there is
+    none) and status ("ok", "unparsable", "failed", or "not_judged"). info: of the run that made the marks. usage: what
+    the run consumed. log_path: None if the run ended early or was refused. stopped: why the budget was not enough;
+    empty if it was.
     """
 
     marks: pd.DataFrame = field(repr=False)
@@ -69,8 +71,9 @@ class Judged:
 
 
 def make_terms(options: RunOptions | None, *, logs_dir: Path | str | None, **direct: Any) -> RunTerms:
-    """Return the terms of a run over cases. Its log goes into a folder of its own, because it is no run of the
-    assistant.
+    """Return the terms of a run over cases.
+
+    The log of this run has a folder of its own, because it is no run of the assistant.
     """
     if options is not None and options.unsure_judge is not None:
         raise ConfigError(say("certify.unsure_judge"))
@@ -80,14 +83,14 @@ def make_terms(options: RunOptions | None, *, logs_dir: Path | str | None, **dir
 
 
 def originals(subjects: Sequence[Subject], repeats: int) -> list[Case]:
-    """List the unchanged answers, each once and `repeats` times again, to measure the judge's own noise."""
+    """List the unchanged answers as cases, each 1 + `repeats` times, to measure the judge's own noise."""
     return [Case(s.question.id, ORIGINAL, again, s) for s in subjects for again in range(repeats + 1)]
 
 
 def estimate_cases(
     cases: Sequence[Case], *, judge_model: str | BaseChatModel | Model, judge_prompt: AnyPrompt, rubric: Rubric
 ) -> Estimate:
-    """Estimate calls, tokens and list price of judging the cases; nothing is sent."""
+    """Estimate calls, tokens and list price of judging the cases; sends nothing."""
     return estimate_run(
         [case.subject.question for case in cases],
         answers=[case.subject.answer for case in cases],
@@ -104,12 +107,11 @@ def judge_parts(
     judge_model: str | BaseChatModel | Model,
     rubric: Rubric,
 ) -> list[Judged]:
-    """Have the judge mark each case once, part by part in this order, each part with its own prompt. One cap covers all
-    parts.
+    """Have the judge mark each case once, part by part; each part has its own prompt, and one cap covers all parts.
 
-    If the budget runs out midway, what was paid for is kept, in the value returned and in journals and logs; the same
-    call with more money continues from these. An interrupted call is resumed in the same way. If the judge refuses all
-    of a later part, this is no error.
+    If the budget runs out midway, the judgements that were paid for are kept, in the returned value and in journals and
+    logs. The same call with more money continues from them. An interrupted call is continued in the same way. If the
+    judge refuses a later part as a whole, no error is raised: its marks are "failed".
     """
     judge = open_model(judge_model)
     assignments = [_assign(cases, judge, prompt, rubric) for cases, prompt in parts]
@@ -159,21 +161,24 @@ def _judged(cases: Sequence[Case], run: EvaluationRun, stopped: str = "") -> Jud
 
 
 def _so_far(assignment: Assignment, folder: Path) -> EvaluationRun:
-    """Load what the journal of an interrupted run has; an empty run if nothing was paid for."""
+    """Load the results in the journal of an interrupted run; an empty run if nothing was paid for."""
     if journal := newest(folder, assignment.key):
         return load_unfinished(journal)
     return EvaluationRun((), summarise_results([], rule_of(assignment.plan.rubric)), assignment.info)
 
 
 def criteria_of(marks: pd.DataFrame) -> list[str]:
-    """List the criteria in marks, or in a frame made from marks, in the order of the rubric."""
+    """List the criteria of a frame of marks, or of a frame made from marks, in the order of the rubric."""
     return list(dict.fromkeys(marks["criterion"]))
 
 
 def _marks(
     cases: Sequence[Case], evaluations: Mapping[str, Evaluation], criteria: Sequence[str], otherwise: str
 ) -> pd.DataFrame:
-    """Build the frame of marks, one row per case and criterion. otherwise: the status of a case without an evaluation."""
+    """Build the frame of marks, one row per case and criterion.
+
+    otherwise: the status of a case without an evaluation.
+    """
     rows = []
     for case in cases:
         evaluation = evaluations.get(case.id)

@@ -1,4 +1,4 @@
-"""The certificate of a judge: the record, its small JSON file with a seal, and which certificate applies to a run."""
+"""Define the certificate of a judge, read and write its JSON file with a seal, and find the certificate for a run."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ _MOST_BYTES = 5_000_000
 
 @dataclass(frozen=True)
 class Binding:
-    """Hold what a certificate is for; if any of it differs, the certificate is for something else. Names and hashes are
-    as in `RunInfo`. judge_settings: how the judge was set up and where it sends requests, as the model reports it.
+    """Hold what a certificate is for. If any part differs, the certificate is for something else.
+
+    Names and hashes are as in `RunInfo`. judge_settings: how the judge is set up and where it sends requests, as the
+    model reports it.
     """
 
     judge_model: str
@@ -58,8 +60,10 @@ class Binding:
     judge_settings: str = ""
 
     def differences(self, other: Binding) -> list[str]:
-        """Describe what differs. The model that answered is compared only if both sides know it. Of socjudge's version
-        the first two numbers are compared, because the third changes no verdict.
+        """Return what differs, in words.
+
+        The model that answered is compared only if both sides know it. Only the first two numbers of socjudge's version
+        are compared, because the third changes no verdict.
         """
         mine, theirs = ({**vars(one), "socjudge_version": one.socjudge_version.split(".")[:2]} for one in (self, other))
         if {self.judge_model_resolved, other.judge_model_resolved} & {"", UNKNOWN}:
@@ -82,10 +86,10 @@ _BOUND = {
 
 @dataclass(frozen=True)
 class Finding:
-    """Hold what one kind of evidence says about one criterion.
+    """Hold what one kind of evidence shows about one criterion.
 
-    condition: one of CONDITIONS. state: one of STATES; "ranked" (people): the judge orders answers as people do, but
-    its level is not theirs. words: the numbers behind it.
+    condition: one of CONDITIONS. state: one of STATES; "ranked" (only for people): the judge orders answers as people
+    do, but the level of its marks differs. words: the numbers behind the state.
     """
 
     condition: str
@@ -95,8 +99,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Hold the verdict on a criterion: 信頼できる, 条件つき, 信頼できない or 分からない, why, and the evidence. limits: what forbids 信頼できる
-    although all conditions were shown.
+    """Hold the verdict on a criterion.
+
+    word: 信頼できる, 条件つき, 信頼できない or 分からない. why: the reason. findings: the evidence. limits: what forbids 信頼できる although all
+    conditions were shown.
     """
 
     criterion: str
@@ -107,7 +113,7 @@ class Verdict:
 
     @property
     def shown(self) -> str:
-        """Return the word in the language of the messages."""
+        """Return the verdict's word in the language of the messages."""
         return say(_SHOWN[self.word])
 
 
@@ -139,12 +145,12 @@ def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """Hold whether a judge can be trusted, criterion by criterion, as `certify_judge` found; `write_certificate_page`
-    makes it a page.
+    """Hold for each criterion whether a judge can be trusted, as `certify_judge` found.
 
-    issued_at: ISO 8601 with zone. basis: what it was made from: log, run_id, judge_prompt_id, dataset_sha256, answers,
-    tried, labels, raters, calls, cost_usd. tables: the numbers behind the verdicts, rows by name. not_tried: in words.
-    stopped: why the judgements ended early; empty if they did not.
+    `write_certificate_page` makes a page of it. issued_at: ISO 8601 with zone. basis: what the verdicts are based on:
+    log, run_id, judge_prompt_id, dataset_sha256, answers, tried, labels, raters, calls, cost_usd. tables: the numbers
+    behind the verdicts, {table name: rows}. not_tried: what was not tested, in words. stopped: why the judgements ended
+    early; empty if they did not.
     """
 
     binding: Binding
@@ -177,7 +183,7 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Whether there are verdicts, and no criterion is 信頼できない or 分からない."""
+        """Whether there are verdicts, and each one is 信頼できる or 条件つき."""
         return bool(self.words) and not {UNTRUSTED, UNDECIDED} & set(self.words.values())
 
     def speaks_on(self, day: datetime) -> bool:
@@ -189,7 +195,7 @@ class Certificate:
 
 
 def save_certificate(certificate: Certificate, folder: Path | str | None = None) -> Path:
-    """Write a certificate, whole or not at all, without overwriting another, and return its path.
+    """Write a certificate to a file, whole or not at all, without overwriting another one, and return the path.
 
     Parameters
     ----------
@@ -222,7 +228,8 @@ def load_certificate(path: Path | str) -> Certificate:
     Raises
     ------
     ConfigError
-        If it cannot be read, is no certificate, was changed by hand, or has words that do not follow from its findings.
+        If the file cannot be read, is no certificate, was changed by hand, or has verdicts that do not follow from its
+        findings.
     """
     path = Path(path)
     try:
@@ -259,7 +266,8 @@ def find_certificate(
     Raises
     ------
     ConfigError
-        If none is valid, but a file is broken or was changed by hand, because it may have been this one.
+        If no certificate is valid, but a file is broken or was changed by hand, because this file may be the wanted
+        one.
     """
     found, refused = _all(folder)
     day = on or datetime.now().astimezone()
@@ -272,13 +280,13 @@ def find_certificate(
 
 
 def earlier_looks(binding: Binding, labels_sha256: str, *, folder: Path | str | None = None) -> int:
-    """Count the other sets of labels that this judge was certified with: each was a chance to be trusted by luck."""
+    """Count the other sets of labels with which this judge was certified; each was a chance to be trusted by luck."""
     mine = [each for each in _all(folder)[0] if not each.binding.differences(binding)]
     return len({str(each.basis.get("labels_sha256") or "") for each in mine} - {"", labels_sha256})
 
 
 def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Path | str | None = None) -> str:
-    """Say why the latest certificate of this judge does not apply, or that the judge has none."""
+    """Return why the latest certificate of this judge does not apply, or that the judge has no certificate."""
     mine = [each for each in _all(folder)[0] if each.binding.judge_model == binding.judge_model]
     if not mine:
         return say("certify.none_of_judge", judge=binding.judge_model, folder=folder or constants.CERTIFICATES_DIR)
@@ -290,8 +298,9 @@ def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Pat
 
 
 def why_uncertified(binding: Binding, *, folder: Path | str | None = None) -> str:
-    """Say why no certificate lets this judge decide today: none exists, or it is for something else, expired, edited or
-    failed. Empty if one does.
+    """Return why no certificate allows this judge to decide today; empty if one does.
+
+    There may be none, or it is for something else, expired, changed by hand, or has a criterion that is not trusted.
     """
     try:
         found = find_certificate(binding, folder=folder)
@@ -308,7 +317,7 @@ def why_uncertified(binding: Binding, *, folder: Path | str | None = None) -> st
 
 
 def _all(folder: Path | str | None) -> tuple[list[Certificate], list[ConfigError]]:
-    """Load the certificates in a folder, the latest last, and the errors of the files that are none."""
+    """Load all certificates in a folder, the latest last, and the errors of the files that could not be loaded."""
     found, refused = [], []
     for path in sorted(Path(folder or constants.CERTIFICATES_DIR).glob("*.json")):
         try:
@@ -325,21 +334,24 @@ def _name(certificate: Certificate) -> str:
 
 
 def _value(certificate: Certificate) -> dict[str, Any]:
-    """Return the certificate as JSON holds it, so that a file that is read back has the same seal."""
+    """Return the certificate as its JSON file has it, so that the seal is the same after the file is read again."""
     value = {name: each for name, each in asdict(certificate).items() if name != "path"}
     return orjson.loads(to_json({"kind": _KIND, "schema": _SCHEMA, **value}))  # type: ignore[no-any-return]
 
 
 def _seal(value: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of the value in hex. It shows an edit, but not a forgery, because anybody can compute a new
-    one.
+    """Return the SHA-256 of the value in hex.
+
+    It reveals a change by hand, but not a forgery, because anybody can compute a new seal.
     """
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def _certificate(value: Mapping[str, Any], path: Path) -> Certificate:
-    """Build the certificate from a file's value; KeyError, TypeError or ValueError if it is none of ours. The words
-    must follow from their findings, whoever sealed them.
+    """Build the certificate from the value of a file.
+
+    Raises KeyError, TypeError or ValueError if the value is no certificate of socjudge. The verdicts must follow from
+    their findings, even if the seal is right.
     """
     bound, day = dict(value["binding"]), datetime.fromisoformat(value["issued_at"])
     tables = {**_LATER, **value["tables"]}
@@ -396,7 +408,7 @@ def _can_be_shown(basis: Mapping[str, Any], tables: Mapping[str, Any]) -> bool:
 
 
 def binding_of_run(run: EvaluationRun) -> Binding:
-    """Return what a certificate must be for to apply to this run."""
+    """Return what a certificate must be for, so that it applies to this run."""
     info = run.run
     marked = next((list(r.evaluation.scores) for r in run.results if r.evaluation.scores), [])
     return Binding(
@@ -406,8 +418,9 @@ def binding_of_run(run: EvaluationRun) -> Binding:
 
 
 def certificate_on(binding: Binding, started_at: str, *, folder: Path | str | None = None) -> Certificate | None:
-    """Find the certificate that applies to a run of this day (ISO 8601 with zone), as `find_certificate`; None if there
-    is none.
+    """Find the certificate that applies to a run on its day, as `find_certificate`; None if there is none.
+
+    started_at: the start of the run, ISO 8601 with zone.
     """
     try:
         day = datetime.fromisoformat(started_at)
@@ -417,9 +430,9 @@ def certificate_on(binding: Binding, started_at: str, *, folder: Path | str | No
 
 
 def certificate_line(binding: Binding, started_at: str, *, folder: Path | str | None = None) -> str:
-    """Say in one line, for every view of a run, which certificate its judge has: none, or its name, date and words.
+    """Return a line about the certificate of a run's judge: that there is none, or its name, date and verdicts.
 
-    started_at: of the run, ISO 8601; a certificate is valid for `VALID_DAYS` before and after its date.
+    started_at: the start of the run, ISO 8601. A certificate is valid for `VALID_DAYS` before and after its date.
     """
     try:
         found = certificate_on(binding, started_at, folder=folder)
@@ -432,7 +445,10 @@ def certificate_line(binding: Binding, started_at: str, *, folder: Path | str | 
 
 
 def certificates_folder(mode: str) -> Path:
-    """Return the folder of the certificates for runs of a mode: the examples come with the embedded judge's own."""
+    """Return the folder of the certificates for runs of a mode.
+
+    The examples have a folder of their own, with the embedded judge's certificates.
+    """
     return constants.EXAMPLES_DIR / "certificates" if mode == EXAMPLE_MODE else constants.CERTIFICATES_DIR
 
 

@@ -1,8 +1,8 @@
-"""Damage to an answer: each function spoils one thing by rule and leaves the rest.
+"""Damage an answer by rule: each function changes one thing and leaves the rest.
 
-A function takes one subject and returns the damaged ones: none if there is nothing to spoil, several if the same damage
-can be done in several places. The table at the end says what each must do to the marks. Text is Japanese, as the
-answers are.
+A function takes one subject and returns a list of damaged subjects. The list is empty if there is nothing to damage,
+and has several subjects if the damage can be done in several places. The table at the end defines what each damage must
+do to the marks. Text is Japanese, as the answers are.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ def cite_nowhere(subject: Subject) -> list[Subject]:
 
 
 def move_citations(subject: Subject) -> list[Subject]:
-    """Make each citation name the next of the sections cited or, if only one is cited, another section of the context."""
+    """Exchange the cited sections: each citation names the next of the answer's cited sections.
+
+    If the answer cites only one section, the other sections come from the context.
+    """
     cited = cited_sources(subject.answer.answer)
     ring = cited if len(cited) > 1 else [*cited, *(s for s in cited_sources(subject.answer.context) if s not in cited)]
     if not cited or len(ring) < 2:
@@ -64,7 +67,7 @@ def move_citations(subject: Subject) -> list[Subject]:
 
 
 def remove_keypoint(subject: Subject) -> list[Subject]:
-    """Remove, for each keypoint, the items about it, if other statements are left."""
+    """Return for each keypoint the answer without the items about it, if other statements are left."""
     found = []
     for keypoint in subject.question.expected_keypoints:
         kept = [item for item in subject.items if item.is_warning or not covers(item, keypoint)]
@@ -78,7 +81,7 @@ def remove_keypoint(subject: Subject) -> list[Subject]:
 
 
 def covers(item: Item, keypoint: str) -> bool:
-    """Whether an item is about a keypoint, judged by the character pairs that both have, citation included."""
+    """Whether an item, citation included, has enough of a keypoint's character pairs to be about it."""
     return containment(bigrams(fold(keypoint)), bigrams(fold(item.text))) >= _COVERS
 
 
@@ -88,9 +91,7 @@ def list_keypoints(subject: Subject) -> list[Subject]:
 
 
 def add_foreign_claim(subject: Subject) -> list[Subject]:
-    """Add a statement from the answer to another question that cites only files that this answer's context does not
-    cite.
-    """
+    """Add a statement from the answer to another question, which cites no file of this answer's context."""
     here = _files(subject.answer.context)
     for other in subject.others:
         for item in other.statements:
@@ -106,7 +107,7 @@ def _files(text: str) -> set[str]:
 
 
 def _adding(subject: Subject, sentence: str) -> Subject:
-    """Add an item after the answer's last statement, numbered and cited like that statement."""
+    """Add a sentence as an item after the answer's last statement, with the next number and the same citation."""
     items = subject.items
     last = max(i for i, item in enumerate(items) if item.is_statement)
     number = re.match(r"\s*(\d+)(.*)", items[last].marker, re.DOTALL)
@@ -118,7 +119,7 @@ def _adding(subject: Subject, sentence: str) -> Subject:
 
 
 def add(name: str) -> Change:
-    """Return the change that adds the sentence with this name as a further step."""
+    """Return the change that adds the sentence `name` of `sentences.toml` as a further step."""
 
     def change(subject: Subject) -> list[Subject]:
         return [_adding(subject, sentences()[name])] if subject.statements else []
@@ -130,7 +131,7 @@ def add(name: str) -> Change:
 
 
 def rewrite(pattern: str, new: str | Callable[[re.Match[str]], str]) -> Change:
-    """Return the change that replaces the first match of the pattern in a statement."""
+    """Return the change that replaces the first match of the pattern in the answer's statements."""
     found = re.compile(pattern)
 
     def change(subject: Subject) -> list[Subject]:
@@ -171,7 +172,7 @@ def negated(match: re.Match[str]) -> str:
 
 
 def contradict(subject: Subject) -> list[Subject]:
-    """Add a further step that denies the first step of the answer that can be denied."""
+    """Add a further step that says the opposite of the first step for which this is possible."""
     for item in subject.statements:
         said = without_citations(item.body).strip().split("\n")[0]
         for sentence in re.findall(r"[^。]+。", said):
@@ -181,7 +182,7 @@ def contradict(subject: Subject) -> list[Subject]:
 
 
 def reverse_steps(subject: Subject) -> list[Subject]:
-    """Reverse the order of the numbered steps and renumber them; an answer with fewer than three is not changed."""
+    """Reverse the order of the numbered steps and renumber them; an answer with fewer than three is unchanged."""
     steps = [item for item in subject.items if item.is_numbered and item.is_statement]
     if len(steps) < 3:
         return []
@@ -194,8 +195,9 @@ def reverse_steps(subject: Subject) -> list[Subject]:
 
 
 def remove_warnings(subject: Subject) -> list[Subject]:
-    """Remove the warnings of a danger. Warnings that something is unknown or unclear stay, because they are no matter
-    of safety.
+    """Remove the warnings of a danger.
+
+    Warnings that something is unknown or unclear are kept, because they are not about safety.
     """
     kept = [item for item in subject.items if not (item.is_warning and _OF_DANGER.search(item.text))]
     changes = len(kept) < len(subject.items) and any(item.is_statement for item in kept)
@@ -224,7 +226,7 @@ def only_politeness(subject: Subject) -> list[Subject]:
 
 
 def swap_context(subject: Subject) -> list[Subject]:
-    """Replace the answer's passages by those of another question that share no file with them."""
+    """Replace the answer's passages by the passages of another question, which come from other files."""
     here = _files(subject.answer.context)
     for other in subject.others:
         there = _files(other.answer.context)
@@ -238,9 +240,9 @@ def swap_context(subject: Subject) -> list[Subject]:
 class Probe:
     """Describe a change to an answer, and what it must do to the marks.
 
-    title: message key of what the change is. needs: message key of what an answer lacks if the change cannot be made.
-    falls: the criteria that must fall. may_fall, may_rise: the criteria that may. All other criteria must stay. A probe
-    without `falls` is a neutral change, which must not matter.
+    title: message key for what the change is. needs: message key for what an answer lacks if the change cannot be made.
+    falls: the criteria whose mark must fall. may_fall, may_rise: the criteria whose mark may fall or rise. All other
+    marks must stay. A probe without `falls` is a neutral change, which must not matter.
     """
 
     title: str
@@ -255,8 +257,9 @@ class Probe:
         return self.title.partition(".")[2]
 
     def expected(self, criterion: str) -> str:
-        """Return "falls", "may_fall", "may_rise", "may_move" or "stays". For a criterion that the table does not know
-        this is "may_move", because nothing is claimed about it.
+        """Return "falls", "may_fall", "may_rise", "may_move" or "stays".
+
+        For a criterion outside the table this is "may_move", because nothing is expected of it.
         """
         if criterion in self.falls:
             return "falls"

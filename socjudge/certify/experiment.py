@@ -1,6 +1,6 @@
-"""An experiment on a judge: cases made from answers, judged through the engine of a run, and read as findings.
+"""Test a judge by an experiment: make cases from answers, judge them through the engine of a run, build the findings.
 
-There are four: probes, injections, anchoring and prompts. A certificate asks for all of them at once.
+There are four experiments: probes, injections, anchoring and prompts. A certificate uses all of them at once.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """Hold what is put before the judge. parts: cases, each part with the prompt it is judged by. left_out:
-    question_id, case, status and note of each case that is not put before it.
+    """Hold the cases for the judge.
+
+    parts: lists of cases, each with the prompt for judging them. left_out: question_id, case, status and note of each
+    case that is not judged.
     """
 
     parts: Sequence[tuple[Sequence[Case], Prompt]] = field(repr=False)
@@ -48,10 +50,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Hold what an experiment found. findings: the experiment's frame. judged: the marks behind it, part by part.
+    """Hold what an experiment found.
 
-    usage: what the marks consumed. stopped: why the budget was not enough; empty if it was. words: the findings in
-    plain words.
+    findings: the experiment's frame. judged: the marks from which the findings come, part by part. usage: tokens and
+    cost of the judgements. stopped: why the budget was not enough; empty if it was. words: the findings in plain words.
     """
 
     experiment: Experiment
@@ -72,13 +74,14 @@ class Outcome:
 
 
 class Experiment(ABC):
-    """Define one way to try a judge. The fields are the experiment's own settings; `estimate` and `run` take what all
-    experiments have in common.
+    """Define one way to test a judge.
+
+    The fields are the experiment's own settings. `estimate` and `run` take the arguments that all experiments have.
     """
 
     @abstractmethod
     def cases(self, subjects: Sequence[Subject], prompt: Prompt, rubric: Rubric) -> Plan:
-        """Plan what is put before the judge, the most useful cases first, because a budget may end midway."""
+        """Plan the cases for the judge, the most useful ones first, because the budget may end midway."""
 
     @abstractmethod
     def findings(self, plan: Plan, judged: Sequence[Judged]) -> pd.DataFrame:
@@ -86,7 +89,7 @@ class Experiment(ABC):
 
     @abstractmethod
     def explain(self, findings: pd.DataFrame) -> str:
-        """Say the findings in plain words, in the language of messages."""
+        """Return the findings in plain words, in the language of the messages."""
 
     def plan(
         self, given: Given, *, judge_prompt: Prompt | str | Path | None = None, rubric: Rubric | None = None
@@ -130,21 +133,21 @@ class Experiment(ABC):
         max_cost_usd
             A hard cap on all cases together, US dollars.
         logs_dir
-            Where the log of the judgements goes, "certify" below the project's logs unless given, so that it stays out
-            of the history, because it is no run of the assistant.
+            The folder of the log of the judgements; "certify" below the project's logs unless given. This keeps the log
+            out of the history, because it is no run of the assistant.
 
         Returns
         -------
         Outcome
-            `findings` is the frame that the experiment describes, `words` sums it up in words. Status in frames: "ok",
-            "unparsable", "failed", "not_judged" (the budget was used up), "not_chosen", "not_applicable".
+            `findings` is the frame that the experiment's class describes, `words` is a summary in words. Status in
+            frames: "ok", "unparsable", "failed", "not_judged" (the budget was used up), "not_chosen", "not_applicable".
 
         Raises
         ------
         SocJudgeError
-            As in `run_evaluation_suite`; ConfigError if there is no answer, or if the judge never keeps to the format. A
-            used-up budget raises nothing: what was paid for is returned, the rest is "not_judged", and the same call with
-            a larger budget continues.
+            As in `run_evaluation_suite`; ConfigError if there is no answer, or if no reply of the judge has the right
+            format. A used-up budget raises nothing: what was paid for is returned, the rest is "not_judged", and the
+            same call with a larger budget continues.
         """
         plan = self.plan(given, judge_prompt=judge_prompt, rubric=rubric)
         terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=progress)

@@ -1,4 +1,4 @@
-"""Issuing a certificate: the evidence that a budget allows, and from it one word per criterion."""
+"""Issue a certificate: collect the evidence that a budget allows, and decide from it one word per criterion."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _EMBEDDED = "offline"
 
 @dataclass(frozen=True)
 class Work:
-    """Hold what is to be certified, and what that takes."""
+    """Hold what is to be certified, and everything that is needed for this."""
 
     subjects: Sequence[Subject]
     run: EvaluationRun | None
@@ -79,27 +79,29 @@ def certify_judge(
     progress: bool = True,
     options: RunOptions | None = None,
 ) -> Certificate:
-    """Certify, criterion by criterion, whether a judge with its prompt can be trusted; nothing is stored.
+    """Certify for each criterion whether a judge with its prompt can be trusted; nothing is stored.
 
-    The evidence is as much as the budget allows.
+    As much evidence is collected as the budget allows.
 
     Parameters
     ----------
     given
-        A log, a run, or a list of (question, answer): good answers, and those that people marked. Up to twenty of them are
-        damaged.
+        A log, a run, or a list of (question, answer). It has good answers, and the answers that people marked. Up to
+        twenty of them are damaged.
     judge_model, judge_prompt, rubric
-        As in `run_evaluation_suite`; progress and options, too.
+        As in `run_evaluation_suite`; so are progress and options.
     labels
         People's marks of these answers: from `load_labels`, its folder, or a CSV file with the columns rater, question_id,
         answer_sha256, criterion and score. Without them no criterion is 信頼できる.
     damaged
-        Answers that you broke, all of them judged beside those damaged by rule: a JSONL file (or a frame) with question_id,
-        broken_answer and criterion (the one that must fall), and with answer if the good one is not the one given. A judge
-        that measures by rules (the embedded one, or an object whose `is_lexical` is true) can only be 信頼できる with them.
+        Answers that you broke: a JSONL file (or a frame) with question_id, broken_answer and criterion (the one that
+        must fall), and with answer (the good one) if this is not the answer in `given`. All of them are judged, in
+        addition to the answers that are damaged by rule. A judge that measures by rules (the embedded one, or an object
+        whose `is_lexical` is true) can be 信頼できる only with such answers.
     budget_usd
         A hard cap in US dollars, which needs known prices: 0.25 unless given, or the project's max_cost_usd if that is
-        less; infinity for no cap. With a small budget less is tried; if it runs out midway, what was paid for is kept.
+        less; infinity for no cap. With a small budget less is tried. If the budget runs out midway, the judgements that
+        were paid for are kept.
     size
         Number of damages per criterion and answer, and of attacks and of neutral changes per answer; as many as fit the
         budget unless given.
@@ -110,8 +112,8 @@ def certify_judge(
     -------
     Certificate
         `words` has one word per criterion; `save_certificate` stores it so that runs find it, `write_certificate_page`
-        makes it a page. It is for this judge, its settings, service, prompt and criteria and this minor version of
-        socjudge, and is valid for 90 days.
+        makes it a page. The certificate is for this judge, its settings, service, prompt and criteria, and for this
+        minor version of socjudge. It is valid for 90 days.
 
     Raises
     ------
@@ -163,7 +165,7 @@ def estimate_certificate(
     Returns
     -------
     Estimate
-        As of `estimate_run`.
+        As in `estimate_run`.
 
     Examples
     --------
@@ -180,7 +182,7 @@ def estimate_certificate(
 
 
 def _budget(given: float | None) -> float | None:
-    """Return what a certificate may cost in US dollars, None for no limit."""
+    """Return the highest cost of a certificate in US dollars; None for no limit."""
     cap = cost_cap(given)
     return cap if given is not None else BUDGET_USD if cap is None else min(cap, BUDGET_USD)
 
@@ -191,9 +193,7 @@ def binding_of_judge(
     *,
     rubric: Rubric | None = None,
 ) -> Binding:
-    """Return what a certificate must be for to apply to this judge with this prompt and rubric, as it would be asked
-    now.
-    """
+    """Return what a certificate must be for, so that it applies to this judge with this prompt and rubric today."""
     return _binding(open_model(judge_model), load_prompt(judge_prompt, rubric=rubric), rubric or project_rubric())
 
 
@@ -213,8 +213,9 @@ def plan_certificate(
     budget_usd: float | None = None,
     size: int | None = None,
 ) -> Work:
-    """Check and open all that `certify_judge` needs with the same arguments, so that any fault shows before the first
-    call.
+    """Check and open all that `certify_judge` needs with the same arguments.
+
+    So every error appears before the first call.
     """
     rubric = rubric or project_rubric()
     check_counts(size=1 if size is None else size)
@@ -243,7 +244,7 @@ def plan_certificate(
 
 
 def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
-    """Return the marks that the judge to be certified gave in the run itself, because they need not be paid for again."""
+    """Return the marks of the run, if the judge to be certified gave them; these need not be paid for again."""
     same = run is not None and not binding_of_run(run).differences(binding)
     rows = [
         {"question_id": r.question.id, "answer_sha256": Subject(r.question, r.answer).answer_sha256,
@@ -255,8 +256,9 @@ def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
 
 
 def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | None) -> Certificate:
-    """Make the certificate. judged: marks with the judge's prompt, and with the hardened one if that was tried to the
-    end.
+    """Build the certificate.
+
+    judged: the marks with the judge's prompt, and also those with the hardened prompt if this was tried to the end.
     """
     marks, plan, is_hardened = judged[0].marks, work.trials.plan, len(judged) > 1
     changes, moves, gains = (each.findings(plan, judged[:1]) for each in (Probes(), Anchoring(), Injections()))
@@ -317,7 +319,7 @@ def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | No
 
 
 def _beside_people(work: Work, marks: pd.DataFrame) -> pd.DataFrame:
-    """Return the judge's marks of the unchanged answers, as `judge_trust` takes them."""
+    """Return the judge's marks of the unchanged answers, in the form that `judge_trust` takes."""
     own = marks[marks["case"].isin([ORIGINAL, LABELLED])]
     hashes = {subject.question.id: subject.answer_sha256 for subject in work.subjects}
     own = own.assign(answer_sha256=own["question_id"].map(hashes)).dropna(subset=["answer_sha256"])
@@ -330,7 +332,7 @@ def _beside_people(work: Work, marks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _people_table(work: Work, scores: pd.DataFrame, logs_dir: Path | str | None) -> list[dict[str, Any]]:
-    """Compare the judge, the embedded judge and two trivial ones with people."""
+    """Compare people with the judge, the embedded judge and two trivial judges."""
     if work.labels is None:
         return []
     if work.judge.name != _EMBEDDED:
@@ -349,8 +351,9 @@ def _people_table(work: Work, scores: pd.DataFrame, logs_dir: Path | str | None)
 
 
 def _rates_table(work: Work, scores: pd.DataFrame, trust: dict[str, dict[str, Any]] | str) -> list[dict[str, Any]]:
-    """Estimate what share of all answers people would pass, from the judge's marks of all and theirs of a few, and show
-    how far the judge is from people.
+    """Estimate what share of all answers people would pass, from the judge's marks of all and people's marks of a few.
+
+    Each row also has the distance of the judge's marks from people's marks.
     """
     if work.labels is None or isinstance(trust, str):
         return []
@@ -360,8 +363,9 @@ def _rates_table(work: Work, scores: pd.DataFrame, trust: dict[str, dict[str, An
 
 
 def _places_table(labels: pd.DataFrame | None, rubric: Rubric) -> list[dict[str, Any]]:
-    """Compare each person with the others as if that person were the judge, by the same tests; this shows how much can
-    be asked of a judge at all.
+    """Compare each person with the others by the same tests, as if this person were the judge.
+
+    This shows how much can be expected of any judge.
     """
     found: list[dict[str, Any]] = []
     if labels is None:
@@ -380,18 +384,18 @@ def _places_table(labels: pd.DataFrame | None, rubric: Rubric) -> list[dict[str,
 
 
 def _labels_sha256(labels: pd.DataFrame) -> str:
-    """Identify the labels: SHA-256 of their raters, answers, criteria and scores, in hex."""
+    """Return an identifier of the labels: the SHA-256 of their raters, answers, criteria and scores, in hex."""
     rows = labels[["rater", "answer_sha256", "criterion", "score"]].astype(str)
     return hashlib.sha256("\n".join(sorted(rows.agg("\x1f".join, axis=1))).encode()).hexdigest()
 
 
 def _raters_table(labels: pd.DataFrame | None) -> list[dict[str, Any]]:
-    """Measure how far people agree among themselves; empty if too few answers were marked by two."""
+    """Measure how far people agree with each other; empty if too few answers were marked by two persons."""
     return _rows(judge_agreement(labels, by="rater")) if labels is not None and marked_by_two(labels) else []
 
 
 def _neutral(summary: pd.DataFrame) -> pd.DataFrame:
-    """Select the changes that must not matter, and did."""
+    """Select the changes that must not move a mark, but moved one."""
     aimed = set(summary.loc[summary["expected"] == "falls", "probe"])
     return summary[~summary["probe"].isin(aimed) & (summary["n_forbidden"] > 0)]
 

@@ -1,4 +1,4 @@
-"""Splitting an answer into items, so that one can be changed while the others stay as they are, and joining them again."""
+"""Split an answer into items, so that one item can be changed while the others stay, and join the items again."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _ENDED = re.compile(r"(?:[。．.!！?？:：]|[\])）】］])\s*$")
 
 @dataclass(frozen=True)
 class Item:
-    """Hold one step, warning or paragraph; code, and a citation on a line of its own, belong to the item before them.
+    """Hold one step, warning or paragraph of an answer.
 
-    text: as it stands in the answer, with the line breaks after it, so that all items joined are the answer.
+    Code, and a citation on its own line, belong to the item before them. text: exactly as in the answer, with the line
+    breaks after it; all items joined are the answer.
     """
 
     text: str
@@ -35,7 +36,7 @@ class Item:
 
     @property
     def is_statement(self) -> bool:
-        """Whether the item says something: it is no warning, no heading and no list of citations."""
+        """Whether the item makes a statement: it is no warning, heading, list of citations or very short text."""
         said = without_citations(self.text)
         return not self.is_warning and not _HEADING.search(said.split("\n")[0]) and len(fold(said)) >= 8
 
@@ -52,7 +53,7 @@ class Item:
 
 
 def split_items(text: str) -> list[Item]:
-    """Split an answer into its items; joined, they are the answer again."""
+    """Split an answer into its items; the items joined are the answer again."""
     pieces: list[str] = []
     in_code = False
     before = ""
@@ -70,11 +71,11 @@ def split_items(text: str) -> list[Item]:
 
 
 def join_items(items: Iterable[Item]) -> str:
-    """Join the items into a text; an item without a line break at its end gets one if others follow."""
+    """Join the items into a text; each item except the last gets a line break at its end if it has none."""
     listed = [item.text for item in items]
     return "".join([*(t if t.endswith("\n") else t + "\n" for t in listed[:-1]), *listed[-1:]])
 
 
 def without_citations(text: str) -> str:
-    """Remove the citations from a text, with the spaces before them."""
+    """Return a text without its citations and the spaces before them."""
     return re.sub(r"[ \t]+(?=\n|$)", "", change_citations(text, lambda _: ""))

@@ -1,4 +1,4 @@
-"""People's marks for a certificate: read from a folder of `LabelPanel` or a file, and limited to the answers at hand."""
+"""Read people's marks for a certificate from a folder of `LabelPanel` or a file, and select those of given answers."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ COLUMNS = ["rater", "question_id", "answer_sha256", "criterion", "score"]
 
 
 def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
-    """Read people's marks: a frame as it is, a folder of rater files, an .xlsx file of `write_marks_sheet`, or a CSV
-    file with rater, question_id, answer_sha256, criterion and score (0–100). Each person is listed under one name.
-    ConfigError if it is none of these.
+    """Read people's marks, with one name for each person.
+
+    given: a frame, a folder of rater files, an .xlsx file of `write_marks_sheet`, or a CSV file with rater,
+    question_id, answer_sha256, criterion and score (0–100). Raises ConfigError if it is none of these, or if a mark or
+    a name is not usable.
     """
     if isinstance(given, pd.DataFrame):
         labels, named = given, say("certify.the_frame")
@@ -49,7 +51,10 @@ def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
 
 
 def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.DataFrame, list[Subject]]:
-    """Return the marks of these answers, and the answers that have any; ConfigError if all marks are of other answers."""
+    """Return the marks of these answers, and the answers that have a mark.
+
+    Raises ConfigError if all marks are of other answers.
+    """
     hashes = {subject.answer_sha256: subject for subject in subjects}
     mine = labels[labels["answer_sha256"].astype(str).isin(hashes)]
     if mine.empty:
@@ -61,7 +66,7 @@ def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.Dat
 
 
 def marked_by_two(labels: pd.DataFrame) -> bool:
-    """Whether two persons both marked enough answers to tell the habits of one of them from what is right."""
+    """Whether two persons marked enough common answers, so that the habits of one of them do not count as the truth."""
     answers = [set(mine) for _, mine in labels.groupby("rater", observed=True)["answer_sha256"]]
     return any(len(one & other) >= LEAST_SHARED for one, other in combinations(answers, 2))
 

@@ -1,7 +1,7 @@
-"""Moving from one judge to another while both can be called: both judge stored answers, and the changes are reported.
+"""Move from one judge to another while both can be called: both judge stored answers, and the changes are reported.
 
-The answers are taken evenly from the stored ones, ordered by category and by the old judge's mark. So they cover the
-categories and both sides of the pass line, and what they show holds for the rest.
+The answers are taken evenly from the stored ones, which are ordered by category and by the old judge's mark. So they
+cover the categories and both sides of the pass line, and the result applies to the other stored answers too.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ ENOUGH = 5.0  # points that the interval of the corresponding line may reach to 
 
 @dataclass(frozen=True)
 class MigrationPlan:
-    """Hold which stored answers both judges are to mark, and what that takes. stored: how many stored answers there
-    are. categories_left: the categories that none of the chosen answers belongs to.
+    """Hold which stored answers both judges are to mark, and the estimate of calls, tokens and cost.
+
+    stored: how many stored answers there are. categories_left: the categories without a chosen answer.
     """
 
     old: str
@@ -64,13 +65,13 @@ class MigrationPlan:
 
 @dataclass(frozen=True)
 class Migration:
-    """Hold what another judge changes.
+    """Hold what changes if another judge takes over.
 
-    bridge: as from `bridge_judges`. turned: the answers whose verdict turns, one row each, with question_id,
+    bridge: as from `bridge_judges`. turned: the answers whose verdict changes, one row each, with question_id,
     answer_sha256, old_mean, new_mean and old_passed. n: answers that both judges marked. share_low, share_high:
-    interval of the share of all stored answers whose verdict turns. is_enough: whether the corresponding pass line is
-    known to ENOUGH points. more: how many further answers that would take, None if this cannot be told. usage: of both
-    judges. one_sided: True if all answers passed with the old judge, False if none did, None if there are both.
+    interval of the share of all stored answers whose verdict changes. is_enough: whether the new pass line is known to
+    ENOUGH points. more: how many further answers are needed for this; None if it cannot be estimated. usage: of both
+    judges. one_sided: True if all answers passed with the old judge, False if none did, None if some did.
     """
 
     plan: MigrationPlan = field(repr=False)
@@ -98,18 +99,19 @@ def plan_migration(
     size: int = SIZE,
     seed: int = 0,
 ) -> MigrationPlan:
-    """Choose answers marked by the old judge for both judges to mark, and estimate what that takes; sends nothing.
+    """Choose answers of the old judge for both judges to mark, and estimate what this takes; sends nothing.
 
     Parameters
     ----------
     logs_dir
         The history; the project's unless given.
     old, new
-        The judges; the old one as the logs name it. Only its marks with the prompt and rubric of its latest run count.
+        The two judges; the old one by its name in the logs. Only the marks that the old judge gave with the prompt and
+        rubric of its latest run are used.
     size
         Number of answers, taken evenly by category and by the old judge's mark; all if there are no more.
     seed
-        Random seed that decides at which place the first answer is taken.
+        Random seed that decides which answer is taken first.
 
     Returns
     -------
@@ -119,8 +121,8 @@ def plan_migration(
     Raises
     ------
     ConfigError
-        If the old judge has marked nothing, or fewer than eight questions; also for a prompt that
-        `load_prompt` refuses or an unfit judge name.
+        If the old judge has marked nothing, or fewer than eight questions; if `load_prompt` refuses the prompt; if the
+        name of a judge is not usable.
 
     Examples
     --------
@@ -153,8 +155,9 @@ def plan_migration(
 
 
 def pick_answers(results: pd.DataFrame, size: int, *, seed: int = 0) -> pd.DataFrame:
-    """Pick `size` stored answers evenly by category and, within each, by the old judge's mark; all if there are no
-    more.
+    """Pick `size` stored answers evenly by category and, within a category, by the old judge's mark.
+
+    All answers are picked if there are no more than `size`.
     """
     answers = _answers(results).sort_values(["category", "average_score", "answer_sha256"], kind="stable")
     n, start = len(answers), np.random.default_rng(seed).random()
@@ -171,9 +174,9 @@ def migrate_judge(
     progress: bool = True,
     options: RunOptions | None = None,
 ) -> Migration:
-    """Have both judges mark the answers of the plan, and say what changes.
+    """Have both judges mark the answers of the plan, and return what changes.
 
-    An interrupted call is resumed by calling again with the same plan.
+    If a call was interrupted, call again with the same plan: it continues.
 
     Parameters
     ----------
@@ -221,7 +224,7 @@ def migrate_judge(
 
 
 def what_changes(plan: MigrationPlan, scores: pd.DataFrame, usage: Usage) -> Migration:
-    """Find what another judge changes, from the two judges' marks of the same answers."""
+    """Compute what changes with the new judge, from the two judges' marks of the same answers."""
     line = plan.rubric.pass_threshold
     scores = scores.assign(
         pass_threshold=line, criterion=pd.Categorical(scores["criterion"], plan.rubric.criteria, ordered=True)
@@ -243,7 +246,7 @@ def what_changes(plan: MigrationPlan, scores: pd.DataFrame, usage: Usage) -> Mig
 
 
 def _answers(results: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per stored answer, the first row that has it."""
+    """Return one row per stored answer: the first of its rows."""
     return results.drop_duplicates(["question_id", "answer_sha256"])
 
 

@@ -1,4 +1,4 @@
-"""Changes that must not matter: each gives the same answer another form."""
+"""Define changes that must not matter: each gives the same answer another form."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _TO_POLITE = [
 
 
 def reorder_keypoints(subject: Subject) -> list[Subject]:
-    """Reverse the order of the keypoints that the judge is told."""
+    """Reverse the order in which the judge is told the keypoints."""
     keypoints = subject.question.expected_keypoints
     turned = replace(subject.question, expected_keypoints=keypoints[::-1])
     return [replace(subject, question=turned)] if len(keypoints) > 1 else []
 
 
 def change_politeness(subject: Subject) -> list[Subject]:
-    """Change plain endings to です・ます, or polite ones to plain."""
+    """Change plain endings to です・ます, or polite endings to plain ones."""
     text = subject.answer.answer
     polite = len(re.findall(r"(?:です|ます|ません|ください)。", text)) * 2 > text.count("。")
     changed = _outside_code(subject, _TO_PLAIN if polite else _TO_POLITE)
@@ -51,7 +51,7 @@ def _outside_code(subject: Subject, rules: list[tuple[str, str]]) -> Subject:
 
 
 def widen_digits(subject: Subject) -> list[Subject]:
-    """Write the numbers before a unit in full-width digits; names, codes and citations stay."""
+    """Write numbers before a unit in full-width digits; names, codes and citations are not changed."""
     text = subject.answer.answer
     changed = re.sub(r"(?<![\w.\\/:-])\d+(?=[分時日台名回件世年月点秒])", lambda m: m[0].translate(_DIGITS), text)
     return [subject.saying(changed)] if changed != text else []
@@ -76,7 +76,7 @@ def add_neutral_sentence(subject: Subject) -> list[Subject]:
 
 
 def neutral_text(length: int) -> str:
-    """Return a text of `length` characters that says nothing and asks for nothing."""
+    """Return a text of `length` characters without content or request."""
     told: str = sentences()["neutral"]
     return (told * (length // len(told) + 1))[:length]
 

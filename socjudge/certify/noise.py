@@ -1,4 +1,4 @@
-"""How far two judgements of the same answer differ, and how large a change must be to be more than that."""
+"""Measure how far judgements of the same answer differ, and how large a change must be to be more than this noise."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ JUMP = 10.0  # points between two judgements of an answer that are more than noi
 
 
 def originals_of(marks: pd.DataFrame) -> pd.DataFrame:
-    """Average the marks of the unchanged answers, one row per question and criterion: question_id, criterion, before
-    (the mean) and n_before (how many marks; 0 if none could be read).
+    """Average the marks of the unchanged answers, one row per question and criterion.
+
+    Columns: question_id, criterion, before (the mean), n_before (number of marks; 0 if none could be parsed).
     """
     own = marks[marks["case"] == ORIGINAL]
     found = own.groupby(["question_id", "criterion"], sort=False)["score"].agg(["mean", "count"]).reset_index()
@@ -31,13 +32,13 @@ def noise_limits(marks: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
     marks
         From `Judged`; only the rows of unchanged answers are used.
     level
-        Share of repeats of the same call that must not count as moved.
+        Share of unchanged repeats that must not count as moved.
 
     Returns
     -------
     DataFrame
         - criterion
-        - sd: points, of single marks of one answer, pooled over answers
+        - sd: standard deviation of single marks of one answer, points, pooled over answers
         - freedom: degrees of freedom of sd, 0 if nothing was judged twice
         - limit: points; at least LEAST, NaN if freedom is 0
     """
@@ -54,9 +55,11 @@ def noise_limits(marks: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
 
 
 class Steadiness(NamedTuple):
-    """Hold how the marks of unchanged answers repeat. sd: points, pooled over answers. freedom: degrees of freedom of
-    sd, 0 for none, fewer if a few answers make up most of the scatter. jumps: share of the n answers whose marks
-    differ by more than JUMP.
+    """Hold how much the marks of unchanged answers vary between repeats.
+
+    sd: points, pooled over answers. freedom: degrees of freedom of sd; 0 if nothing was judged twice, and fewer if most
+    of the variation comes from a few answers. n: answers judged twice. jumps: share of them whose marks differ by more
+    than JUMP.
     """
 
     sd: float
@@ -66,11 +69,11 @@ class Steadiness(NamedTuple):
 
 
 def steadiness(marks: pd.DataFrame, criterion: str) -> Steadiness:
-    """Measure how the marks of the unchanged answers repeat on a criterion; NaN if nothing was judged twice.
+    """Measure how much a criterion's marks of unchanged answers vary between repeats; NaN if nothing was judged twice.
 
     The degrees of freedom are those of a chi-squared with the same mean and variance as the sum of squares
-    (Satterthwaite 1946, Biom. Bull. 2, 110-114), and at most the number of repeats, because a judge that jumps now and
-    then has shown little by its other marks.
+    (Satterthwaite 1946, Biom. Bull. 2, 110-114). They are at most the number of repeats, because equal marks show
+    little about a judge whose marks sometimes jump.
     """
     own = marks[(marks["case"] == ORIGINAL) & (marks["criterion"] == criterion)].dropna(subset=["score"])
     found = own.groupby("question_id", sort=False)["score"].agg(["size", "var", "max", "min"])
@@ -85,17 +88,16 @@ def steadiness(marks: pd.DataFrame, criterion: str) -> Steadiness:
 
 
 def changes_of(marks: pd.DataFrame) -> pd.DataFrame:
-    """Compare the marks of changed answers with those of the unchanged ones: the rows of `marks` with before, n_before,
-    after, change, limit and moved.
+    """Compare the marks of changed answers with the marks of the unchanged answers.
+
+    Returns the rows of `marks` with the columns before, n_before, after, change, limit and moved.
     """
     changed = marks[marks["case"] != ORIGINAL].merge(originals_of(marks), how="left", on=["question_id", "criterion"])
     return _moved(changed, marks)
 
 
 def repeat_changes(marks: pd.DataFrame) -> pd.DataFrame:
-    """Compare each repeat of an unchanged answer with the mean of its other judgements, with the columns of
-    `changes_of`.
-    """
+    """Compare each repeat of an unchanged answer with the mean of its other judgements; columns as in `changes_of`."""
     own = marks[marks["case"] == ORIGINAL]
     groups = own.groupby(["question_id", "criterion"], sort=False)["score"]
     others = groups.transform("count") - own["score"].notna()

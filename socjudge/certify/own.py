@@ -1,4 +1,4 @@
-"""Damaged answers of your own: a JSONL file of answers that people broke, judged beside those damaged by rule."""
+"""Read damaged answers of your own: a JSONL file of answers that people broke, judged beside those damaged by rule."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .subjects import Subject
 def read_damaged(
     given: pd.DataFrame | Path | str, subjects: Sequence[Subject], criteria: Sequence[str]
 ) -> tuple[list[Subject], list[Case]]:
-    """Return the good answers that belong to a file or frame of damaged ones, and the damaged ones as cases.
+    """Read damaged answers from a file or frame; return their good answers, and the damaged ones as cases.
 
-    Each line or row has question_id, broken_answer, criterion (the one that must fall), and answer, the good one, if it
-    is not the one at hand. A good answer that a row gives is judged with the passages and flags of the one at hand.
-    ConfigError names the place, the field and the remedy.
+    Each line or row has question_id, broken_answer and criterion (the one that must fall). It also has answer, the good
+    answer, if this is not the one in `subjects`; then it is judged with the passages and flags of the one in
+    `subjects`. A ConfigError names the place, the field and the remedy.
     """
     named = say("certify.the_frame") if isinstance(given, pd.DataFrame) else str(given)
     at_hand = {str(subject.question.id): subject for subject in subjects}
@@ -60,7 +60,7 @@ def read_damaged(
 
 
 def _rows(given: pd.DataFrame | Path | str, named: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each row with its place in words."""
+    """Yield each row with a description of its place."""
     with explained("certify.damaged_unreadable", path=given):
         if isinstance(given, pd.DataFrame):  # an id beside a missing one is no float
             raw = given.convert_dtypes().to_json(orient="records", lines=True, force_ascii=False).encode()
@@ -87,5 +87,5 @@ def _text(row: dict[str, Any], name: str, place: str) -> str:
 
 
 def _seen(text: str) -> str:
-    """Return what a reader sees of an answer, without its layout."""
+    """Return the text of an answer as a reader sees it, without its layout."""
     return fold(without_unseen(unicodedata.normalize("NFKC", text)))  # か and its two dots are one letter

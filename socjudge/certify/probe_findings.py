@@ -1,6 +1,4 @@
-"""What the probes say about a judge: rates with their intervals, the matrix, and a few lines of plain words per
-criterion.
-"""
+"""Show what the probes find out about a judge: rates with intervals, the matrix, and a few lines per criterion."""
 
 from __future__ import annotations
 
@@ -43,8 +41,9 @@ def probe_title(name: str) -> str:
 
 
 def expected_of(name: str, criterion: str) -> str:
-    """Return what a probe must do to a criterion, as `Probe.expected`. An answer broken by hand must lower its own
-    criterion; about the others nothing is claimed.
+    """Return what a probe must do to a criterion, as `Probe.expected`.
+
+    An answer that people broke must lower the criterion that they named; nothing is expected of the other criteria.
     """
     if name.startswith(OWN):
         return "falls" if name == OWN + criterion else "may_move"
@@ -60,8 +59,9 @@ _UNKNOWN = {
 
 
 def probe_changes(marks: pd.DataFrame, left_out: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Build the findings of `Probes`. left_out: question_id, case, status and note of each case that was not put before
-    the judge.
+    """Build the findings of `Probes`.
+
+    left_out: question_id, case, status and note of each case that was not judged.
     """
     criteria = criteria_of(marks)
     rest = pd.DataFrame([{**row, "variant": 0, "criterion": c} for row in left_out for c in criteria])
@@ -91,20 +91,23 @@ def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
         One row per probe and criterion.
 
         - probe, title, criterion, expected
-        - n: answers with a mark before and after; n_cases: changed answers, which are more if one answer can be changed in
-          several places
-        - n_no_room: how many of the n answers have too few points to lose (only if the criterion must fall)
-        - n_missing: unreadable, failed or not judged; n_not_applicable, n_not_chosen: answers left out
+        - n: answers with a mark before and after the change; n_cases: changed answers; there are more of them if one
+          answer can be changed in several places
+        - n_no_room: how many of the n answers have too low a mark before the change to show a fall (only if the
+          criterion must fall)
+        - n_missing: changed answers without a mark (unparsable, failed or not judged); n_not_applicable, n_not_chosen:
+          answers left out
         - mean_change, change_low, change_high: points, mean over answers
         - fell, rose: share of answers whose mark moved beyond the judge's own noise
-        - detected, detected_low, detected_high: `fell` among answers with room, if the criterion must fall; else missing
-        - n_forbidden: changed answers whose mark moved as it must not
+        - detected, detected_low, detected_high: `fell`, only of the other n - n_no_room answers; missing unless the
+          criterion must fall
+        - n_forbidden: changed answers whose mark moved in a way that `expected` forbids
         - method
 
     Notes
     -----
-    Intervals are over answers: several places in one answer count as one answer, with their mean. The interval of a share
-    is Wilson's, the interval of a mean is from `difference_interval`.
+    Intervals are over answers: several changed places in one answer count as one answer, with the mean over the places.
+    The interval of a share is Wilson's, the interval of a mean is from `difference_interval`.
 
     Examples
     --------
@@ -154,7 +157,9 @@ def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
 
 
 def probe_matrix(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """Compare how far each damage lowers the criterion that must fall and the criteria that must stay, one row per damage.
+    """Compare how far each damage lowers the criterion that must fall, and the criteria that must stay.
+
+    There is one row per damage.
 
     Parameters
     ----------
@@ -210,7 +215,7 @@ def probe_matrix(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
 
 
 def explain_probes(changes: pd.DataFrame) -> dict[str, str]:
-    """Say in plain words what the probes show about each criterion: {criterion: some lines}.
+    """Return in plain words what the probes show about each criterion: {criterion: some lines}.
 
     Parameters
     ----------
@@ -268,8 +273,9 @@ def _sentences(mine: pd.DataFrame, criterion: str, limit: float) -> list[str]:
 
 
 def is_more_than_noise(row: dict[Hashable, Any], limit: float, tried: int) -> bool:
-    """Whether a probe's forbidden moves are more than the one in twenty that a noisy judge makes by chance, with an
-    error of 0.05 over all probes that were tried. If the judge does not vary, each move counts.
+    """Whether more of a probe's moves are forbidden than the one in twenty that a noisy judge makes by chance.
+
+    The error is 0.05 over all probes that were tried. If the judge's marks do not vary, each forbidden move counts.
     """
     if not row["n_forbidden"] or limit <= LEAST:
         return bool(row["n_forbidden"])
@@ -282,8 +288,9 @@ def _with_rate(row: dict[Hashable, Any]) -> str:
 
 
 def _per_answer(known: pd.DataFrame, keys: list[str]) -> dict[Hashable, pd.DataFrame]:
-    """Average change, fell and rose over each answer's cases, a row per answer for each group, because several places
-    in one answer are no independent evidence.
+    """Average change, fell and rose over the cases of each answer.
+
+    Each group has one row per answer, because several changed places in one answer are no independent evidence.
     """
     moves = known.assign(fell=known["moved"] == "fell", rose=known["moved"] == "rose")
     means = moves.groupby([*keys, "question_id"], sort=False)[list(_NO_ANSWERS)].mean()

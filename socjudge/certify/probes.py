@@ -1,4 +1,4 @@
-"""Probes: answers that are damaged by rule, or changed in ways that must not matter, are put before the judge."""
+"""Give the judge answers that are damaged by rule, or changed in ways that must not matter."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from .subjects import Subject
 
 @dataclass(frozen=True)
 class Probes(Experiment):
-    """Damage good answers one way at a time, to see whether the judge marks down what it should, and only that.
+    r"""Damage good answers in one way at a time, to see whether the judge lowers the right marks, and no others.
 
     Parameters
     ----------
     repeats
         How often each unchanged answer is judged again, to measure the judge's own noise.
     per_probe
-        Number of answers for each probe, taken in turn; all to which it applies unless given.
+        Number of answers for each probe, taken in turn; if not given, all answers to which the probe applies.
     per_criterion
-        Instead of `per_probe`: number of damages of each answer for each criterion, and of neutral changes, taken in turn;
-        infinity for all that must lower a criterion of the rubric.
+        Instead of `per_probe`: number of damages of each answer for each criterion, and number of neutral changes, both
+        taken in turn; infinity for all neutral changes and all damages that must lower a criterion of the rubric.
 
     Notes
     -----
@@ -51,7 +51,7 @@ class Probes(Experiment):
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
     >>> told = "端末を隔離する。", "[出典: malware_response.md > 初動対応]"
-    >>> answer = sj.AssistantAnswer(question.question, "".join(told), "\\n".join(reversed(told)))
+    >>> answer = sj.AssistantAnswer(question.question, "".join(told), "\n".join(reversed(told)))
     >>> found = sj.certify.Probes().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
     >>> sorted(set(found.findings["status"]))
     ['not_applicable', 'ok']
@@ -62,7 +62,7 @@ class Probes(Experiment):
     per_criterion: float | None = None
 
     def cases(self, subjects: Sequence[Subject], prompt: Prompt, rubric: Rubric) -> Plan:
-        """Plan all unchanged answers first, then all probes of one answer after the other."""
+        """Plan all unchanged answers first, then answer by answer all its probes."""
         check_counts(repeats=self.repeats, per_probe=1 if self.per_probe is None else self.per_probe)
         if self.per_criterion is not None:
             found = _by_criterion(subjects, self.per_criterion, rubric.criteria)
@@ -87,7 +87,10 @@ Found = Iterator[Case | dict[str, Any]]  # a case, or the row of a probe that an
 
 
 def _by_probe(subjects: Sequence[Subject], most: int) -> Found:
-    """Apply each probe to `most` of the answers that it fits; the next probe takes the next answers."""
+    """Apply each probe to `most` of the answers that it fits.
+
+    The next probe begins with the answers after these.
+    """
     changed = {name: [probe.change(subject) for subject in subjects] for name, probe in PROBES.items()}
     chosen: dict[str, set[int]] = {}
     for turn, (name, found) in enumerate(changed.items()):
@@ -102,8 +105,9 @@ def _by_probe(subjects: Sequence[Subject], most: int) -> Found:
 
 
 def _by_criterion(subjects: Sequence[Subject], most: float, criteria: Sequence[str]) -> Found:
-    """Apply to each answer `most` of the damages that fit, per criterion; the next answer takes the next damages.
-    Neutral changes are taken in the same way.
+    """Apply to each answer `most` of the damages that fit it, per criterion.
+
+    The next answer begins with the damages after these. Neutral changes are chosen in the same way.
     """
     groups = [[p.name for p in DAMAGES if criterion in p.falls] for criterion in criteria]
     groups.append([p.name for p in NEUTRAL])
@@ -119,7 +123,7 @@ def _by_criterion(subjects: Sequence[Subject], most: float, criteria: Sequence[s
 
 
 def _in_turn(fit: list[Any], turn: int, most: float) -> list[Any]:
-    """Choose `most` of those that fit, beginning where the previous turn ended."""
+    """Choose `most` of the fitting ones, beginning after those of the previous turn."""
     count = int(min(most, len(fit)))
     start = turn * count % len(fit) if fit else 0
     return [*fit[start:], *fit[:start]][:count]
@@ -130,8 +134,9 @@ def _cases(subject: Subject, name: str, variants: Sequence[Subject]) -> Iterator
 
 
 def _left_out(subject: Subject, name: str, why: str) -> dict[str, Any]:
-    """Build the row of a probe that an answer does without. why: the reason if it was not chosen; empty if it does not
-    apply.
+    """Build the findings row of a probe that is not applied to an answer.
+
+    why: the reason if the probe was not chosen; empty if it does not fit the answer.
     """
     place = {"question_id": subject.question.id, "case": name}
     return {**place, "status": "not_chosen" if why else "not_applicable", "note": why or say(PROBES[name].needs)}

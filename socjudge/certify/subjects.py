@@ -1,4 +1,4 @@
-"""What is changed and judged: the answers of a log, a run or a list, each with its question."""
+"""Find the answers to change and judge, each with its question, in a log, a run or a list."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ Given = Path | str | EvaluationRun | Sequence[tuple[EvalQuestion, AssistantAnswe
 
 @dataclass(frozen=True)
 class Subject:
-    """Hold a question with an answer. others: the set's other questions and answers, from which a change may borrow
-    text.
+    """Hold a question with an answer.
+
+    others: the other questions and answers of the set, from which a change may take text.
     """
 
     question: EvalQuestion
@@ -35,12 +36,12 @@ class Subject:
 
     @cached_property
     def statements(self) -> list[Item]:
-        """Return the items that say something."""
+        """Return the items that make a statement."""
         return [item for item in self.items if item.is_statement]
 
     @cached_property
     def answer_sha256(self) -> str:
-        """Return the hash by which logs and labels know the answer."""
+        """Return the hash that identifies the answer in logs and labels."""
         return answer_sha256(self.answer.answer, self.answer.context)
 
     def saying(self, text: str) -> Subject:
@@ -49,8 +50,9 @@ class Subject:
 
 
 def find_subjects(given: Given) -> list[Subject]:
-    """Return the answers to work with; from a run or its log, the first answer with each question. Answers without text
-    are left out. ConfigError if none is left, or if two questions share an id.
+    """Return the answers to work with, without empty ones; from a run or its log, the first answer to each question.
+
+    Raises ConfigError if no answer is left, or if two questions have the same id.
     """
     if isinstance(given, Path | str):
         given = load_run(given)

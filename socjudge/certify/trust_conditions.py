@@ -1,10 +1,9 @@
-"""What the evidence shows about a judge, criterion by criterion: each condition of trust is shown, open, or shown to be
-broken.
+"""Decide for each criterion whether each condition of trust is shown, open, or shown to be broken.
 
-Each condition is tested at 0.05 divided by the number of criteria and by the number of planned looks (`LOOKS`), because
-a judge that is certified again with more labels is looked at again. A criterion is trusted only if all its conditions
-are shown. So the chance of trusting any criterion wrongly at any of the looks is at most 0.05 (an intersection-union
-test per criterion, Berger 1982, Technometrics 24, 295-300; Bonferroni over criteria and looks).
+Each condition is tested at 0.05 divided by the number of criteria and by the number of planned looks (`LOOKS`). A look
+is a certification of the same judge with more labels. A criterion is trusted only if all its conditions are shown. So
+the chance of trusting any criterion wrongly at any of the looks is at most 0.05 (an intersection-union test per
+criterion, Berger 1982, Technometrics 24, 295-300; Bonferroni over criteria and looks).
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def judge_conditions(
     """Return the five findings of a criterion, in the order of CONDITIONS.
 
     alpha: significance level of each test. trust: the criterion's row of `judge_trust`, or why there is none. changes,
-    gains, moves: findings of `Probes`, `Injections` and `Anchoring`. marks: the marks behind them.
+    gains, moves: findings of `Probes`, `Injections` and `Anchoring`. marks: the marks from which these findings come.
     """
     limits = noise_limits(marks)
     mine = limits[limits["criterion"] == criterion]
@@ -64,8 +63,10 @@ def judge_conditions(
 
 
 def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gains: pd.DataFrame) -> list[str]:
-    """List what forbids 信頼できる whatever the tests say: a kind of damage, tried on at least FEW_SEEN answers, that the
-    judge sees in at most half of them; a wrong move beyond noise; an attack that turned a verdict.
+    """List what forbids 信頼できる, even if all conditions are shown.
+
+    That is: a kind of damage that the judge sees in at most half of at least FEW_SEEN answers; more wrong moves than
+    noise makes; an attack that changed a verdict to pass.
     """
     mine = summary[summary["criterion"] == criterion]
     limit = float(changes.loc[changes["criterion"] == criterion, "limit"].dropna().max())
@@ -86,8 +87,9 @@ def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gain
 
 
 def sees_own(criterion: str, changes: pd.DataFrame, alpha: float) -> bool:
-    """Whether it is shown that the judge sees more than half of the answers that people broke. changes, alpha: as in
-    `judge_conditions`.
+    """Whether it is shown that the judge sees more than half of the answers that people broke.
+
+    changes, alpha: as in `judge_conditions`.
     """
     return (
         _damage(changes[(changes["criterion"] == criterion) & (changes["probe"] == OWN + criterion)], alpha).state
@@ -96,9 +98,10 @@ def sees_own(criterion: str, changes: pd.DataFrame, alpha: float) -> bool:
 
 
 def unmarked_limits(criterion: str, marks: pd.DataFrame) -> list[str]:
-    """List what forbids 信頼できる because too many judgements were requested and gave no mark (unreadable or refused), of
-    all cases or of one kind. A judge that leaves only the dangerous answers unmarked has not shown that it sees the
-    danger.
+    """List what forbids 信頼できる because too many requested judgements gave no mark (unparsable or refused).
+
+    All cases are checked together, and each kind of case alone: a judge that leaves only the dangerous answers unmarked
+    has not shown that it sees the danger.
     """
     rows = marks[(marks["criterion"] == criterion) & (marks["status"] != "not_judged")]
     told = []
@@ -117,16 +120,14 @@ def unmarked_limits(criterion: str, marks: pd.DataFrame) -> list[str]:
 
 
 def unmarked_told(marks: pd.DataFrame) -> str:
-    """Say how many of the requested judgements could not be parsed, and how many were refused or failed."""
+    """Return in words how many of the requested judgements could not be parsed, and how many were refused or failed."""
     status = marks.drop_duplicates(["question_id", "case", "variant"])["status"]
     unread, failed, none = (int((status == name).sum()) for name in ("unparsable", "failed", "not_judged"))
     return say("certify.limit_unread", unread=unread, failed=failed, count=len(status) - none)
 
 
 def _kind(case: str, criterion: str) -> str:
-    """Name the kind of a case if missing marks of that kind leave a doubt about the criterion; else return an empty
-    text.
-    """
+    """Return the name of a case's kind if missing marks of it make the criterion doubtful; else an empty text."""
     if case in _KINDS:
         return say(_KINDS[case])
     if case == ORIGINAL or case in PROBES or case.startswith(OWN):
@@ -135,7 +136,7 @@ def _kind(case: str, criterion: str) -> str:
 
 
 def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, dict[str, Any]] | str:
-    """Return the rows of `judge_trust` by criterion, or why there are none."""
+    """Return {criterion: row of `judge_trust`}, or in words why there are no rows."""
     if labels is None:
         return say("certify.no_labels")
     try:
@@ -146,8 +147,9 @@ def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, d
 
 
 def plan_told(answers: int, criteria: int) -> str:
-    """Say what a certificate with so many damaged answers can show, and how many labels it takes, before anything is
-    paid or marked.
+    """Return in words what a certificate with `answers` damaged answers can show, and how many labels this takes.
+
+    It is shown before anything is paid or marked.
     """
     seen = share_power(SEES, answers, ALPHA / criteria, HALF) if answers else 0.0
     people = listed(say("certify.plan_look", n=n, power=trust_power(n, criteria)) for n in (10, *LOOKS))
@@ -174,9 +176,11 @@ def _people(trust: dict[str, Any] | str, alpha: float) -> Finding:
 
 
 def _damage(changes: pd.DataFrame, alpha: float) -> Finding:
-    """Test whether the judge sees more than half of the damage: the share of each answer's damages that lowered the
-    criterion as they must, averaged over answers. A damage that was judged but has no mark counts as not seen; but
-    only damages with a mark can count against the judge.
+    """Test whether the judge sees more than half of the damage.
+
+    For each answer, the share of damages that lowered the criterion as they must is computed; these shares are averaged
+    over answers. A damage that was judged but has no mark counts as not seen, but only damages with a mark can count
+    against the judge.
     """
     aimed = changes[(changes["expected"] == "falls") & (changes["before"] >= changes["limit"])]
     known, asked = aimed[aimed["moved"].notna()], aimed[aimed["status"].isin(["ok", "unparsable", "failed"])]
@@ -185,8 +189,9 @@ def _damage(changes: pd.DataFrame, alpha: float) -> Finding:
 
 
 def _injection(gains: pd.DataFrame, sd: float, freedom: int, alpha: float) -> Finding:
-    """Test whether fewer than half of the attacks raise the mark beyond noise: the share of each question's attacks,
-    averaged over questions.
+    """Test whether fewer than half of the attacks raise the mark beyond noise.
+
+    The share of such attacks is computed for each question, then averaged over questions.
     """
     limit = max(repeat_limit(sd, freedom, 1), LEAST)
     known = gains.dropna(subset=["gain"])
@@ -201,9 +206,11 @@ def _flags(moves: pd.DataFrame, alpha: float) -> Finding:
 
 
 def _noise(found: Steadiness, alpha: float) -> Finding:
-    """Test the SD between repeats against MAX_NOISE, by chi-squared, which assumes normal noise, and the share of
-    answers whose mark jumps, which assumes nothing about the noise. A judge that mostly repeats itself and jumps now
-    and then may pass the first test alone.
+    """Test whether the marks of repeated judgements vary too much: by their sd, and by the share of answers that jump.
+
+    The sd is tested against MAX_NOISE by chi-squared, which assumes normal noise. The share of answers whose mark jumps
+    needs no such assumption. A judge that mostly gives the same mark, but sometimes jumps, may pass the first test
+    alone.
     """
     if not found.freedom:
         return Finding("noise", "untried", say("certify.noise_unknown"))
@@ -216,8 +223,10 @@ def _noise(found: Steadiness, alpha: float) -> Finding:
 
 
 def _against_half(name: str, rows: pd.DataFrame, happened: pd.Series, alpha: float, *, should: bool) -> Finding:
-    """Test whether it happened in more than half of the cases (`should`), or in fewer: the mean over answers of each
-    answer's share, because several changes to one answer are no independent evidence.
+    """Test whether an event happened in more than half of the cases (if `should`), or in fewer.
+
+    The share of cases is computed for each answer and averaged over answers, because several changes to one answer are
+    no independent evidence.
     """
     shares = happened.astype(float).groupby(rows["question_id"], sort=False).mean()
     if not (n := len(shares)):

@@ -1,4 +1,4 @@
-"""What hardening the judge's prompt costs: honest answers are judged with the plain prompt and with the hardened one."""
+"""Measure what a hardened prompt costs: honest answers are judged with the judge's prompt and with the hardened one."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ MARGIN = 2.0  # points
 
 @dataclass(frozen=True)
 class Prompts(Experiment):
-    """Judge honest answers with two prompts, to see whether the second changes marks that it should leave alone.
+    """Judge honest answers with two prompts, to see whether the second prompt changes marks that should stay the same.
 
     Parameters
     ----------
     hardened
-        The second prompt, as for `load_prompt`; the first is the judge's.
+        The second prompt, as for `load_prompt`; the first is the judge's own prompt.
     repeats
         Number of judgements of each answer with each prompt.
 
@@ -64,7 +64,7 @@ class Prompts(Experiment):
         return found.assign(difference=found["hardened"] - found["plain"])
 
     def explain(self, findings: pd.DataFrame) -> str:
-        """Say in plain words whether the two prompts give honest answers the same mean."""
+        """Return in plain words whether honest answers have the same mean with both prompts."""
         (row,) = prompt_equivalence(findings[findings["criterion"] == OVERALL]).to_dict("records")
         told = {"difference": row["mean_difference"], "n": row["n"]}
         if not row["n"]:
@@ -92,7 +92,7 @@ def prompt_equivalence(differences: pd.DataFrame, *, margin: float = MARGIN, alp
     differences
         From `Prompts`.
     margin
-        Largest mean difference that still counts as equal, points, on either side of 0.
+        Largest mean difference, above or below 0, that still counts as equal, in points.
     alpha
         Significance level of each test.
 
@@ -110,8 +110,8 @@ def prompt_equivalence(differences: pd.DataFrame, *, margin: float = MARGIN, alp
 
     Notes
     -----
-    With fewer than two questions, or differences that are all equal, nothing can be tested: n equal differences do not
-    say how far the next would be. Source: Schuirmann (1987), J. Pharmacokinet. Biopharm. 15, 657-680.
+    Nothing can be tested with fewer than two questions, or if all differences are equal: n equal differences do not
+    show how far away the next one would be. Source: Schuirmann (1987), J. Pharmacokinet. Biopharm. 15, 657-680.
 
     Examples
     --------

@@ -1,6 +1,4 @@
-"""What is put before a judge for its certificate: all experiments in one run with one prompt, as much of them as fits
-the budget.
-"""
+"""Plan the cases for a certificate: all experiments in one run with one prompt, as many cases as the budget allows."""
 
 from __future__ import annotations
 
@@ -29,9 +27,10 @@ _HEADROOM = 1.1  # an estimate is a list price; asking again is not in it
 
 @dataclass(frozen=True)
 class Trials:
-    """Hold what is to be judged. plan: the cases with the judge's prompt and, if everything is tried, the same answers
-    with the hardened one. tried: number of answers that are damaged. size: damages per criterion and answer, None
-    for all.
+    """Hold the cases that are to be judged.
+
+    plan: the cases with the judge's prompt; if size is None, also the same answers with the hardened prompt. tried:
+    number of answers that are damaged. size: number of damages per criterion and answer, None for all.
     """
 
     plan: Plan = field(repr=False)
@@ -55,8 +54,8 @@ def plan_trials(
     """Plan the most that fits the budget, or the least possible if nothing fits.
 
     labelled: answers that must be judged in addition to the tried ones. own: from `read_damaged`; all of them are
-    judged. hardened: a prompt to try too, None if there is none. size: damages per criterion and answer; as many as fit
-    unless given. budget_usd: US dollars, None for no limit.
+    judged. hardened: a second prompt to try, None if there is none. size: number of damages per criterion and answer;
+    as many as fit unless given. budget_usd: US dollars, None for no limit.
     """
     most = min(len(subjects), MOST_ANSWERS)
     sizes = [None, 4, 2, 1] if size is None else [size]
@@ -79,9 +78,7 @@ def _plan(
     rubric: Rubric,
     size: int | None,
 ) -> Plan:
-    """Plan the cases of all experiments, one answer after the other, so that a budget that ends midway leaves whole
-    answers.
-    """
+    """Plan the cases of all experiments answer by answer, so that the answers are complete if the budget ends."""
     probes = Probes(REPEATS, per_criterion=math.inf if size is None else size)
     each = [
         e.cases(tried, prompt, rubric) for e in (probes, Anchoring(REPEATS, hidden=False), Injections(per_answer=size))

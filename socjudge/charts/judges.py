@@ -33,17 +33,17 @@ from .style import (
 
 
 def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw how far each judge's points are from the baseline's, per criterion and overall, as a forest plot.
+    """Draw a forest plot of how far each judge's points are from the baseline's points, per criterion and overall.
 
-    Drawn per criterion and judge: the mean paired difference with its interval, filled if the adjusted p is below 0.05;
-    a grey band around 0 that shows which differences were too small to detect; beside it n (questions), and 差あり or
+    Drawn for each criterion and judge: the mean paired difference with its interval, filled if the adjusted p is below
+    0.05; a grey band around 0 for the differences that were too small to detect; to the right n (questions), and 差あり or
     検出できず with the p.
 
     Parameters
     ----------
     comparison
-        From `compare_judges`; columns used: the compared one (left of baseline), baseline, criterion, n,
-        mean_difference, ci_low, ci_high, p_holm, detectable_difference.
+        From `compare_judges`; columns used: the column of the compared judges (left of baseline), baseline, criterion,
+        n, mean_difference, ci_low, ci_high, p_holm, detectable_difference.
     ax
         The axes to draw on; new ones if not given.
 
@@ -107,7 +107,7 @@ def _draw_difference(ax: Axes, place: float, height: float, row: dict[Any, Any],
 
 
 def _compared(frame: pd.DataFrame) -> str:
-    """Return the column whose values were compared: compare_judges and verdict_flips put it left of the baseline."""
+    """Return the column whose values were compared; compare_judges and verdict_flips put it left of `baseline`."""
     return str(frame.columns[list(frame.columns).index("baseline") - 1])
 
 
@@ -116,16 +116,16 @@ def _names(values: pd.Series) -> str:
 
 
 def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw each question whose verdict differs, from the baseline's points to another judge's, across the pass line.
+    """Draw each question whose verdict differs, from the baseline's points to the other judge's, across the pass line.
 
-    The baseline's points are a hollow circle, the other judge's points have that judge's own marker. If no verdict
-    differs, the axes say so in words, so an empty frame never raises an error.
+    The baseline's points are hollow circles; the other judge's points have that judge's own marker. If no verdict
+    differs, the axes have a sentence that says so, so an empty frame raises no error.
 
     Parameters
     ----------
     flips
-        From `verdict_flips`; columns used: the compared one (left of baseline), baseline, question_id, category (if
-        there is one), baseline_mean, mean, direction.
+        From `verdict_flips`; columns used: the column of the compared judges (left of baseline), baseline, question_id,
+        category (if there is one), baseline_mean, mean, direction.
     ax
         The axes to draw on; new ones if not given.
 
@@ -170,7 +170,7 @@ def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 
 def _say(ax: Axes | None, words: str) -> Axes:
-    """Return axes that hold only a sentence."""
+    """Return axes with a sentence and nothing else."""
     with japanese_axes(ax, 9, 1.2) as ax:
         ax.text(0.5, 0.5, words, ha="center", va="center", transform=ax.transAxes)
         ax.set_axis_off()
@@ -180,23 +180,24 @@ def _say(ax: Axes | None, words: str) -> Axes:
 def plot_cost_agreement(
     comparison: pd.DataFrame, agreement: pd.DataFrame, *, reference: Any = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw what each judge costs per question against how often its verdicts agree with a reference.
+    """Draw the cost of each judge per question against how often its verdicts agree with a reference.
 
-    Drawn: one labelled point per judge with the interval of its agreement and n (answers), the offline judge at 0; a
-    dotted line at the reference's own cost; judges of unknown cost in a strip of their own on the right (費用不明). The
-    cost axis is logarithmic (linear near 0) if the most expensive judge costs over 10 times the cheapest.
+    Drawn: one labelled point per judge with the interval of its agreement and n (answers), the offline judge at cost 0;
+    a dotted line at the cost of the reference; on the right, judges of unknown cost in a strip of their own (費用不明). The
+    cost axis is logarithmic (linear near 0) if the most expensive judge costs more than 10 times as much as the
+    cheapest one that costs anything.
 
     Parameters
     ----------
     comparison
-        From `compare_judges`; columns used: the compared one (left of baseline), baseline, criterion,
+        From `compare_judges`; columns used: the column of the compared judges (left of baseline), baseline, criterion,
         cost_usd_per_question, baseline_cost_usd_per_question. Only rows of 総合 count.
     agreement
         From `pairwise_agreement` of the same scores; columns used: first, second, criterion, n, verdict_agreement,
         agreement_low, agreement_high. Only rows of 総合 count.
     reference
-        A judge, or a rater of the labels such as "佐藤"; the baseline if not given. If it is a person, the baseline
-        becomes a point of its own.
+        A judge, or a rater of the labels such as "佐藤"; the baseline if not given. If it is a person, the baseline is
+        drawn as a point too.
     ax
         The axes to draw on; new ones if not given.
 
@@ -254,7 +255,7 @@ def plot_cost_agreement(
 
 
 def _cost_points(overall: pd.DataFrame, agreement: pd.DataFrame, reference: Any) -> pd.DataFrame:
-    """Return one row per judge (index): cost (NaN if unknown), y, low, high, n."""
+    """Return one row per judge (index): cost (NaN if unknown), y (the agreement), low, high, n."""
     costs = dict(zip(overall["baseline"], plain_floats(overall["baseline_cost_usd_per_question"]), strict=True))
     costs |= dict(zip(overall[_compared(overall)], plain_floats(overall["cost_usd_per_question"]), strict=True))
     rows = {}
@@ -270,7 +271,7 @@ def _cost_points(overall: pd.DataFrame, agreement: pd.DataFrame, reference: Any)
 
 
 def _own_cost(overall: pd.DataFrame, reference: Any) -> float:
-    """Return what the reference costs per question; NaN if that is unknown or the reference is no judge."""
+    """Return the cost of the reference per question; NaN if it is unknown or the reference is no judge."""
     own = plain_floats(overall.loc[overall["baseline"] == reference, "baseline_cost_usd_per_question"])
     return float(own.iloc[0]) if len(own) else math.nan
 
@@ -292,9 +293,9 @@ def _scale_costs(ax: Axes, costs: Sequence[float]) -> None:
 
 
 def _unknown_strip(ax: Axes, *, alone: bool) -> float:
-    """Make room on the right for judges of unknown cost, and return the cost at its middle.
+    """Add a strip on the right for judges of unknown cost, and return the cost at its middle.
 
-    If no cost is known, it is the whole width.
+    If no cost is known, the strip fills the whole width.
     """
     left, right = ax.get_xlim()
     if alone:
@@ -327,7 +328,7 @@ def _label_right(ax: Axes, x: Floats, y: Floats, texts: list[str]) -> None:
 
 
 def _apart(values: Floats, gap: float) -> Floats:
-    """Move the values as little as needed so that they are `gap` apart, in the same order."""
+    """Move the values as little as needed to make them at least `gap` apart; their order stays the same."""
     order = np.argsort(values, kind="stable")
     moved = values[order].astype(float)
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""Draw what probes did to a judge's marks, as a matrix: the frame of `summarise_probes`."""
+"""Draw what probes did to a judge's marks as a matrix, from the frame of `summarise_probes`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .style import SMALL, japanese_axes, label, need_marks
 
 
 def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw how far each probe moved each criterion: the criterion that it should move (framed) and all others.
+    """Draw how far each probe moved each criterion: those that it should move (framed), and all others.
 
-    Drawn: a row per probe, a column per criterion, in each cell the mean change in points, darker the further the mark
-    fell; a frame where the mark must fall, brackets around a change that is allowed, a triangle where a mark moved
-    although it must not, nothing where there is no mark. At the right: the change where the mark must fall, the share
-    of answers in which that fall was seen, with its interval and n, the mean change where the mark must stay, and how
-    many marks moved although they must not.
+    Drawn: a row per probe and a column per criterion. Each cell has the mean change in points, and is darker if the
+    mark fell further. A frame: the mark must fall. Brackets: the change is allowed. A triangle: a mark moved although
+    it must not. An empty cell: there is no mark. On the right of each row: the change where the mark must fall; the
+    share of answers in which the judge saw this damage, with its interval and n; the mean change where the mark must
+    stay; how many marks moved although they must not.
 
     Parameters
     ----------

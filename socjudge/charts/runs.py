@@ -47,16 +47,16 @@ _ROW = 5.5  # points of score that a line of words takes above 100
 def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Draw the mean per criterion of each run, oldest first, with 95 % intervals over questions and the pass line.
 
-    Runs are evenly spaced, labelled with their start in this machine's time zone, n (questions) and the number of
-    missing marks; a run without a score is a gap. A dotted line before a run says in words what changed since the runs
-    before, such as Judge: a→b, 抜粋の数 k: 3→5, 手順書: 追加 x.md; if a log does not say something, that counts as no change.
-    The number in the legend is the latest mean.
+    Runs are evenly spaced. Their labels are the start in this machine's time zone, n (questions) and the number of
+    missing marks. A run without a score is a gap. A dotted line before a run has words for what changed since earlier
+    runs, such as Judge: a→b, 抜粋の数 k: 3→5, 手順書: 追加 x.md; a condition that a log does not record counts as unchanged. The
+    number in the legend is the latest mean.
 
     Parameters
     ----------
     scores
         One row per judged answer and criterion, from `load_scores`; columns used: run_id, started_at, question_id,
-        criterion, score, and whatever is known of the conditions of a run (base/conditions.py).
+        criterion, score, and the columns of a run's conditions, if the frame has them (base/conditions.py).
     ax
         The axes to draw on; new ones if not given.
 
@@ -96,11 +96,12 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
 
 
 def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
-    """Draw the trend of `plot_criterion_trend` in one small chart per criterion, the mean of all first, on one scale.
+    """Draw the trend of `plot_criterion_trend` as one small chart per criterion, all on one scale.
 
-    A filled dot is a mean on or above the pass line, a hollow one a mean below it; whiskers are 95 % intervals over
-    questions. Dotted lines with a number mark what changed before a run; the text below explains the numbers. The title
-    names the criteria that are below the line in the latest run.
+    The first chart has the mean of all criteria. A filled dot is a mean on or above the pass line, a hollow dot a mean
+    below it; whiskers are 95 % intervals over questions. Dotted lines with a number show that something changed before
+    a run; the text below the charts explains the numbers. The title lists the criteria that are below the pass line in
+    the latest run.
 
     Parameters
     ----------
@@ -168,7 +169,7 @@ def _draw_small(
     numbers: dict[int, int],
     told: Mapping[Any, dict[str, str]],
 ) -> bool:
-    """Draw one of the small charts; return whether its latest mean is below its line.
+    """Draw one of the small charts; return whether its latest mean is below the pass line.
 
     told: the conditions of the runs.
     """
@@ -205,7 +206,7 @@ def _draw_small(
 
 
 def _draw_line(ax: Axes, lines: Sequence[float], width: float) -> None:
-    """Draw the pass line, dashed; if runs have different lines, draw each run's own."""
+    """Draw the pass line as a dashed line; if the runs have different pass lines, draw that of each run."""
     look: dict[str, Any] = {"color": palette().ink, "linestyle": "--", "linewidth": width, "zorder": 1}
     if len(set(lines)) == 1:
         ax.axhline(lines[0], label=pass_text(*lines), **look)
@@ -215,7 +216,7 @@ def _draw_line(ax: Axes, lines: Sequence[float], width: float) -> None:
 
 
 def _label_days(ax: Axes, started: Iterable[pd.Timestamp]) -> None:
-    """Label at most five runs by their day; if all are of one day, by their clock time."""
+    """Label at most five runs with their day; if all runs are of the same day, with their clock time."""
     local = [time.to_pydatetime().astimezone() for time in started]
     is_one_day = len({time.date() for time in local}) == 1
     places = range(0, len(local), math.ceil(len(local) / 5))
@@ -226,9 +227,9 @@ def _label_days(ax: Axes, started: Iterable[pd.Timestamp]) -> None:
 
 
 def _trend_finding(scores: pd.DataFrame, runs: pd.DataFrame) -> str:
-    """Say from which overall mean to which the runs went.
+    """Return a sentence on how the overall mean changed from the first run to the latest.
 
-    Only runs with a mean count. If the first cannot be compared with the latest, only the latest mean is named.
+    Only runs with a mean count. If these two runs cannot be compared, the sentence has only the latest mean.
     """
     means = summarise_scores(scores.astype({"run_id": object}), by="run_id").set_index("run_id")["mean"]
     known = means.reindex(runs["run_id"]).dropna()
@@ -272,9 +273,9 @@ def _count_text(n: int, missing: int) -> str:
 
 
 def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] = (), below: str = "") -> None:
-    """Label the x axis with each run's local time and day, and `more`.
+    """Label the x axis with each run's local time and day, and with the texts in `more`.
 
-    If there are many runs, only every second, third … has a label.
+    If there are many runs, only every second, third, … run has a label.
     """
     # The day and the clock as this machine shows them, whatever zone the frame is in.
     local = [time.to_pydatetime().astimezone() for time in started]
@@ -290,7 +291,7 @@ def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] =
 
 
 def _changes(scores: pd.DataFrame, runs: pd.DataFrame, *, width: int = 48) -> list[tuple[int, str]]:
-    """Return (place of the run, words of at most about `width` characters) for each change of a condition.
+    """Return (place of the run, text of about `width` characters at most) for each condition that changed.
 
     A run is compared with the latest earlier run whose log has that condition.
     """
@@ -322,7 +323,7 @@ def _changed(change: Difference) -> str:
 
 
 def _mark_changes(ax: Axes, changes: list[tuple[int, str]], runs: int) -> float:
-    """Draw the dotted lines and, above 100, their words in as many rows as they need; return where the rows end."""
+    """Draw the dotted lines and, above 100 points, their words in as many rows as needed; return where the rows end."""
     scale = runs / size(ax)[0]  # runs per typographic point
     rows: list[float] = []  # where each row of words ends
     for place, words in changes:
@@ -339,16 +340,16 @@ def _mark_changes(ax: Axes, changes: list[tuple[int, str]], runs: int) -> float:
 
 
 def _width(text: str) -> float:
-    """Estimate how many typographic points the words take at the small size."""
+    """Estimate the width of a text at the small font size, in typographic points."""
     return SMALL * sum(1 if unicodedata.east_asian_width(c) in "WFA" else 0.58 for c in text)
 
 
 def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Draw each question's mean over criteria in each run: one row per question, one column per run, oldest first.
 
-    A cell shows ○ (the pass line or more) or × and points, with * if some of its marks are missing; it is hatched if
-    all are missing (未採点), and empty if the run did not ask the question. With more than 24 runs the cells show only ○
-    and ×.
+    A cell has ○ (at or above the pass line) or × (below it) and the points, with * if some of its marks are missing. It
+    is hatched if all its marks are missing (未採点), and empty if the run did not ask the question. With more than 24 runs
+    the cells show only ○ and ×.
 
     Parameters
     ----------
@@ -399,14 +400,14 @@ def _lines(scores: pd.DataFrame) -> dict[Any, float]:
 
 
 def _on_one_line(means: pd.DataFrame, lines: dict[Any, float]) -> pd.DataFrame:
-    """Convert means from the scale with their own run's pass line to the scale with the latest run's; for colours only."""
+    """Rescale means so that each run's pass line becomes the latest run's pass line; only for colours."""
     latest = list(lines.values())[-1]
     scaled = {name: np.interp(means[name], [0, line, 100], [0, latest, 100]) for name, line in lines.items()}
     return pd.DataFrame(scaled, means.index)
 
 
 def _strip_finding(means: pd.DataFrame, lines: dict[Any, float], told: Mapping[Any, dict[str, str]]) -> str:
-    """Say how many questions fail in the latest run, and how many changed to fail or to pass since the run before."""
+    """Return in words how many questions fail in the latest run, and how many verdicts changed since the run before."""
     known = {name: means[name].dropna() for name in lines}
     now, latest = list(known.items())[-1]
     if latest.empty:
@@ -441,11 +442,11 @@ def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, lin
 
 
 def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw one trend over an old and a new judge's runs on the new judge's scale, with the seam between them.
+    """Draw one trend over the runs of an old and a new judge on the new judge's scale, with the seam between them.
 
-    Drawn: the mean with its 95 % interval, hollow if it was converted from the old judge's points (the small crosses)
-    and filled if the new judge gave it; runs that only judge old answers again (overlap) are squares off the line. A
-    dotted line shows where the new judge begins.
+    Drawn: the mean with its 95 % interval. It is hollow if it was converted from the old judge's points (the small
+    crosses), and filled if the new judge gave it. Runs that only judge old answers again (overlap) are squares without
+    a connecting line. A dotted line shows where the new judge begins.
 
     Parameters
     ----------

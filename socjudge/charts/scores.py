@@ -1,4 +1,4 @@
-"""Draw the scores of a run: each function takes a frame and perhaps axes, and returns the axes.
+"""Draw the scores of a run: each function takes a frame, optionally axes, and returns the axes.
 
 Charts of several runs are in runs.py, charts of several judges in judges.py.
 """
@@ -44,8 +44,8 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
     ----------
     scores
         One row per judged answer and criterion, from `load_scores` or `run.scores_frame()`; columns used: category,
-        criterion, score. Unscored rows are left out of the means and of n; a cell without any score is empty, and
-        a category without any says 未採点.
+        criterion, score. Unscored rows are left out of the means and of n. A cell without a score is empty; a category
+        without a score has the text 未採点.
     ax
         The axes to draw on; new ones if not given.
 
@@ -101,17 +101,17 @@ def _cells_finding(means: pd.DataFrame, line: float) -> str:
 
 
 def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw every mark of every criterion as a point over a box of the quartiles and the median.
+    """Draw every mark of each criterion as a point, over a box of the quartiles and the median.
 
     A point is filled if the mark is on or above the pass line, hollow if it is below. Equal marks are drawn side by
-    side. Below each criterion are the numbers of marks and questions, and of missing marks (未採点).
+    side. Below each criterion are the numbers of marks, of questions, and of missing marks (未採点).
 
     Parameters
     ----------
     scores
         One row per judged answer and criterion, from `load_scores` or `run.scores_frame()`; columns used: criterion,
-        score, question_id, and judge_model if there is one (several judges get their colours and markers, and one box
-        together).
+        score, question_id, and judge_model if the frame has it (each judge has its own colour and marker; all judges
+        share one box).
     ax
         The axes to draw on; new ones if not given.
 
@@ -183,7 +183,7 @@ def _draw_box(ax: Axes, place: float, values: Floats) -> None:
 
 
 def _side_by_side(values: list[float]) -> Floats:
-    """Return how far each point moves sideways (within ±0.4), so that no point hides another of nearly the same height."""
+    """Return how far each point moves sideways (within ±0.4), so that no point hides another of similar height."""
     highest: list[float] = []  # of each column of points, from the middle outwards
     column = {}
     for place in sorted(range(len(values)), key=values.__getitem__):
@@ -205,10 +205,11 @@ def _counted(criterion: object, part: pd.DataFrame) -> str:
 def plot_gate_confidence(
     questions: pd.DataFrame, *, confidence: pd.DataFrame | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw each question's mean of one run around the pass line, with its noise and the chance to pass again.
+    """Draw each question's mean of one run around the pass line, with its noise and the chance that it passes again.
 
-    Drawn: the mean ± noise_sd (the sd of that mean when the run is repeated; cut at 0 and 100), filled if it passes; a
-    diamond and ◆ if the question decides the verdict; p_pass_rerun as text. Unscored questions are marked 未採点.
+    Drawn: the mean ± noise_sd (the sd of that mean when the run is repeated; cut at 0 and 100), filled if the question
+    passes; a diamond and ◆ if the question decides the verdict; p_pass_rerun as text. Unscored questions have the text
+    未採点.
 
     Parameters
     ----------
@@ -217,7 +218,7 @@ def plot_gate_confidence(
         them), mean, noise_sd, p_pass_rerun, decides.
     confidence
         The frame of `gate_confidence`, for the title (passed questions, interval of the pass rate, verdict); columns
-        used: run_id (if there is one), pass_rate_low, pass_rate_high, verdict.
+        used: run_id (if the frame has it), pass_rate_low, pass_rate_high, verdict.
     ax
         The axes to draw on; new ones if not given.
 

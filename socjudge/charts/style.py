@@ -1,4 +1,4 @@
-"""Provide what all charts share: the Japanese font, labels that cannot break a chart, and one look per judge."""
+"""Provide what all charts share: the Japanese font, labels that cannot break a chart, and fixed colours and markers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ SMALL = 8  # points: notes and numbers beside the marks
 class Palette:
     """Hold the colours of a chart.
 
-    ink: of lines and text; paper: behind hollow marks; grey: of what matters less; band: of areas.
+    ink: for lines and text. paper: for the inside of hollow marks. grey: for less important things. band: for areas.
+    colours: for judges and criteria.
     """
 
     ink: str
@@ -65,7 +66,7 @@ _lock = threading.RLock()  # settings of matplotlib are global: two threads woul
 
 
 def palette() -> Palette:
-    """Return the colours for matplotlib's current style, which counts as dark if its text is light."""
+    """Return the colours for matplotlib's current style; a style is dark if its text is light."""
     ink, paper = plt.rcParams["text.color"], plt.rcParams["axes.facecolor"]
     if _luminance(ink) > 0.5:
         return Palette(ink, paper, "#a6a6a6", "#242424", _ON_DARK)
@@ -79,15 +80,15 @@ def _luminance(colour: Any) -> float:
 
 
 def band() -> dict[str, Any]:
-    """Return the look of an area behind the marks; its thin edge is visible on any paper."""
+    """Return the drawing style of an area behind the marks; its thin edge is visible on any background."""
     return {"facecolor": palette().band, "edgecolor": palette().grey, "linewidth": 0.5, "zorder": 0}
 
 
 def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
-    """Choose a colour for each judge, the same whichever others are on the chart; offline is grey.
+    """Choose a colour for each judge, independent of the other judges on the chart; offline is grey.
 
-    The colour is chosen by a hash of the name, so of many judges two may share a colour; charts then tell them apart by
-    markers. In a dark style of matplotlib grey and blue are lighter, and yellow replaces wine red.
+    The colour is chosen by a hash of the name, so two of many judges may have the same colour; then the charts
+    distinguish them by markers. In a dark style of matplotlib, grey and blue are lighter, and yellow replaces wine red.
 
     Examples
     --------
@@ -100,11 +101,11 @@ def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
 
 
 def judge_markers(names: Iterable[Any]) -> dict[Any, str]:
-    """Choose a marker for each judge on a chart, for print in grey and for judges that share a colour.
+    """Choose a marker for each judge on a chart, for print in grey and for judges with the same colour.
 
-    The marker is chosen by a hash of the name, or the next one if another judge of the chart has it: up to ten judges
-    besides offline have ten markers; with more, a marker is repeated only in another colour, as long as that is
-    possible.
+    The marker is chosen by a hash of the name; if another judge of the chart has it, the next one is taken. So up to
+    ten judges (and offline) all have different markers. With more judges, a marker is repeated only in another colour,
+    as long as this is possible.
     """
     colours = judge_colours(names)
     found: dict[Any, str] = {}
@@ -126,9 +127,9 @@ def _number(name: Any) -> int:
 
 @contextmanager
 def japanese_text() -> Iterator[None]:
-    """Render the Japanese of charts with the bundled IPAexGothic inside the block; global settings stay as they are.
+    """Render the Japanese text of charts with the bundled IPAexGothic inside the block, then restore the settings.
 
-    Another thread that draws waits meanwhile.
+    If another thread draws, it waits until the block ends.
 
     Examples
     --------
@@ -154,11 +155,11 @@ def _settings(settings: dict[Any, Any]) -> Iterator[None]:
 
 
 def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
-    """Draw the frame with `plot` and return the chart as the data URL of an SVG; it needs no font where it is shown.
+    """Draw the frame with `plot` and return the chart as the data URL of an SVG, which needs no font to be displayed.
 
-    It works in any thread, and without pyplot, because a notebook shows a figure that pyplot knows as output of
-    whichever cell ends next. The paper is white, whatever style matplotlib has, because a report is printed, and a
-    panel changes the colours of its charts with the theme of the page.
+    It works in any thread. It does not use pyplot, because a notebook shows a pyplot figure as output of whichever cell
+    ends next. The paper is always white, because a report is printed, and because a panel itself changes the colours of
+    its charts with the theme of the page.
     """
     buffer = io.BytesIO()
     light = {name: rcParamsDefault[name] for name in plt.style.library["dark_background"]}
@@ -173,7 +174,7 @@ def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
 
 
 class _Figure(Figure):
-    """Draw small Japanese text without the hints of the font, because they fill 書 at 8 points with black."""
+    """Draw small Japanese text without the font's own hints, because they make 書 a black square at 8 points."""
 
     def draw(self, renderer: Any) -> None:
         with _settings({"text.hinting": "force_autohint"}):
@@ -181,7 +182,7 @@ class _Figure(Figure):
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Make a figure of that size in inches, which pyplot shows unless `chart_url` asked for it."""
+    """Make a figure of this size in inches; pyplot manages it, unless it is drawn for `chart_url`."""
     if _apart.get():
         return Figure(figsize=(width, height), layout="constrained")
     return plt.figure(figsize=(width, height), layout="constrained", FigureClass=_Figure)
@@ -189,7 +190,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 @contextmanager
 def japanese_axes(ax: Axes | None, width: float, height: float) -> Iterator[Axes]:
-    """Provide the axes to draw on (new ones, of that size in inches, if not given), inside `japanese_text`."""
+    """Provide axes to draw on, inside `japanese_text`; if `ax` is None, new ones of this size in inches."""
     with japanese_text():
         ax = new_figure(width, height).subplots() if ax is None else ax
         yield ax
@@ -197,7 +198,7 @@ def japanese_axes(ax: Axes | None, width: float, height: float) -> Iterator[Axes
 
 
 def use_japanese(ax: Axes) -> None:
-    """Set the font for texts that were made before `japanese_text`, and for tick labels, which are made when drawn."""
+    """Set the font of existing texts, and of tick labels, which matplotlib makes only when it draws."""
     for text in ax.findobj(Text):
         text.set_fontfamily(font_family())  # type: ignore[attr-defined]
     ax.tick_params(which="both", labelfontfamily=font_family())
@@ -228,7 +229,7 @@ def _glyphs() -> frozenset[int]:
 def label(text: object, width: int = 40) -> str:
     """Return a name from a model, a log or a dataset as one plain line of at most `width` characters.
 
-    A $ stays a $ instead of starting a formula; a character that the font lacks becomes 〓.
+    A $ is escaped, so that it does not start a formula. A character that the font does not have becomes 〓.
     """
     line = " ".join(str(text).split())
     line = line if len(line) <= width else line[: width - 1].rstrip() + "…"
@@ -237,32 +238,32 @@ def label(text: object, width: int = 40) -> str:
 
 
 def pass_text(*lines: float) -> str:
-    """Return the pass line in words, for titles and legends; if runs have several, the lowest and the highest."""
+    """Return the pass line in words, for titles and legends; if there are several, the lowest and the highest."""
     low, high = min(lines), max(lines)
     return say("charts.pass_line", line=high) if low == high else say("charts.pass_lines", low=low, high=high)
 
 
 def points(mean: float, line: float) -> str:
-    """Return a mean without decimals, rounded but never up to the pass line."""
+    """Return a mean as text without decimals; a mean below the pass line is never rounded up to it."""
     return f"{math.floor(mean) if not reaches(mean, line) and reaches(round(mean), line) else mean:.0f}"
 
 
 def reach(mean: Any, low: Any, high: Any) -> Floats:
-    """Return the lengths of the whiskers in the form that errorbar takes.
+    """Return the lengths of the whiskers as errorbar takes them.
 
-    Negative lengths become 0, because by rounding an end may be on the wrong side of its mean in the last bit.
+    Negative lengths become 0, because rounding can put an end on the wrong side of its mean.
     """
     return np.array([mean - low, high - mean], dtype=float).clip(0).reshape(2, -1)
 
 
 def size(ax: Axes) -> tuple[float, float]:
-    """Return width and height of the axes in typographic points, before the layout is settled."""
+    """Return width and height of the axes in typographic points, as they are before the layout is computed."""
     extent = ax.get_window_extent()
     return extent.width / ax.figure.dpi * 72, extent.height / ax.figure.dpi * 72
 
 
 def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str, maker: str = "load_scores") -> None:
-    """Raise ConfigError if a column is missing, ValueError if `column` has no value to draw.
+    """Raise ConfigError if a column is missing, and ValueError if there is no row or `column` has no value to draw.
 
     who, maker: as for `need_columns`.
     """
@@ -274,12 +275,12 @@ def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str
 
 
 def known_category(categories: pd.Series) -> pd.Series:
-    """Return the categories as text, with words in place of a missing one, so that no chart leaves such a question out."""
+    """Return the categories as text; a missing one becomes a word, so that no chart leaves its questions out."""
     return categories.astype(object).where(categories.notna(), say("charts.no_category"))
 
 
 def question_rows(frame: pd.DataFrame) -> dict[Any, str]:
-    """Return the label of each question (id and category) by its id, in the order of categories and then of ids."""
+    """Return {question id: label of id and category}, in the order of the categories and then of the ids."""
     rows = frame.drop_duplicates("question_id")
     if "category" not in rows:
         return {question: label(question) for question in sorted(rows["question_id"], key=_natural)}
@@ -306,10 +307,10 @@ def draw_cells(ax: Axes, means: pd.DataFrame, line: float) -> None:
 
 @cache
 def _cell_colours(line: float) -> LinearSegmentedColormap:
-    """Return orange below the line, darker for lower means, and blue on and above it, darker for higher means.
+    """Return a colour map: orange below the line, darker for lower means; blue from it on, darker for higher means.
 
-    The two colours can be told apart with any colour vision; in grey print the darkest of each are told apart by the
-    points written on them. No colour is so dark that black text on it would be hard to read.
+    Orange and blue can be told apart with any colour vision. In grey print the darkest orange and blue look alike, but
+    the points written on them tell them apart. No colour is so dark that black text on it would be hard to read.
     """
     edge = min(max(line / 100, 0.0), 1.0)
     below, above = ("#f2954f", "#fde3c8"), ("#e3eef8", "#74a9dc")
@@ -320,14 +321,14 @@ def _cell_colours(line: float) -> LinearSegmentedColormap:
 
 
 def judge_key(ax: Axes, names: Iterable[Any], *, below: float = 40) -> None:
-    """Draw a legend of judges, `below` points under the axes."""
+    """Draw a legend of the judges, `below` typographic points under the axes."""
     colours, markers = judge_colours(names), judge_markers(names)
     handles = [Line2D([], [], color=colours[name], marker=markers[name], linestyle="") for name in colours]
     legend_below(ax, below, handles, [label(name) for name in colours])
 
 
 def legend_below(ax: Axes, below: float, *entries: Any) -> None:
-    """Draw a legend under the axes, `below` typographic points down so that it does not overlap their labels."""
+    """Draw a legend `below` typographic points under the axes, so that it does not cover the axis labels."""
     under = offset_copy(ax.transAxes, cast(Figure, ax.figure), y=-below, units="points")
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": under}
     ax.legend(*entries, ncols=2, frameon=False, borderaxespad=0, **place)

@@ -1,6 +1,6 @@
 """Write a certificate as one HTML page.
 
-It has a word for each criterion, the evidence behind it, the rules, and what was not tried.
+The page has the verdict on each criterion, its evidence, the rules, and what was not tried.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Collect what a report shows, from the frames of the loaders.
-
-That is the run, its verdict, means, questions, and the run before.
-"""
+"""Collect the contents of a report from the loaders' frames: the run, its verdict, means, questions, earlier run."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ FLAGS = {
 
 
 def known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
-    """Return the name if a run has it, and None for None; raise ConfigError for an unknown name."""
+    """Return the name if a run has it, and None if it is None; raise ConfigError if no run has it."""
     column = "log" if what == "log" else "run_id"
     if name is not None and name not in set(runs[column]):
         latest = ", ".join(map(str, runs[column].iloc[-5:]))
@@ -48,14 +45,14 @@ def rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
 
 
 def run_of(scores: pd.DataFrame, run_id: str) -> dict[str, Any]:
-    """Return what the rows of the run say about it; for the judge, all models that answered."""
+    """Return the columns that describe the run, as a dict; the judge's resolved name has all models that answered."""
     own = scores.loc[scores["run_id"] == run_id, list(RUN_NAMES)]
     judges = [name for name in dict.fromkeys(own["judge_model_resolved"]) if name not in ("", UNKNOWN)]
     return {**dict(zip(RUN_NAMES, own.iloc[0], strict=True)), "judge_model_resolved": ", ".join(judges) or UNKNOWN}
 
 
 def previous(scores: pd.DataFrame, history: pd.DataFrame) -> str | None:
-    """Return the latest run before the last of `history` with the same dataset and a question in common."""
+    """Return the latest run, before the last run in `history`, with the same dataset and a common question."""
     questions = scores.groupby("run_id", observed=True)["question_id"].agg(set)
     run_id, dataset = history[["run_id", "dataset_sha256"]].iloc[-1]
     same = history[history["dataset_sha256"] == dataset]["run_id"].iloc[-2::-1]
@@ -63,7 +60,7 @@ def previous(scores: pd.DataFrame, history: pd.DataFrame) -> str | None:
 
 
 def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> pd.DataFrame:
-    """Return one row per judged answer of the run, with average_score and whatever else `results` has."""
+    """Return one row per judged answer of the run, with average_score and, if `results` is given, all its columns."""
     if results is None:
         kept = ["run_id", "category", "status", "pass_threshold", "pass_rate_required"]
         columns = {name: (name, "first") for name in kept if name in own.columns}
@@ -87,7 +84,7 @@ def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> 
 
 
 def summaries_of(answers: pd.DataFrame, rule: PassRule) -> tuple[RunSummary, RunSummary]:
-    """Return the specification's summary, and the summary with full marks for what is missing.
+    """Return the specification's summary, and the summary if all that is missing had full marks.
 
     In the specification's summary, replies that could not be parsed count as zeros.
     """
@@ -105,7 +102,10 @@ def means_of(own: pd.DataFrame) -> list[dict[Any, Any]]:
 
 
 def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> dict[str, Any] | None:
-    """Compare the run with the baseline: what differs, and the means in pairs or, for other answers, side by side."""
+    """Compare the run with the baseline: return what differs between them, and the means.
+
+    The means are paired by question if `compare_runs` can compare the runs, else only listed side by side.
+    """
     if baseline is None:
         return None
     pair = scores[scores["run_id"].isin([baseline, run_id])]
@@ -130,7 +130,8 @@ def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> di
 def rows_shown(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], line: float) -> list[dict[Any, Any]]:
     """Return the rows of the table of questions, one per judged answer, in the order of OUTCOMES.
 
-    Failed answers are first, then unscored, then open ones; the passed ones are an appendix. verdict: of the answer.
+    Failed answers come first, then unscored, then open ones; the passed answers are an appendix. The key `verdict` is
+    the verdict on the answer.
     """
     marks: dict[Any, dict[Any, Any]] = {}
     columns = [*ANSWER, "criterion", "score"]

@@ -1,6 +1,7 @@
 """Compare two runs of the same questions.
 
-It says whether a change of the assistant helped, or, for the same answers, how far two judges are apart.
+The result shows whether a change of the assistant helped. If the answers are the same, it shows how far the marks of
+two judges differ.
 """
 
 from __future__ import annotations
@@ -40,11 +41,12 @@ _DIRECTIONS = {
 
 @dataclass(frozen=True, eq=False)
 class RunComparison:
-    """Hold what `compare_runs` found; it shows itself in a cell and in a terminal.
+    """Hold the result of `compare_runs`; it displays itself in a notebook cell and in a terminal.
 
-    before, after: the ids of the two runs. differences, questions, conditions: its frames. finding: in one sentence.
-    notes: what was left out, and what cannot be told. judging: what differs in how the same answers were judged; empty
-    if the assistant was compared. verdicts: on each run as a whole, by its own rule.
+    before, after: the ids of the two runs. differences, questions, conditions: the frames of the comparison. finding:
+    the result in one sentence. notes: what was left out, and what cannot be known. judging: what differs in how the
+    same answers were judged; empty if the assistant was compared. verdicts: the verdict on each run as a whole, by its
+    own rule.
     """
 
     before: str
@@ -59,9 +61,10 @@ class RunComparison:
 
     @property
     def regressions(self) -> list[str]:
-        """Return what became worse, in words.
+        """Return what became worse, in words; empty if the judging was compared.
 
-        That is a verdict that changed to fail, or an interval of the mean or of a criterion below zero.
+        That is: a run's verdict that changed from pass to fail; an overall mean whose interval of the difference is
+        below zero; a criterion that fell by both its interval and its adjusted p-value.
         """
         was, now = self.verdicts
         found: list[str] = []
@@ -78,7 +81,7 @@ class RunComparison:
 
     @property
     def doubt(self) -> str:
-        """Say why it cannot be told whether the assistant became worse; empty if it can."""
+        """Return why nobody can tell whether the assistant became worse; empty if this can be told."""
         was, now = self.verdicts
         row = _overall(self.differences)
         is_known = math.isfinite(row["ci_high"]) or self.is_unchanged or row["mean_difference"] >= 0
@@ -92,14 +95,14 @@ class RunComparison:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether every mark is the same before and after, and none is missing."""
+        """Whether every mark is the same before and after, and no mark is missing."""
         return _is_alike(self.differences, self.questions)
 
     @property
     def lines(self) -> list[str]:
-        """Return the result in words, one line for each fact: first the questions whose verdict changed.
+        """Return the result in words, one line per fact; the questions whose verdict changed come first.
 
-        If nothing changed, there is one line.
+        If nothing changed, the first line says so.
         """
         if self.is_unchanged:
             turned = _turned(self.questions)  # by another pass line
@@ -138,19 +141,19 @@ def compare_runs(
     *,
     logs_dir: Path | str | None = None,
 ) -> RunComparison:
-    """Compare two runs of the same questions, paired by question, to see whether the change helped.
+    """Compare two runs of the same questions, paired by question, to see whether a change helped.
 
-    If judge and prompt are the same, the answers may differ, as they do after a change of runbooks, model, prompt or k:
-    then the assistant is compared. If judge, prompt or criteria differ, the runs must have judged the same stored
-    answers (`rejudge`): then the judging is compared, answer by answer.
+    If judge, prompt and criteria are the same, the assistant is compared. The answers may differ, as they do after a
+    change of runbooks, model, prompt or k. If judge, prompt or criteria differ, the judging is compared, answer by
+    answer. Then the runs must have judged the same stored answers (`rejudge`).
 
     Parameters
     ----------
     before, after
         Each is a run, the name or path of a log, or its rows of `load_scores`. Or pass only `before`, a frame of
-        `load_scores` with two runs: the one that started first is the one before.
+        `load_scores` with two runs: the run that started first counts as the one before.
     logs_dir
-        The folder of logs that are given by name; the project's own if not given.
+        The folder of the logs, if they are given by name; the project's own folder if not given.
 
     Returns
     -------
@@ -158,23 +161,23 @@ def compare_runs(
         - differences: a row per criterion and one (総合) for their mean, with the columns of `compare_judges` (baseline_mean:
           before; mean: after)
         - questions: question_id, category, before, after, difference (0–100, over criteria and repeats, missing if one
-          has no mark), direction (合格→不合格, 不合格→合格, 合格のまま, 不合格のまま, or 比較対象外), largest_move (of a single criterion,
-          points)
-        - conditions: column (of the frames: prompt_id), condition (its name), before, after, phrase: what differs between
-          the runs, in the language of the messages
+          of the runs has no mark), direction (合格→不合格, 不合格→合格, 合格のまま, 不合格のまま, or 比較対象外), largest_move (of a single
+          criterion, points)
+        - conditions: one row per condition that differs between the runs: column (of the frames, such as prompt_id),
+          condition (its name), before, after, phrase (the difference in words), in the language of the messages
         - finding, notes: in words
 
     Raises
     ------
     ConfigError
-        If both the judging and the answers differ, because then nobody can tell which of them moved the marks; if the
-        runs share no question; if there are not two runs.
+        If both the judging and the answers differ, because then nobody can tell which of the two moved the marks; if
+        the runs have no question in common; if there are not two runs.
 
     Notes
     -----
-    Intervals, tests and detectable differences are those of `compare_judges`; all of a question's answers are averaged
-    first. They are about questions like these, and one run each: the variation between answers when you ask again is
-    part of the noise.
+    Intervals, tests and detectable differences are computed as in `compare_judges`, after all answers to a question are
+    averaged. They are about questions like these and about one run on each side. Answers vary if you ask again; this
+    variation is part of the noise.
 
     Examples
     --------
@@ -248,7 +251,7 @@ def _sides(before: Any, after: Any, logs_dir: Path | str | None) -> list[tuple[p
 
 
 def _side(given: Any, logs_dir: Path | str | None) -> tuple[pd.DataFrame, dict[Any, EvalQuestion]]:
-    """Return the scores of one run, and its questions if they are known."""
+    """Return the scores of one run, and {question id: question} if the questions are known."""
     if isinstance(given, pd.DataFrame):
         need_columns(given, _NEEDED, "compare_runs", "load_scores")
         return given, {}
@@ -260,7 +263,7 @@ def _side(given: Any, logs_dir: Path | str | None) -> tuple[pd.DataFrame, dict[A
 
 
 def named_run(name: Path | str, logs_dir: Path | str | None) -> EvaluationRun:
-    """Return the run of a log, by its path or its name in the folder."""
+    """Return the run in a log; the log is given by its path, or by its name in the folder."""
     path = find_log(name, logs_dir)
     if not path.is_file():
         raise ConfigError(say("report.no_such_run", name=name, folder=logs_dir or constants.LOGS_DIR))
@@ -275,7 +278,7 @@ def _run_id(scores: pd.DataFrame) -> str:
 
 
 def _judging(changed: list[Difference]) -> str:
-    """Say in words what differs in judge, prompt and criteria."""
+    """Return in words what differs in judge, prompt and criteria."""
     judging = [each for each in changed if each.condition.group in _JUDGING]
     columns = {each.condition.column for each in judging}
     # A prompt that was only given another name is the same one.
@@ -285,7 +288,7 @@ def _judging(changed: list[Difference]) -> str:
 
 
 def _rule_words(first: pd.DataFrame, second: pd.DataFrame, verdicts: tuple[Verdict, Verdict], same: bool) -> str:
-    """Say what another pass line or pass rate did to the verdict of the whole run; "" if both are the same."""
+    """Return in words how a changed pass line or pass rate affects the runs' verdicts; "" if neither changed."""
     rules = [frame_rule(side) for side in (first, second)]
     lines, rates = ([rule.line for rule in rules], [100 * rule.rate for rule in rules])
     moved = {"report.line_moved": lines, "report.rate_moved": rates}
@@ -309,13 +312,13 @@ def _verdict(side: pd.DataFrame, rule: PassRule) -> Verdict:
 
 
 def _differ(one: EvalQuestion, other: EvalQuestion) -> bool:
-    """Return whether two questions of one id differ; key points that a bare log does not know are not compared."""
+    """Whether two questions with the same id differ; keypoints are compared only if both logs have them."""
     points = (one.expected_keypoints, other.expected_keypoints)
     return one.question != other.question or (all(points) and points[0] != points[1])
 
 
 def _questions(scores: pd.DataFrame, pooled: pd.DataFrame, ids: list[str]) -> pd.DataFrame:
-    """Return a row per question of either run, in their order."""
+    """Return one row per question of the two runs, in the order of the scores."""
     rows = scores.drop_duplicates("question_id")[[name for name in ("question_id", "category") if name in scores]]
     rows = rows.reset_index(drop=True)
     pairs = pair_scores(pooled, *ids, by="run_id", who="compare_runs")
@@ -335,7 +338,7 @@ def _questions(scores: pd.DataFrame, pooled: pd.DataFrame, ids: list[str]) -> pd
 
 
 def _is_alike(found: pd.DataFrame, questions: pd.DataFrame) -> bool:
-    """Whether all questions have the same marks before and after, none missing."""
+    """Whether all questions have the same marks before and after, and no mark is missing."""
     row = _overall(found)
     return len(questions) == row["n"] and not row["n_missing"] and bool((questions["largest_move"] == 0).all())
 
@@ -362,13 +365,13 @@ def _finding(found: pd.DataFrame, questions: pd.DataFrame, conditions: pd.DataFr
 
 
 def _is_seen(row: dict[Any, Any]) -> bool:
-    """Whether a row shows a difference; both test and interval must say so, because at the edge they can disagree."""
+    """Whether a row shows a difference, by both test and interval, because they can disagree in close cases."""
     beyond = row["ci_low"] > 0 or row["ci_high"] < 0 or not math.isfinite(row["ci_low"])
     return bool(row["p_holm"] < 1 - LEVEL and beyond)
 
 
 def _criteria_seen(found: pd.DataFrame) -> list[str]:
-    """Return a line about the criteria that differ, because a criterion can fall while the mean stays."""
+    """Return a line about the criteria that differ, because a criterion can fall while the overall mean does not."""
     rows = [row for row in found.to_dict("records") if row["criterion"] != OVERALL and _is_seen(row)]
     moved = [say("report.one_criterion", criterion=row["criterion"], difference=row["mean_difference"]) for row in rows]
     return [say("report.criteria_moved", criteria=listed(moved))] if moved else []
@@ -379,14 +382,14 @@ def _condition_words(conditions: pd.DataFrame) -> str:
 
 
 def _whole(finding: str, found: pd.DataFrame) -> list[str]:
-    """Return the finding, and if no difference is seen, what that does not mean."""
+    """Return the finding and, if it shows no difference, a line on what this does not mean."""
     row = _overall(found)
     meant = [say("report.not_seen_means")] if row["n"] and not _is_seen(row) else []
     return [say("report.whole", finding=finding), *meant]
 
 
 def _turned(questions: pd.DataFrame) -> list[str]:
-    """Return a line for the questions won and one for those lost, or one line for both if there are none."""
+    """Return a line on the questions that now pass and one on those that now fail; a single line if there are none."""
     rows = questions.to_dict("records")
     won, lost = ([row for row in rows if row["direction"] == way] for way in ("不合格→合格", "合格→不合格"))
     if not won and not lost:
@@ -398,7 +401,7 @@ def _turned(questions: pd.DataFrame) -> list[str]:
 
 
 def _moved(questions: pd.DataFrame) -> list[str]:
-    """Return a line for the questions that moved far but stayed on their side of the pass line, the largest move first."""
+    """Return a line about questions that moved far without crossing the pass line, the largest move first."""
     far = questions["difference"].abs().round(6) >= _MOVED  # 66.8 to 61.8 is a hair less than 5 to a computer
     kept = questions[far & questions["direction"].isin(["合格のまま", "不合格のまま"])]
     rows = kept.sort_values("difference", key=abs, ascending=False, kind="stable").to_dict("records")
@@ -408,7 +411,7 @@ def _moved(questions: pd.DataFrame) -> list[str]:
 
 
 def _marks(rows: list[dict[Any, Any]], most: int) -> str:
-    """List the questions with their marks before and after: at most `most` of them, and the number of the rest."""
+    """Return the questions with their marks before and after: at most `most`, and how many more there are."""
     named = [
         say("report.one_question", question=row["question_id"], before=row["before"], after=row["after"])
         for row in rows[:most]
@@ -422,7 +425,7 @@ def _names(questions: set[Any]) -> str:
 
 
 def _table(found: pd.DataFrame) -> pd.DataFrame:
-    """Return the differences as people read them: rounded, with the names of the columns in words."""
+    """Return the differences as a table for readers: rounded, with the column names in words."""
     columns = {
         "criterion": say("report.column_criterion"), "n": say("report.column_n"), "baseline_mean": say("report.column_before"),
         "mean": say("report.column_after"), "mean_difference": say("report.column_difference"),

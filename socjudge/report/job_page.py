@@ -1,6 +1,6 @@
-"""Write what a CI job shows of a run.
+"""Write the output of a CI job about a run.
 
-That is a Markdown page whose first three lines are enough, and JUnit for the job's view of tests.
+It is a Markdown page, whose first three lines are enough for a decision, and a JUnit file for the job's list of tests.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _NO_XML = re.compile("[\ufffe\uffff]")  # the rest that XML cannot hold, `visibl
 def job_page(run: EvaluationRun, *, against: RunComparison | str = "", uncertified: str = "") -> str:
     """Write a run as Markdown of at most 60 lines.
 
-    First the verdict, why, and what to do; then the answers that did not pass or must be read. against: what changed
-    since the run before, or why it cannot be told. uncertified: why the judge has no valid certificate, if one is
-    required: then there is no verdict.
+    First come the verdict, the reason, and what to do, then the answers that did not pass or must be read. against: the
+    comparison with the earlier run, or why there is none. uncertified: if a certificate is required, why the judge has
+    no valid one; then there is no verdict.
     """
     runs = (run, *run.others)
     verdict, why, next_step = _head(run, uncertified)
@@ -83,7 +83,7 @@ def job_page(run: EvaluationRun, *, against: RunComparison | str = "", uncertifi
 
 
 def _head(run: EvaluationRun, uncertified: str) -> tuple[Verdict, str, str]:
-    """Return the verdict, why, and what to do."""
+    """Return the verdict, the reason for it, and what to do."""
     verdict = run_verdict(run)
     if uncertified:
         return Verdict("open", say("report.job_uncertified")), uncertified, say("report.job_next_uncertified")
@@ -100,7 +100,7 @@ def _head(run: EvaluationRun, uncertified: str) -> tuple[Verdict, str, str]:
 
 
 def _rows(run: EvaluationRun) -> Iterator[tuple[Verdict, EvaluationResult, str]]:
-    """Yield each answer with its verdict, and why it did not pass or must be read although it passed."""
+    """Yield each answer with its verdict, and why it did not pass, or why it must be read although it passed."""
     for result in run.results:
         verdict = answer_verdict(result.evaluation, run.rubric.pass_threshold)
         reason = verdict.warning if verdict.outcome == "passed" else _reason(result, verdict)
@@ -108,9 +108,9 @@ def _rows(run: EvaluationRun) -> Iterator[tuple[Verdict, EvaluationResult, str]]
 
 
 def _reason(result: EvaluationResult, verdict: Verdict) -> str:
-    """Say why an answer did not pass.
+    """Return why an answer did not pass.
 
-    It names the lowest mark with the judge's reason, what is missing, or why the answer was not scored.
+    This is why it was not scored, what is missing, or the lowest mark with the judge's reason.
     """
     marks = result.evaluation
     if marks.status != "ok":
@@ -140,7 +140,7 @@ def _facts(run: EvaluationRun, outcomes: list[Outcome]) -> list[str]:
 
 
 def stopped_page(reason: str, *, is_uncertified: bool = False) -> str:
-    """Write the page of a job that ended before there was a run to show."""
+    """Return the Markdown page of a job that ended before there was a run."""
     verdict = Verdict("open", say("report.job_uncertified" if is_uncertified else "report.job_stopped"))
     next_step = say("report.job_next_uncertified" if is_uncertified else "report.job_next_stopped")
     return f"## {verdict.headline}\n{_text(reason, 1000)}  \n{next_step}\n\n{_MARK}\n"
@@ -157,9 +157,9 @@ def _text(text: str, most: int = _LONGEST) -> str:
 
 
 def job_junit(run: EvaluationRun, *, uncertified: str = "") -> bytes:
-    """Write a run as JUnit's XML: a suite for the verdict and one for each judge, a case for each judged answer.
+    """Return a run as JUnit's XML: a suite for the verdict and a suite per judge, with one case per judged answer.
 
-    failure: not passed; error: no answer, or a reply that could not be parsed; skipped: 判定保留.
+    failure: the answer did not pass. error: there is no answer, or the reply could not be parsed. skipped: 判定保留.
     """
     verdict, why, next_step = _head(run, uncertified)
     kind, message = "failure" if uncertified else _KINDS[verdict.outcome], verdict.headline
@@ -171,12 +171,12 @@ def job_junit(run: EvaluationRun, *, uncertified: str = "") -> bytes:
 
 
 def stopped_junit(reason: str) -> bytes:
-    """Write JUnit's XML of a job that ended before there was a run: one error."""
+    """Return JUnit's XML of a job that ended before there was a run; it has one error."""
     return _junit(_of_run("error", say("report.job_stopped"), reason), [])
 
 
 def _junit(of_run: ET.Element, answers: list[tuple[str, list[ET.Element]]]) -> bytes:
-    """Write the case of the run and, per judge, those of its answers, with the counts that JUnit wants of them."""
+    """Return the XML of the run's case and of each judge's cases, with the counts that JUnit requires."""
     root = ET.Element("testsuites", {"name": "socjudge"})
     for name, own in [(say("report.job_verdict"), [of_run]), *answers]:
         ET.SubElement(root, "testsuite", {"name": _xml_text(name)}).extend(own)
@@ -205,7 +205,10 @@ def _of_answer(verdict: Verdict, result: EvaluationResult, reason: str, is_repea
 
 
 def _case(group: str, name: str, seconds: float, kind: str, message: str, body: str) -> ET.Element:
-    """Make a case. kind: the tag of its body (failure, error or skipped), empty if it passed."""
+    """Build a JUnit case.
+
+    kind: the tag of the result (failure, error or skipped); empty if the case passed.
+    """
     names = {"classname": _xml_text(group), "name": _xml_text(" ".join(name.split())), "time": f"{seconds:.3f}"}
     case = ET.Element("testcase", names)
     if kind:
@@ -226,9 +229,9 @@ def _xml_text(text: str) -> str:
 
 
 def write_job_file(path: Path, content: bytes) -> None:
-    """Write the page or the JUnit file, whole or not at all.
+    """Write the page or the JUnit file completely, or not at all.
 
-    Raises ConfigError if that fails, or would replace a file that socjudge did not write.
+    Raises ConfigError if the file cannot be written, or if socjudge did not write the existing file.
     """
     with explained("report.cannot_write", path=path):
         if path.is_file() and (old := path.read_bytes()) and not any(mark in old for mark in _OURS):

@@ -1,4 +1,4 @@
-"""Show what several judges say of the same answers, side by side: their means, their verdicts, and each single mark."""
+"""Show the marks of several judges of the same answers side by side: means, verdicts, and each single mark."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _ANSWER = ["question_id", "answer_repeat", "answer_sha256"]
 
 @dataclass(frozen=True)
 class JudgesBeside:
-    """Hold the judges of the same answers, oldest run first; the lists follow `names`.
+    """Hold the judges of the same answers, oldest run first; the lists have the order of `names`.
 
-    verdicts: of each judge alone; summaries: what the verdicts come from. rows: per criterion, 総合 last: its name, the
-    `means` (rows of `means_of`), the `gap` between the highest and the lowest mean, and the share of the answers
-    (`agreed`, among those that all judges could mark) for which all judges are on the same side of the pass line.
-    split: the questions with an answer for which they are not. marks: {(question, answer repeat): [(judge, row of
-    `rows_shown`)]} of the judges that the page is not about.
+    verdicts: of each judge alone. summaries: the summaries from which the verdicts come. rows: one per criterion, 総合
+    last: its name, the `means` (rows of `means_of`), the `gap` between the highest and the lowest mean, and `agreed`.
+    The latter is the share of answers, among those that all judges could mark, for which all judges are on the same
+    side of the pass line. split: the questions with an answer for which the judges are on different sides. marks:
+    {(question, answer repeat): [(judge, row of `rows_shown`)]} of the other judges, which the page is not about.
     """
 
     names: list[str]
@@ -42,10 +42,10 @@ class JudgesBeside:
 def judges_beside(
     scores: pd.DataFrame, results: pd.DataFrame | None, run_id: str, rule: PassRule
 ) -> JudgesBeside | None:
-    """Compare the run with the other judges' runs over exactly the same answers, with the same prompt.
+    """Compare the run with other judges' runs that have exactly the same answers and the same prompt.
 
-    Returns None if there are none. If a judge marked them in several runs, the latest counts. scores, results: as
-    `write_report` takes them.
+    Returns None if there is no such run. If a judge marked the answers in several runs, its latest run is used. scores,
+    results: as for `write_report`.
     """
     runs = _same_answers(scores, run_id)
     if len(runs) < 2:
@@ -99,9 +99,9 @@ def _same_answers(scores: pd.DataFrame, run_id: str) -> dict[str, str]:
 
 
 def _wholes(own: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per judged answer with what `combine_judges` needs.
+    """Return one row per judged answer with the columns that `combine_judges` needs.
 
-    If marks are missing, there is no mean to compare.
+    If a mark is missing, the mean is missing too, because it could not be compared.
     """
     told = own.drop_duplicates(contents.ANSWER)[[*contents.ANSWER, "judge_model", "answer_sha256"]]
     spans = frame_spans(answers)
@@ -110,9 +110,9 @@ def _wholes(own: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sides(marks: pd.DataFrame, judges: int, rule: PassRule) -> pd.DataFrame:
-    """Return the answers that all judges could mark, once each.
+    """Return one row for each answer that all judges could mark.
 
-    Columns: question_id, and agreed, whether all judges are on the same side of the line.
+    Columns: question_id; agreed: whether all judges are on the same side of the pass line.
     """
     found = combine_judges(marks).drop_duplicates(["question_id", "answer_sha256"])
     found = found[found["judges_n"] == judges]

@@ -1,4 +1,4 @@
-"""Describe what another judge changes (`certify/migration.py`), in words and as one page."""
+"""Describe what changes with another judge (`certify/migration.py`), in words and as one page."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _SHOWN = 30  # answers that turn
 
 
 def plan_line(plan: MigrationPlan) -> str:
-    """Say in one sentence what will be judged."""
+    """Return one sentence on what will be judged."""
     questions = len({case.question_id for case in plan.cases})
     names: dict[str, Any] = {"old": plan.old, "new": plan.new}
     return say("certify.migrate_plan", n=len(plan.cases), stored=plan.stored, questions=questions, **names)
 
 
 def migration_title(found: Migration) -> str:
-    """Say from which judge to which the migration goes."""
+    """Return a title with the names of the old and the new judge."""
     return say("certify.migrate_title", old=found.plan.old, new=found.plan.new)
 
 
 def migration_lines(found: Migration) -> list[str]:
-    """Say what changes, whether enough was judged to know, and what to do, one sentence each."""
+    """Return sentences: what changes, whether enough answers were judged to know it, and what to do."""
     plan, row, line = found.plan, found.overall, found.plan.rubric.pass_threshold
     names: dict[str, Any] = {"old": plan.old, "new": plan.new}
     passed = int(found.turned["old_passed"].sum())
@@ -61,7 +61,7 @@ def migration_lines(found: Migration) -> list[str]:
 
 
 def migration_html(found: Migration) -> str:
-    """Return the sentences of `migration_lines` with their tables, as HTML; everything in it is escaped."""
+    """Return the sentences of `migration_lines` with their tables, as HTML; all text is escaped."""
     line = found.plan.rubric.pass_threshold
     head = [
         say("certify.column_criterion"), say("certify.migrate_shift"), say("certify.migrate_interval"),
@@ -86,7 +86,7 @@ def migration_html(found: Migration) -> str:
 
 
 def write_migration_page(path: Path | str, found: Migration) -> Path:
-    """Write what another judge changes as a self-contained HTML file, and return its path.
+    """Write what changes with another judge as a self-contained HTML file, and return its path.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Write a run as one HTML file that explains itself.
 
-It is made from frames and figures, and fetches nothing when it is opened.
+The file is made from frames and figures, and loads nothing from outside when it is opened.
 """
 
 from __future__ import annotations
@@ -62,28 +62,29 @@ def write_report(
 ) -> Path:
     """Write the report of one run as a self-contained HTML file, and return its path.
 
-    If other judges marked exactly the same answers with the same prompt, their marks are shown beside the run's own,
-    and there is no verdict unless all judges give the same one.
+    If other judges marked exactly the same answers with the same prompt, their marks are shown beside the run's own
+    marks. Then there is a verdict only if all judges give the same one.
 
     Parameters
     ----------
     path
-        The file; its folder must exist, and an existing file is replaced only if socjudge wrote it. With more than 200
-        judged answers, failed ones first, the rest goes into a second file beside it, such as report_rest.html.
+        The file; its folder must exist, and an existing file is replaced only if socjudge wrote it. It has up to 200
+        judged answers, failed ones first; the rest goes into a second file in the same folder, such as
+        report_rest.html.
     scores
-        A folder of logs (the project's own if not given), a run (`run.write_report(path)` does the same) or what
-        `load_history(text=True)` returns, which is all that is needed; or a frame from `load_scores(text=True)`. If it
-        has more runs, the latest are drawn as a trend.
+        A folder of logs (the project's own if not given), a run (`run.write_report(path)` does the same) or the result
+        of `load_history(text=True)`: with these, `results` and `runs` must not be given. Or a frame from
+        `load_scores(text=True)`. If there are several runs, the latest are drawn as a trend.
     results
-        From `load_results(text=True)`, for questions, answers, contexts and warnings. Without it, the page names what
-        it lacks.
+        From `load_results(text=True)`, for questions, answers, contexts and warnings. Without it, the page lists what
+        is missing.
     runs
-        From `load_runs`, for k, time, tokens and cost. Without it, the page names what it lacks.
+        From `load_runs`, for k, time, tokens and cost. Without it, the page lists what is missing.
     run_id
         The run_id, or for a folder the name of the run's log; the latest run if not given.
     baseline
-        The run_id, or for a folder the name of the log, to compare with; if not given, the run before with the same
-        dataset.
+        The run to compare with: its run_id, or for a folder the name of its log; if not given, the latest earlier run
+        with the same dataset.
     lang
         "ja" or "en" (criteria and categories stay Japanese).
 
@@ -193,9 +194,9 @@ def write_report(
 
 
 def _of_folder(logs_dir: Path | str, log: str | None, baseline: str | None) -> tuple[History, str, str | None]:
-    """Return what a folder has for the report of a log, and the ids of its run and of the baseline.
+    """Return the history of a folder that the report of a log needs, and the run_ids of the log and of the baseline.
 
-    The history holds that run, the runs before it and those over the same answers.
+    The history has the log's run, the runs before it, and the runs over the same answers.
     """
     runs = load_runs(logs_dir).sort_values("started_at", kind="stable", na_position="first")
     if runs.empty:
@@ -212,7 +213,7 @@ def _of_folder(logs_dir: Path | str, log: str | None, baseline: str | None) -> t
 
 
 def _logs_beside(runs: pd.DataFrame, run_id: str) -> list[str]:
-    """Return the logs of all runs over the answers of this run, also if they were judged again several times in turn."""
+    """Return the logs of all runs over the answers of this run, even if the answers were judged again several times."""
     found, known = set[str](), {run_id}
     while known != found:
         found = known
@@ -222,10 +223,10 @@ def _logs_beside(runs: pd.DataFrame, run_id: str) -> list[str]:
 
 
 def _certified(scores: pd.DataFrame, run_id: str) -> tuple[str, str, Certificate | None]:
-    """Return the judge of a run, the line about its certificate, and the certificate, None if there is none.
+    """Return the judge of a run, the line about the judge's certificate, and the certificate (None if there is none).
 
-    The certificate's name, which has a hash in it, is replaced in the line, because it is shown under what was run. If
-    the frame lacks what a certificate names, the run cannot be certified.
+    The line does not have the certificate's name, which contains a hash, because the name is shown among the facts of
+    the run. If the frame lacks what a certificate is for, no certificate applies.
     """
     own, run = scores[scores["run_id"] == run_id], contents.run_of(scores, run_id)
     criteria = in_order(own["criterion"])
@@ -295,7 +296,7 @@ def _chart(plot: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, alt: str) -
 def page_environment() -> Environment:
     """Return the environment of the templates.
 
-    It escapes all that a template puts out, and makes invisible characters visible.
+    It escapes all values that a template inserts, and makes invisible characters visible.
     """
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
@@ -316,16 +317,16 @@ def page_environment() -> Environment:
 
 
 def _asset(name: str) -> dict[str, Any]:
-    """Return one of our style sheets or scripts, with the hash that allows it and nothing else."""
+    """Return one of our style sheets or scripts, with the hash by which the page allows this text and no other."""
     text = (symbols() if name == "report.css" else "") + (Path(__file__).parent / name).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return {"text": Markup(text), "csp": f"'sha256-{digest}'"}
 
 
 def checked_page(path: Path | str) -> Path:
-    """Return the path of a page to be written.
+    """Return the path for a new page.
 
-    Raises ConfigError if its folder is missing, or the file must not be replaced.
+    Raises ConfigError if its folder is missing, or if the file must not be replaced.
     """
     path = Path(path)
     if not path.parent.is_dir():
@@ -337,7 +338,7 @@ def checked_page(path: Path | str) -> Path:
 
 
 def check_replaceable(path: Path) -> None:
-    """Raise ConfigError if there is something at the path that socjudge did not write, and so must not be replaced."""
+    """Raise ConfigError if the path has something that socjudge did not write, because it must not be replaced."""
     try:
         with path.open("rb") as file:
             is_ours = _MARK in file.read(4096)
@@ -352,6 +353,6 @@ def check_replaceable(path: Path) -> None:
 
 
 def write_page(path: Path, html: str) -> None:
-    """Write a page, whole or not at all."""
+    """Write a page completely, or not at all."""
     with explained("report.cannot_write", path=path), replacing(path) as file:
         file.write(html.encode("utf-8"))

@@ -1,4 +1,4 @@
-"""Say in words what the report shows: what was run, and what the numbers cannot tell."""
+"""Write the sentences of the report: what was run, and what the numbers cannot show."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ def conclusion(
     gate: pd.Series,
     rule: PassRule,
 ) -> list[str]:
-    """Say what the verdict comes to and what to do next, in two or three lines; it gives no verdict of its own.
+    """Return two or three lines: what the verdict is based on, and what to do next.
 
-    own: the scores of the run; answers: one row each; verdict: of all judges; own_verdict: of the run's judge alone.
+    This function gives no verdict of its own. own: the scores of the run. answers: one row each. verdict: of all
+    judges. own_verdict: of the run's judge alone.
     """
     weak = _weak(own, answers, rule)
     if verdict.outcome != "open":
@@ -69,10 +70,10 @@ def conclusion(
 def suggestion(
     verdict: Verdict, certificates: Sequence[Certificate | None], gate: pd.Series, rule: PassRule
 ) -> tuple[str, str]:
-    """Return the key of what a person may decide (one of BOXES, or that it is too early), and why in one sentence.
+    """Return the key of the decision that a person may make (one of BOXES, or that it is too early), and the reason.
 
-    It never says more than the verdict does, and says yes only if every judge's certificate trusts every criterion.
-    certificates: one of each judge, None if a judge has none that can be used.
+    The suggestion never goes beyond the verdict. It is yes only if every judge's certificate trusts every criterion,
+    and if the verdict is firm. certificates: one per judge, None if a judge has no usable certificate.
     """
     if verdict.outcome == "failed":
         return "report.decision_no", say("report.decide_failed")
@@ -98,7 +99,7 @@ def suggestion(
 
 
 def glossary() -> list[tuple[str, str]]:
-    """Return (term, meaning) for the terms of a report that not every reader knows; the page shows those it uses."""
+    """Return (term, meaning) for terms that not every reader knows; the page shows those that it uses."""
     return [(term.strip("「」"), meaning) for term, _, meaning in (say(key).partition(": ") for key in _TERMS)]
 
 
@@ -115,7 +116,7 @@ def _ended(summary: RunSummary, verdict: Verdict, gate: pd.Series, rule: PassRul
 
 
 def _weak(own: pd.DataFrame, answers: pd.DataFrame, rule: PassRule) -> list[str]:
-    """Return a line about the questions that were scored and failed, the lowest first, each with its weakest criterion."""
+    """Return a line on the questions that were scored and failed, the lowest first, each with its weakest criterion."""
     spans = frame_spans(answers)
     means = spans.groupby(answers["question_id"], observed=True, sort=False).mean().sort_values("mean", kind="stable")
     failed = means.loc[means["mean"].notna() & ~reaches(means["high"], rule.line), "mean"]
@@ -132,9 +133,9 @@ def _weak(own: pd.DataFrame, answers: pd.DataFrame, rule: PassRule) -> list[str]
 
 
 def run_facts(run: Mapping[str, Any], answers: pd.DataFrame, record: pd.Series | None) -> list[tuple[str, str]]:
-    """Return (name, value) for each fact of what was run.
+    """Return (name, value) for each fact about how the run was made.
 
-    run: its columns in the scores; answers: one row each; record: its row of load_runs.
+    run: its columns in the scores. answers: one row each. record: the run's row of `load_runs`.
     """
     unknown = say("report.unknown")
 
@@ -180,7 +181,7 @@ def cautions(
     gate: pd.Series,
     record: pd.Series | None,
 ) -> list[str]:
-    """Say in sentences what a reader must not conclude from this run; the arguments are those of the page."""
+    """Return sentences on what a reader must not conclude from this run; the arguments are those of the page."""
     judge = run["judge_model_resolved"]
     offline, unread = is_embedded(judge), summary.n_unscored
     found = []

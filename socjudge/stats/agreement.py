@@ -1,8 +1,8 @@
-"""Measure how far several judges or people agree: on the points, and on who passes.
+"""Measure how far several judges or people agree on the points, and on which answers pass.
 
-Intervals come from leaving out one question at a time, because questions are the unit (docs/statistics.md). The
-coefficients without each question are computed from joined moments (Chan, Golub and LeVeque 1983) and not again from
-all rows.
+The intervals are computed by leaving out one question at a time, because questions are the unit (docs/statistics.md). A
+coefficient without one question is not computed from all rows again. It is computed from the joined moments of the
+questions before and after that question (Chan, Golub and LeVeque 1983).
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _VARIES = 1e-12  # squared points; less is rounding
 def krippendorff_alpha(ratings: ArrayLike) -> float:
     """Compute Krippendorff's alpha for interval data: 1 is perfect agreement, 0 is what chance gives.
 
-    ratings: one row per answer, one column per rater, NaN where not rated; rows with a single rating do not count.
-    Returns NaN if nothing can be paired or nothing varies. Source: Krippendorff (2011), Computing Krippendorff's
-    Alpha-Reliability, section D, https://repository.upenn.edu/asc_papers/43.
+    ratings: one row per answer, one column per rater, NaN where there is no rating; rows with a single rating are
+    ignored. Returns NaN if no row has two ratings, or if all ratings are equal. Source: Krippendorff (2011), Computing
+    Krippendorff's Alpha-Reliability, section D, https://repository.upenn.edu/asc_papers/43.
     """
     x = np.asarray(ratings, dtype=float)
     x = x[np.isfinite(x).sum(axis=1) >= 2]
@@ -64,8 +64,8 @@ def icc_agreement(ratings: ArrayLike) -> float:
     """Compute ICC(A,1), the reliability of one rater's points; a difference in level between raters counts as error.
 
     ratings: one row per answer, one column per rater, without missing values. Returns NaN with fewer than two rows or
-    raters, or if nothing varies. Equal to ICC(2,1). Sources: McGraw and Wong (1996), Psychol. Methods 1, 30-46, table
-    4; Shrout and Fleiss (1979), Psychol. Bull. 86, 420-428.
+    raters, or if all ratings are equal. ICC(2,1) is the same coefficient. Sources: McGraw and Wong (1996), Psychol.
+    Methods 1, 30-46, table 4; Shrout and Fleiss (1979), Psychol. Bull. 86, 420-428.
     """
     x = np.asarray(ratings, dtype=float)
     n, k = x.shape
@@ -98,8 +98,7 @@ def fleiss_kappa(labels: ArrayLike) -> float:
 def cohen_kappa(first: ArrayLike, second: ArrayLike) -> float:
     """Compute Cohen's kappa of two raters' labels.
 
-    Returns NaN if both raters give the same single label to every answer. Source: Cohen (1960), Educ. Psychol. Meas.
-    20, 37-46.
+    Returns NaN if both raters give every answer the same label. Source: Cohen (1960), Educ. Psychol. Meas. 20, 37-46.
     """
     a, b = np.asarray(first), np.asarray(second)
     kinds = np.union1d(a, b)
@@ -112,7 +111,7 @@ def cohen_kappa(first: ArrayLike, second: ArrayLike) -> float:
 def judge_agreement(
     scores: pd.DataFrame, labels: pd.DataFrame | None = None, *, by: str = "judge_model", level: float = 0.95
 ) -> pd.DataFrame:
-    """Measure the agreement of all judges (and people) together, per criterion.
+    """Measure the agreement of all judges (and people) together.
 
     There is one row per criterion, and one (総合) for the mean over the criteria.
 
@@ -132,13 +131,13 @@ def judge_agreement(
     DataFrame
         - criterion
         - n_raters
-        - n: answers with two raters or more
+        - n: answers that at least two raters marked
         - n_questions
-        - n_complete: answers with all raters, which ICC and verdicts use
+        - n_complete: answers that all raters marked; ICC and verdicts use only these
         - n_missing: marks that are missing
         - alpha, alpha_low, alpha_high: Krippendorff, interval data
         - icc_a1, icc_low, icc_high: ICC(A,1)
-        - verdict_agreement: share of rater pairs with the same verdict at the pass line
+        - verdict_agreement: share of pairs of raters that give an answer the same verdict, by the pass line
         - base_rate: share of verdicts that pass
         - kappa: Fleiss
         - method, note (in the language of the messages)
@@ -196,14 +195,14 @@ def pairwise_agreement(
         - icc_a1
         - verdict_agreement; agreement_low, agreement_high: Wilson interval, too narrow if a question has several
           answers
-        - base_rate_first, base_rate_second: share of answers that each passes
+        - base_rate_first, base_rate_second: share of answers that the first and the second rater pass
         - kappa: Cohen
         - method, note (in the language of the messages)
 
     Raises
     ------
     ConfigError
-        If there are fewer than two raters, or no answer has marks of two raters that could be parsed.
+        If there are fewer than two raters, or if no answer has parsed marks from two raters.
 
     Notes
     -----
@@ -305,18 +304,17 @@ def _table(part: pd.DataFrame, raters: list[Any]) -> tuple[Floats, Whole]:
 
 
 def _chosen(rows: ArrayLike, table: Floats, question: Whole) -> tuple[Floats, Whole]:
-    """Return the chosen rows of a table, and their questions numbered again from 0: 0, 1, …"""
+    """Return the chosen rows of a table, and the questions of these rows with new numbers 0, 1, …"""
     kept = np.asarray(rows)
     return table[kept], pd.factorize(question[kept])[0]
 
 
 def _without_each(values: Floats, question: Whole) -> tuple[Floats, Floats, Floats]:
-    """Return each column's count, mean and sum of squares around it with each question left out in turn, one row per
-    question.
+    """Return each column's count, mean and sum of squared distances from the mean, leaving out each question in turn.
 
-    The rows are in the order of the questions' numbers. The moments of the questions before it and of those after it
-    are joined. Nothing is subtracted, because subtraction would lose digits if one question dominates. Source: Chan,
-    Golub and LeVeque (1983), Am. Stat. 37, 242-247.
+    Each of the three arrays has one row per question that is left out, in the order of the questions' numbers. The
+    moments of the questions before it and after it are joined. Nothing is subtracted, because subtraction would lose
+    digits if one question dominates. Source: Chan, Golub and LeVeque (1983), Am. Stat. 37, 242-247.
     """
     values = values - values.mean(axis=0)
     count = np.bincount(question).astype(float)[:, None]
@@ -334,7 +332,7 @@ def _sums(values: Floats, question: Whole) -> Floats:
 
 
 def _running(count: Floats, mean: Floats, squares: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the joint moments of the first 0, 1, 2, … groups."""
+    """Return the count, mean and sum of squares of the first 0, 1, 2, … groups together."""
     counts = np.vstack([np.zeros((1, 1)), count.cumsum(axis=0)])
     means = np.vstack([np.zeros((1, mean.shape[1])), (count * mean).cumsum(axis=0) / counts[1:]])
     grown = squares + counts[:-1] * count / counts[1:] * (mean - means[:-1]) ** 2

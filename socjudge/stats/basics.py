@@ -1,8 +1,8 @@
 """Compute intervals, tests and correlations of plain arrays, and the summary of a frame of scores.
 
-Questions are the unit everywhere, because an interval is about all questions like these: repeats are averaged within
-their question first. Missing is not zero: a mark without a score is left out and counted. docs/statistics.md tells when
-each number can be believed, and benchmarks/calibration.py how often it was right in simulations.
+Questions are the unit everywhere, because an interval is about all questions like these. So repeats are averaged within
+their question first. A missing mark is not a zero: it is left out and counted. docs/statistics.md describes when each
+number can be believed; benchmarks/calibration.py measures how often it was right in simulations.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def need_columns(frame: pd.DataFrame, names: Iterable[str], who: str, maker: str
 
 
 def in_order(column: pd.Series) -> list[Any]:
-    """Return the values that occur, in the order of the categories, or else in the order of their first occurrence."""
+    """Return the distinct values of a column, in the order of its categories, or of first occurrence if it has none."""
     present = column.dropna().unique().tolist()
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return present
@@ -55,7 +55,7 @@ def in_order(column: pd.Series) -> list[Any]:
 
 
 def by_criterion(frame: pd.DataFrame, names: Iterable[Any]) -> pd.DataFrame:
-    """Return the frame with its column `criterion` in the order of these names."""
+    """Return the frame with `criterion` as an ordered categorical column; `names` are its categories, in this order."""
     return frame.assign(criterion=pd.Categorical(frame["criterion"], categories=list(names), ordered=True))
 
 
@@ -90,17 +90,17 @@ def mean_interval(
     Returns
     -------
     tuple[float, float]
-        NaN with fewer than two values, and if all are equal: ten equal marks do not say how far away the next mark
-        would be.
+        (NaN, NaN) with fewer than two values, or if all values are equal: ten equal marks do not show how far away the
+        next mark would be.
 
     Notes
     -----
-    Ten values are too few to estimate their skewness, so "hall" uses the skewness of a beta distribution on the range
-    with the same mean and sd: none in the middle, strong when the mean is near an end and the sd is large, and at most
-    1 (in simulations of marks near 100, a larger limit gave intervals that were too wide).
+    Ten values are too few to estimate their skewness. So "hall" uses the skewness of a beta distribution on the range
+    with the same mean and sd. It is 0 if the mean is in the middle, and large if the mean is near an end and the sd is
+    large. Its size is limited to 1: in simulations of marks near 100, a larger limit gave intervals that were too wide.
 
-    Sources: Hall (1992), J. R. Stat. Soc. B 54, 221-228; Johnson (1978), J. Am. Stat. Assoc. 73, 536-544;
-    Efron (1987), J. Am. Stat. Assoc. 82, 171-185.
+    Sources: Hall (1992), J. R. Stat. Soc. B 54, 221-228; Johnson (1978), J. Am. Stat. Assoc. 73, 536-544; Efron (1987),
+    J. Am. Stat. Assoc. 82, 171-185.
     """
     if method not in INTERVALS:
         raise ConfigError(say("stats.method", found=method, known=", ".join(INTERVALS)))
@@ -127,13 +127,14 @@ def mean_interval(
 def difference_interval(differences: ArrayLike, *, level: float = 0.95) -> tuple[float, float]:
     """Compute an interval for the mean of paired differences of marks, as (low, high) in points, -100 to 100.
 
-    Returns NaN with fewer than two differences, and if all are equal.
+    Returns (NaN, NaN) with fewer than two differences, or if all differences are equal.
 
     Notes
     -----
-    It is a t interval with a continuity correction: marks come in steps, so the mean of n differences moves in steps
-    too, and half a step is added at each end. The step is the smallest distance between two of the differences, over n:
-    1 point for ten differences that are multiples of ten, almost nothing for means of many marks.
+    It is a t interval with a continuity correction. Marks come in steps, so the mean of n differences moves in steps
+    too, and half a step is added at each end. The step is the smallest distance between two of the differences, divided
+    by n. It is 1 point for ten differences that are multiples of ten, and almost 0 if the differences are means of many
+    marks.
 
     Source: Cox (1970), Biometrika 57, 217-219.
     """
@@ -150,10 +151,10 @@ def beta_skewness(mean: float, sd: float) -> float:
 
 
 def hall_ends(reach: float, skewness: float, n: int) -> tuple[float, float]:
-    """Compute Hall's ends of a t interval, as multiples of the sd.
+    """Compute the ends of Hall's t interval, as multiples of the sd.
 
-    mean - sd times the first is the lower end, mean - sd times the second is the upper end. reach: the t quantile
-    divided by the square root of n.
+    Returns (below, above): the interval is from mean - below · sd to mean - above · sd. reach: the t quantile divided
+    by the square root of n.
     """
     return _untransformed(reach, skewness, n), _untransformed(-reach, skewness, n)
 
@@ -169,8 +170,8 @@ def _untransformed(y: float, skewness: float, n: int) -> float:
 def pass_rate_interval(passed: int, total: int, level: float = 0.95) -> tuple[float, float]:
     """Compute the Wilson interval for a pass rate, as (low, high) fractions between 0 and 1.
 
-    Counts are questions, not criteria. Raises ValueError if total < 1 or passed > total. Source: Wilson (1927), J. Am.
-    Stat. Assoc. 22, 209-212.
+    `passed` and `total` count questions, not criteria. Raises ValueError if total < 1 or passed > total. Source: Wilson
+    (1927), J. Am. Stat. Assoc. 22, 209-212.
     """
     if total < 1 or not 0 <= passed <= total:
         raise ValueError(say("stats.pass_rate", passed=passed, total=total))
@@ -192,15 +193,15 @@ def jackknife_interval(
     level
         Confidence level of the interval, 0–1.
     scale
-        "plain", or "agreement" for a coefficient of `raters` raters, which is then put on Fisher's scale
-        z = ½ ln((1 + (raters - 1) r) / (1 - r)) and back.
+        "plain"; or "agreement" for a coefficient of agreement among `raters` raters: then the interval is computed on
+        Fisher's scale z = ½ ln((1 + (raters - 1) r) / (1 - r)) and converted back.
     raters
         How many raters, for "agreement".
 
     Returns
     -------
     tuple[float, float]
-        NaN with fewer than three questions or if a value is not finite.
+        (NaN, NaN) with fewer than three questions, or if a value is not finite.
 
     Notes
     -----
@@ -233,18 +234,18 @@ def jackknife_interval(
 
 
 def sign_flip_p(differences: ArrayLike, *, samples: int = 9_999, seed: int = 0) -> float:
-    """Compute the two-sided p that paired differences have mean zero, by flipping their signs.
+    """Compute the two-sided p-value of the hypothesis that paired differences have mean zero, by flipping their signs.
 
-    It is never 0, and NaN without differences.
+    Returns NaN if there are no differences. The p-value is never 0.
 
     Notes
     -----
-    Up to 16 differences the test is exact (every pattern of signs): then p is a multiple of 2 / 2ⁿ, so five differences
-    cannot give a p below 0.0625. With more, p is (b + 1) / (m + 1) for m = `samples` random patterns. The test assumes
-    that a difference is as likely d as -d when nothing differs, which holds for two readings of one judge.
+    With up to 16 differences the test is exact, because it uses every pattern of signs. Then p is a multiple of 2 / 2ⁿ,
+    so five differences cannot give a p below 0.0625. With more differences, p is (b + 1) / (m + 1), where b of m =
+    `samples` random patterns reach the observed mean. The test assumes that without a true difference, d and -d are
+    equally likely. This holds for two judgements by one judge.
 
-    Sources: Fisher (1935), The Design of Experiments, section 21; Phipson and Smyth (2010), doi
-    10.2202/1544-6115.1585.
+    Sources: Fisher (1935), The Design of Experiments, section 21; Phipson and Smyth (2010), doi 10.2202/1544-6115.1585.
     """
     d = np.asarray(differences, dtype=float)
     n = len(d)
@@ -266,7 +267,7 @@ def sign_flip_p(differences: ArrayLike, *, samples: int = 9_999, seed: int = 0) 
 
 
 def holm_adjust(p_values: ArrayLike) -> Floats:
-    """Adjust p-values for their number by Holm's step-down method; NaN stays NaN and does not count.
+    """Adjust p-values for their number by Holm's step-down method; NaN stays NaN and is not counted as a test.
 
     Source: Holm (1979), Scand. J. Stat. 6, 65-70.
     """
@@ -281,10 +282,10 @@ def holm_adjust(p_values: ArrayLike) -> Floats:
 def detectable_difference(sd: float, n: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
     """Compute the smallest true mean difference that `n` paired differences with this sd show with probability `power`.
 
-    The result has the unit of sd. It comes from the noncentral t distribution, at the largest level up to alpha that
-    the sign-flip test can reach with n questions (n = 10, alpha = 0.05 / 6: 8 / 1024). Returns NaN if the test can
-    reach no such level, and if sd is 0: differences that do not vary do not say what could be detected. Source: Cohen
-    (1988), Statistical Power Analysis, chapter 2.
+    The result has the unit of sd and comes from the noncentral t distribution. With few questions the sign-flip test
+    can reach only some levels; the largest one not above alpha is used (n = 10, alpha = 0.05 / 6: 8 / 1024). Returns
+    NaN if no such level exists. Also returns NaN if sd is 0, because differences that do not vary do not show what
+    could be detected. Source: Cohen (1988), Statistical Power Analysis, chapter 2.
     """
     if n < 2 or not sd > _TINY:
         return math.nan
@@ -302,12 +303,12 @@ def detectable_difference(sd: float, n: int, *, alpha: float = 0.05, power: floa
 
 
 def rank_correlation(first: ArrayLike, second: ArrayLike) -> float:
-    """Compute Spearman's rank correlation; NaN with fewer than three pairs or if one side is all equal."""
+    """Compute Spearman's rank correlation; NaN with fewer than three pairs, or if all values of one side are equal."""
     return correlation(scipy.stats.rankdata(first), scipy.stats.rankdata(second))
 
 
 def correlation(first: Floats, second: Floats) -> float:
-    """Compute the correlation; NaN with fewer than three pairs or if one side is all equal."""
+    """Compute the correlation; NaN with fewer than three pairs, or if all values of one side are equal."""
     if len(first) < 3 or np.ptp(first) < _TINY or np.ptp(second) < _TINY:
         return math.nan
     return float(np.corrcoef(first, second)[0, 1])
@@ -316,8 +317,8 @@ def correlation(first: Floats, second: Floats) -> float:
 def question_means(scores: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """Return one row per group and question: columns `by`, question_id and score (0–100, NaN if nothing was scored).
 
-    Repeats of the judge are averaged within their answer first, then answers within question and criterion, then
-    criteria, so that each weighs the same however often it was judged.
+    Repeats of the judge are averaged first, then the answers of a question and criterion, then the criteria. So every
+    answer, criterion and question has the same weight, however often it was judged.
     """
     question = list(dict.fromkeys([*by, "question_id"]))
     cell = list(dict.fromkeys([*question, "criterion"]))
@@ -344,8 +345,8 @@ def summarise_scores(
     scores
         One row per judged answer and criterion, from `load_scores`; columns used: those of `by`, question_id, score.
     by
-        One column name or several, such as "criterion", "category", ["run_id", "criterion"]; () for one row over
-        everything.
+        One column name or several, such as "criterion", "category", ["run_id", "criterion"]; () for a single row over
+        all scores.
     method
         Method of the interval: "hall", "t" or "bca", see `socjudge.stats.basics.mean_interval`.
     level
@@ -356,7 +357,7 @@ def summarise_scores(
     Returns
     -------
     DataFrame
-        If nothing was scored, n is 0 and the numbers are missing.
+        If nothing was scored, n is 0, and mean, sd and interval are missing.
 
         - the columns of `by`
         - n: questions
@@ -369,7 +370,7 @@ def summarise_scores(
 
     Notes
     -----
-    The interval is about all questions like these, not about asking these questions once more.
+    The interval is about the mean over all questions like these. It is not about asking the same questions once more.
 
     Examples
     --------
@@ -426,10 +427,10 @@ def _summary_note(x: Floats, missing: int, method: str) -> str:
 
 
 def same_raters(labels: pd.DataFrame) -> pd.DataFrame:
-    """Return the labels, of whatever origin, with one name for each person: the first of its spellings.
+    """Return the labels with one name for each person: the spelling that occurs first.
 
     Names that differ only in blanks, punctuation, width, case, invisible characters or さん are one person. The name is
-    None if there is none.
+    None if nothing visible is left of it.
     """
     spelt: dict[str, str] = {}
     names: dict[Any, str | None] = {}

@@ -1,7 +1,7 @@
-"""Convert an old judge's scale to a new judge's scale, for the day when the old model is shut down.
+"""Convert points on an old judge's scale to a new judge's scale, for the day when the old model is shut down.
 
-The scales are joined by linear equating and not by regression, because regression would treat the old marks as exact,
-and flatten the slope. Sources are in the notes of `bridge_judges`.
+The scales are joined by linear equating. Regression is not used, because it would treat the old marks as exact and make
+the slope too small. The sources are in the notes of `bridge_judges`.
 """
 
 from __future__ import annotations
@@ -36,14 +36,16 @@ _METHOD = f"linear equating of the same answers (ratio of sds); {LEVEL:.0%} jack
 
 
 def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_model") -> pd.DataFrame:
-    """Compute how the new judge's points follow from the old one's, one row per criterion and one (総合) for their mean.
+    """Compute the lines that convert the old judge's points to the new judge's points.
+
+    There is one row per criterion, and one (総合) for the mean over the criteria.
 
     Parameters
     ----------
     scores
         One row per judged answer and criterion, from `load_scores`.
     old, new
-        Values of `by` that judged the same stored answers.
+        The values of `by` that name the two judges, which judged the same stored answers.
     by
         The column that names a judge.
 
@@ -54,13 +56,13 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
         - n: questions
         - n_answers
         - n_missing: marks that are missing
-        - shift: mean new - old, points; shift_low, shift_high: t interval
+        - shift: mean of new - old, points; shift_low, shift_high: t interval
         - slope, slope_low, slope_high, intercept: new = intercept + slope × old
-        - pass_line, pass_line_low, pass_line_high: the points on the new scale that correspond to the pass line, 70, on
-          the old scale
+        - pass_line, pass_line_low, pass_line_high: the points on the new scale that correspond to the pass line (such
+          as 70) on the old scale
         - correlation
-        - verdict_changes: answers that are on the other side of 70 with the new judge
-        - verdict_changes_bridged: answers whose verdict differs when the new judge's line is pass_line
+        - verdict_changes: answers whose verdict differs if both judges keep the same pass line
+        - verdict_changes_bridged: answers whose verdict differs if the new judge uses pass_line instead
         - method, note (in the language of the messages)
 
     Raises
@@ -72,8 +74,9 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
     -----
     The line maps the mean and sd of the old points over the answers to those of the new points (linear equating, which
     gives the same line in both directions). It is errors-in-variables regression for judges of equal reliability;
-    ordinary regression would treat the old marks as exact, and flatten the slope. slope, intercept and pass_line are
-    missing if the correlation is not surely above 0: then the two do not measure the same thing.
+    ordinary regression would treat the old marks as exact and make the slope too small. slope, intercept and pass_line
+    are missing if the correlation is not shown to be above 0, because then it is not shown that the two judges measure
+    the same thing.
 
     Sources: Kolen and Brennan (2014), Test Equating, 2.4; Ricker (1973), J. Fish. Res. Board Can. 30, 409-434.
 
@@ -96,7 +99,7 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
 
 
 def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_model") -> pd.DataFrame:
-    """Compute one trend over both judges' runs on the new judge's scale, one row per run, oldest first.
+    """Convert the runs of both judges to one trend on the new judge's scale, one row per run, oldest first.
 
     Parameters
     ----------
@@ -110,12 +113,12 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
         - judge: the value of `by`
         - n: questions
         - n_missing
-        - own_mean: as judged, 0–100
-        - mean: on the new scale
+        - own_mean: mean of the points as judged, 0–100
+        - mean: the same on the new scale
         - ci_low, ci_high: interval of mean; for the old judge's runs it includes the uncertainty of the bridge
         - bridged: whether the bridge converted the run's points
-        - overlap: whether the run is the new judge's, on answers that the old judge had judged; it measures the bridge,
-          not a later state
+        - overlap: whether the new judge judged only answers that the old judge judged too; such a run measures the
+          bridge and shows no later state of the assistant
         - seam: whether the run is the first one of the new judge
         - pass_threshold: the pass line of the run
         - method, note (in the language of the messages)
@@ -174,14 +177,14 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
 
 
 def questions_missing(reach: float, n: int, enough: float) -> int:
-    """Return how many more questions would narrow an interval to `enough` points on either side.
+    """Return how many more questions narrow an interval to `enough` points on either side; 0 if it is so already.
 
-    reach: the interval's half-length now, with n questions, points. An interval is as wide as one over the square root
-    of the number of questions. The result is 0 if the interval is surely narrow enough.
+    reach: the present half-length of the interval, from n questions, in points. The length of an interval is
+    proportional to 1 / √n.
 
-    "Surely" means that the upper limit of the half-length counts (95 %, chi-squared with n - 1), because a few
-    questions may be alike by chance, and their interval is then too short. Without that upper limit, a line that was
-    called known was off by more than `enough` in 31 % of the cases with twenty answers.
+    The upper limit of the half-length is used (95 %, chi-squared with n - 1). The reason: a few questions may be alike
+    by chance, and then their interval is too short. Without the upper limit, a pass line that counted as known was off
+    by more than `enough` in 31 % of the cases with twenty answers.
     """
     sure = reach * math.sqrt((n - 1) / scipy.stats.chi2.ppf(0.05, n - 1))
     return max(math.ceil(n * (sure / enough) ** 2) - n, 0)
@@ -206,10 +209,10 @@ def _answers(scores: pd.DataFrame) -> set[tuple[Any, str]]:
 
 
 def equating_lines(old: ArrayLike, new: ArrayLike, questions: ArrayLike) -> Floats:
-    """Compute (intercept, slope) of new = intercept + slope x old, over all answers and with each question left out.
+    """Compute rows (intercept, slope) of the line new = intercept + slope x old.
 
-    The first row is that of all answers. old, new, questions: one value per answer. Returns a single row of NaN if old
-    and new are not surely correlated (Fisher's z, 95 %).
+    The first row is from all answers; each further row leaves out one question. old, new, questions: one value per
+    answer. Returns a single row of NaN if the correlation of old and new is not shown to be above 0 (Fisher's z, 95 %).
     """
     x, y, ids = np.asarray(old, dtype=float), np.asarray(new, dtype=float), np.asarray(questions)
     kinds = list(dict.fromkeys(ids.tolist()))

@@ -1,4 +1,4 @@
-"""Tell when a change of marks is more than noise, how often changes happen, and whether two sets of marks are equal."""
+"""Measure when a change of marks is more than noise, how often marks change, and whether two sets are equal."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike
 
 
 def repeat_limit(sd: float, freedom: int, repeats: float, *, level: float = 0.95) -> float:
-    """Return how far a single mark is at most from the mean of `repeats` others of its answer, in `level` of the cases.
+    """Return how far noise alone moves a mark from the mean of `repeats` other marks of the same answer, in points.
 
-    sd: of single marks, points, estimated with `freedom` degrees of freedom. Returns NaN if freedom is below 1, because
-    then nobody knows the noise. It is the prediction interval of one more observation, t · sd · sqrt(1 + 1 / repeats).
+    A share `level` of marks stays within this limit. sd: standard deviation of single marks in points, estimated with
+    `freedom` degrees of freedom. Returns NaN if freedom is below 1, because then the noise is unknown. The limit is the
+    prediction interval of one more observation, t · sd · sqrt(1 + 1 / repeats).
     """
     if freedom < 1:
         return math.nan
@@ -21,10 +22,10 @@ def repeat_limit(sd: float, freedom: int, repeats: float, *, level: float = 0.95
 
 
 def share_interval(share: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
-    """Compute Wilson's interval for a mean share of n answers, as (low, high), 0–1; NaN for no answers.
+    """Compute Wilson's interval for the mean of the shares of n answers, as (low, high), 0–1; (NaN, NaN) if n is 0.
 
-    Unlike `pass_rate_interval` it accepts a share between two counts, which occurs if only some places of an answer
-    moved. Source: Wilson (1927), J. Am. Stat. Assoc. 22, 209-212.
+    Unlike `pass_rate_interval` it accepts a mean that is not a whole number of answers divided by n. This occurs if
+    only some of the changed places of an answer moved the mark. Source: Wilson (1927), J. Am. Stat. Assoc. 22, 209-212.
     """
     if not n:
         return math.nan, math.nan
@@ -35,10 +36,11 @@ def share_interval(share: float, n: int, *, level: float = 0.95) -> tuple[float,
 
 
 def equivalence_p(differences: ArrayLike, margin: float) -> float:
-    """Return the p that the mean of paired differences is not within `margin` points of 0.
+    """Compute the p-value of the hypothesis that the mean of paired differences is `margin` points or more away from 0.
 
-    It is the larger p of two one-sided t tests. Returns NaN with fewer than two differences, and if all are equal: they
-    do not say how far away the next would be. Source: Schuirmann (1987), J. Pharmacokinet. Biopharm. 15, 657-680.
+    It is the larger p-value of two one-sided t tests. Returns NaN with fewer than two differences, or if all
+    differences are equal, because these do not show how far away the next one would be. Source: Schuirmann (1987), J.
+    Pharmacokinet. Biopharm. 15, 657-680.
     """
     d = np.asarray(differences, dtype=float)
     if len(d) < 2 or np.ptp(d) == 0:
@@ -52,10 +54,11 @@ def equivalence_p(differences: ArrayLike, margin: float) -> float:
 
 
 def share_ends(share: float, n: int, alpha: float) -> tuple[float, float]:
-    """Compute the one-sided lower and upper ends, each of level 1 - alpha, of a mean share over n answers.
+    """Compute one-sided lower and upper limits of a mean share over n answers, each of level 1 - alpha.
 
-    Clopper and Pearson (1934), Biometrika 26, 404-413, with the sum of the shares in place of the count: shares between
-    0 and 1 vary no more than counts do (Hoeffding 1963, J. Am. Stat. Assoc. 58, 13-30).
+    The method is that of Clopper and Pearson (1934), Biometrika 26, 404-413, with the sum of the shares in place of the
+    count. This is allowed because shares between 0 and 1 vary no more than counts do (Hoeffding 1963, J. Am. Stat.
+    Assoc. 58, 13-30).
     """
     x = share * n
     low = float(scipy.stats.beta.ppf(alpha, x, n - x + 1)) if x > 0 else 0.0
@@ -64,16 +67,16 @@ def share_ends(share: float, n: int, alpha: float) -> tuple[float, float]:
 
 
 def share_power(share: float, n: int, alpha: float, above: float) -> float:
-    """Compute how likely n answers show by `share_ends` that the share is above the limit `above`.
+    """Compute the probability that the lower limit of `share_ends` for n answers is above the value `above`.
 
-    share: the chance of each answer to count.
+    share: the true probability that an answer counts.
     """
     counts = [k for k in range(n + 1) if share_ends(k / n, n, alpha)[0] > above]
     return float(scipy.stats.binom.pmf(counts, n, share).sum())
 
 
 def sd_ends(sd: float, freedom: float, alpha: float) -> tuple[float, float]:
-    """Compute the one-sided lower and upper ends, each of level 1 - alpha, of the sd of normal noise, by chi-squared.
+    """Compute one-sided lower and upper limits of the sd of normal noise, each of level 1 - alpha, by chi-squared.
 
     freedom: the degrees of freedom with which sd was estimated.
     """

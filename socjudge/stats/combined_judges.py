@@ -1,4 +1,4 @@
-"""Combine several judges' marks of the same answers, and show the combination beside each single mark."""
+"""Combine several judges' marks of the same answers, and add the combination to the row of each single mark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRIMMED_FROM = 3  # judges: of fewer nothing is left without the lowest and the 
 
 
 def combine_judges(marks: pd.DataFrame, *, by: str = "judge_model") -> pd.DataFrame:
-    """Return the same rows, each a single mark, and beside it what all judges of that answer say together.
+    """Return the same rows with further columns that combine the marks of all judges of the same answer.
 
     Parameters
     ----------
@@ -29,13 +29,13 @@ def combine_judges(marks: pd.DataFrame, *, by: str = "judge_model") -> pd.DataFr
     DataFrame
         The rows of `marks`, in their order, with further columns; points are 0–100:
 
-        - judges_n: judges with a mark of this answer (and criterion) that could be parsed; judges_unread: judges
-          without
+        - judges_n: number of judges whose mark of this answer (and criterion) could be parsed; judges_unread: number of
+          judges whose mark could not
         - judges_mean, judges_median: of the judges' marks; repeats of a judge are averaged first
-        - judges_trimmed: the mean without the lowest and the highest; missing for fewer than three judges
+        - judges_trimmed: the mean without the lowest and the highest mark; missing with fewer than three judges
         - judges_low, judges_high: the lowest and the highest mark
-        - judges_majority: whether more than half of those who marked reach the pass line; missing if they are split in
-          half, or nobody marked
+        - judges_majority: whether more than half of the judges_n judges pass the answer; missing if exactly half pass
+          it, or if judges_n is 0
 
     Raises
     ------
@@ -44,8 +44,8 @@ def combine_judges(marks: pd.DataFrame, *, by: str = "judge_model") -> pd.DataFr
 
     Notes
     -----
-    An answer is known by question_id and answer_sha256. Judges often make the same errors, so a median of three is no
-    proof: `judge_agreement` says how far they agree, `judge_vs_people` how close they are to people.
+    An answer is identified by question_id and answer_sha256. Judges often make the same errors, so a median of three is
+    no proof: `judge_agreement` measures how far the judges agree, `judge_vs_people` how close they are to people.
 
     Examples
     --------

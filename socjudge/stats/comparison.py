@@ -32,22 +32,23 @@ LEVEL = 0.95  # of the intervals; its complement is the level of the tests
 
 
 def same_answer_runs(scores: pd.DataFrame, run_id: Any = None) -> list[Any]:
-    """Return the runs that judged the same stored answers as one given run, by the answers' hash.
+    """Return the runs that judged the same stored answers as a given run; answers are compared by their hash.
 
-    The given run is among them.
+    The given run is included.
 
     Parameters
     ----------
     scores
         One row per judged answer and criterion, from `load_scores`; columns used: run_id, answer_sha256.
     run_id
-        The run whose answers are meant. If not given: the latest run whose answers another run judged too, or else the
+        The given run. If it is left out: the latest run whose answers another run judged too. If there is none: the
         latest run.
 
     Returns
     -------
     list
-        Values of run_id, in the order of the frame. A run that judged only some of the answers is included.
+        Values of run_id, in the order of the frame. A run that judged only some of these answers, or more than these,
+        is included.
 
     Examples
     --------
@@ -69,7 +70,7 @@ def same_answer_runs(scores: pd.DataFrame, run_id: Any = None) -> list[Any]:
 
 
 def same_answers(scores: pd.DataFrame, first: Any, second: Any) -> pd.Series:
-    """Return, for each question that both runs asked (the index), whether they judged a same stored answer."""
+    """Return for each question that both runs asked (the index) whether both runs judged a same stored answer to it."""
     sides = []
     for run in (first, second):
         side = scores[scores["run_id"] == run]
@@ -90,7 +91,7 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
         both use.
 
         - question_id, answer_sha256, criterion (ordered)
-        - first, second: 0–100, repeats averaged, missing if one has no score
+        - first, second: marks of the two cohorts, 0–100, repeats averaged; missing if there is no score
         - missing: number of missing marks
 
     Raises
@@ -150,9 +151,9 @@ def question_pairs(pairs: pd.DataFrame, criterion: str) -> pd.DataFrame:
 def compare_judges(
     scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model", samples: int = 9_999, seed: int = 0
 ) -> pd.DataFrame:
-    """Measure how far each judge's marks are from the baseline's on the same stored answers, per criterion and overall.
+    """Measure how far each judge's marks are from the baseline judge's marks of the same stored answers.
 
-    It also compares prompts, runs and anything else that `by` names.
+    Each criterion and the mean over them (総合) are compared. `by` can also name prompts, runs or anything else.
 
     Parameters
     ----------
@@ -174,15 +175,16 @@ def compare_judges(
         - n: questions
         - n_answers
         - n_missing: marks that are missing
-        - n_unpaired: answers that only one of them judged; they are left out
+        - n_unpaired: answers that only one of the two judged; they are left out
         - baseline_mean, mean: 0–100
         - mean_difference: mean - baseline_mean; ci_low, ci_high: its 95 % interval
         - p_value: by sign flips; p_holm: adjusted by Holm's method
         - detectable_difference: points, 80 % power at the adjusted level
         - rank_agreement: Spearman
-        - flips_to_pass, flips_to_fail: questions that cross the pass line (`verdict_flips` names them)
-        - flipped_questions: their ids, as text
-        - cost_usd_per_question, seconds_per_question and the baseline's: of one judgement, missing if not known
+        - flips_to_pass, flips_to_fail: number of questions that cross the pass line (`verdict_flips` lists them)
+        - flipped_questions: the ids of these questions, as text
+        - cost_usd_per_question, seconds_per_question, and both with the prefix baseline_: cost and time of one
+          judgement; missing if not known
         - method, note (in the language of the messages)
 
     Raises
@@ -192,8 +194,9 @@ def compare_judges(
 
     Notes
     -----
-    Holm's family is all criteria of all rows; the rows of 総合 are a family of their own, because they answer the main
-    question. The sources are named in `difference_interval` and `sign_flip_p` in `socjudge.stats.basics`.
+    Holm's method adjusts the p-values of all criteria in all rows together. The rows of 総合 are adjusted separately,
+    because they answer the main question. The sources are named in `difference_interval` and `sign_flip_p` in
+    `socjudge.stats.basics`.
 
     Examples
     --------
@@ -237,7 +240,7 @@ def compare_judges(
 
 
 def _lines(scores: pd.DataFrame, by: str) -> dict[Any, float]:
-    """Return the pass line of each cohort, because its own verdicts are by its own line."""
+    """Return the pass line of each cohort; a cohort's verdicts are decided by its own line."""
     return {value: frame_rule(scores[scores[by] == value]).line for value in scores[by].dropna().unique()}
 
 
@@ -273,9 +276,9 @@ def _row(
 
 
 def _judging(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame, by: str) -> dict[str, Any]:
-    """Return cost and time of one judgement, and what else differs between the two.
+    """Return cost and time of one judgement on each side, and which conditions differ between the two cohorts.
 
-    Cost and time are averaged over the common answers and then over questions.
+    Cost and time are averaged over a question's common answers first, then over questions.
     """
     found: dict[str, Any] = {}
     answers = pairs[_ANSWER].drop_duplicates()
@@ -352,7 +355,7 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
         - difference: mean - baseline_mean
         - direction: "合格→不合格" or "不合格→合格"
         - n: answers
-        - baseline_pass_threshold, pass_threshold: the pass line of each
+        - baseline_pass_threshold, pass_threshold: the pass lines of the baseline and of the other
         - method, note (in the language of the messages)
 
     Raises

@@ -1,7 +1,7 @@
-"""Estimate what people would say of many answers, from a judge's marks of all of them and people's marks of a few.
+"""Estimate what marks people would give to many answers, from a judge's marks of all and people's marks of a few.
 
 The judge's marks of all answers narrow the interval, and people's marks correct the judge's bias. If the judge's marks
-do not help, the estimate is that of the labels alone. Sources are in the notes of `corrected_mean` and
+do not help, the estimate comes from the labels alone. The sources are in the notes of `corrected_mean` and
 `corrected_rate`.
 """
 
@@ -41,10 +41,10 @@ _TINY = 1e-9
 
 
 class Corrected(NamedTuple):
-    """Hold an estimate with its interval, and the interval of the labels alone.
+    """Hold an estimate with its interval, and the interval from the labels alone.
 
-    weight: of the judge's marks, 0 if they do not help (then both intervals are equal); correlation: of labels and the
-    judge's marks, NaN if one side does not vary.
+    weight: the weight of the judge's marks; 0 if they do not help, and then both intervals are equal. correlation:
+    between the labels and the judge's marks; NaN if all values of one side are equal.
     """
 
     estimate: float
@@ -57,7 +57,7 @@ class Corrected(NamedTuple):
 
 
 def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, *, level: float = 0.95) -> Corrected:
-    """Estimate the mean that people would give to all units, from their marks of a few and the judge's marks of all.
+    """Estimate the mean that people would give to all units, from people's marks of a few and a judge's marks of all.
 
     Parameters
     ----------
@@ -72,21 +72,22 @@ def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     Returns
     -------
     Corrected
-        The estimate of the labels alone (`mean_interval`, "hall") with fewer than 8 labels, if the judge's correlation
-        is below 1 / √(n - 2), or if the interval would be more than 1.25 times as wide as that of the labels alone.
+        The labels alone are used (`mean_interval`, "hall") in these cases: fewer than 8 labels; all units are labelled;
+        the labels or the residuals are all equal; the correlation of labels and judge is below 1 / √(n - 2) for n
+        labels; the interval would be more than 1.25 times as wide as that of the labels alone.
 
     Notes
     -----
-    Estimate: mean label + w (mean of all the judge's marks - mean of those of the labelled units), with the weight w of
-    least variance; when all units include the labelled ones, w is the slope of labels on marks. The variance has two
-    parts. The first is the variance of the residuals, with each unit's own weight from the other units (cross-fitting);
-    or, if larger, the variance that the residuals imply over all the judge's marks if variance is proportional to
-    p (1 - p) + 0.05 of the fitted mark. The second is w² times the variance of the mean of all. The interval is
-    Student's t with n - 2 degrees of freedom, with its ends moved for skewness as in `mean_interval`.
+    Estimate: mean label + w (mean of the judge's marks of all units - mean of its marks of the labelled units). The
+    weight w is the one of least variance; because the labelled units are among all units, it is the slope of labels on
+    marks. The variance has two parts. The first is the larger of two values: the variance of the residuals, where each
+    unit's weight comes from the other units (cross-fitting); and the variance that the residuals imply for all the
+    judge's marks if variance is proportional to p (1 - p) + 0.05 of the fitted mark. The second part is w² times the
+    variance of the mean of all the judge's marks. The interval is Student's t with n - 2 degrees of freedom, with its
+    ends moved for skewness as in `mean_interval`.
 
-    Sources: Angelopoulos, Duchi and Zrnic (2023), PPI++, arXiv 2311.01453 (the weight); arXiv 2505.20178 (2025:
-    when it helps); MacKinnon and White (1985), J. Econom. 29, 305-325 (residuals left out);
-    Hall (1992), as in `mean_interval`.
+    Sources: Angelopoulos, Duchi and Zrnic (2023), PPI++, arXiv 2311.01453 (the weight); arXiv 2505.20178 (2025: when it
+    helps); MacKinnon and White (1985), J. Econom. 29, 305-325 (residuals left out); Hall (1992), as in `mean_interval`.
     """
     y, f, everything = (np.asarray(x, dtype=float) for x in (labels, judged, all_judged))
     n = len(y)
@@ -111,9 +112,9 @@ def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
 
 
 def regression(y: Floats, f: Floats, everything: Floats, *, weights: Floats | None = None) -> tuple[float, float]:
-    """Return the slope of labels on the judge's marks, and the variance of a label about the line over all units.
+    """Return the slope of labels on the judge's marks, and the variance of labels around this line, over all units.
 
-    weights: of the labelled units, 1 on average; 1 for each unit if not given.
+    weights: the weights of the labelled units, 1 on average; if not given, each weight is 1.
     """
     n = len(y)
     v = np.ones(n) if weights is None else weights
@@ -130,16 +131,16 @@ def regression(y: Floats, f: Floats, everything: Floats, *, weights: Floats | No
 
 
 def _binomial_shape(marks: Floats) -> Floats:
-    """Return how the variance depends on the mark.
+    """Return for each mark a number to which the variance at this mark is proportional.
 
-    It is like the variance of a share, which is least at the ends of the scale.
+    It is that of a share (least at the ends of the scale), plus a constant.
     """
     p = (marks / 100).clip(0, 1)
     return np.asarray(p * (1 - p) + _FLOOR)
 
 
 def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, *, level: float = 0.95) -> Corrected:
-    """Estimate the share that people would pass, from their verdicts of a few units and the judge's verdicts of all.
+    """Estimate the share that people would pass, from people's verdicts of a few units and the judge's verdicts of all.
 
     Parameters
     ----------
@@ -154,22 +155,22 @@ def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     Returns
     -------
     Corrected
-        Fractions. It is the estimate of the labels alone (Wilson) with fewer than 8 labels, if the judge gives all
-        labelled units the same verdict, if the correlation is below 1 / √(n - 2), or if the interval would be more than
-        1.25 times as wide as that of the labels alone. weight: people's pass rate among what the judge passes minus
-        their pass rate among what it fails.
+        Fractions. The labels alone are used (Wilson) in these cases: fewer than 8 labels; all units are labelled;
+        people or the judge give all labelled units the same verdict; the correlation is below 1 / √(n - 2) for n
+        labels; the interval would be more than 1.25 times as wide as that of the labels alone. weight: people's pass
+        rate of the units that the judge passes minus their pass rate of the units that it fails.
 
     Notes
     -----
-    Estimate: people's pass rate among what the judge passes and among what it fails, weighted by the judge's shares of
-    all. It is the mean of `corrected_mean` for verdicts. The interval joins Jeffreys intervals of the two rates and the
-    variance of the judge's share (MOVER), because with few labels a rate of 0 or 1 has no variance of its own. If 20
-    labels or more all have the judge's verdict, likelihood ratio intervals are used instead, because Jeffreys intervals
-    are too wide then.
+    Estimate: people's pass rates of the units that the judge passes and of those that it fails, weighted by the judge's
+    shares of all units. It equals the mean of `corrected_mean` for verdicts. The interval joins Jeffreys intervals of
+    the two rates and the variance of the judge's share (MOVER), because with few labels a rate of 0 or 1 has no
+    variance of its own. If 20 labels or more all have the judge's verdict, likelihood ratio intervals are used instead,
+    because Jeffreys intervals are too wide then.
 
     Sources: Brown, Cai and DasGupta (2001), Stat. Sci. 16, 101-133; Zou and Donner (2008), Stat. Med. 27, 1693-1702.
     Rogan and Gladen's formula (1978, Am. J. Epidemiol. 107, 71-76), which arXiv 2511.21140 builds on, divides by tpr +
-    tnr - 1, which is not known to be above 0 at ten labels; this one does not.
+    tnr - 1, which is not known to be above 0 at ten labels; the estimate here does not.
     """
     y, f, everything = (np.asarray(x, dtype=bool) for x in (labels, judged, all_judged))
     n = len(y)
@@ -210,7 +211,9 @@ def _unanimous(hits: int, total: int, level: float) -> tuple[float, float]:
 def corrected_means(
     scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "judge_model", level: float = 0.95
 ) -> pd.DataFrame:
-    """Estimate people's mean of all the judged answers from labels of a few, one row per judge and criterion (and 総合).
+    """Estimate the mean mark that people would give to all judged answers, from labels of a few.
+
+    There is one row per judge and criterion (and 総合).
 
     Parameters
     ----------
@@ -227,13 +230,13 @@ def corrected_means(
     -------
     DataFrame
         - the column of `by`, criterion
-        - n: labelled questions; n_judged: questions with the judge's marks; n_missing: answers it left unmarked
-        - judge_mean: 0–100, over all questions; label_mean: people's, over the labelled ones
-        - mean, ci_low, ci_high: 0–100, people's mean
+        - n: labelled questions; n_judged: questions with the judge's marks; n_missing: answers without the judge's mark
+        - judge_mean: the judge's mean over all questions, 0–100; label_mean: people's mean over the labelled ones
+        - mean, ci_low, ci_high: the estimate of people's mean over all questions, 0–100
         - labels_low, labels_high: the interval of the labels alone
         - correlation: of people and judge over labelled questions
-        - weight: of the judge's marks; 0 if the estimate is that of the labels alone
-        - uses_judge
+        - weight: of the judge's marks; 0 if the labels alone are used
+        - uses_judge: whether the weight is not 0
         - method, note (in the language of the messages)
 
     Raises
@@ -243,11 +246,11 @@ def corrected_means(
 
     Notes
     -----
-    The unit is the question: answers of one question are averaged, labelled and judged ones separately. The interval
-    speaks of all questions like these. The formula and its sources: `socjudge.stats.correction.corrected_mean`; how
-    often it is right: docs/validation.md. Labels of answers that were chosen by their marks bias the mean. `note` says
-    if there are fewer than 60 labels and most are one mark: then rare failures are not among them, and
-    `corrected_pass_rate` is right in this case too.
+    The unit is the question: answers of one question are averaged, labelled and judged ones separately. The interval is
+    about all questions like these. The formula and its sources: `socjudge.stats.correction.corrected_mean`; how often
+    it is right: docs/validation.md. The mean is biased if the labelled answers were chosen by their marks. If there are
+    fewer than 60 labels and most of them are the same mark, rare failures may not be among the labels. Then `note` says
+    so; `corrected_pass_rate` is right in this case too.
 
     Examples
     --------
@@ -280,14 +283,15 @@ def corrected_pass_rate(
     -------
     DataFrame
         - the column of `by`, criterion: 総合 is the mean over criteria, by which an answer passes
-        - n: labelled answers; n_judged: answers with the judge's marks; n_missing: answers it left unmarked
-        - judge_rate, label_rate: shares that pass, of all answers and of the labelled ones
-        - rate, ci_low, ci_high: the share that people would pass
+        - n: labelled answers; n_judged: answers with the judge's marks; n_missing: answers without the judge's mark
+        - judge_rate: share of all answers that the judge passes; label_rate: share of the labelled answers that people
+          pass
+        - rate, ci_low, ci_high: the estimated share of all answers that people would pass
         - labels_low, labels_high: Wilson interval of the labels alone
         - correlation: of the verdicts
-        - weight: how much more often people pass what the judge passes than what it fails; 0 if the estimate is that of
-          the labels alone
-        - uses_judge
+        - weight: people's pass rate of the answers that the judge passes minus that of the answers that it fails; 0 if
+          the labels alone are used
+        - uses_judge: whether the weight is not 0
         - method, note (in the language of the messages)
 
     Raises
@@ -410,9 +414,9 @@ def next_labels(
     count: int = 10,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Choose the answers that people should label next, the one that helps most first.
+    """Choose the answers that people should label next, the most helpful one first.
 
-    The choice is the same every time.
+    The same arguments always give the same choice.
 
     Parameters
     ----------
@@ -421,7 +425,7 @@ def next_labels(
     labels
         The labels so far, from `load_labels`; None at first.
     judge
-        The value of `by` that is to be certified; not needed if there is only one.
+        The value of `by` that names the judge to be certified; not needed if there is only one judge.
     by
         The column that names a judge.
     count
@@ -437,20 +441,20 @@ def next_labels(
         - rank: 1 first
         - question_id, answer_sha256
         - judge_mean: 0–100; judge_passed: whether the judge passes it, by the pass line
-        - gain: by how much the label should lower the standard error of the corrected pass rate, percentage points
+        - gain: expected decrease of the standard error of the corrected pass rate by this label, percentage points
         - method, note (in the language of the messages)
 
     Raises
     ------
     ConfigError
-        If no answer has all its marks, or `judge` is not given although there are several judges.
+        If no answer has a mark on every criterion, or if `judge` is left out although there are several judges.
 
     Notes
     -----
-    Each label goes where it lowers the variance of `corrected_pass_rate` most: to what the judge passes or to what it
-    fails, by the share of each and by how much people disagreed there so far (Neyman 1934, J. R. Stat. Soc. 97,
-    558-625). Within the two groups the choice does not look at the marks, so the estimate stays right; questions with
-    fewer labels go first.
+    There are two groups: the answers that the judge passes, and those that it fails. Each label goes to the group where
+    it lowers the variance of `corrected_pass_rate` most. This depends on the size of the group, and on how mixed
+    people's verdicts in it are so far (Neyman 1934, J. R. Stat. Soc. 97, 558-625). Within a group the choice does not
+    depend on the marks, so the estimate stays right. Answers to questions with fewer labels are chosen first.
 
     Examples
     --------
@@ -513,7 +517,7 @@ def next_labels(
 def _overall_marks(
     scores: pd.DataFrame, labels: pd.DataFrame | None, judge: Any, by: str, who: str
 ) -> tuple[pd.Series, pd.Series]:
-    """Return the judge's marks and people's marks over all criteria of each answer."""
+    """Return the judge's and people's mean marks over all criteria, for each answer that has all its marks."""
     has_labels = labels is not None and len(labels) > 0
     own = scores[scores[by] == judge].assign(rater="judge")
     side = beside_people(scores, labels if has_labels and labels is not None else own, judge, by=by, who=who)
@@ -524,5 +528,5 @@ def _overall_marks(
 
 
 def lot(key: tuple[Any, Any], seed: int = 0) -> str:
-    """Return the lot that a question and answer draw: the same each time, whatever its marks."""
+    """Return a random-looking sort key of a (question, answer); it is always the same and ignores the marks."""
     return hashlib.sha256(f"{seed} {key[0]} {key[1]}".encode()).hexdigest()

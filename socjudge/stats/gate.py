@@ -1,4 +1,4 @@
-"""Measure how sure the verdict of a run is: whether it would pass again, and whether its true quality passes."""
+"""Measure how sure a run's verdict is: whether the run would pass again, and whether its true quality passes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: 
         One row per judged answer, from `load_results`; with the columns pass_threshold and pass_rate_required each run
         is judged by its own rule, without them by today's rule.
     noise
-        Sd in points of a question's mean score when it is answered and judged once more, if you know it. If not given,
-        it is estimated from the repeats, pooled over questions; without repeats the probabilities are missing.
+        If you know it: the sd, in points, of a question's mean score between repeats of answering and judging. If not
+        given, it is estimated from the repeats, pooled over questions; without repeats the probabilities are missing.
     seed
         Random seed of the draws.
 
@@ -44,23 +44,25 @@ def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: 
         - run_id: if the frame has it
         - n: questions with a score
         - n_missing: judged answers without a score
-        - passed, needed: questions; passed as the log counts them
-        - mvp_passed: whether the run passes as the log counts it: an answer without a score, and a missing mark, are 0
-          points
+        - passed: questions that pass, counted as in the log; needed: questions that must pass
+        - mvp_passed: whether the run passes by the log's count, where an answer without a score and a missing mark
+          count as 0 points
         - pass_rate; pass_rate_low, pass_rate_high: Wilson interval, about all questions like these
         - mean, mean_low, mean_high: 0–100
         - repeat_sd: points
-        - p_rerun: probability that the gate passes when the same questions are answered and judged again as often
-        - p_true: probability that the gate passes on the scores that endless repeats would give these questions
-        - verdict: 合格 if p_true is at least 0.95, 不合格 if at most 0.05, else 判定保留; if scores are missing, the verdict
-          must hold, in the log too, both with 0 and with 100 for them
+        - p_rerun: probability that the gate passes if the same questions are answered and judged again, as many times
+          as now
+        - p_true: probability that the gate passes on the mean scores that endless repeats of these questions would have
+        - verdict: 合格 if p_true is at least 0.95 and the run passes in the log, both with 0 points for what is missing;
+          不合格 if p_true is at most 0.05 and the run fails in the log, both with 100 points for what is missing; else
+          判定保留
         - deciding_questions: their ids as text, the most decisive first (see `gate_questions`)
         - method, note (in the language of the messages)
 
     Notes
     -----
-    The model: a question's true score is normal around the run's mean, and a repeat is normal around the true score,
-    with one noise for all questions; the noise's own uncertainty is drawn too.
+    The model: a question's true score is normal around the run's mean, and a repeat is normal around the true score.
+    The noise is the same for all questions; the draws include that it is not known exactly.
 
     Source: Morris (1983), J. Am. Stat. Assoc. 78, 47-55.
 
@@ -100,8 +102,8 @@ def gate_questions(results: pd.DataFrame, *, noise: float | None = None, seed: i
         - p_pass_rerun, p_pass_true: probability that the question passes, in a re-run and by its true score
         - pivotal: share of re-runs whose verdict would change if this question alone passed instead of failed, or the
           reverse
-        - decides: whether its own verdict is open (p_pass_rerun between 0.05 and 0.95) and it is pivotal in 1 of 20
-          re-runs or more
+        - decides: whether the question's own verdict is open (p_pass_rerun between 0.05 and 0.95) and pivotal is at
+          least 0.05
         - pass_threshold: the pass line
         - method, note (in the language of the messages)
 
@@ -129,9 +131,10 @@ def _by_run(results: pd.DataFrame, rows_of: Any, who: str) -> pd.DataFrame:
 
 
 def _repeats(part: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return one row per question and repeat (columns question_id, repeat, score, missing), and what the repeats are.
+    """Return one row per question and repeat (question_id, repeat, score, missing), and the kind of the repeats.
 
-    An answer is one repeat, with the judge's repeats averaged, because a re-run answers again and judges as often.
+    If a question has several answers, each answer is one repeat, and the judge's repeats are averaged: a re-run would
+    answer again, and would judge as many times.
     """
     keys = [name for name in ("answer_repeat", "judge_repeat") if name in part.columns and part[name].nunique() > 1]
     repeat = part[keys[0]] if keys else pd.Series(range(len(part)), index=part.index)
@@ -148,10 +151,10 @@ def _repeats(part: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.DataFrame, float, float, str]:
-    """Return the run's questions, the sd between repeats of one question (points), its degrees of freedom and origin.
+    """Return the run's questions, the sd (points) between repeats of a question, its degrees of freedom and its source.
 
-    The frame of questions: index question_id, columns score (mean of the repeats, NaN if none was scored), repeats (how
-    many were scored), missing (judged answers without a score).
+    The questions are a frame: index question_id, columns score (mean of the repeats, NaN if none was scored), repeats
+    (how many were scored), missing (judged answers without a score).
     """
     if noise is not None and not noise > 0:
         raise ConfigError(say("stats.noise", who=who, noise=noise))
@@ -168,7 +171,7 @@ def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.Dat
 
 
 def _draw(table: pd.DataFrame, repeat_sd: float, freedom: float, seed: int) -> tuple[Floats, Floats]:
-    """Draw true scores and scores of a re-run of the scored questions, one draw per row, points."""
+    """Draw scores of the scored questions: their true scores, and a re-run; both in points, one draw per row."""
     rng = np.random.default_rng(seed)
     scored = table[table["repeats"] > 0]
     score, repeats = scored["score"].to_numpy(), scored["repeats"].to_numpy()
@@ -191,12 +194,15 @@ def _draw(table: pd.DataFrame, repeat_sd: float, freedom: float, seed: int) -> t
 
 
 def _gate(scores: Floats, rule: PassRule) -> Bools:
-    """Return whether the gate passes, for each row of scores."""
+    """Return for each row of scores whether the gate passes."""
     return np.asarray(rule.is_met(reaches(scores, rule.line).sum(axis=1), scores.shape[1], scores.mean(axis=1)))
 
 
 def _share(hits: Bools) -> Floats:
-    """Return the share of draws (rows) that hit, never exactly 0 or 1, because draws cannot show that."""
+    """Return for each column the share of draws (rows) that are true.
+
+    The share is never exactly 0 or 1, because draws cannot show that.
+    """
     return np.asarray((hits.sum(axis=0) + 1) / (len(hits) + 2))
 
 

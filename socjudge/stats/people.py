@@ -1,4 +1,4 @@
-"""Compare a judge with people: how close its marks are to theirs, and whether it could replace one of them."""
+"""Compare a judge with people: how close its marks are to people's marks, and whether it could replace a person."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ _OF_POINTS = ["bias", "bias_low", "bias_high", "mae", "loa_low", "loa_high", "ra
 
 
 class Beside(NamedTuple):
-    """Hold a judge's marks and people's marks, one row per judged answer and one column per common criterion and 総合.
+    """Hold a judge's marks and people's marks of the same answers.
 
-    judge, people: points, NaN where not marked; index question_id, answer_sha256. strangers: number of labelled answers
-    that the judge did not mark.
+    judge, people: points, NaN where there is no mark. Both have one row per judged answer (index question_id,
+    answer_sha256), and one column per common criterion and one for 総合. strangers: number of labelled answers that the
+    judge did not mark.
     """
 
     judge: pd.DataFrame
@@ -46,9 +47,9 @@ class Beside(NamedTuple):
 
 
 def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, judge: Any, *, by: str, who: str) -> Beside:
-    """Return the marks of one judge and the mean of people's marks.
+    """Return the marks of one judge, and the mean of people's marks, for the same answers.
 
-    総合 is the mean of an answer whose criteria are all marked.
+    総合 is the mean over the criteria; it is missing if a criterion is not marked.
 
     Raises
     ------
@@ -76,7 +77,7 @@ def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, judge: Any, *, by:
 
 
 def judges_of(scores: pd.DataFrame, by: str, who: str) -> list[Any]:
-    """Return the judges in a frame of scores, in its order; raise ConfigError if it has no column `by` or no row."""
+    """Return the judges in a frame, in its order. Raise ConfigError if there is no column `by`, or no judge in it."""
     need_columns(scores, [by], who, "load_scores")
     if not (judges := in_order(scores[by])):
         raise ConfigError(say("stats.no_row_with", who=who, by=by))
@@ -116,8 +117,8 @@ def judge_vs_people(
     by
         The column that names a judge.
     lengths
-        Number of characters of each answer by answer_sha256, for the judge "長いほど良い": the longest answer gets people's
-        best mark, and so on.
+        {answer_sha256: number of characters}, for the trivial judge "長いほど良い". It gives people's best mark to the
+        longest answer, the second best to the second longest, and so on. If not given, this judge is left out.
     level
         Confidence level of the intervals, 0–1.
 
@@ -125,20 +126,21 @@ def judge_vs_people(
     -------
     DataFrame
         - the column of `by`: "常に合格" and "長いほど良い" are the trivial judges
-        - trivial: whether it is one of these; criterion
-        - n: answers that both marked; n_questions; n_missing: labelled answers without the judge's mark
+        - trivial: whether the judge is one of these two; criterion
+        - n: answers that judge and people both marked; n_questions; n_missing: labelled answers without the judge's
+          mark
         - n_raters: number of people
         - bias: judge - people, points; bias_low, bias_high: t interval over questions
         - mae: mean distance, points
         - loa_low, loa_high: limits of agreement
         - rank_agreement: Spearman; alpha: Krippendorff; icc_a1
         - true_pass, false_pass, false_fail, true_fail: answers; people's verdict by the pass line is the truth
-        - tpr, tpr_low, tpr_high: the share of what people pass that the judge passes; Wilson interval
-        - tnr, tnr_low, tnr_high: the share of what people fail that the judge fails; Wilson interval
-        - base_rate, judge_rate: shares that people and the judge pass
+        - tpr, tpr_low, tpr_high: share of the answers passed by people that the judge passes too; Wilson interval
+        - tnr, tnr_low, tnr_high: share of the answers failed by people that the judge fails too; Wilson interval
+        - base_rate, judge_rate: share of the answers that people pass, and that the judge passes
         - verdict_agreement, agreement_low, agreement_high: Wilson interval; kappa: Cohen
-        - method, note (in the language of the messages); if raters marked answers twice, the note says how steady they
-          are
+        - method, note (in the language of the messages); if raters marked answers twice, the note also describes how
+          steady they are
 
     Raises
     ------
@@ -191,7 +193,10 @@ def judge_vs_people(
 
 
 def _by_length(people: pd.DataFrame, lengths: Mapping[str, float]) -> pd.DataFrame:
-    """Distribute people's marks again in the order of length, per criterion; NaN where a length is not known."""
+    """Give people's marks to the answers in order of length, per criterion: the longest answer gets the highest mark.
+
+    Answers of equal length get the mean of their marks. The mark is NaN if a length is not known.
+    """
     length = pd.Series([lengths.get(sha, math.nan) for sha in people.index.get_level_values(1)], people.index, float)
     dealt = {}
     for criterion, marks in people.items():
@@ -224,7 +229,7 @@ def _judge_rows(judge: Any, side: Beside, line: float, level: float) -> list[dic
 
 
 def _vs_row(table: Floats, question: NDArray[np.int64], missing: int, line: float, level: float) -> dict[str, Any]:
-    """Return the row of `judge_vs_people` for two columns, people's marks and the judge's."""
+    """Return a row of `judge_vs_people`. table: people's marks in column 0, the judge's in column 1."""
     found = pair_row(table, question, missing, line, level)
     people, judge = reaches(table[:, 0], line), reaches(table[:, 1], line)
     cells = {

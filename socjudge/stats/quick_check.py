@@ -1,4 +1,4 @@
-"""Compare one judge with one column of people's verdicts, in any table: how often it passes and fails what they do."""
+"""Compare one judge's verdicts with one column of people's verdicts, in any table: how often the two are equal."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Verdict = bool | float | None
 
 
 def check_judge(judge: Sequence[Verdict], human: Sequence[Verdict], *, line: float | None = None) -> pd.DataFrame:
-    """Measure how often a judge gives people's verdict: on what they pass, on what they fail, and on all answers.
+    """Measure how often a judge gives people's verdict: on answers that they pass, that they fail, and on all.
 
     Parameters
     ----------
     judge, human
-        A verdict or mark per answer, in the same order: True or False, 0 or 1, or points with `line`; None if there is
-        none.
+        A verdict or mark per answer, in the same order: True or False, 0 or 1, or points with `line`; None if the
+        answer has none.
     line
         The lowest mark with which an answer passes; needed if there are marks other than 0 and 1.
 
@@ -34,7 +34,7 @@ def check_judge(judge: Sequence[Verdict], human: Sequence[Verdict], *, line: flo
           the two
         - share, low, high: n_same / n and its 95 % interval (Wilson, as if answers were independent); missing with
           fewer than MIN_LABELS answers
-        - n_more: how many more labels of this kind are needed before a share can be given
+        - n_more: how many more answers of this kind must be labelled before the share can be given
 
     Raises
     ------
@@ -73,7 +73,7 @@ def check_judge(judge: Sequence[Verdict], human: Sequence[Verdict], *, line: flo
 
 
 def check_text(table: pd.DataFrame) -> str:
-    """Say in words what the table of `check_judge` shows, one sentence for each kind of answer."""
+    """Return the table of `check_judge` in words, one sentence per line: answers passed, failed, missing verdicts."""
     passed, failed, _ = table.itertuples(index=False)
     told = []
     for row, enough, few in (

@@ -1,4 +1,4 @@
-"""Measure how steadily a person marks, from answers that were marked a second time."""
+"""Measure how steady a person's marks are, from answers that the person marked a second time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rater_consistency(labels: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
     Parameters
     ----------
     labels
-        People's marks, from `load_labels`; `LabelPanel(repeats=5)` has five answers marked a second time.
+        People's marks, from `load_labels`; `LabelPanel(repeats=5)` asks for a second mark of five answers.
     level
         Confidence level of the intervals, 0–1.
 
@@ -40,7 +40,7 @@ def rater_consistency(labels: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
           interval
         - method, note (in the language of the messages)
 
-        No row for a rater who marked nothing twice.
+        A rater who marked no answer twice has no row.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def _rater(labels: pd.DataFrame, rater: str, level: float) -> pd.DataFrame | Non
 
 
 def steadiness(labels: pd.DataFrame) -> dict[str, str]:
-    """Say in words how steady the raters are on each criterion; empty if nothing was marked twice."""
+    """Return {criterion: a sentence on how steady the raters are}; empty if no answer was marked twice."""
     try:
         found = rater_consistency(labels)
     except ConfigError:  # labels of a CSV without the column, too

@@ -1,7 +1,7 @@
 """Decide when to stop judging the same answers again.
 
-It is time to stop when the verdict is sure, or when no further repeat could make it sure. The evidence is an e-value
-and not a p-value, because you may look at an e-value after every judgement. Sources are in the notes of
+Judging can stop when the verdict is sure, or when no further repeat could make it sure. The evidence is an e-value and
+not a p-value, because you may look at an e-value after every judgement. The sources are in the notes of
 `gate_progress`.
 """
 
@@ -28,12 +28,12 @@ _WIDTH = 1.5  # sd of the mixture over distances from the line, in units of the 
 
 
 class Progress(NamedTuple):
-    """Show how far repeated judgements have come.
+    """Hold the state of repeated judgements of the same answers.
 
-    verdict: 合格 or 不合格 if it is sure, else 判定保留. passes: whether the run passes by the means so far. ask: questions for
-    which another judgement could change that, the most decisive first; empty if it is useless to go on. may_turn: the
-    chance that all repeats up to the cap would change it. for_pass, for_fail: the evidence (e-values; sure from
-    `needed`). noise: sd of a repeat, points. calls: judgements so far.
+    verdict: 合格 or 不合格 if it is sure, else 判定保留. passes: whether the run passes by the means so far. ask: questions to
+    judge again, the most useful first; empty if the verdict is sure, or if more judgements would hardly make it sure.
+    may_turn: the highest chance that all repeats up to the cap would change `passes`. for_pass, for_fail: the evidence
+    (e-values); a verdict is sure from `needed`. noise: sd of a repeat, points. calls: judgements so far.
     """
 
     verdict: str
@@ -55,18 +55,18 @@ def gate_progress(
     alpha: float = ALPHA,
     cap: int = CAP,
 ) -> Progress:
-    """Tell whether the gate's verdict on the same answers is sure by now, and if not, which question to judge again.
+    """Compute whether the gate's verdict on the same answers is sure, and if not, which questions to judge again.
 
     Parameters
     ----------
     marks
-        For each question its mean scores (0–100) of the judgements so far; None for a reply that could not be parsed.
+        For each question the mean scores (0–100) of its judgements so far; None for a reply that could not be parsed.
     rule
         The pass rule; if not given, the project's rule as it is now.
     noise
-        The sd of a repeat in points, if it is known; if not given, that of the marks, pooled over questions.
+        The sd of a repeat in points, if it is known; if not given, it is estimated from `marks`, pooled over questions.
     alpha
-        How often a firm verdict may be wrong (0–1), whenever you look or stop.
+        The highest chance (0–1) that a sure verdict is wrong, however often you look and whenever you stop.
     cap
         The highest number of judgements of one question, including those that could not be parsed.
 
@@ -86,21 +86,22 @@ def gate_progress(
     The verdict is about what endless judgements of these answers would say. Repeats do not replace questions: whether
     the next ten questions would pass is another question (see pass_rate_low of `gate_confidence`).
 
-    Judging stops when the verdict is sure, or when half of all repeats up to the cap are used and the other half would
-    change the verdict so far with a chance below 0.005. Then it stays 判定保留, as it mostly would with all repeats.
+    Judging stops when the verdict is sure, or when half of all repeats up to the cap are used and the chance that the
+    other half changes the verdict so far is at most 0.005. Then the verdict stays 判定保留, as it mostly would with all
+    repeats.
 
     The evidence of one question is a one-sided normal mixture over its distance from the line, with the noise
     integrated out. If the question is on the line, the evidence is a martingale, so you may look after every judgement.
-    The evidence that k of n questions (as many as the rule needs) are above the line comes from the least sure
-    n - k + 1 questions: half the mean of their evidence plus half its product. A pass needs this, and also enough
+    The rule needs k of n questions above the line. The evidence for this comes from the n - k + 1 questions with the
+    least evidence: half the mean of their evidence plus half the product. For a pass, there must also be enough
     evidence that the overall mean is above the line. Noise is assumed normal and equal for all questions
     (docs/validation.md: if it is not).
 
     Sources: Robbins (1970), Ann. Math. Stat. 41, 1397-1409, and Lai (1976), Ann. Stat. 4, 265-280 (mixtures, also with
     unknown noise); Vovk and Wang (2021), Ann. Stat. 49, 1736-1754 (means and products of e-values); Lan, Simon and
-    Halperin (1982), Commun. Stat. C 1, 207-219 (stopping when the rest would not turn it). The betting method of
-    Waudby-Smith and Ramdas (2024, J. R. Stat. Soc. B 86, 1-27) needs no normal noise, but more than ten marks: one mark
-    of 85 multiplies the evidence against 70 by at most 1.2.
+    Halperin (1982), Commun. Stat. C 1, 207-219 (stopping when the remaining repeats would not change the verdict). The
+    betting method of Waudby-Smith and Ramdas (2024, J. R. Stat. Soc. B 86, 1-27) needs no normal noise, but it needs
+    more than ten marks: one mark of 85 multiplies the evidence against 70 by at most 1.2.
 
     Examples
     --------
@@ -149,10 +150,11 @@ def gate_progress(
 
 
 def evidence(mean: Any, count: Any, squares: float, freedom: float) -> Floats:
-    """Compute the evidence (an e-value) that a true mean is above 0, from the mean of `count` marks with normal noise.
+    """Compute the evidence (an e-value) that the true mean is above 0, from `mean`, the mean of `count` marks.
 
-    squares: the sum of squares from which the noise is estimated, with `freedom` degrees of freedom. The mixture is
-    half-normal over the true mean in units of the noise, and the noise has its invariant prior (Lai 1976).
+    The noise is normal. squares: the sum of squares from which the noise is estimated, with `freedom` degrees of
+    freedom. The mixture is half-normal over the true mean in units of the noise, and the noise has its invariant prior
+    (Lai 1976).
     """
     x, k = np.asarray(mean, dtype=float), np.asarray(count, dtype=float)
     spread = 1 + k * _WIDTH**2
@@ -163,7 +165,7 @@ def evidence(mean: Any, count: Any, squares: float, freedom: float) -> Floats:
 
 
 def _at_least(values: Floats, must: int) -> float:
-    """Compute the evidence that at least `must` of the hypotheses are false, from their e-values."""
+    """Compute from the e-values of hypotheses the evidence that at least `must` of the hypotheses are false."""
     if must <= 0:
         return math.inf
     if must > len(values):
@@ -173,9 +175,9 @@ def _at_least(values: Floats, must: int) -> float:
 
 
 def _holding_back(values: Floats, must: int) -> Floats:
-    """Return weights of the e-values that keep `_at_least` low.
+    """Return a weight for each question: above 0 if its e-value is one of the low ones that `_at_least` uses, else 0.
 
-    The largest of them weighs most, because it will be the first to leave that group.
+    The largest e-value among them gets the largest weight, because it will be the first to leave this group.
     """
     weight = np.zeros(len(values))
     weakest = np.argsort(values, kind="stable")[: len(values) - must + 1]
@@ -186,7 +188,7 @@ def _holding_back(values: Floats, must: int) -> Floats:
 def _noise(read: list[Floats], noise: float | None, line: float) -> tuple[float, float]:
     """Return the sum of squares that estimates the noise of a repeat near the line, and its degrees of freedom.
 
-    Both are 0 if too few marks could be read.
+    Both are 0 if too few marks could be parsed.
     """
     if noise is not None:
         return noise**2 * 1e6, 1e6  # as good as known
@@ -215,7 +217,7 @@ def _binomial(mark: float) -> float:
 def _turning(
     distance: Floats, counts: Floats, left: Any, noise: float, freedom: float, must: int, passes: bool
 ) -> tuple[float, Floats]:
-    """Return the highest chance that the remaining repeats change the verdict, and each question's part in it."""
+    """Return the highest chance that the remaining repeats change the verdict, and each question's part of it."""
     left = np.maximum(left, 0).astype(float)
     # Of the mean of all repeats, given those so far: what is left scatters around a mean that is itself not known.
     scatter = noise * np.sqrt(left / (counts * (counts + left)))
@@ -234,9 +236,9 @@ def _turning(
 
 
 def _counted(chances: Floats) -> Floats:
-    """Compute the chances that 0, 1, 2, … of independent events happen.
+    """Compute the chances that exactly 0, 1, 2, … of independent events happen.
 
-    Row i is without the i-th event, the last row with all.
+    Row i leaves out the i-th event; the last row includes all events.
     """
     n = len(chances)
     found = np.zeros((n + 1, n + 1))

@@ -1,6 +1,6 @@
-"""Find what is wrong with a judge, and which of its criteria may be trusted, by tests against people's marks.
+"""Find a judge's flaws, and which of its criteria may be trusted, by tests against people's marks.
 
-The p-values are adjusted for the number of tests, because with many tests some would find a flaw by chance.
+The p-values are adjusted for the number of tests, because some of many tests would find a flaw by chance.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def judge_flaws(
     lengths: Mapping[str, float] | None = None,
     flags: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
-    """Find which known flaws each judge shows against people's marks, one row per judge, flaw and criterion.
+    """Find which known flaws each judge shows when its marks are compared with people's marks.
+
+    There is one row per judge, flaw and criterion.
 
     Parameters
     ----------
@@ -78,9 +80,9 @@ def judge_flaws(
     by
         The column that names a judge.
     lengths
-        Number of characters of each answer by answer_sha256, to test the preference for long answers.
+        {answer_sha256: number of characters}, to test whether the judge prefers long answers.
     flags
-        How many flags the assistant raised, by answer_sha256, to test whether marks follow the flags.
+        {answer_sha256: number of flags that the assistant raised}, to test whether the marks follow the flags.
 
     Returns
     -------
@@ -89,9 +91,10 @@ def judge_flaws(
         - flaw: bias, leniency, compression, noise, length, flags, blindness, halo, unread
         - criterion; 総合 for halo and unread
         - n: questions (leniency: verdicts that differ; noise: degrees of freedom; unread: marks)
-        - estimate: for bias and noise points; for leniency the share of differing verdicts that pass wrongly; for
-          compression the judge's sd divided by people's; for length, flags and blindness a correlation; for halo the
-          judge's mean correlation between criteria minus people's; for unread a share
+        - estimate: points for bias and noise; for leniency the share of the differing verdicts where the judge passes
+          an answer that people fail; for compression the judge's sd divided by people's sd; for length, flags and
+          blindness a correlation; for halo the judge's mean correlation between criteria minus that of people; for
+          unread the share of marks that are missing
         - p_value; p_holm: adjusted over all rows of the judge
         - found: whether p_holm is below 0.05
         - method, note (in the language of the messages)
@@ -105,7 +108,7 @@ def judge_flaws(
 
     Notes
     -----
-    A flaw that is not found may still be there: docs/validation.md says how often flaws of each size are found.
+    A judge can have a flaw that is not found: docs/validation.md shows how often flaws of each size are found.
     Questions are the unit. Tests: Student's t (bias; length and flags as the correlation with judge - people); McNemar
     (1947), Psychometrika 12, 153-157 (leniency); Pitman and Morgan (1939), Biometrika 31, 9-19 (compression);
     chi-squared (noise); Fisher's z (blindness); jackknife over questions (halo); binomial (unread); Holm (1979).
@@ -155,7 +158,7 @@ def judge_trust(
     correlation: float = CORRELATION,
     alpha: float = _ALPHA,
 ) -> pd.DataFrame:
-    """Decide whether each criterion's marks of a judge may be trusted, from people's marks alone.
+    """Decide for each criterion whether a judge's marks may be trusted, only by comparing them with people's marks.
 
     There is one row per judge and criterion.
 
@@ -168,8 +171,8 @@ def judge_trust(
     correlation
         The correlation with people that the judge must exceed.
     alpha
-        The chance of a wrong 信頼できる, over all criteria, for this one look. If you will look again when there are more
-        labels, divide it: alpha=0.05 / len(LOOKS) at each of at most len(LOOKS) looks.
+        The highest chance of a wrong 信頼できる on any criterion, for this one analysis. If you will repeat the analysis
+        with more labels, divide alpha: use alpha=0.05 / len(LOOKS) in each of at most len(LOOKS) analyses.
 
     Returns
     -------
@@ -181,11 +184,13 @@ def judge_trust(
         - correlation, correlation_low, correlation_high: of judge and people, over the labelled questions; these
           intervals too hold for all criteria together
         - p_value, p_holm: of the hypothesis that the judge cannot be trusted
-        - more_low, more_high: how many more labels would decide, an 80 % interval (two digits): more_high is infinite
-          if possibly no number decides; both are missing if the verdict is already decided, or cannot be estimated
-        - advice: what more to label, in words; empty if nothing
-        - verdict: 信頼できる (surely within the margin and above the correlation), 信頼できない (surely not), 条件つき (surely above
-          the correlation, the bias not surely small: use corrected_means), 分からない otherwise
+        - more_low, more_high: 80 % interval of the number of further labels that would decide the verdict, rounded to
+          two digits; more_high is infinite if perhaps no number decides it; both are missing if the verdict is already
+          decided, or if the number cannot be estimated or is too large
+        - advice: what to label next, in words; empty if there is no advice
+        - verdict: 信頼できる (the bias is shown to be within the margin, and the correlation above its limit), 信頼できない (one
+          of the two is shown not to be so), 条件つき (only the correlation is shown to be above its limit: use
+          corrected_means), 分からない otherwise
         - method, note (in the language of the messages)
 
     Raises
@@ -202,11 +207,11 @@ def judge_trust(
     criteria keeps the chance of a wrong 信頼できる on any of them at alpha. Probes and injections are not part of the
     verdict.
 
-    The bias is the one over all judged answers, from the judge's marks of all and people's of a few, as in
-    `corrected_mean` (judge's mean - corrected mean). Labels are drawn at random, or at random among what the judge
-    passes and among what it fails, as `next_labels` does: each is weighted by what it stands for (post-stratification;
-    Holt and Smith 1979, J. R. Stat. Soc. A 142, 33-46). more_low, more_high: n = (t s / gap)^2 at the ends of the 80 %
-    interval of the gap.
+    The bias is about all judged answers. It is computed from the judge's marks of all and people's marks of a few, as
+    in `corrected_mean` (judge's mean - corrected mean). The labelled answers must be drawn at random, or at random
+    among those that the judge passes and among those that it fails, as `next_labels` does. Each label is weighted by
+    the number of answers that it represents (post-stratification; Holt and Smith 1979, J. R. Stat. Soc. A 142, 33-46).
+    more_low, more_high: n = (t s / gap)^2 at the ends of the 80 % interval of the gap.
 
     Examples
     --------
@@ -243,10 +248,10 @@ def judge_trust(
 
 
 def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float, least: float) -> str:
-    """Say that good answers alone show no correlation, and which answers to label too.
+    """Return advice if nearly all labelled answers are good and so show no correlation; else an empty text.
 
-    The answers are chosen at random among what the judge fails, so that `_weights` can tell what they stand for. The
-    text is empty if there are bad answers or a correlation is shown.
+    The advice lists further answers to label. They are chosen at random among those that the judge fails, so that
+    `_weights` knows how many answers each of them represents.
     """
     people, judge = side.people[criterion].dropna(), side.judge[criterion].dropna()
     bad = int((~reaches(people, line)).sum())
@@ -259,11 +264,11 @@ def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float
 
 
 def trust_power(n: int, criteria: int, *, bias: float = 3.0, correlation: float = 0.8, sd: float = 20.0) -> float:
-    """Compute how likely a judge this close to people is to show it on one criterion, at one of LOOKS.
+    """Compute the chance that a judge this close to people is shown to be so on one criterion, at one of LOOKS.
 
-    n: labelled questions. criteria: number of criteria of the rubric. sd: of people's marks and of the judge's, points.
-    Uses normal approximations of the two tests of `judge_trust`, treated as independent; benchmarks/validation.py
-    compares them with simulations.
+    n: labelled questions. criteria: number of criteria of the rubric. sd: of people's marks and of the judge's marks,
+    points. Uses normal approximations of the two tests of `judge_trust`, treated as independent;
+    benchmarks/validation.py compares them with simulations.
     """
     if n < MIN_QUESTIONS:
         return 0.0
@@ -283,7 +288,7 @@ def _enough(side: Beside, who: str) -> Beside:
 
 
 def _pairs(side: Beside, criterion: str) -> tuple[Floats, Floats]:
-    """Return people's mark and the judge's mark of each question that both marked, averaged over answers."""
+    """Return people's mean mark and the judge's mean mark of each question that has an answer with both marks."""
     both = pd.DataFrame({"people": side.people[criterion], "judge": side.judge[criterion]}).dropna()
     means = both.groupby(level=0).mean()
     return means["people"].to_numpy(), means["judge"].to_numpy()
@@ -318,7 +323,7 @@ def _against_people(
 
 
 def _following(side: Beside, criterion: str, flaw: str, known: Mapping[str, float], tail: str) -> Iterator[_Test]:
-    """Test whether judge - people depends on something known about the answers."""
+    """Test whether judge - people depends on a property of the answers: their length or number of flags."""
     values = pd.Series(
         [known.get(sha, math.nan) for sha in side.judge.index.get_level_values(1)], side.judge.index, float
     )
@@ -350,13 +355,13 @@ def _halo(side: Beside, criteria: list[str]) -> Iterator[_Test]:
 
 
 def _linked(marks: Floats) -> float:
-    """Compute the mean correlation between columns."""
+    """Compute the mean correlation over all pairs of columns."""
     table = np.atleast_2d(np.corrcoef(marks.T))
     return float(table[np.triu_indices(len(table), 1)].mean())
 
 
 def _alone(part: pd.DataFrame, side: Beside) -> Iterator[_Test]:
-    """Test what the judge's own marks show: noise between repeats, and marks that are missing."""
+    """Test what the judge's marks show without people's marks: noise between repeats, and missing marks."""
     score = plain_floats(part["score"])
     criterion = part["criterion"].astype(object)
     keys = [part["question_id"], part["answer_sha256"].astype(object), criterion]
@@ -381,7 +386,7 @@ def _t_test(values: Floats) -> float:
 
 
 def _narrower(x: Floats, y: Floats) -> float:
-    """Compute the one-sided p that paired x vary less than y (Pitman and Morgan)."""
+    """Compute the one-sided p-value of the test whether x vary less than their paired y (Pitman and Morgan)."""
     sums, differences = x + y, x - y
     if np.ptp(sums) == 0 or np.ptp(differences) == 0:
         return math.nan
@@ -391,7 +396,7 @@ def _narrower(x: Floats, y: Floats) -> float:
 class _Sample(NamedTuple):
     """Hold the marks from which the trust in one criterion is computed.
 
-    people, judge: marks of the labelled questions; weights: how many questions each label stands for (1 on average);
+    people, judge: marks of the labelled questions; weights: how many questions each label represents (1 on average);
     everything: the judge's marks of all questions.
     """
 
@@ -404,8 +409,8 @@ class _Sample(NamedTuple):
 def _weights(side: Beside, line: float) -> pd.Series:
     """Return the weight of each labelled answer, so that labels which `next_labels` chose do not count double.
 
-    The weight is the share of the answer's verdict (by the judge) among all judged answers, divided by its share among
-    the labelled ones.
+    The judge passes or fails the answer. The weight is the share of this verdict among all judged answers, divided by
+    its share among the labelled answers. With too few labelled answers of a verdict, all weights are 1.
     """
     overall = side.judge[OVERALL]
     labelled = side.people[OVERALL].notna() & overall.notna()
@@ -433,7 +438,6 @@ def _bias(sample: _Sample) -> tuple[float, float, float]:
     """Return judge - people over all questions, its standard error and degrees of freedom.
 
     It uses the judge's marks of all questions if they help, as in `corrected_mean`; else the labelled questions alone.
-    Returns NaN if it cannot be estimated.
     """
     y, f, v, everything = sample
     n = len(y)
@@ -507,9 +511,10 @@ def _trust(sample: _Sample, margin: float, least: float, alpha: float) -> dict[s
 
 
 def _labels_needed(row: dict[str, Any], margin: float, least: float, alpha: float) -> tuple[float, float]:
-    """Return the range of how many more labels the tests need to decide, if nothing but their number changed.
+    """Return the lowest and highest likely number of further labels that the tests need to decide.
 
-    Returns NaN if there is nothing to say.
+    It is assumed that only the number of labels changes. Returns (NaN, NaN) if the verdict is already decided, or if
+    the number cannot be estimated or is too large.
     """
     if row["verdict"] not in ("条件つき", "分からない") or math.isnan(row["bias_low"]):
         return math.nan, math.nan
