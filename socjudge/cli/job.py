@@ -28,12 +28,12 @@ def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
         job: Job = options["job"]
         summary, junit = job.summary, job.junit
         before = None
-        if job.against is not None:
-            from ..report.effect import named_run
-
-            before = named_run(job.against, options["logs_dir"])
         _write_stopped(summary, junit, say("report.job_killed"))
         try:
+            if job.against is not None:
+                from ..report.effect import named_run
+
+                before = named_run(job.against, options["logs_dir"])
             finished = command(**options)
         except Stopped as stopped:
             _write_stopped(summary, junit, stopped.message, is_uncertified=stopped.exit_code == UNCERTIFIED)

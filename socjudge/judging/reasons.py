@@ -63,6 +63,7 @@ def explaining(
         return replace(
             evaluation,
             usage=evaluation.usage + lost_usage(error),
+            reasons_usage=lost_usage(error),
             error="; ".join(filter(None, [evaluation.error, say("judging.no_reasons_failed", reason=error)])),
         )
     reasons = _read(completion.text)

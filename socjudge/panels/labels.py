@@ -136,7 +136,7 @@ class LabelPanel(Panel):
         self._show()
 
     def _listen(self) -> None:
-        self.marks.on_msg(lambda _, message, __: self._do(lambda: self._from_page(message), self.status))
+        self.marks.on_msg(lambda marks, message, __: self._do(lambda: self._from_page(marks, message), self.status))
 
     def _follow(self) -> None:
         """Follow the chosen name and log. Marks never go to others than those on screen, which may change after the
@@ -145,8 +145,9 @@ class LabelPanel(Panel):
         if self._started:
             self._start()
 
-    def _from_page(self, message: dict[str, Any]) -> None:
-        if self.session is None or not self.marks.take(message) or not message.get("save"):
+    def _from_page(self, marks: MarksInput, message: dict[str, Any]) -> None:
+        is_shown = marks is self.marks  # and not the sliders of another log, whose click comes late
+        if self.session is None or not is_shown or not marks.take(message) or not message.get("save"):
             return
         scores = dict(zip(self.marks.criteria, self.marks.scores, strict=True))
         missing = [name for name, score in scores.items() if score is None]

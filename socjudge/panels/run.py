@@ -295,7 +295,7 @@ class RunPanel(SessionPanel):
             sure = say("panels.run_drop_sure", done=other.done) if other else ""
             self.drop_button.description = sure if self._dropping else say("panels.run_drop")
             run = session.run
-            if session.state == "finished" and run is not None and run is not self._shown:
+            if session.state in ("finished", "failed") and run is not None and run is not self._shown:
                 self._shown = run
                 self.results.value = _results_html(run)
             elif session.state == "running":

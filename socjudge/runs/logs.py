@@ -242,9 +242,10 @@ def find_log(run_id: str, *places: Path | str, started_at: str) -> Path | None:
     mark = f'"run_id": "{run_id}"'.encode()
     for place in places:
         with contextlib.suppress(ConfigError, OSError):  # it may be allowed to write there, and not to read
-            for path in log_files(place):
-                if path.name >= first and mark in load_bytes(path):
-                    return path
+            for path in (path for path in log_files(place) if path.name >= first):
+                with contextlib.suppress(ConfigError):  # a packed log that is damaged is no finished run's
+                    if mark in load_log(path):
+                        return path
     return None
 
 

@@ -129,6 +129,7 @@ def test_a_place_that_cannot_be_written_is_told_before_anything_is_asked(
         assert done.returncode == 2 and name.split("/")[-1] in done.stderr
     done = socjudge(*RUN, *files(project), "--against", "none.json")
     assert done.returncode == 2 and "no such log" in done.stderr
+    assert kinds(project) == ["error"], "and no page of an earlier job says that it passed"
     assert service.requests == [] and "question_id" in (project / "answers.csv").read_text("utf-8")
 
 

@@ -311,3 +311,20 @@ def test_the_criteria_that_are_asked_are_those_of_the_log(tmp_path: Path) -> Non
     assert panel.marks.criteria == ["迅速性", "安全性"]
     save(panel, 50, 70)
     assert "<td>70</td><td>60</td>" in panel.judged.value
+
+
+def test_a_late_click_on_the_sliders_of_another_log_marks_nothing(tmp_path: Path) -> None:
+    save_log(tmp_path / "logs", bare_log([81, 61, 41]), "judge_eval_20260102_090000.json")
+    log = bare_log([81, 61])
+    for row in log["results"]:
+        scores = row["evaluation"]["scores"]
+        row["evaluation"]["scores"] = {**{name: scores[name] for name in list(scores)[:5]}, "迅速性": 70}
+    save_log(tmp_path / "logs", log, "judge_eval_20260103_090000.json")
+    panel = start(opened(tmp_path))
+    before = panel.marks
+    panel.log_file.value = tmp_path / "logs" / "judge_eval_20260102_090000.json"
+    assert panel.marks is not before and panel.marks.shown == before.shown
+    before._handle_custom_msg({"shown": before.shown, "scores": [10] * 6, "comment": "", "save": True}, [])
+    assert not list((tmp_path / "labels").glob("*.jsonl"))
+    save(panel, *[70] * 6)
+    assert list(saved(tmp_path).values()) == [[70] * 6]

@@ -16,7 +16,9 @@ from decision_service import deciding, scored
 from service import KEY, Reply, Service, error, is_judge_call, judgement
 
 from socjudge import AskPanel, RunPanel, app, constants, load_run, load_runs, open_index
+from socjudge.certify.certificate import Binding
 from socjudge.panels.state import run as session
+from socjudge.records import UNKNOWN
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.unfinished import unfinished_runs
 
@@ -106,6 +108,20 @@ def test_where_a_certificate_is_required_a_judge_without_one_is_asked_nothing(
         run(hosted)
         assert hosted.session.state == "failed" and "証明書が" in hosted.session.problem
     assert hosted.run is None and service.requests == []
+
+
+@pytest.mark.slow
+def test_a_paid_run_whose_certificate_fails_at_its_end_is_shown(
+    hosted: RunPanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def why(binding: Binding) -> str:
+        return "証明書は別のモデルのもの" if binding.judge_model_resolved not in ("", UNKNOWN) else ""
+
+    monkeypatch.setattr("socjudge.panels.state.run.why_uncertified", why)
+    hosted.require_certificate.value = True
+    run(hosted)
+    assert hosted.session.state == "failed" and "証明書は別のモデルのもの" in text(hosted.status.value)
+    assert hosted.run is not None and hosted.run.log_path.name in text(hosted.results.value)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import errno
+import gzip
 import json
 import math
 import os
@@ -24,6 +25,7 @@ from socjudge.judge import save_evaluation_results
 from socjudge.records import RunInfo
 from socjudge.runs import log_json
 from socjudge.runs.log_json import run_from_dict
+from socjudge.runs.logs import find_log
 
 
 def log_with(place: str, value: Any) -> dict[str, Any]:
@@ -297,3 +299,13 @@ def test_nan_and_lone_surrogates_of_another_tool_are_read(tmp_path: Path) -> Non
 def test_a_file_that_is_no_json_is_said_to_be_none(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(ConfigError, match="judge_eval_20260101_090000.json: not valid JSON"):
         load(tmp_path, content)
+
+
+def test_the_log_of_a_run_is_found_packed_too_and_beside_a_damaged_one(tmp_path: Path) -> None:
+    value = {"run": {"run_id": "20260101T090000-abcdef"}, "results": []}
+    (tmp_path / "judge_eval_20260101_080000.json.gz").write_bytes(b"no gzip")
+    path = tmp_path / "judge_eval_20260101_090001.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(value, indent=2).encode()))
+    started = {"started_at": "2026-01-01T07:00:00+00:00"}
+    assert find_log("20260101T090000-abcdef", tmp_path, **started) == path
+    assert find_log("20260101T090000-abcdee", tmp_path, **started) is None

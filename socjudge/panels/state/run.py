@@ -440,9 +440,9 @@ class RunSession(Session):
             finished = run_assignment(preview.assignments[0], terms)
         else:
             finished = run_judges(preview.assignments, preview.over, terms)
+        self.run = finished
         if settings.require_certificate:  # of what answered, which nobody knew before
             _need_certificates(map(binding_of_run, (finished, *finished.others)))
-        self.run = finished
         return "finished"
 
 
