@@ -1,6 +1,7 @@
-"""socjudge: is the SOC runbook assistant good enough to use, and can the judge that says so be trusted?
+"""socjudge: is the SOC runbook assistant good enough to use, and can its LLM judge be trusted?
 
-The public names stand in `__init__.pyi`, and each is imported when it is first used: `import socjudge` stays quick.
+The public names are listed in `__init__.pyi`. Each is imported when it is first used, so that `import socjudge` is
+fast.
 """
 
 from . import settings as _settings  # notes what constants.py says, before anybody assigns one

@@ -1,4 +1,4 @@
-"""`python -m socjudge` is the command `socjudge`."""
+"""Make `python -m socjudge` run the command `socjudge`."""
 
 from .cli.app import main
 

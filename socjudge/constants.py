@@ -1,4 +1,4 @@
-"""The numbers, words and places that the specification lets its users change."""
+"""Define the numbers, words and paths that the specification lets its users change."""
 
 import os
 from pathlib import Path
@@ -55,8 +55,10 @@ PRICES_PATH: Path  # your own prices; need not exist
 
 
 def find_project() -> Path:
-    """Find the project's folder: SOCJUDGE_HOME, else the nearest project from the working directory upwards, the
-    checkout, or the working directory.
+    """Return the project's folder.
+
+    It is SOCJUDGE_HOME if set, else the nearest project in the working directory or its parents, else the checkout that
+    this code belongs to, else the working directory.
     """
     if home := os.environ.get("SOCJUDGE_HOME"):
         return Path(home).expanduser().absolute()
@@ -71,7 +73,7 @@ def find_project() -> Path:
 
 
 def use_project(folder: Path) -> None:
-    """Use this folder's questions, runbooks, prompts, labels, index, logs and prices from now on."""
+    """Use the questions, runbooks, prompts, labels, index, logs and prices of this folder from now on."""
     project, evaluation = folder.absolute(), folder.absolute() / "eval"
     globals().update(
         PROJECT_DIR=project,

@@ -1,4 +1,4 @@
-"""The errors, sorted by who has to act."""
+"""Define the errors, by who has to act."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ _ABOUT_CONTENT = (
 
 
 def names_content(*said: object, model: str = "") -> bool:
-    """Whether a service's code, type, message or body gives the request's text (a content filter, its length) as the
-    reason.
+    """Whether the texts that a service returned give the request's text (a content filter, its length) as the reason.
 
-    In JSON the values count, except those that repeat the request, such as pydantic's `input`. model: its name, which
-    is no reason.
+    said: the code, type, message or body of the error. In a JSON body the values are searched, except `input`, which
+    repeats the request (as pydantic does). model: the model's name, which is ignored where it occurs.
     """
     left = list(said)
     while left:
@@ -36,13 +35,14 @@ def names_content(*said: object, model: str = "") -> bool:
 
 
 class SocJudgeError(Exception):
-    """Any failure that socjudge explains. The message says what was found, where, and what to do."""
+    """The base class of all failures that socjudge explains. The message says what was found, where, and what to do."""
 
 
 class ConfigError(SocJudgeError):
-    """You must change something (a key, a path, a file, a model name); trying again will not help.
+    """You must change something (a key, a path, a file, a model name); a second try will not help.
 
-    of_one: whether it may concern only this request, as with a firewall before a service that answered others.
+    of_one: whether the failure may concern only this request, such as a block by a firewall in front of a service that
+    answered other requests.
     """
 
     def __init__(self, message: str = "", *, of_one: bool = False) -> None:
@@ -51,10 +51,10 @@ class ConfigError(SocJudgeError):
 
 
 class ProviderError(SocJudgeError):
-    """The model service failed after a limited number of tries; trying again later may help.
+    """The model service failed after a limited number of tries; a later try may help.
 
-    lost_calls: tries without a response, which may have been billed. gave_up: whether socjudge itself made those tries,
-    so that more are useless. unreachable: no connection could be made.
+    lost_calls: number of tries without a response, which may have been billed. gave_up: whether socjudge itself made
+    the tries, so that an immediate retry is useless. unreachable: no connection could be made.
     """
 
     lost_calls: int = 0
@@ -63,10 +63,11 @@ class ProviderError(SocJudgeError):
 
 
 class RequestRefused(ProviderError):
-    """This one request cannot be answered; others may be.
+    """The service refused this one request; it may answer others.
 
-    about_content: whether the reason is its text (a content filter, its length) and not something all requests share;
-    taken from the message unless given. usage: what the refusal cost (a `Usage`), None for nothing, as usual.
+    about_content: whether the reason is the request's text (a content filter, its length) and not something that all
+    requests share; taken from the message if left out. usage: what the refused calls cost (a `Usage`); None, as usual,
+    if they cost nothing.
     """
 
     def __init__(self, message: str, *, about_content: bool | None = None, usage: Any = None) -> None:
@@ -76,8 +77,8 @@ class RequestRefused(ProviderError):
 
 
 class NoAnswer(RequestRefused):
-    """Your own assistant gave no answer to this question, which says nothing about its quality. The question is not
-    judged, and is asked again when the run is resumed.
+    """Your own assistant gave no answer to this question. This is no result about its quality: the question is not
+    judged, and it is asked again when the run is resumed.
     """
 
     def __init__(self, message: str) -> None:
@@ -96,7 +97,7 @@ class UnparsableJudgement(SocJudgeError):
 
 
 class RunStopped(SocJudgeError):
-    """The run was asked to stop (Ctrl-C, a stop signal); its journal has what was finished."""
+    """The run was asked to stop (Ctrl-C, a stop signal); its journal holds what was finished."""
 
 
 class BudgetReached(RunStopped):

@@ -1,4 +1,4 @@
-"""The names of the specification's judge.py, at the path that its readers know; their homes are in the wings."""
+"""Provide the names of the specification's judge.py at the path that its readers know; they are defined elsewhere."""
 
 from .judging.dataset import load_eval_dataset
 from .judging.judge import evaluate_answer

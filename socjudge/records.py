@@ -1,7 +1,8 @@
-"""The records that travel through a run. They hold values; field names are the log's (runs/log_json.py).
+"""Define the records that travel through a run. They hold values; their fields are named as in the log
+(runs/log_json.py).
 
-Their display and a run's frames and report are made in higher layers: such a method imports what it needs when it is
-called (pyproject.toml lists these exceptions).
+How records are displayed, and the frames and the report of a run, are defined in higher layers. A method that needs a
+higher layer imports it when it is called (pyproject.toml lists these exceptions).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ NO_REPLY = "（モデルの応答が空でした。回答はありません。�
 
 
 def is_embedded(model: object) -> bool:
-    """Whether a model's name, requested or resolved, is one of the embedded default, which is no LLM."""
+    """Whether this is the name of an embedded default model (not an LLM), as requested or as answered."""
     return bool(re.fullmatch(r"offline(-rubric|-extract)?(-\d+)?", str(model)))
 
 
@@ -51,12 +52,13 @@ SPECIFIED_CRITERIA = ("根拠性", "正確性", "網羅性", "安全性", "引�
 
 @dataclass(frozen=True)
 class Rubric:
-    """State what is asked of an answer and what passes. It travels with a run, and all views of the run use it.
+    """Hold the criteria for an answer and the rule for passing. All views of a run use the rubric that the run was made
+    with.
 
-    criteria: names, in the order of tables and charts. descriptions: {criterion: what it asks}, for those that the
-    prompt does not describe itself. pass_threshold: points (0–100) with which a question passes and which the overall
-    mean must reach. pass_rate: the share (0–1) of the questions that must pass. `Rubric()` is the specification's.
-    ConfigError for one that no judge can be asked or no run can meet.
+    criteria: names, in the order of tables and charts. descriptions: {criterion: what it asks}, for criteria that the
+    judge prompt does not describe. pass_threshold: the points (0–100) that a question needs to pass, and that the
+    overall mean needs. pass_rate: the share (0–1) of the questions that must pass. `Rubric()` is the specification's
+    rubric. Raises ConfigError if no judge can use the rubric or no run can pass it.
     """
 
     criteria: tuple[str, ...] = SPECIFIED_CRITERIA
@@ -78,7 +80,7 @@ class Rubric:
 
 @dataclass(frozen=True)
 class EvalQuestion:
-    """Hold one question of the dataset. id: unique. category: one of the project's."""
+    """Hold one question of the dataset. id: unique. category: one of the project's categories."""
 
     id: int | str = field(metadata={"key": "question_id"})
     category: str
@@ -88,7 +90,7 @@ class EvalQuestion:
 
 @dataclass(frozen=True)
 class Flags:
-    """Hold the assistant's three warnings: 根拠不足, 危険操作, 曖昧質問."""
+    """Hold the assistant's three warnings for one question: 根拠不足, 危険操作, 曖昧質問."""
 
     insufficient_evidence: bool = False
     dangerous_operation: bool = False
@@ -96,7 +98,7 @@ class Flags:
 
 
 class _Shown:
-    """Show a record as base/showing.py says, in a terminal and in a cell."""
+    """Display a record through base/showing.py: in a terminal as one line, in a notebook cell as HTML."""
 
     def __repr__(self) -> str:
         from .base.showing import record_line
@@ -120,15 +122,15 @@ class Passage(_Shown):
 
     @property
     def citation(self) -> str:
-        """Cite the passage as the assistant does: `[出典: file.md > 見出し]`."""
+        """Return the citation of the passage in the assistant's form: `[出典: file.md > 見出し]`."""
         return f"[出典: {self.source} > {self.heading}]" if self.heading else f"[出典: {self.source}]"
 
 
 @dataclass(frozen=True)
 class Usage(_Shown):
-    """Count what calls consumed. cost_usd: US dollars, None if no price is known.
+    """Hold what calls consumed. cost_usd: US dollars, None if no price is known.
 
-    lost_calls: further calls without a response (a timeout, a lost connection), which may have been billed.
+    lost_calls: additional calls without a response (a timeout, a lost connection), which may have been billed.
     """
 
     calls: int = 0
@@ -149,7 +151,7 @@ class Usage(_Shown):
 
 
 def total_usage(usages: Iterable[Usage]) -> Usage:
-    """Add up usages; the cost is None as soon as one is unknown."""
+    """Add up usages; the cost is None if the cost of any of them is unknown."""
     return sum(usages, Usage())
 
 
@@ -157,11 +159,15 @@ def total_usage(usages: Iterable[Usage]) -> Usage:
 class ModelRequest:
     """Describe one call to a model.
 
-    task: "answer", "judge", or "explain" marks that another judge gave. messages: the chat, as {"role", "content"} dicts. schema: a JSON schema
-    that the reply should follow, or None for free text. material: the same as values, for a model
-    that reads no prompt. Of a judge: question, answer, criteria, rubric. Of an assistant: question, passages, flags, evidence, and
-    guide, dangers, precautions, organisation, which are the embedded default's own. max_output_tokens: includes hidden
-    reasoning. is_second: for the judge that is asked where the first one is unsure."""
+    task: "answer", "judge", or "explain" (give reasons for marks of another judge). messages: the chat, as {"role",
+    "content"} dicts. schema: a JSON schema that the reply should follow, or None for free text. max_output_tokens: the
+    limit for the reply, hidden reasoning included. is_second: whether the request is for the second judge, which is
+    asked if the first one is unsure.
+
+    material: the contents of the messages as values, for a model that reads no prompt. For a judge: question, answer,
+    criteria, rubric. For an assistant: question, passages, flags, evidence; also guide, dangers, precautions and
+    organisation, which only the embedded default uses.
+    """
 
     task: Literal["answer", "judge", "explain"]
     messages: tuple[Mapping[str, str], ...]
@@ -173,12 +179,13 @@ class ModelRequest:
 
 @dataclass(frozen=True)
 class Completion:
-    """A model's reply. model: the model that answered; retries: what went wrong before it did, in order.
+    """Hold a model's reply. model: the model that answered. retries: the failures before this reply, in order.
 
-    seconds: how long the call took that was answered, without the waiting before it. missing: {criterion: cause} that a judge
-    has no mark for, and says so; no chat model does. levels: of a decision model, how many each criterion was asked on.
-    unsure_judge, reasons_from: the model that is asked where this judge is unsure, and for reasons; empty for none. request_id:
-    by which the service knows the call."""
+    seconds: the duration of the successful call, without earlier waits. missing: {criterion: cause} for marks that the
+    judge says it cannot give; empty for chat models. levels: the number of levels per criterion that a decision model
+    was asked for, 0 for other models. unsure_judge: the model to ask if this judge is unsure. reasons_from: the model
+    to ask for reasons. Both are empty if there is no such model. request_id: the service's id of the call.
+    """
 
     text: str
     model: str
@@ -194,23 +201,27 @@ class Completion:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the model says that it stopped at its output limit."""
+        """Whether the model reports that it stopped at its output limit."""
         return self.finish_reason.lower() in ("length", "max_tokens")
 
     @property
     def is_refused(self) -> bool:
-        """Whether the service says that it, or its filter, withheld the reply."""
+        """Whether the service reports that the model or a filter withheld the reply."""
         return self.finish_reason.lower() in WITHHELD
 
 
 @dataclass(frozen=True, repr=False)
 class AssistantAnswer(_Shown):
-    """The assistant's answer to one question. processing_time: seconds of the model's call; context: the passages as
-    text; retries: what went wrong before the model answered, in order; truncated: whether the model stopped at its
-    output limit, None where nobody said. evidence: covered, unsure (a near runbook, that may not apply) or absent, empty in
-    logs from before it was known; absence_probability: that the runbooks have nothing on the question, 0–1. version: of
-    somebody's own assistant, as it tells it. contexts_from: "runbooks" where it brought none, and the
-    index's were taken; "headings" where those of the index were given to its own."""
+    """Hold the assistant's answer to one question.
+
+    context: the passages as text. processing_time: seconds of the model's call. retries: the failures before the model
+    answered, in order. truncated: whether the model stopped at its output limit, None if unknown. evidence: "covered",
+    "unsure" (a passage is near, but may not apply) or "absent"; empty in logs that are older than this field.
+    absence_probability: the probability (0–1) that the runbooks have nothing on the question.
+
+    version: the version that your own assistant reports. contexts_from: "runbooks" if the answer had no contexts and
+    those of the index were taken; "headings" if its contexts got their headings from the index.
+    """
 
     question: str
     answer: str
@@ -229,23 +240,28 @@ class AssistantAnswer(_Shown):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the model said nothing, so that there is nothing to judge."""
+        """Whether the model returned no text, so that there is nothing to judge."""
         return not self.answer.strip() or self.answer.endswith(NO_REPLY)
 
 
 @dataclass(frozen=True, repr=False)
 class Evaluation(_Shown):
-    """The judge's marks for one answer.
+    """Hold the judge's marks for one answer.
 
-    scores: {criterion: 0–100}; zeros unless `status` is "ok"; None for a mark that is missing, whose cause `missing` has:
-    "no_measure" (the embedded judge has none), "no_keypoints" (it measures by them), "refused" or "no_context".
-    average_score: 0–100, the mean of the marks there are. passed: false also where the missing ones leave it open.
-    processing_time: seconds of the judge's calls. attempts: replies asked for. error: why `status` is not "ok", or what was
-    doubtful about the reply. raw_text: the reply, kept where it could not be read as it came. probabilities: of a decision
-    model, {criterion: of each level, from 0 to 100 points}; the mark is their expected value. first_*: what the first
-    judge said, where it was unsure and the marks are the second one's (`RunOptions.unsure_judge`); first_scores has the marks
-    that it gave; `usage` is of both, second_usage of the second. reasons_*: of the model that gave reasons for the marks
-    (`RunOptions.reasons_from`), a part of `usage`. request_id: by which the service knows the judge's last call."""
+    scores: {criterion: 0–100}. If `status` is not "ok", all are zeros. A missing mark is None; `missing` has its cause:
+    "no_measure" (the embedded judge cannot measure the criterion), "no_keypoints" (it measures the criterion by
+    keypoints, and the question has none), "refused" or "no_context". average_score: the mean of the marks that are not
+    missing, 0–100. passed: False also if the missing marks leave it open whether the answer passes. probabilities: for
+    a decision model, {criterion: the probability of each level, from 0 to 100 points}; the mark is the expected value.
+
+    processing_time: seconds of the judge's calls. attempts: number of replies. error: why `status` is not "ok", or what
+    was doubtful about the reply. raw_text: the reply, kept unless all of it could be used as it was received.
+    request_id: the service's id of the judge's last call. usage: of all these calls together.
+
+    first_model, first_scores: the first judge and the marks that it gave, if it was unsure and the marks are those of
+    the second judge (`RunOptions.unsure_judge`). second_usage: the second judge's part of `usage`. reasons_model,
+    reasons_usage: the model that gave reasons for the marks (`RunOptions.reasons_from`), and its part of `usage`.
+    """
 
     scores: Mapping[str, Annotated[int | None, POINTS]]
     average_score: Annotated[float, POINTS]
@@ -271,7 +287,7 @@ class Evaluation(_Shown):
 
 @dataclass(frozen=True, repr=False)
 class EvaluationResult(_Shown):
-    """Hold one judged answer: the question, the answer as given, and the marks. Repeats count from 0."""
+    """Hold one judged answer: the question, the answer as given, and the marks. Repeats are numbered from 0."""
 
     question: EvalQuestion = field(metadata={"inline": True})
     answer: AssistantAnswer = field(metadata={"inline": True})
@@ -282,12 +298,13 @@ class EvaluationResult(_Shown):
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Hold the specification's summary, and what is missing from it.
+    """Hold the specification's summary, and counts of the marks that are missing.
 
-    passed_questions: those that pass whatever the missing marks are. pass_rate: 0–1. average_score: 0–100, with replies
-    that could not be parsed as 0. n_unscored: judged answers without a readable mark. n_partial: those with some marks
-    missing. n_open: questions that these leave open. is_open: whether they decide the verdict, which full marks for
-    them would turn to passed. n_to_read: answers that pass with 安全性 or 正確性 under 30, which a person must read.
+    passed_questions: the questions that pass even with 0 for every missing mark. pass_rate: 0–1. average_score: 0–100;
+    a reply that could not be parsed counts as 0. n_unscored: judged answers without a readable mark. n_partial: answers
+    with some marks missing. n_open: questions that would pass only with full marks for what is missing. is_open:
+    whether the run would pass with full marks for what is missing, but does not pass without them. n_to_read: answers
+    that pass although 安全性 or 正確性 is below 30; a person must read them.
     """
 
     total_questions: int
@@ -309,21 +326,29 @@ class RunSummary:
 
 @dataclass(frozen=True, repr=False)
 class RunInfo(_Shown):
-    """What was run: the log's `run` block. Times are ISO 8601 with zone; wall_time_s: seconds, of all sessions.
+    """Describe how a run was made: the log's `run` block. Times are ISO 8601 with zone. Hashes are SHA-256 in hex.
 
-    sessions: how often it was started, 1 if it was never broken off. mode: "batch" if it was begun or
-    finished through a batch endpoint, else "live". `*_service`: where the model is, empty for
-    the embedded default; `*_settings`: a hash of what else tells it from models of that name (temperature, a query in its
-    address), empty for nothing; `*_model` is what was asked for, `*_model_resolved` what answered. Hashes are SHA-256 in hex.
-    most_usd: US dollars that the run has cost at the most, calls of unknown cost included; None where no price is known.
-    runbooks: {file name: hash} of what was indexed, empty where that is not known. repeats: {question_id: judgements} of
-    a run until it was certain, judge_repeats being the most of one; stopped_because: why it ended (runs/certainty.py).
-    rubric: None in logs from before it was kept (`EvaluationRun.rubric`); pass_threshold and pass_rate_required are its.
-    judge_prompt_text: the prompt itself, empty where it is not known. judges_asked: how many judges were asked together.
-    unsure_usage, n_unsure: of the second judge's calls, a part of judge_usage, and the judged answers that got its marks;
-    reasons_usage, n_reasons: of `RunOptions.reasons_from`, a part of it too, and the judged answers that it was asked about.
-    assistant_version: of somebody's own assistant, as it was given or as it told itself. project: the name of its folder;
-    settings_sha256: a hash of all that it had set (`Project`); both decide nothing."""
+    `*_model`: the model that was asked for; `*_model_resolved`: the model that answered. `*_service`: the address of
+    the model, empty for the embedded default. `*_settings`: a hash of what else distinguishes the model from others of
+    the same name (temperature, a query in its address); empty if there is nothing. assistant_version: the version of
+    your own assistant, as it was given or as the assistant reported it. judge_prompt_text: the prompt itself, empty if
+    unknown. judges_asked: number of judges that were asked together.
+
+    rubric: None in logs that are older than this field (`EvaluationRun.rubric` returns a rubric for them too);
+    pass_threshold and pass_rate_required are part of it. runbooks: {file name: hash} of what was indexed, empty if
+    unknown. project: the name of the project's folder. settings_sha256: a hash of all settings of the project
+    (`Project`). These two are only information: no comparison or verdict uses them.
+
+    wall_time_s: seconds, all sessions together. sessions: number of times that the run was started, 1 if it was never
+    interrupted. mode: "batch" if a batch endpoint was used for any part of it, else "live". repeats: {question_id:
+    number of judgements} for a run until it was certain; judge_repeats is then the most that one answer may get.
+    stopped_because: why such a run ended (runs/certainty.py).
+
+    most_usd: the most that the run can have cost in US dollars, calls of unknown cost included; None if no price is
+    known. unsure_usage: the second judge's part of judge_usage. n_unsure: answers that have the second judge's marks.
+    reasons_usage: the part of judge_usage for `RunOptions.reasons_from`. n_reasons: answers that this model was asked
+    about.
+    """
 
     run_id: str
     started_at: str
@@ -373,35 +398,40 @@ class RunInfo(_Shown):
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run is made, whatever it is to do: `options=` of `run_evaluation_suite`, `rejudge` and the experiments on judges.
+    """Hold how a run makes its calls: `options=` of `run_evaluation_suite`, `rejudge` and the experiments on judges.
 
     Parameters
     ----------
     max_concurrency
-        The most concurrent calls; fewer while the service refuses.
+        The most calls at the same time; fewer while the service refuses calls.
     max_failures
-        The number of failed questions in a row that ends the run.
-    output_tokens, timeout_s, patience_s
-        The most tokens that a reply may have (4,000), the longest wait for one in seconds (120), and how long a service that
-        worked before may be away (60); SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S and SOCJUDGE_PATIENCE_S unless given.
+        The run ends after this number of failed questions in a row.
+    output_tokens
+        The most tokens that a reply may have; SOCJUDGE_OUTPUT_TOKENS, or else 4,000, if left out.
+    timeout_s
+        The longest wait for a reply, in seconds; SOCJUDGE_TIMEOUT_S, or else 120, if left out.
+    patience_s
+        How long, in seconds, a service that worked before may be unreachable; SOCJUDGE_PATIENCE_S, or else 60, if left
+        out.
     executor
-        What makes the answers and judgements, such as Dask's `client.get_executor()` (docs/scaling.md); models must
-        then be named by a string.
+        An executor that makes the answers and judgements, such as Dask's `client.get_executor()` (docs/scaling.md).
+        Models must then be given by name.
     unsure_judge
-        A second judge, asked only about answers of which the first is unsure: its reply could not be parsed, marks are
-        missing, or the mean is near the pass line (docs/statistics.md), so that it may decide the gate. Both marks are
-        kept; judge_model="first > second" does the same.
+        A second judge. It is asked only about answers of which the first judge is unsure: the first reply could not be
+        parsed, marks are missing, or the mean is so near the pass line that the second judge may decide the verdict
+        (docs/statistics.md). The marks of both are kept. judge_model="first > second" does the same.
     reasons_from
-        A chat model that is asked for the reasons of a decision model's marks that are below the pass line or unsure: once for
-        each such answer, within the cap. The reasons stand under its name and change no mark.
+        A chat model that gives reasons for a decision model's marks that are below the pass line or unsure. It is asked
+        once for each answer with such marks, within the cost cap. Its reasons are shown under its name and change no
+        mark.
     fresh
-        Start anew even if the run could be resumed.
+        Start a new run even if an interrupted one could be resumed.
     resume
-        Resume this journal; ConfigError says how it differs.
+        The journal of the run to resume; ConfigError says how it differs from this run if it does not match.
     on_result
-        Called in the calling thread with each new result once it is on disk.
+        A function that is called in the calling thread with each new result, once the result is on disk.
     stop
-        Set it in another thread to end the run as Ctrl-C does.
+        An event; set it in another thread to end the run as Ctrl-C does.
 
     Examples
     --------
@@ -428,8 +458,10 @@ class RunOptions:
 class EvaluationRun(_Shown):
     """Hold a finished run.
 
-    results: a large run's are read from its log on demand. log_path: where it was saved, None before. others: if several
-    judges marked the same answers, the other judges' runs. judges_asked: how many were asked, which shows that one failed."""
+    results: the results of a large run are read from its log on demand. log_path: the log's file, None before the run
+    is saved. others: the runs of the other judges, if several judges marked the same answers. judges_asked: number of
+    judges that were asked; if it is greater than the number of runs, a judge failed.
+    """
 
     results: Sequence[EvaluationResult]
     summary: RunSummary
@@ -440,7 +472,7 @@ class EvaluationRun(_Shown):
 
     @cached_property
     def usage(self) -> Usage:
-        """Add up calls, tokens and cost of the whole run, assistant and judge."""
+        """Return the calls, tokens and cost of the whole run: assistant and judge together."""
         return self.run.assistant_usage + self.run.judge_usage
 
     @property
@@ -450,10 +482,10 @@ class EvaluationRun(_Shown):
 
     @cached_property
     def rubric(self) -> Rubric:
-        """Return what the run was judged by.
+        """Return the rubric by which the run was judged.
 
-        For a log that does not say: the criteria of its marks, its line and rate if it has them, and the
-        specification's values for the rest.
+        If the log has no rubric, return one with the criteria of its marks, its pass line and pass rate if it has them,
+        and the specification's values for the rest.
         """
         if self.run.rubric is not None:
             return self.run.rubric
@@ -465,32 +497,32 @@ class EvaluationRun(_Shown):
 
     @property
     def judge_model(self) -> str:
-        """Return the judge that was asked for, as in the frames; `info.judge_model_resolved` is the one that answered."""
+        """Return the judge that was asked for, as the frames do; `info.judge_model_resolved` is the one that answered."""
         return self.run.judge_model
 
     @property
     def cost_usd(self) -> float | None:
-        """Return what the whole run cost in US dollars; None if unknown."""
+        """Return the cost of the whole run in US dollars; None if unknown."""
         return self.usage.cost_usd
 
     def results_frame(self) -> pd.DataFrame:
-        """Return one row per judged answer, with the columns of `load_results(text=True)`; all judges' rows if there
-        are several.
+        """Return one row per judged answer, with the columns of `load_results(text=True)`. If several judges marked the
+        answers, the rows of all judges are included.
         """
         from .history.frames import judges_history
 
         return judges_history(self).results
 
     def scores_frame(self) -> pd.DataFrame:
-        """Return one row per criterion score, with the columns of `load_scores(text=True)`; all judges' rows if there
-        are several.
+        """Return one row per criterion score, with the columns of `load_scores(text=True)`. If several judges marked
+        the answers, the rows of all judges are included.
         """
         from .history.frames import judges_history
 
         return judges_history(self).scores
 
     def wide_frame(self) -> pd.DataFrame:
-        """Return one row per question with its marks side by side: see `socjudge.history.frames.run_wide`."""
+        """Return one row per question, with its marks in columns; see `socjudge.history.frames.run_wide`."""
         from .history.frames import run_wide
 
         return run_wide(self)

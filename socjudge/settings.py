@@ -1,8 +1,9 @@
-"""What the project has set: the one module that reads the specification's names in constants.py (JUDGE_*, QUESTION_CATEGORIES,
-DEFAULT_* …), so that what is set is looked up once, when a call is made, and travels from there as a value.
+"""Read the project's settings. Only this module reads the specification's names in constants.py (JUDGE_*,
+QUESTION_CATEGORIES, DEFAULT_* …). A setting is read once, when a call is made, and is then passed on as a value.
 
-A constant assigned in this process goes before socjudge.toml, that before what constants.py says. The file is read when a
-setting is first asked for, never at import, and again when it has changed."""
+A constant assigned in this process takes precedence over socjudge.toml, and socjudge.toml over the values in
+constants.py. The file is read when a setting is first needed, never at import, and again after it has changed.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +46,12 @@ _AT_IMPORT = {
 
 @dataclass(frozen=True)
 class Project:
-    """The settings of a project as they stand: `open_project(folder)`, and what `socjudge settings` shows.
+    """Hold the current settings of a project: `open_project(folder)` returns them, `socjudge settings` shows them.
 
-    defaults: models, prompts, k, cost cap and so on, by their names in socjudge.toml; report: title and team. sources: for
-    each setting ("rubric.pass_threshold") where its value comes from: "constant" (assigned in this process), "file" or
-    "built-in"."""
+    defaults: models, prompts, k, cost cap and so on, by their names in socjudge.toml. report: title and team. sources:
+    {setting ("rubric.pass_threshold"): where its value comes from}: "constant" (assigned in this process), "file" or
+    "built-in".
+    """
 
     folder: Path
     rubric: Rubric
@@ -60,12 +62,12 @@ class Project:
 
     @property
     def name(self) -> str:
-        """The name of its folder, for logs."""
+        """Return the name of the project's folder, for logs."""
         return self.folder.name
 
     @property
     def values(self) -> dict[str, Any]:
-        """{"table.key": value} of all settings."""
+        """Return {"table.key": value} of all settings."""
         rubric = {
             name: getattr(self.rubric, name) for name in ("criteria", "pass_threshold", "pass_rate", "descriptions")
         }
@@ -81,7 +83,7 @@ class Project:
 
     @property
     def settings_sha256(self) -> str:
-        """SHA-256 in hex of all values, wherever they come from."""
+        """Return the SHA-256, in hex, of all settings, wherever they come from."""
         import hashlib  # needed by a run, not by an import
         import json
 
@@ -97,11 +99,11 @@ class Project:
         return facts_html(str(self.folder), {}, after=f'<table class="facts"><tr>{head}</tr>{rows}</table>')
 
     def columns(self) -> tuple[str, str, str, str]:
-        """The titles of `rows`, in the language of the messages."""
+        """Return the titles of the columns of `rows`, in the language of the messages."""
         return say("settings.name"), say("settings.value"), say("settings.source"), say("settings.about")
 
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """For each setting its name, value, source and meaning, as texts in the language of the messages."""
+        """Return the name, value, source and meaning of each setting, as texts in the language of the messages."""
         rows, abouts = [], [each.about for keys in SETTINGS.values() for each in keys.values()]
         for (name, value), about in zip(self.values.items(), abouts, strict=True):
             source = self.sources[name]
@@ -112,23 +114,23 @@ class Project:
 
 
 def open_project(folder: Path | str | None = None) -> Project:
-    """Work in this project from now on: its questions, runbooks, prompts, logs, and the settings of its socjudge.toml.
+    """Use this project from now on: its questions, runbooks, prompts, logs, and the settings of its socjudge.toml.
 
     Parameters
     ----------
     folder
-        None: the project in force, as it stands.
+        The project's folder; if left out, the current project is returned unchanged.
 
     Returns
     -------
     Project
-        Its settings and where each comes from. If a folder is given, constants that were assigned for another project
-        return to their values in constants.py.
+        The project's settings and the source of each. If a folder is given, constants that were assigned for another
+        project return to their values in constants.py.
 
     Raises
     ------
     ConfigError
-        There is no such folder, or its socjudge.toml has faults; all are named, by line.
+        If the folder does not exist, or its socjudge.toml has faults; the message lists every fault with its line.
 
     Examples
     --------
@@ -146,7 +148,7 @@ def open_project(folder: Path | str | None = None) -> Project:
 
 
 def use_project(folder: Path) -> None:
-    """Work in this project without reading its settings yet."""
+    """Use this project from now on, without reading its settings yet."""
     for name, (value, contents) in _AT_IMPORT.items():
         if isinstance(value, list):
             value[:] = contents
@@ -155,17 +157,17 @@ def use_project(folder: Path) -> None:
 
 
 def current_project() -> Project:
-    """Return the current project; ConfigError for faults in its settings."""
+    """Return the settings of the current project. Raises ConfigError for faults in its socjudge.toml."""
     return _project(_file())
 
 
 def project_without_file() -> Project:
-    """Return the current project without its file, for display when the file has faults."""
+    """Return the current project's settings without its socjudge.toml, for display when the file has faults."""
     return _project({})
 
 
 def specified_values() -> dict[str, Any]:
-    """Return {"table.key": default value}."""
+    """Return {"table.key": default value} of all settings."""
     return {
         f"{table}.{key}": _AT_IMPORT[each.constant][1] if each.constant else each.usual
         for table, keys in SETTINGS.items()
@@ -181,7 +183,7 @@ _FOR_EXAMPLE = {
 
 
 def settings_file() -> str:
-    """Write the socjudge.toml of a new project: every setting, with its purpose, as a comment."""
+    """Return the text of a new project's socjudge.toml: every setting as a comment, with its purpose."""
     import json
 
     built_in = specified_values()
@@ -201,7 +203,7 @@ def settings_file() -> str:
 
 
 def project_rubric() -> Rubric:
-    """Return the project's current rubric; ConfigError for an unfit one."""
+    """Return the project's current rubric. Raises ConfigError if it is not usable."""
     return _rubric(_file())
 
 
@@ -211,7 +213,7 @@ def project_categories() -> tuple[str, ...]:
 
 
 def chosen_judge_prompt() -> str | None:
-    """Return the judge prompt chosen for the project; None if it is the one that fits the criteria."""
+    """Return the judge prompt that the project chose; None for the one that fits the criteria."""
     return _chosen_prompt(_file())
 
 
@@ -220,8 +222,8 @@ def default_assistant_prompt() -> str:
 
 
 def default_model(task: Literal["answer", "judge"]) -> tuple[str, bool]:
-    """Return the model that "auto" stands for in a task, and whether socjudge.toml names it; a named one is never
-    replaced.
+    """Return the model that "auto" means for this task, and whether socjudge.toml names it; a model named there is
+    never replaced.
     """
     key = "judge_model" if task == "judge" else "assistant_model"
     value, source = _look(_file(), "defaults", key)
@@ -231,25 +233,25 @@ def default_model(task: Literal["answer", "judge"]) -> tuple[str, bool]:
 
 
 def default_k() -> int:
-    """Return how many passages an answer is made from."""
+    """Return the number of passages that an answer is made from."""
     return int(_value("defaults", "k"))
 
 
 def cost_cap(given: float | None) -> float | None:
-    """Return the most that a call may spend in US dollars: the value given, or the project's; None for no cap
-    (infinity).
+    """Return the most that a call may spend, in US dollars: the given value, or else the project's. None means no cap
+    (given as infinity).
     """
     cap = _value("defaults", "max_cost_usd") if given is None else given
     return None if cap == math.inf else cap
 
 
 def report_title() -> str:
-    """Return the title of reports; empty for the specification's."""
+    """Return the title of reports; empty if the specification's title is used."""
     return str(_value("report", "title"))
 
 
 def report_team() -> str:
-    """Return the team that a report names; empty if none is set."""
+    """Return the team that reports name; empty if none is set."""
     return str(_value("report", "team"))
 
 
@@ -264,7 +266,9 @@ def assistant_tables() -> Mapping[str, Mapping[str, Any]]:
 
 
 def default_answers() -> str:
-    """Return whose answers are judged by default: a name in `assistant_tables`, a file's path, or empty for our own assistant."""
+    """Return whose answers are judged by default: a name in `assistant_tables`, the path of a file with answers, or
+    empty for the built-in assistant.
+    """
     return _placed(_file())
 
 
@@ -274,7 +278,10 @@ def _file() -> Tables:
 
 
 def _last_good() -> Tables:
-    """Return the file's last valid contents, so that what is paid meanwhile is still described and priced."""
+    """Return the last valid contents of socjudge.toml.
+
+    While the file has faults, calls that are being paid for are still described and priced by them.
+    """
     with contextlib.suppress(ConfigError):
         state = _held_state()
         _known[constants.PROJECT_DIR] = {} if state is None else _read(*state)
@@ -326,7 +333,7 @@ def _value(table: str, key: str) -> Any:
 
 
 def _placed(file: Tables) -> str:
-    """`answers`, a file by its path: it is said from the project's folder, wherever a command is started."""
+    """Return the setting `answers`. A file's path is relative to the project's folder, not the working directory."""
     said = str(_look(file, "defaults", "answers")[0])
     return said if "." not in said or said in file.get(ASSISTANTS, {}) else str(constants.PROJECT_DIR / said)
 
@@ -370,7 +377,7 @@ def _shown(value: Any) -> str:
 
 
 def project_language() -> Language | None:
-    """Return the language that the file names, None if none."""
+    """Return the language that socjudge.toml sets; None if it sets none."""
     state = _held_state()
     return None if state is None else _said_language(*state)
 
@@ -387,5 +394,5 @@ def _said_language(path: Path, changed: int, size: int) -> Language | None:
 
 
 def yen_per_usd() -> float:
-    """Return how many yen a dollar is."""
+    """Return the price of one US dollar in yen."""
     return float(_look(_last_good(), "defaults", "jpy_per_usd")[0])

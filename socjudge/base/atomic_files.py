@@ -1,6 +1,7 @@
-"""Write files and lines so that readers never see a part of them.
+"""Write files and lines so that readers never see an incomplete one.
 
-A file is written in the folder of its final place under another name, and gets its name when it is on the disk.
+A file is first written under another name in the folder of its final place. It gets its own name once it is complete on
+the disk.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.E
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a file that replaces the file at `path` when the block ends without an error, and is removed otherwise."""
+    """Yield an open file. If the block ends without an error, the file replaces `path`; otherwise it is removed."""
     with _beside(path.parent) as file:
         yield file
         _complete(file)
@@ -27,9 +28,9 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_new(folder: Path, names: Iterable[str], chunks: Iterable[bytes]) -> Path:
-    """Write to a new file in the folder, with the first of these names that is free, and return its path.
+    """Write a new file in the folder, under the first of these names that is free, and return its path.
 
-    Raises FileExistsError if the folder has them all.
+    Raises FileExistsError if all the names are taken.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with _beside(folder) as file:
@@ -61,8 +62,8 @@ def _put(file: str, path: Path) -> None:
 def append_line(path: Path, line: bytes) -> None:
     """Add a line to a file; the line is safely on the disk when this returns. The folder is made if needed.
 
-    line: without its line end. The line is written in one write, so that lines of two writers do not mix; if the line
-    before it was cut, the new one still starts on a line of its own.
+    line: without its line end. It is written in one write, so that the lines of two writers do not mix. If the last
+    line of the file was cut, the new line still starts on a line of its own.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o644)
@@ -84,7 +85,7 @@ def _last_byte(handle: int) -> bytes:
 
 @contextlib.contextmanager
 def _beside(folder: Path) -> Iterator[IO[bytes]]:
-    """Yield a file in the folder, which is removed at the end if it was not moved."""
+    """Yield a new file in the folder; at the end it is removed unless it was moved."""
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".unfinished_", delete=False) as file:
         try:
             yield file

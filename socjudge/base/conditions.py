@@ -1,4 +1,4 @@
-"""List what can differ between two runs: one table for charts, comparisons, report and explorer."""
+"""List what can differ between two runs. Charts, comparisons, the report and the explorer use this one table."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ UNTOLD = "unknown "  # begins the settings of a model that tells none, and so is
 
 
 class Condition(NamedTuple):
-    """Describe one thing that a run was made with.
+    """Describe one condition of a run, such as its judge or its prompt.
 
-    column: of the frames (docs/frames.md), at least of the frame of runs. name: key of the message that names it.
-    group: key of the message for what changes when it does. moves_marks: whether it can change the marks of one stored
-    answer.
+    column: the condition's column in the frame of runs, and perhaps in other frames (docs/frames.md). name: key of the
+    message that names the condition. group: key of the message that says what has changed if the condition differs.
+    moves_marks: whether the condition can change the marks of one stored answer.
     """
 
     column: str
@@ -62,7 +62,7 @@ CONDITIONS = (
 class Difference(NamedTuple):
     """Hold a condition that differs between two cohorts.
 
-    before, after: its values as in `conditions_of`, "" if not known.
+    before, after: the values of the condition as in `conditions_of`, "" if unknown.
     """
 
     condition: Condition
@@ -70,10 +70,10 @@ class Difference(NamedTuple):
     after: str
 
     def words(self) -> tuple[str, str, str]:
-        """Return the condition's name and the two sides.
+        """Return the condition's name, and its values before and after, as texts.
 
-        A hash is shown by its first twelve digits; runbooks by how many there are and which were added, removed and
-        changed.
+        A hash is cut to its first twelve digits. For runbooks, the values are their number and which were added,
+        removed and changed.
         """
         name = say(self.condition.name)
         if changes := self._runbook_changes():
@@ -86,14 +86,14 @@ class Difference(NamedTuple):
         return name, before, after
 
     def phrase(self) -> str:
-        """Say what changed, on one line: 「抜粋の数 k: 3→5」, 「観点: ＋迅速性」, or the names of the runbooks that were added."""
+        """Return what changed, on one line: 「抜粋の数 k: 3→5」, 「観点: ＋迅速性」, or the names of the runbooks that changed."""
         name, before, after = self.words()
         return f"{name}: {self._runbook_changes() or self._criteria_changes() or f'{before}→{after}'}"
 
     def _criteria_changes(self) -> str:
-        """Say which criteria were removed and added.
+        """Return which criteria were removed and added, as text.
 
-        Returns "" for other conditions, if a side is not known, and if only the order differs.
+        "" if the condition is another one, if the criteria of either side are unknown, or if only their order differs.
         """
         before, after = self.before.split("、"), self.after.split("、")
         if self.condition.column != "criteria" or not self.before or not self.after:
@@ -102,9 +102,9 @@ class Difference(NamedTuple):
         return " ".join([*gone, *(f"＋{name}" for name in after if name not in before)])
 
     def _runbook_changes(self) -> str:
-        """Say which runbooks were added, removed and changed.
+        """Return which runbooks were added, removed and changed, as text.
 
-        Returns "" for other conditions, and if a side is not known.
+        "" if the condition is another one, or if the runbooks of either side are unknown.
         """
         before, after = _files(self.before), _files(self.after)
         if self.condition.column != "runbooks" or not before or not after:
@@ -118,7 +118,7 @@ class Difference(NamedTuple):
 
 
 def parts_that_differ(before: str, after: str) -> tuple[str, str]:
-    """Return the parts that differ between two fingerprints of the form `body=… url=…`.
+    """Return for each of two fingerprints of the form `body=… url=…` the parts in which they differ.
 
     Other texts are returned unchanged.
     """
@@ -131,15 +131,15 @@ def parts_that_differ(before: str, after: str) -> tuple[str, str]:
 
 
 def runbooks_text(files: Mapping[str, str]) -> str:
-    """Return the runbooks of a run as frames have them.
+    """Return the runbooks of a run in the form that frames use.
 
-    That is JSON of {file name: first twelve digits of its hash}, "" for none.
+    This is JSON of {file name: first twelve digits of its hash}; "" if there are none.
     """
     return json.dumps({name: files[name][:12] for name in sorted(files)}, ensure_ascii=False) if files else ""
 
 
 def conditions_of_info(info: RunInfo, criteria: Sequence[str]) -> dict[str, str]:
-    """Return what one run was made with, in the form of one entry of `conditions_of`."""
+    """Return {column: value as text} of what one run was made with, as `conditions_of` does for frames."""
     own = {
         "prompt_id": info.judge_prompt_id,
         "prompt_sha256": info.judge_prompt_sha256,
@@ -151,16 +151,17 @@ def conditions_of_info(info: RunInfo, criteria: Sequence[str]) -> dict[str, str]
 
 
 def why_incomparable(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """Say why the means of two runs cannot be compared as a measure of the assistant: 「Judge、採点プロンプト」; "" if they can.
+    """Return why the means of two runs cannot be compared as a measure of the assistant: 「Judge、採点プロンプト」; "" if they
+    can.
 
-    If a side does not say what its judge was, it counts as another judge.
+    If one run has no information about its judge, the judges count as different.
     """
     moved = [each.condition.group for each in differences(before, after) if each.condition.moves_marks]
     return listed(say(group) for group in dict.fromkeys(moved) if group != "base.group_version")
 
 
 def rubric_changes(before: Rubric, after: Rubric) -> str:
-    """Say in words what another rubric changes; "" if it is the same."""
+    """Return what differs between two rubrics, as text; "" if nothing does."""
     sides = [
         conditions_of_info(
             RunInfo("", "", pass_threshold=each.pass_threshold, pass_rate_required=each.pass_rate), each.criteria
@@ -175,9 +176,9 @@ def _told(value: Any) -> str:
 
 
 def _files(text: str) -> dict[str, str]:
-    """Read what `runbooks_text` made.
+    """Return {file name: hash} from a text that `runbooks_text` made.
 
-    Returns {} for anything else, such as the value of a cohort whose runs have different runbooks.
+    {} for any other text, such as the joined value of a cohort whose runs have different runbooks.
     """
     try:
         found = json.loads(text)
@@ -189,7 +190,8 @@ def _files(text: str) -> dict[str, str]:
 def conditions_of(frame: pd.DataFrame, by: str = "run_id") -> dict[Any, dict[str, str]]:
     """Return what each run, or other cohort, in a frame was made with: {value of `by`: {column: value as text}}.
 
-    Several values (such as judges that answered) are joined, sorted. A column that a log does not have is left out.
+    If a cohort has several values in a column (such as judges that answered), they are sorted and joined. A column
+    without any value is left out.
     """
     found: dict[Any, dict[str, set[str]]] = {cohort: {} for cohort in frame[by].dropna().unique()}
     for column in [condition.column for condition in CONDITIONS if condition.column in frame.columns]:

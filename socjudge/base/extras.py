@@ -1,4 +1,4 @@
-"""Map packages to the extras of pyproject.toml, to say what to install when a package is missing."""
+"""Map packages to the extras of pyproject.toml, so that an error can say what to install when a package is missing."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _EXTRAS = {
 def missing_extra(error: ImportError, *, wanted: str) -> ImportError | ConfigError:
     """Return the error to raise for this failed import.
 
-    That is a ConfigError with the pip command if an extra has the package, or else the same error. wanted: what cannot
-    be used without it, in the user's words.
+    If an extra contains the package, this is a ConfigError with the pip command, or else the given error. wanted: what
+    the user cannot do without the package, in the user's words.
     """
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRAS:

@@ -1,4 +1,4 @@
-"""Read a JSON file that a person wrote by hand, as UTF-8, and say where and why it is not valid."""
+"""Read a JSON file that a person wrote by hand, as UTF-8; errors say where and why the file is not valid."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read_json(raw: bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]]
 def decoded(raw: bytes) -> str:
     """Return the text of a file that should be UTF-8.
 
-    Raises ValueError with the line that is not UTF-8, and the encoding that it seems to have.
+    Raises ValueError with the line that is not UTF-8, and the encoding that the file seems to have.
     """
     try:
         return raw.decode("utf-8-sig")

@@ -1,8 +1,8 @@
-"""Provide what users read, in Japanese or English, from one catalogue.
+"""Provide the texts that users read, in Japanese or English, from one catalogue.
 
-`socjudge/messages/` has one file for each part of socjudge. A message is named `part.name`; its file has both languages
-side by side, with the values in braces as for `str.format`. A message that names options or arguments, and that a panel
-may show, has other words for panels: `ja_panel`, `en_panel`. The specification's own texts are contracts and stay
+`socjudge/messages/` has one file for each part of socjudge. A message is named `part.name`. Its file has both languages
+side by side, with the values in braces as for `str.format`. If a message names options or arguments and a panel may
+show it, it has other words for panels: `ja_panel`, `en_panel`. The specification's own texts are contracts and stay
 Japanese: they are not in the catalogue.
 """
 
@@ -42,20 +42,20 @@ def say(key: str, /, *, lang: Language | None = None, **values: Any) -> str:
 
 
 def sentences(*said: str) -> str:
-    """Join sentences, with a space between them in English; empty ones are left out."""
+    """Return the sentences joined, with a space between them in English; empty ones are left out."""
     return (" " if language() == "en" else "").join(filter(None, said))
 
 
 def listed(items: Iterable[str]) -> str:
-    """Join the items of a list in one line, with the comma of the language between them."""
+    """Return the items as a list on one line, separated by the comma of the language."""
     return (", " if language() == "en" else "、").join(items)
 
 
 def language() -> Language:
     """Return the language in which messages are written.
 
-    It is that of the page that is being made, or else that of the variable SOCJUDGE_LANG, the project's settings, or
-    the locale; Japanese if none of them says.
+    It is the first one that is set of: the page that is being made (`speaking`), the variable SOCJUDGE_LANG, the
+    project's settings, the locale. If none is set, it is Japanese.
     """
     from ..settings import project_language
 
@@ -69,7 +69,7 @@ def language() -> Language:
 def speaking(lang: Language) -> Iterator[None]:
     """Make `language()` return `lang` inside the block.
 
-    It applies to this thread only, for a page whose language is chosen separately.
+    It applies to this thread only, and is used for a page whose language is chosen separately.
     """
     with _set(_for_now, lang):
         yield
@@ -77,7 +77,7 @@ def speaking(lang: Language) -> Iterator[None]:
 
 @contextmanager
 def in_panel() -> Iterator[None]:
-    """Make messages name a panel's buttons and fields, not options and arguments, inside the block.
+    """Inside the block, make messages name a panel's buttons and fields instead of options and arguments.
 
     It applies to this thread only.
     """
@@ -95,7 +95,7 @@ def _set(variable: ContextVar[Any], value: Any) -> Iterator[None]:
 
 
 def os_reason(error: OSError) -> str:
-    """Return what the operating system says about a failure; for a common failure in the language of the messages."""
+    """Return the operating system's reason for a failure; for common failures, in the language of the messages."""
     key = _REASONS.get(error.errno or 0)
     # Others raise OSErrors with a text of their own.
     return say(key) if key and error.strerror == os.strerror(error.errno or 0) else str(error.strerror)
@@ -103,7 +103,7 @@ def os_reason(error: OSError) -> str:
 
 @contextmanager
 def explained(key: str, **values: Any) -> Iterator[None]:
-    """Convert an OSError inside the block to a ConfigError with this message, which gets the system's `reason`."""
+    """Convert an OSError inside the block to a ConfigError with this message; its `reason` is the system's reason."""
     try:
         yield
     except OSError as error:
@@ -149,8 +149,9 @@ def _catalogue(wing: str) -> dict[str, dict[str, str]]:
 
 
 def aside() -> TextIO:
-    """Return the stream for side remarks.
+    """Return the stream for remarks that are not part of a command's output.
 
-    It is stderr, so that they are not piped on; in a notebook it is stdout, because a notebook shows stderr in red.
+    It is stderr, so that a pipe does not pass them on. In a notebook it is stdout, because a notebook shows stderr in
+    red.
     """
     return sys.stdout if type(sys.stderr).__module__.startswith("ipykernel") else sys.stderr

@@ -23,7 +23,7 @@ READ_CRITERIA = ("安全性", "正確性")
 
 
 class Span(NamedTuple):
-    """Hold the mean of an answer over its known marks, and the mean with 0, and with 100, for the missing ones."""
+    """Hold the mean of an answer over its known marks, and its mean if all missing marks are 0, and if all are 100."""
 
     mean: float
     low: float
@@ -45,7 +45,7 @@ def average(scores: Mapping[str, int | None]) -> float:
 
 
 def span_of(scores: Mapping[str, int | None], average_score: float, status: str) -> Span:
-    """Return what is known about the mean of one judged answer; if the reply could not be parsed, the whole range."""
+    """Return the span of the mean of one judged answer; if the reply could not be parsed, the span is 0 to 100."""
     marks = scores.values()
     if status == "ok" and scores and None not in marks:
         return Span(average_score, average_score, average_score)
@@ -64,7 +64,7 @@ def outcome_of(span: Span, status: str, line: float) -> Outcome:
 
 
 def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, float]:
-    """Return the marks because of which a person must read an answer that passes by its mean."""
+    """Return the low marks because of which a person must read an answer that passes by its mean; empty for others."""
     if outcome != "passed":
         return {}
     low = ((name, scores.get(name)) for name in READ_CRITERIA)
@@ -72,10 +72,10 @@ def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, f
 
 
 def frame_spans(results: pd.DataFrame) -> pd.DataFrame:
-    """Return what is known about the mean of each judged answer of a frame.
+    """Return the span of the mean of each judged answer of a frame.
 
-    Columns: mean (missing if the reply could not be parsed), low and high. results: with average_score; average_low and
-    average_high, if it has them, are used for answers with a missing mark.
+    Columns: mean (missing if the reply could not be parsed), low and high. results: needs average_score. For answers
+    with a missing mark, its columns average_low and average_high are used if they exist.
     """
     mean = _floats(results["average_score"])
     if "status" in results.columns:

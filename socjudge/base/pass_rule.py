@@ -1,6 +1,6 @@
 """Apply the specification's pass rule to plain numbers.
 
-It is the one place for the rule: run, readers, statistics and charts use it.
+The rule is defined only here: the run, the readers of logs, the statistics and the charts use it.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ def reaches(value: pd.Series, line: float) -> pd.Series: ...
 @overload
 def reaches(value: NDArray[np.float64], line: float) -> NDArray[np.bool_]: ...
 def reaches(value: Any, line: float) -> Any:
-    """Whether a value, or each value of a column, is on or above a line, rounding errors aside."""
+    """Whether a value, or each value of a column, is on or above a line; rounding errors are ignored."""
     return value >= line - _ROUNDING
 
 
 class PassRule(NamedTuple):
     """Hold a pass rule and apply it.
 
-    line: the points (0–100) with which a question passes, and which the overall mean must reach; rate: the share of the
-    questions that must pass.
+    line: the points (0–100) that a question needs to pass, and that the overall mean needs. rate: the share (0–1) of
+    the questions that must pass.
     """
 
     line: float
@@ -47,9 +47,9 @@ class PassRule(NamedTuple):
         return math.ceil(self.rate * total - _ROUNDING)
 
     def is_met(self, passed: Any, total: int, mean: Any) -> Any:
-        """Whether a run passes: enough questions, and the overall mean on or above the line.
+        """Whether a run passes: enough questions pass, and the overall mean is on or above the line.
 
-        Given arrays, it says so for each element.
+        For arrays, return this for each element.
         """
         return (passed >= self.needed(total)) & reaches(mean, self.line)
 
@@ -63,7 +63,7 @@ SPECIFIED = rule_of(Rubric())
 
 
 def run_rule(info: RunInfo) -> PassRule:
-    """Return the rule by which a run was judged, from its log; the specification's rule if the log does not say."""
+    """Return the rule by which a run was judged, from its log; the specification's rule if the log has none."""
     return PassRule(
         SPECIFIED.line if info.pass_threshold is None else info.pass_threshold,
         SPECIFIED.rate if info.pass_rate_required is None else info.pass_rate_required,
@@ -71,9 +71,9 @@ def run_rule(info: RunInfo) -> PassRule:
 
 
 def frame_rule(frame: pd.DataFrame) -> PassRule:
-    """Return the rule by which the rows of a frame were judged; the specification's rule if the frame does not say.
+    """Return the rule by which the rows of a frame were judged; the specification's rule if the frame has none.
 
-    If the runs have several rules, it is that of the latest run, which applies to all counts over several runs.
+    If the runs have different rules, return the rule of the latest run; it applies to all counts over several runs.
     """
     if not len(frame):
         return SPECIFIED
@@ -82,9 +82,9 @@ def frame_rule(frame: pd.DataFrame) -> PassRule:
 
 
 def row_lines(frame: pd.DataFrame) -> pd.Series:
-    """Return the pass line of each row of a frame, that of its own run.
+    """Return for each row of a frame the pass line of the row's run.
 
-    It is the specification's line if the frame does not say.
+    If the frame has no pass lines, it is the specification's line.
     """
     return _own(frame, "pass_threshold")
 

@@ -1,4 +1,4 @@
-"""Check `socjudge.toml`: what it may contain, and what is wrong with it, by file, line and name."""
+"""Check `socjudge.toml`: define what it may contain, and report every fault with file, line and name."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _criteria(value: Any) -> str:
 
 
 def _of_rubric(field: str) -> Check:
-    """Return the check of a rubric's field: what `Rubric` itself says."""
+    """Return the check of a field of the rubric, which uses the checks of `Rubric`."""
 
     def check(value: Any) -> str:
         try:
@@ -100,8 +100,8 @@ _language = _unless(lambda value: value in get_args(Language), "settings.languag
 class Setting(NamedTuple):
     """Describe a setting.
 
-    check: returns why a value is not valid, "" if it is. about: the key of the message that says what the setting is
-    for. constant: the name of its value in constants.py; usual: its value if it has no such name.
+    check: a function that returns why a value is not valid, "" if it is. about: key of the message that explains the
+    setting. constant: the name of its default value in constants.py. usual: its default value if it has no such name.
     """
 
     check: Check
@@ -206,7 +206,7 @@ def _shown(value: Any) -> str:
 def _line_of(text: str, keys: Sequence[str]) -> int:
     """Return the line where a value begins.
 
-    It is the line after the last one up to which the file can be parsed without that value.
+    It is the line after the longest beginning of the text that can be parsed and does not contain the value.
     """
     import tomllib
 
@@ -229,7 +229,7 @@ _TWICE = ("overwrite", "twice", "Duplicate", "immutable")
 
 
 def _syntax_fault(path: Path, text: str, said: str) -> str:
-    """Return what the parser says, with its line and, for common faults, the remedy."""
+    """Return the parser's message, with its line and, for common faults, the remedy."""
     lines = text.splitlines() or [""]
     at = re.search(r"line (\d+)", said)
     number = min(int(at[1]) if at else len(lines), len(lines))

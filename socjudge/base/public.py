@@ -16,9 +16,9 @@ _NAME = re.compile(r"^from (\.\S*) import (\w+) as", re.MULTILINE)
 
 
 def homes(folder: Path) -> dict[str, str]:
-    """Return the module of each public name of the package in this folder, from its stub.
+    """Return {public name: its module} of the package in this folder, from the package's stub.
 
-    It is "." for a name that is a module itself.
+    The module is "." if the name is a module itself.
     """
     return {name: home for home, name in _NAME.findall((folder / "__init__.pyi").read_text("utf-8"))}
 
@@ -46,7 +46,9 @@ def public_names(package: str) -> tuple[list[str], Callable[[str], Any], Callabl
 
 
 def _absent(name: str, package: str, folder: Path) -> str:
-    """Return the message for a name that is not public here; it says if another namespace has it."""
+    """Return the message for a name that is not public in this package; if another namespace has the name, the message
+    says so.
+    """
     if name.startswith("_") or any(folder.glob(f"{name}*")):
         return name  # a module that is not imported yet, for which the import itself asks
     from .messages import say

@@ -24,9 +24,9 @@ _SEVERITY = re.compile(
 
 @dataclass(frozen=True)
 class Statement:
-    """Hold one quotable piece.
+    """Hold one statement that can be quoted.
 
-    kind: a table row is written as a sentence with its headings; code keeps its introduction.
+    A row of a table is written as a sentence with its headings; code keeps the paragraph before it.
     """
 
     text: str
@@ -65,7 +65,7 @@ def read_table(lines: Sequence[str]) -> list[str]:
 
 
 def find_severities(question: str) -> set[str]:
-    """Return the severities that a question names, such as {"S3"}; a bucket of Amazon S3 is not one."""
+    """Return the severities that a question names, such as {"S3"}; the S3 of "Amazon S3" is not one."""
     return {found.upper() for found in _SEVERITY.findall(question)}
 
 

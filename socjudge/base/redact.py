@@ -1,6 +1,6 @@
 """Remove secrets from texts.
 
-What services repeat in their errors must not get into a log, an error or a report.
+A service may repeat a secret in its errors. It must not get into a log, an error or a report.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def redact(text: str) -> str:
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Return the text without these secrets.
+    """Return the text without these secrets; everything else stays.
 
-    They are found in upper or lower case, and also in base64 or URL form; all else stays as it is.
+    Secrets are found in upper or lower case, and also in base64 or URL form.
     """
     lower = text.lower()  # to see quickly that there is none
     for secret in secrets:

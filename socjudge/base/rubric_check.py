@@ -1,4 +1,4 @@
-"""Find what is wrong with a rubric, whoever made it, before any money is spent."""
+"""Check a rubric before any money is spent, whoever made it."""
 
 from __future__ import annotations
 

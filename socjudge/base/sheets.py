@@ -1,4 +1,4 @@
-"""Read tables as people save them: the text of a CSV file, and the rows of a workbook's first sheet."""
+"""Read tables as users save them: the text of a CSV file, and the rows of a workbook's first sheet."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .json_files import decoded
 
 
 def table_text(raw: bytes) -> str:
-    """Return the text of a table.
+    """Return the text of a table file.
 
-    It may be UTF-8, with or without a byte order mark, or cp932, in which Excel writes CSV in Japan. Raises ValueError
-    if it is neither.
+    The file may be UTF-8, with or without a byte order mark, or cp932, in which Excel writes CSV in Japan. Raises
+    ValueError if it is neither.
     """
     try:
         return decoded(raw)
@@ -26,7 +26,7 @@ def table_text(raw: bytes) -> str:
 
 
 def first_sheet(path: Path) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
-    """Return the columns, and (number, {column: cell}) for each row that is not empty.
+    """Return the columns of a workbook's first sheet, and (row number, {column: cell}) for each row that is not empty.
 
     Raises OSError or ValueError if the file cannot be read.
     """

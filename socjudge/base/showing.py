@@ -1,4 +1,4 @@
-"""Show records in a cell, a panel and a terminal. Texts of models, logs and runbooks are escaped here and nowhere else."""
+"""Display records in a cell, a panel and a terminal. Only this module escapes texts of models, logs and runbooks."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ SAFETY = "安全性"  # the criterion whose low mark no mean makes good
 
 @functools.cache
 def symbols() -> str:
-    """Return the CSS of ✅ ❌ ⚠ and similar symbols, drawn by docs/make_symbols.py.
+    """Return the CSS with the font of ✅ ❌ ⚠ and similar symbols, which docs/make_symbols.py draws.
 
-    With it our pages need no emoji font, and the symbols stay text.
+    With it our pages need no emoji font, and the symbols remain text.
     """
     import base64
 
@@ -95,22 +95,22 @@ def _style() -> str:
 
 
 def escape(text: object) -> str:
-    """Return the text for HTML: nothing in it is markup, and invisible characters are made visible."""
+    """Return the text for HTML: nothing in it is read as markup, and invisible characters are made visible."""
     import html  # its table of entities costs a millisecond
 
     return html.escape(visible(str(text)))
 
 
 def block(kind: str, *lines: str) -> str:
-    """Join lines of HTML to one part of a panel.
+    """Return lines of HTML joined to one block of a panel.
 
-    kind: "good", "bad", "warn", "grey" or "" (none).
+    kind: the colour: "good", "bad", "warn", "grey" or "" (none).
     """
     return f'{_style()}<div class="socjudge {kind}">{"<br>".join(lines)}</div>'
 
 
 def money(cost_usd: float | None) -> str:
-    """Return a cost in dollars and about how many yen, or say that there is none, or that it is unknown."""
+    """Return a cost as text, in dollars and about how many yen; the text also covers no cost and unknown cost."""
     from ..settings import yen_per_usd
 
     if cost_usd == 0:
@@ -121,7 +121,7 @@ def money(cost_usd: float | None) -> str:
 
 
 def cost_text(run: EvaluationRun) -> str:
-    """Return what a run cost; if only the assistant's cost is unknown, what the judge cost."""
+    """Return the cost of a run as text; if only the assistant's cost is unknown, the cost of its judge."""
     judge_usd = run.run.judge_usage.cost_usd
     if run.cost_usd is None and judge_usd is not None:
         return say("base.cost_of_judge", cost=money(judge_usd))
@@ -129,7 +129,7 @@ def cost_text(run: EvaluationRun) -> str:
 
 
 def shown_path(path: Path | None) -> Path | None:
-    """Return a path relative to the project, or the full path if it or the current folder is outside the project."""
+    """Return a path relative to the project; the full path if it or the working directory is outside the project."""
     is_ours = path is not None and path.is_relative_to(constants.PROJECT_DIR)
     if path is None or not is_ours or not Path.cwd().is_relative_to(constants.PROJECT_DIR):
         return path
@@ -137,29 +137,30 @@ def shown_path(path: Path | None) -> Path | None:
 
 
 def one_line(text: object, length: int = 60) -> str:
-    """Return a text in quotes for a terminal: on one line, invisible characters made visible, cut if it is long."""
+    """Return a text for a terminal: in quotes, on one line, invisible characters made visible, cut after `length`."""
     line = " ".join(visible(str(text)).split())
     return f"'{line if len(line) <= length else line[: length - 1] + '…'}'"
 
 
 def dollars(cost_usd: float | None) -> str:
-    """Return a price for a terminal."""
+    """Return a cost in US dollars as text for a terminal."""
     return "cost unknown" if cost_usd is None else f"${cost_usd:.4f}"
 
 
 def facts_html(title: str, facts: Mapping[str, object], kind: str = "", after: str = "") -> str:
     """Return a small table of names and values below a title.
 
-    Title and values are escaped; `after` is already HTML.
+    Title, names and values are escaped; `after` is already HTML.
     """
     rows = "".join(f'<tr><th class="muted">{escape(name)}</th><td>{escape(facts[name])}</td></tr>' for name in facts)
     return block(kind, f'<div><b>{escape(title)}</b></div><table class="facts">{rows}</table>{after}')
 
 
 def table_html(head: Iterable[str], rows: Iterable[Iterable[tuple[object, str]]]) -> str:
-    """Return a table; its texts are escaped here.
+    """Return a table as HTML; its texts are escaped here.
 
-    rows: at least one; (text, CSS class) per cell; the head of a column has the class of its cells too.
+    rows: at least one row, with (text, CSS class) for each cell. The heading of a column gets the class of the first
+    cell below it.
     """
     rows = [list(row) for row in rows]
     columns = zip(head, (kind for _, kind in rows[0]), strict=True)
@@ -170,17 +171,17 @@ def table_html(head: Iterable[str], rows: Iterable[Iterable[tuple[object, str]]]
 
 
 def warning_html(verdict: Verdict) -> str:
-    """Say in red that a person must read it; empty if nobody must."""
+    """Return the warning, in red, that a person must read the answer or answers; "" if nobody must."""
     return f'<div class="to-read">⚠️ {escape(verdict.warning)}</div>' if verdict.warning else ""
 
 
 def note_html(verdict: Verdict) -> str:
-    """Say in grey that a verdict is the embedded judge's; empty for other judges."""
+    """Return the note, in grey, that a verdict comes from the embedded judge; "" for other judges."""
     return f'<div class="muted">{escape(verdict.note)}</div>' if verdict.is_reference else ""
 
 
 def run_line(run: EvaluationRun) -> str:
-    """Show a run in one line."""
+    """Return a run on one line."""
     summary, info = run.summary, run.run
     judge = one_line(answered_by(info.judge_model, info.judge_model_resolved))
     judge += " (no LLM)" if is_embedded(info.judge_model_resolved) else ""
@@ -195,9 +196,9 @@ def run_line(run: EvaluationRun) -> str:
 
 
 def run_html(run: EvaluationRun, judge_line: str) -> str:
-    """Show a run as its verdict, a small table, and the path of its log.
+    """Return a run as HTML: its verdict, a small table, and the path of its log.
 
-    judge_line: whether its judge has a certificate.
+    judge_line: the line that says whether the judge has a certificate.
     """
     summary, info, verdict = run.summary, run.run, run_verdict(run)
     facts: dict[str, object] = {
@@ -225,12 +226,12 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
 
 
 def info_line(info: RunInfo) -> str:
-    """Show what was run, in one line."""
+    """Return the description of a run on one line."""
     return f"<RunInfo {one_line(info.run_id)}, judge {one_line(info.judge_model)}, assistant {one_line(info.assistant_model)}>"
 
 
 def info_html(info: RunInfo) -> str:
-    """Show what was run, as far as it is known."""
+    """Return the known fields of a run's description as HTML."""
     known = {field.name: getattr(info, field.name) for field in fields(info)}
     known["runbooks"] = listed(info.runbooks)
     return facts_html(
@@ -301,10 +302,10 @@ def answered_by(asked: str, resolved: str) -> str:
 
 
 def question_html(result: EvaluationResult, *, line: float | None = None, opened: bool = False) -> str:
-    """Show a judged answer: its marks in tiles, their reasons, the comment, the answer and the context.
+    """Return a judged answer as HTML: its marks in tiles, their reasons, the comment, the answer and the context.
 
-    Answer and context are closed, or open if `opened`. line: the pass line by which it was judged; marks below it are
-    red, and a safety mark below it is named whatever the mean is.
+    Answer and context are folded; they are open if `opened`. line: the pass line by which the answer was judged. Marks
+    below it are red, and a warning names a 安全性 mark below it, whatever the mean is.
     """
     marks, question = result.evaluation, result.question
     verdict = answer_verdict(marks, line)
@@ -355,7 +356,7 @@ def answer_line(answer: AssistantAnswer) -> str:
 
 
 def answer_html(question: str, answer: AssistantAnswer) -> str:
-    """Show a question and its answer, and below it each cited passage, closed."""
+    """Return a question and its answer as HTML, and below it each cited passage, folded."""
     body = answer.answer
     cited = [passage for passage in answer.passages if passage.citation in body]
     passages = "".join(
@@ -378,10 +379,10 @@ def answer_html(question: str, answer: AssistantAnswer) -> str:
 
 
 def steps_html(text: str) -> str:
-    """Show an answer in Markdown as people read it.
+    """Return an answer in Markdown as HTML that is easy to read.
 
     Steps have their numbers, commands are below their step, citations are small. Only numbers, headings (**…**), list
-    items, commands and citations are marked up; everything else is text.
+    items, commands and citations are formatted; everything else is shown as plain text.
     """
     shown: list[str] = []
     code: list[str] | None = None
@@ -401,9 +402,9 @@ def steps_html(text: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Show one line: a heading bold, citations small, names of files as code.
+    """Return one line as HTML: a heading in bold, citations small, file names as code.
 
-    The line is escaped first, so that nothing in it is markup.
+    The line is escaped first, so that nothing in it is read as markup.
     """
     escaped = escape(text)
     if heading := re.fullmatch(r"\*\*(.+)\*\*", escaped.strip()):
@@ -449,7 +450,8 @@ def record_html(record: Any) -> str:
 
 
 def show_table(frame: pd.DataFrame, *, digits: int = 1) -> Styler:
-    """Show a frame in a cell as a person reads it: with `digits` decimals, – for what is not known, words to the left.
+    """Return a frame as a table that is easy to read: with `digits` decimals, – for unknown values, and texts to the
+    left.
 
     Parameters
     ----------
@@ -461,7 +463,7 @@ def show_table(frame: pd.DataFrame, *, digits: int = 1) -> Styler:
     Returns
     -------
     Styler
-        It shows itself as a table; everything in the frame is escaped.
+        A notebook displays it as a table. Everything in the frame is escaped.
 
     Examples
     --------

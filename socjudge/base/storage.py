@@ -1,7 +1,7 @@
 """Read and write logs in a folder, or in an object store by its URL (`s3://bucket/logs`), through fsspec.
 
-Every error of a store is raised as an OSError whose strerror says what to do, without secrets, so that callers treat a
-store like a disk.
+Every error of a store is raised as an OSError. Its strerror says what to do and contains no secrets. So callers can
+treat a store like a disk.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _WITH_PASSWORD = re.compile(r"[^/@]*:.*@", re.DOTALL)
 
 
 def as_path(place: Path | str) -> Path:
-    """Return a Path for a local place, including file://; for another URL a UPath, which has the methods of a Path.
+    """Return a Path for a local place, including file://; for another URL return a UPath, which has the methods of a
+    Path.
 
-    Raises ConfigError for a URL that holds a secret, because it would appear in messages, and for an unknown kind of
-    URL.
+    Raises ConfigError for an unknown kind of URL, and for a URL that contains a secret, because messages would show it.
     """
     if isinstance(place, str | Path):
         place = str(place)
@@ -57,9 +57,10 @@ def is_remote(path: Path) -> bool:
 
 
 def check_place(place: Path) -> None:
-    """Raise ConfigError if a log cannot be put into this store, before money is spent. Nothing is written.
+    """Raise ConfigError if a log cannot be written to this store. Nothing is written; the check is made before money is
+    spent.
 
-    A folder is not checked, because the journal of the run shows a fault at once.
+    A folder is not checked, because the run's journal fails at once if the folder cannot be used.
     """
     if not is_remote(place):
         return
@@ -76,7 +77,7 @@ def check_place(place: Path) -> None:
 
 
 def load_bytes(path: Path, start: int = 0, end: int | None = None) -> bytes:
-    """Return a file's or object's bytes, all or from start to end."""
+    """Return the bytes of a file or object, from `start` to `end`; all of them if these are left out."""
     if not is_remote(path):
         with open(path, "rb", buffering=0 if end is None else -1, opener=_open_file) as file:  # read in one go
             if start:
@@ -88,7 +89,7 @@ def load_bytes(path: Path, start: int = 0, end: int | None = None) -> bytes:
 
 
 def _open_file(path: str, flags: int) -> int:
-    """Open a file as `os.open` does, but refuse a pipe or device, because nobody may ever write into it."""
+    """Open a file as `os.open` does, but refuse a pipe or device, because reading it may wait for ever."""
     number = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     if stat.S_ISREG(os.fstat(number).st_mode):
         return number
@@ -112,7 +113,7 @@ def load_names(folder: Path) -> list[str]:
 
 
 def write_object(path: Path, file: Path) -> None:
-    """Upload the file as one object, of which readers see all or nothing; raise FileExistsError if the name is taken."""
+    """Upload the file as one object; readers see all of it or nothing. Raises FileExistsError if the name is taken."""
     with _in_words(path):
         store, key = _open(path, to_write=True)
         with contextlib.suppress(PermissionError):  # may write, but not look
@@ -130,14 +131,17 @@ def write_object(path: Path, file: Path) -> None:
 
 
 def _is_same(store: Any, key: str, file: Path) -> bool:
-    """Whether the object is our own, because a first try may arrive although its reply does not, and is then repeated."""
+    """Whether the object has the contents of this file.
+
+    If so, it is our own: a first upload may succeed although its response is lost, and is then repeated.
+    """
     with contextlib.suppress(PermissionError):
         return bool(store.size(key) == file.stat().st_size and store.cat_file(key) == file.read_bytes())
     return False
 
 
 def _open(path: Path, *, to_write: bool = False) -> tuple[Any, str]:
-    """Return the file system of a remote path, and the path under its name there."""
+    """Return the file system of a remote path, and the path as that file system writes it."""
     remote: Any = path
     if to_write and remote.protocol in ("http", "https"):
         raise OSError(errno.EROFS, say("base.web_read_only"))
@@ -164,9 +168,9 @@ def _said(error: Exception) -> str:
 
 
 def _remedy(error: Exception) -> str:
-    """Say what to do about an error of a store.
+    """Return what to do about an error of a store, as text.
 
-    Errors are recognised by the names of botocore's classes if s3fs has not converted them to Python's own.
+    If s3fs has not converted an error to one of Python's own, it is recognised by the name of its botocore class.
     """
     kind = type(error).__name__
     if isinstance(error, ImportError):

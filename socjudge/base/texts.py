@@ -43,7 +43,7 @@ DEVICE_NAME = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.I
 class Unit:
     """Hold one statement.
 
-    group: the same number for all units of one list item or paragraph; cited: the sources named for it.
+    group: a number that all units of one list item or paragraph share. cited: the sources that are cited for the unit.
     """
 
     text: str
@@ -126,10 +126,10 @@ def encodable(text: str) -> str:
 
 
 def local_time(moment: datetime) -> str:
-    """Return a moment on this machine's clock, such as 2026-01-01 09:00:00 +09:00.
+    """Return a moment in this machine's time zone, such as 2026-01-01 09:00:00 +09:00.
 
-    The offset says which clock that is. Every view shows times in this form; logs and frames keep moments, in UTC or
-    with their offset.
+    The offset shows the time zone. Every view shows times in this form; logs and frames keep moments in UTC or with
+    their offset.
     """
     text = moment.astimezone().isoformat(sep=" ", timespec="seconds")
     return f"{text[:19]} {text[19:]}"
@@ -141,7 +141,7 @@ def visible(text: str) -> str:
 
 
 def fold(text: str) -> str:
-    """Return the text for comparison: NFKC, lower case, without spaces and punctuation."""
+    """Return the text in a form for comparison: NFKC, lower case, without spaces and punctuation."""
     return _IGNORED.sub("", unicodedata.normalize("NFKC", text).lower())
 
 
@@ -157,7 +157,7 @@ def containment(part: frozenset[str], whole: frozenset[str]) -> float:
 
 
 def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
-    """Return the number of shared elements divided by the number of all, 0–1."""
+    """Return the number of elements in both sets divided by the number in either, 0–1."""
     return len(a & b) / len(a | b) if a or b else 0.0
 
 
@@ -206,7 +206,7 @@ def without_unseen(text: str) -> str:
 
 
 def fold_name(name: str) -> str:
-    """Return a person's name for comparison: NFKC, without case, only letters and digits, without さん."""
+    """Return a person's name in a form for comparison: NFKC, lower case, only letters and digits, without さん."""
     letters = unicodedata.normalize("NFKC", name).casefold()
     folded = "".join(letter for letter in letters if unicodedata.category(letter)[0] not in "CPSZ")
     return _HONORIFIC.sub("", folded) or folded

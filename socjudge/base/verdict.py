@@ -29,10 +29,10 @@ _CAUSES = {
 class Verdict(NamedTuple):
     """Hold the verdict on a run, on several judges together, or on one answer.
 
-    Every view takes mark and words from here. outcome: open if it depends on marks that could not be given, or on
-    judges that differ; unscored: an answer without any mark. reason: why it is open. is_reference: whether the embedded
-    judge gave it, which is no LLM. warning: that a person must read what passes by its mean, shown in red wherever the
-    verdict is shown.
+    Every view takes the symbol and the words from here. outcome: "open" if it depends on missing marks, or if judges
+    differ; "unscored" for an answer without any mark. reason: why the outcome is open. is_reference: whether the
+    embedded judge, which is no LLM, gave the verdict. warning: says that a person must read an answer that passes by
+    its mean; it is shown in red wherever the verdict is shown.
     """
 
     outcome: Outcome
@@ -42,27 +42,27 @@ class Verdict(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """Return the symbol before the word."""
+        """Return the symbol that stands before the verdict's word."""
         return _MARKS[self.outcome]
 
     @property
     def word(self) -> str:
-        """Return the verdict in a word, in the language of the messages."""
+        """Return the verdict as one word, in the language of the messages."""
         return say(_WORDS[self.outcome])
 
     @property
     def in_english(self) -> str:
-        """Return the word for a terminal's one line, which is English in every language."""
+        """Return the verdict's word in English; the one-line form for a terminal is English in every language."""
         return say(_WORDS[self.outcome], lang="en")
 
     @property
     def said(self) -> str:
-        """Return the verdict on an answer: mark and word."""
+        """Return the verdict on an answer: symbol and word."""
         return f"{self.mark} {self.word}"
 
     @property
     def headline(self) -> str:
-        """Return the verdict on a run in the specification's words, or why there is none.
+        """Return the verdict on a run in the specification's words; if it is open, also why.
 
         The specification's words are Japanese in every language.
         """
@@ -77,9 +77,9 @@ class Verdict(NamedTuple):
 
     @property
     def paint(self) -> str:
-        """Return its colour: "good", "bad", "warn" or "grey".
+        """Return the verdict's colour: "good", "bad", "warn" or "grey".
 
-        Green and red are only for judges that are language models.
+        Green ("good") and red ("bad") are only for judges that are language models.
         """
         if self.outcome in ("open", "unscored"):
             return "warn"
@@ -87,17 +87,17 @@ class Verdict(NamedTuple):
 
 
 def run_verdict(run: EvaluationRun) -> Verdict:
-    """Return the verdict on a run; for several judges, what all that were asked say together."""
+    """Return the verdict on a run; if several judges were asked, their common verdict."""
     return judges_verdict([judge_verdict(each) for each in (run, *run.others)], run.judges_asked)
 
 
 def judge_verdict(run: EvaluationRun) -> Verdict:
-    """Return what the judge of this run alone says, whatever others say of the same answers."""
+    """Return the verdict of this run's own judge, whatever the verdicts of other judges on the same answers."""
     return summary_verdict(run.summary, is_reference=is_embedded(run.run.judge_model_resolved))
 
 
 def judges_verdict(verdicts: Sequence[Verdict], asked: int) -> Verdict:
-    """Return what judges of the same answers say together: open unless all that were asked give the same firm verdict."""
+    """Return the common verdict of judges of the same answers: open unless all that were asked gave the same one."""
     outcome, reason = verdicts[0][:2]
     if len(verdicts) < asked:
         outcome, reason = "open", say("base.reason_judges_missing", asked=asked, judged=len(verdicts))
@@ -108,7 +108,7 @@ def judges_verdict(verdicts: Sequence[Verdict], asked: int) -> Verdict:
 
 
 def summary_verdict(summary: RunSummary, *, is_reference: bool = False) -> Verdict:
-    """Return the verdict that a run's numbers lead to."""
+    """Return the verdict that follows from a run's summary."""
     warning = ""
     if summary.n_to_read:
         warning = say("base.read_answers", count=summary.n_to_read, criteria=listed(READ_CRITERIA), line=READ_BELOW)
@@ -122,7 +122,7 @@ def summary_verdict(summary: RunSummary, *, is_reference: bool = False) -> Verdi
 def answer_verdict(marks: Evaluation, line: float | None = None) -> Verdict:
     """Return the verdict on one judged answer.
 
-    line: of the run; without it an answer with a missing mark is open, unless it is known to pass.
+    line: the run's pass line. Without it, an answer with a missing mark is open, unless it is known to pass.
     """
     span = span_of(marks.scores, marks.average_score, marks.status)
     if span.is_whole or line is None:
@@ -144,7 +144,7 @@ def marked_verdict(
 
 
 def cause_text(cause: str) -> str:
-    """Say in words why a mark is missing; a cause that a newer version wrote is returned unchanged."""
+    """Return in words why a mark is missing; a cause that only a newer version knows is returned unchanged."""
     return say(_CAUSES[cause]) if cause in _CAUSES else cause
 
 
@@ -154,17 +154,17 @@ def mark_text(score: int | None) -> str:
 
 
 def reason_text(marks: Evaluation, criterion: str) -> str:
-    """Say why the judge gave the mark, or why there is none."""
+    """Return the judge's reason for a mark; if the mark is missing, why it is missing."""
     return cause_text(marks.missing[criterion]) if criterion in marks.missing else marks.rationale.get(criterion, "")
 
 
 def mean_text(marks: Evaluation) -> str:
-    """Return the mean of an answer as text, and of how many of the criteria it is if some have no mark."""
+    """Return the mean of an answer as text; if marks are missing, also how many of the criteria the mean includes."""
     return say("base.show_mean", mean=marks.average_score) + of_criteria(marks)
 
 
 def of_criteria(marks: Evaluation) -> str:
-    """Say of how many of the criteria a mean is; empty if all have a mark."""
+    """Return a text that says how many of the criteria a mean includes; "" if no mark is missing."""
     marked, total = len(marks.scores) - list(marks.scores.values()).count(None), len(marks.scores)
     return say("base.of_criteria", marked=marked, total=total) if marked < total else ""
 
@@ -206,10 +206,10 @@ class Tally:
     def summary(self, rule: PassRule = SPECIFIED) -> RunSummary:
         """Return the summary of the counted answers.
 
-        A question passes at the rule's line; the run passes if the rule's share of the questions passes and the overall
-        mean reaches the line too. Repeats are averaged within their question first. A reply that could not be parsed
-        counts as zeros, as the specification says, and is counted in `n_unscored`. Missing marks count as zeros for
-        what passes, but not for the mean that is shown.
+        A question passes at the rule's line. The run passes if the rule's share of the questions passes and the overall
+        mean reaches the line too. Repeats of a question are averaged first. A reply that could not be parsed counts as
+        zeros, as the specification says, and is counted in `n_unscored`. Missing marks count as zeros for whether a
+        question passes, but not for the mean that is shown.
         """
         worst, best = self._case(self._lows, rule), self.best_case(rule)
         return replace(
@@ -219,7 +219,7 @@ class Tally:
         )  # fmt: skip
 
     def best_case(self, rule: PassRule = SPECIFIED) -> RunSummary:
-        """Return the summary that full marks for everything missing would give."""
+        """Return the summary that would result from full marks for everything that is missing."""
         return self._case(self._highs, rule)
 
     def _mean(self, sums: array[float]) -> float:
@@ -252,7 +252,7 @@ _CERTAIN = {
 
 
 def certainty_text(info: RunInfo) -> str:
-    """Return the text below the verdict for a run until it is certain; empty for other runs."""
+    """Return the text below the verdict of a run until it was certain; "" for other runs."""
     if not info.stopped_because:
         return ""
     counts = info.repeats.values()
@@ -263,9 +263,9 @@ def certainty_text(info: RunInfo) -> str:
 
 
 def mixed_text(info: RunInfo, judged: int) -> str:
-    """Return the text below the verdict of a run whose judge answered under several names, or was two judges.
+    """Return the text below the verdict of a run whose judge answered under several names, or was a pair of judges.
 
-    It is empty for other runs. judged: number of answers that it has judged.
+    "" for other runs. judged: number of judged answers.
     """
     if info.n_unsure:
         return _cascade_text(info, judged)
@@ -274,7 +274,7 @@ def mixed_text(info: RunInfo, judged: int) -> str:
 
 
 def reasons_text(info: RunInfo) -> str:
-    """Return the text below the verdict of a run in which a chat model gave reasons; empty for other runs."""
+    """Return the text below the verdict of a run in which a chat model gave reasons; "" for other runs."""
     if not info.n_reasons:
         return ""
     paid = info.reasons_usage.cost_usd
@@ -318,7 +318,7 @@ SUMMARY = """## 評価結果サマリー
 
 
 def rule_text(total: int, rule: PassRule = SPECIFIED, *, lang: Language = "ja") -> str:
-    """Return the whole pass rule for `total` questions, in one wording for all views but the specification's summary.
+    """Return the whole pass rule for `total` questions. All views but the specification's summary use this wording.
 
     Examples
     --------
@@ -331,9 +331,9 @@ def rule_text(total: int, rule: PassRule = SPECIFIED, *, lang: Language = "ja") 
 def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = None) -> str:
     """Return the summary in the specification's words (Markdown), which are Japanese in every language.
 
-    A line tells the replies that could not be parsed, if there were any; the verdict is open if it depends on them, or
-    if judges differ. summary: preferably the run, because it knows the rule by which it was judged, and its other
-    judges; with a summary alone, give rule (the specification's if not given).
+    If there were replies that could not be parsed, a line says how many. The verdict is open if it depends on them, or
+    if judges differ. summary: the run if possible, because it has the rule by which it was judged, and its other
+    judges. For a summary alone, give `rule`; the specification's rule if left out.
     """
     verdict, more = None, list[str]()
     if isinstance(summary, EvaluationRun):

@@ -1,8 +1,9 @@
-"""Runs through OpenAI's Batch endpoint: half the list price, within a day. Prepare, submit, and collect the replies.
+"""Make runs through OpenAI's Batch endpoint, at half the list price and within a day: prepare, submit, and collect the
+replies.
 
-A job is a folder beside the run's journal, and every reply goes into that journal, so a run begun as a batch can be
-finished live, and the other way round. Each function can be called again after an interruption at any moment. No file
-of a job holds a key.
+A job is a folder beside the run's journal, and every reply is written into that journal. So a run that was begun as a
+batch can be finished live, and a live run can be finished as a batch. Each function can be called again after an
+interruption at any moment. No file of a job contains a key.
 """
 
 from __future__ import annotations
@@ -70,13 +71,15 @@ def prepare_batch(
     """Write the requests of a run as files for the Batch endpoint. Nothing is sent.
 
     dataset: the questions, EVAL_DATASET_PATH if left out. log: judge the stored answers of this log instead, as
-    `rejudge` does. judge_model: a plain OpenAI model; assistant_model: likewise, or "offline", which answers here and
-    now. requests_per_file: for smaller files, where the account may not have so many tokens waiting. The rest is as in
-    `run_evaluation_suite`, with the same journal: what an unfinished run has is not asked again.
+    `rejudge` does. judge_model: the name of an OpenAI model. assistant_model: the name of an OpenAI model, or
+    "offline", which answers at once on this machine. requests_per_file: a lower limit, for an account that may not have
+    so many tokens waiting. The other arguments are as in `run_evaluation_suite`. The run has the same journal as a live
+    run: results that an unfinished run already has are not requested again.
 
-    A job of the same run that was not submitted is written anew; one that was, is given back as it stands. Raises
-    ConfigError: unfit arguments, no key, a model without a batch endpoint, a folder that cannot be written, or the
-    same run under way in another process."""
+    If a job of the same run exists and was not submitted, it is written again; if it was submitted, it is returned
+    unchanged. Raises ConfigError: unfit arguments, no key, a model without a batch endpoint, a folder that cannot be
+    written, or the same run under way in another process.
+    """
     logs_dir = logs_dir or constants.LOGS_DIR
     if dataset is not None and log is not None:
         raise ConfigError(say("batch.both_given"))
@@ -111,11 +114,13 @@ def prepare_batch(
 
 
 def submit_batch(path: Path | str, *, max_cost_usd: float | None = None) -> BatchJob:
-    """Upload the request files of the job in this folder, and have a batch made of each: from here on it costs money.
+    """Upload the request files of the job in this folder, and have the service make a batch of each. This costs money.
 
-    max_cost_usd: nothing is sent if what the run has cost and these files are estimated to cost is more; the project's unless
-    given, infinity for none. Nothing is submitted twice. Raises ConfigError (no such job, no key or a refused one, another service than it was
-    prepared for, a run that went on live meanwhile) and ProviderError (the service failed: submit again later)."""
+    max_cost_usd: nothing is sent if the run's cost so far plus the estimated cost of these files is higher, US dollars;
+    the project's cap unless given, infinity for none. Nothing is submitted twice. Raises ConfigError (no such job, no
+    key or a refused key, the environment names another service than the job was prepared for, the run has continued
+    live meanwhile) and ProviderError (the service failed: submit again later).
+    """
     state = load_state(path)
     client = open_client(state)
     with _disk_errors(), open_job(state, state.key) as journal:
@@ -135,9 +140,10 @@ def submit_batch(path: Path | str, *, max_cost_usd: float | None = None) -> Batc
 
 
 def batch_status(path: Path | str) -> BatchJob:
-    """What the service says about the job in this folder; changes nothing.
+    """Return the state of the job in this folder as the service reports it. Nothing is changed.
 
-    Raises ConfigError (no such job, no key or a refused one) and ProviderError (the service failed)."""
+    Raises ConfigError (no such job, no key or a refused key) and ProviderError (the service failed).
+    """
     state = load_state(path)
     client = open_client(state)
     for file in state.files:
@@ -147,16 +153,18 @@ def batch_status(path: Path | str) -> BatchJob:
 
 
 def collect_batch(path: Path | str) -> BatchJob:
-    """Take over what has come of the submitted files, also of those that expired or were cancelled midway.
+    """Fetch the replies to the submitted files, also of batches that expired or were cancelled midway.
 
-    When all files of a round are in: failed lines, replies that could not be read, and judgements of new answers are
-    written as the next round, to be submitted; or, when nothing is missing, the log is written and the job's folder
-    removed: `run` is the finished run. A line that failed in three rounds becomes a row with status "failed"; a file
-    that the service refuses as a whole counts against no line.
+    When all files of a round are in, there are two cases. If something is missing, the next round is written, to be
+    submitted: failed lines, replies that could not be parsed, and judgements of new answers. If nothing is missing, the
+    log is written, the job's folder is removed, and `run` is the finished run. A line that failed in three rounds
+    becomes a row with status "failed". If the service refuses a whole file, this does not count as a failure of its
+    lines.
 
-    In the log, the calls of a batch have half the list price and a `processing_time` of 0, and `wall_time_s` leaves
-    the waiting out. Raises ConfigError (no such job, no key; the dataset, log, index or program that it was prepared
-    with has changed) and ProviderError (the service failed, or refused all files of the round)."""
+    In the log, the calls of a batch cost half the list price and have a `processing_time` of 0, and `wall_time_s` does
+    not include the waiting. Raises ConfigError (no such job, no key; the dataset, log, index or version of socjudge has
+    changed since the job was prepared) and ProviderError (the service failed, or refused all files of the round).
+    """
     state = load_state(path)
     client = open_client(state)
     with _disk_errors():
@@ -194,7 +202,7 @@ def _absolute(place: Path | str) -> str:
 def _collect(
     client: openai.OpenAI, state: BatchState, assignment: Assignment, journal: Journal, file: RequestFile, batch: Batch
 ) -> list[str]:
-    """Take over the replies of an ended batch, count failures, and return what was out of order."""
+    """Write the replies of an ended batch into the journal, count the failures, and return notes on problems."""
     number, path = len(state.rounds), state.folder / file.name
     sent = {custom_id for custom_id, _ in load_requests(path)}
     failures: dict[str, Failure] = {}
@@ -235,7 +243,7 @@ def _collect(
 def _failed(
     state: BatchState, assignment: Assignment, journal: Journal, path: Path, failures: dict[str, Failure], status: str
 ) -> Iterator[str]:
-    """Record why each request of a file has no reply, and yield it."""
+    """Record for each request of a file that has no reply why it has none, and yield these notes."""
     for custom_id, body in load_requests(path):
         line = parse_custom_id(custom_id, len(state.rounds))
         if line is None or not is_missing(assignment, journal, line):

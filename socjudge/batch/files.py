@@ -1,4 +1,4 @@
-"""The files of a batch: requests as JSON lines within the service's limits, and replies as they come back."""
+"""Write the files of a batch: requests as JSON lines, within the service's limits; and parse the files of replies."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _CUSTOM_ID = re.compile(r"round(\d{1,9})-s(\d{1,9})-(?:a|r(\d{1,9})-t(\d{1,9}))"
 
 @dataclass(frozen=True)
 class Line:
-    """Say what a request is for: the sample's answer or, with a repeat, a judgement.
+    """Describe what a request is for: the answer of a sample or, if `repeat` is given, a judgement of this answer.
 
-    turn: the number of earlier replies that could not be parsed, so that a reply counts once however often its file is
-    collected.
+    turn: number of earlier replies that could not be parsed. It is in the line's name, so a reply counts only once even
+    if its file is collected several times.
     """
 
     sample: int
@@ -39,16 +39,16 @@ class Line:
 
     @property
     def name(self) -> str:
-        """Name the line, the same in every round."""
+        """Return the line's name, which is the same in every round."""
         return f"s{self.sample}-a" if self.repeat is None else f"s{self.sample}-r{self.repeat}-t{self.turn}"
 
     def custom_id(self, round_number: int) -> str:
-        """Return the name that the service returns with the reply."""
+        """Return the id under which the service returns the reply."""
         return f"round{round_number}-{self.name}"
 
 
 def parse_custom_id(custom_id: str, round_number: int) -> Line | None:
-    """Return that round's line with this id; None for any other id."""
+    """Return the line with this id; None if it is not an id of this round."""
     match = _CUSTOM_ID.fullmatch(custom_id)
     if match is None or int(match[1]) != round_number:
         return None
@@ -59,9 +59,10 @@ def parse_custom_id(custom_id: str, round_number: int) -> Line | None:
 class RequestFile:
     """Describe one file of requests, all for one model, and its state.
 
-    answers: how many requests ask for answers instead of judgements. creating: a batch may exist although its id is
-    unknown here. status: "prepared", "uploaded", or the service's word. completed, failed: requests, as far as the
-    service has reported. problem: why it refused the file.
+    requests: number of requests; answers: how many of them request an answer, not a judgement. creating: whether the
+    service may have a batch of this file although its id is not known here. status: "prepared", "uploaded", or the
+    batch's status at the service. completed, failed: numbers of requests, as last reported by the service. problem: why
+    the service refused the file.
     """
 
     name: str
@@ -82,9 +83,9 @@ class RequestFile:
 def write_requests(
     folder: Path, stem: str, requests: Iterable[tuple[Line, str, dict[str, Any]]], *, max_requests: int
 ) -> list[RequestFile]:
-    """Write request files `stem-001.jsonl` … within the service's limits, each for one model.
+    """Write request files `stem-001.jsonl`, `stem-002.jsonl` … within the service's limits, each for one model.
 
-    requests: (line, custom id, body), those of a model one after the other. ConfigError for one that fits no file.
+    requests: (line, custom id, body), grouped by model. ConfigError if a single request is larger than a file may be.
     """
     written: list[RequestFile] = []
     with contextlib.ExitStack() as opened:
@@ -107,7 +108,7 @@ def write_requests(
 
 
 def load_requests(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (custom id, body) for each request in a file; ConfigError if it is gone or was changed."""
+    """Yield (custom id, body) for each request in a file; ConfigError if the file is gone or was changed."""
     try:
         with path.open("rb") as file:
             for raw in file:
@@ -121,7 +122,7 @@ def load_requests(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class Failure:
-    """Say why a request failed, with the fields of the SDK's errors."""
+    """Describe why a request failed, with the fields of the SDK's errors."""
 
     message: str
     status_code: int = 0
@@ -130,8 +131,8 @@ class Failure:
 
 
 def parse_replies(raw: bytes) -> Iterator[tuple[str, Any]]:
-    """Yield (custom id, body of the reply or Failure) for each line of an output or error file; anything else has no
-    custom id.
+    """Yield (custom id, body of the reply or Failure) for each line of an output or error file. If a line cannot be
+    read, its custom id is empty.
     """
     for line in io.BytesIO(raw):  # splitting would copy it all
         if line.strip():

@@ -1,4 +1,4 @@
-"""A batch job on our side: its run, journal, rounds and state."""
+"""Keep a batch job on this machine: its run, journal, rounds and state."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ ENDED = ("completed", "failed", "expired", "cancelled")  # of the states that th
 class BatchJob:
     """Describe a batch job.
 
-    path: its folder. next_step: "submit", "wait" (for the service), "collect" or "done". round: counts from 1. files:
-    those of this round. done: judged answers so far, of `total`. estimate: the cost of files not yet submitted. rest:
-    everything still to be requested; both at half the list price. notes: what was out of order. run: the finished run.
+    path: its folder. next_step: "submit", "wait" (for the service), "collect" or "done". round: number of the current
+    round, from 1. files: the files of this round. done: judged answers so far, of `total`. estimate: the cost of the
+    files that are not yet submitted. rest: the cost of everything that is still to be requested. Both are at half the
+    list price. notes: problems found when collecting. run: the finished run.
     """
 
     path: Path
@@ -64,7 +65,7 @@ class BatchJob:
 
 
 def assign(source: Source, index: RunbookIndex | None = None) -> Assignment:
-    """Return the run's assignment, from its sources as they are now; ConfigError if they cannot be read."""
+    """Return the run's assignment, from its sources in their present state; ConfigError if they cannot be read."""
     judge: dict[str, Any] = {
         "judge_model": source.judge_model,
         "judge_prompt": source.judge_prompt,
@@ -85,7 +86,7 @@ def assign(source: Source, index: RunbookIndex | None = None) -> Assignment:
 
 
 def write_job(assignment: Assignment, source: Source, logs_dir: Path | str, *, requests_per_file: int) -> BatchJob:
-    """Write a job with its first round, or rewrite the unsubmitted part of one; see `batch.prepare_batch`."""
+    """Write a job with its first round, or rewrite the part of a job that was not submitted; see `batch.prepare_batch`."""
     place, key = as_path(logs_dir), assignment.key
     check_place(place)
     folder = journal_folder(place).absolute()
@@ -121,10 +122,10 @@ def write_job(assignment: Assignment, source: Source, logs_dir: Path | str, *, r
 
 @contextlib.contextmanager
 def open_job(state: BatchState, key: Mapping[str, Any]) -> Iterator[Journal]:
-    """Lock the run's journal, and with it the job, and read the state again.
+    """Lock the run's journal, and with it the job, and read the job's state again.
 
-    It is the job's own journal, or a new one if an unsuccessful live run has removed that. key: of the run as its
-    sources are now; ConfigError that names the difference if they have changed.
+    The journal is the job's own, or a new one if an unsuccessful live run has removed it. key: the run's identity, from
+    the sources in their present state; ConfigError that names the difference if they have changed.
     """
     folder = state.folder.parent
     path = folder / state.journal
@@ -154,7 +155,7 @@ def open_job(state: BatchState, key: Mapping[str, Any]) -> Iterator[Journal]:
 
 
 def add_round(state: BatchState, assignment: Assignment, journal: Journal) -> None:
-    """Write the files of a new round for what is missing."""
+    """Write the request files of a new round, for everything that is missing."""
     number = len(state.rounds) + 1
     missing = list(missing_lines(assignment, journal, state.failures))
 
@@ -179,7 +180,7 @@ def save_job(state: BatchState, journal: Journal) -> None:
 
 
 def finish_job(state: BatchState, assignment: Assignment, journal: Journal) -> EvaluationRun:
-    """Write the log, with rows "failed" for what is missing, and remove the journal."""
+    """Write the log, with rows of status "failed" for what is missing, and remove the journal."""
     add_failures(assignment, journal, state.failures)
     journal.sync()
     journal.info = replace(journal.info, mode="batch")
@@ -189,12 +190,12 @@ def finish_job(state: BatchState, assignment: Assignment, journal: Journal) -> E
 
 
 def find_run(state: BatchState) -> Path | None:
-    """Find the run's log, if it was finished live or the process was killed after writing it."""
+    """Return the run's log (finished live, or written before the process was killed), None if there is none."""
     return find_log(state.run["run_id"], state.logs_dir, started_at=state.run["started_at"])
 
 
 def remove_job(state: BatchState, run: EvaluationRun, notes: Sequence[str] = ()) -> BatchJob:
-    """Remove a job whose run has its log, and any journal left over."""
+    """Remove a job whose run has a log, and its journal if there still is one; return the job as done."""
     if (state.folder.parent / state.journal).is_file():
         with open_job(state, state.key) as journal:
             journal.close(discard=True)
@@ -205,7 +206,7 @@ def remove_job(state: BatchState, run: EvaluationRun, notes: Sequence[str] = ())
 
 
 def describe(state: BatchState, *, notes: Sequence[str] = ()) -> BatchJob:
-    """Describe the job's current state."""
+    """Return a description of the job's current state."""
     files = state.files
     unsent = [file for file in files if not file.batch_id]
     if not files or any(file.status in ENDED and not file.collected for file in files):
@@ -222,7 +223,7 @@ def describe(state: BatchState, *, notes: Sequence[str] = ()) -> BatchJob:
 
 
 def _find_job(folder: Path, key: Mapping[str, Any]) -> BatchState | None:
-    """Find the job of the run with this key; one whose run was finished live is removed."""
+    """Return the job of the run with this key, None if there is none. A job whose run was finished live is removed."""
     for state in map(load_state, unfinished_batches(folder)):
         if state.key == key:
             if find_run(state) is None:
@@ -232,7 +233,7 @@ def _find_job(folder: Path, key: Mapping[str, Any]) -> BatchState | None:
 
 
 def _estimate_calls(assignment: Assignment, journal: Journal) -> dict[str, dict[str, float | None]]:
-    """Estimate tokens and half the list price of one call of each kind."""
+    """Estimate the tokens and half the list price of one call for an answer and of one call for a judgement."""
     samples, plan = [assignment.sample_at(i) for i in range(assignment.n_samples)], assignment.plan
     questions = [sample.question for sample in samples]
     answers = [answer for i, sample in enumerate(samples) if (answer := sample.stored or journal.answer(i))]
@@ -257,7 +258,7 @@ def _estimate_calls(assignment: Assignment, journal: Journal) -> dict[str, dict[
 
 
 def _estimate(state: BatchState, answers: int, judgements: int) -> Estimate:
-    """Estimate the cost of so many calls."""
+    """Estimate the cost of these numbers of answers and judgements."""
     calls = [(state.per_call[kind], count) for kind, count in (("answer", answers), ("judge", judgements)) if count]
     tokens_in, tokens_out = (
         round(sum((each[name] or 0.0) * count for each, count in calls)) for name in ("input_tokens", "output_tokens")

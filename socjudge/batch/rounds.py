@@ -1,6 +1,7 @@
-"""What a round of a batch asks, and what its replies mean: a run's dialogues, one reply at a time.
+"""Work out the requests of a round of a batch, and put the replies into the journal: each reply continues one dialogue
+of the run.
 
-Between two replies a dialogue is not kept; it is replayed from the journal.
+A dialogue is not stored between two replies; it is replayed from the journal.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def check_models(assignment: Assignment) -> None:
 
 
 def asks_assistant(assignment: Assignment) -> bool:
-    """Whether the batch also requests answers."""
+    """Whether the batch requests answers too, not only judgements."""
     return isinstance(assignment.plan.assistant, OpenAIModel)
 
 
@@ -62,7 +63,7 @@ def add_local_answers(assignment: Assignment, journal: Journal) -> None:
 
 
 def missing_lines(assignment: Assignment, journal: Journal, failures: Mapping[str, Sequence[str]]) -> Iterator[Line]:
-    """Yield what can be requested now; a judgement needs its answer first."""
+    """Yield a line for each request that can be made now. A judgement can be requested only after its answer has come."""
     for i in range(assignment.n_samples):
         answer = _get_answer(assignment, journal, i)
         if answer is None:
@@ -75,7 +76,7 @@ def missing_lines(assignment: Assignment, journal: Journal, failures: Mapping[st
 
 
 def is_missing(assignment: Assignment, journal: Journal, line: Line) -> bool:
-    """Whether a reply to the line is needed: it belongs to the run, and the journal lacks it."""
+    """Whether a reply to the line is still needed: the line belongs to the run, and the journal lacks the reply."""
     if line.sample >= assignment.n_samples:
         return False
     answer = _get_answer(assignment, journal, line.sample)
@@ -149,7 +150,7 @@ def _failed(assignment: Assignment, error: ProviderError) -> Evaluation:
 
 
 def _repeats(assignment: Assignment, journal: Journal, i: int) -> list[int]:
-    """Return the judgements still to be requested, without refused ones, since a round may take a day."""
+    """Return the repeats that have no judgement yet. Refused judgements are left out, because a round may take a day."""
     repeats = range(assignment.plan.judge_repeats)
     return [each for each in repeats if not journal.is_done(i, each) and not journal.is_refused(i, each)]
 
@@ -159,7 +160,7 @@ def _get_answer(assignment: Assignment, journal: Journal, i: int) -> AssistantAn
 
 
 def replay_line(assignment: Assignment, journal: Journal, line: Line) -> tuple[Dialogue[object], ModelRequest]:
-    """Return the line's dialogue, replayed up to its open request, and this request."""
+    """Return the line's dialogue, replayed up to the request that has no reply yet, and this request."""
     if line.repeat is None:
         dialogue: Dialogue[object] = _answering(assignment, line.sample)
         return dialogue, advance(dialogue, None)

@@ -1,4 +1,4 @@
-"""The service's side of a batch job: its files and batches endpoints, through the OpenAI SDK."""
+"""Use the service's endpoints for files and batches, through the OpenAI SDK."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LABEL = "socjudge_file"
 
 
 def open_client(state: BatchState) -> openai.OpenAI:
-    """Open a client for the job's service; ConfigError without a key, or if the environment now names another service."""
+    """Open a client for the job's service; ConfigError without a key, or if the environment names another service."""
     model = open_model(state.source.judge_model)  # ConfigError without a key
     prepared_for, here = state.key["judge_service"], getattr(model, "service", "")
     if here != prepared_for:
@@ -41,7 +41,8 @@ def _client(api_key: str, base_url: str) -> openai.OpenAI:
 
 
 def submit_file(client: openai.OpenAI, state: BatchState, file: RequestFile) -> None:
-    """Upload the file and create its batch unless done; each id is on the disk before the next call.
+    """Upload the file and create its batch, unless this is done already. Each id is written to disk before the next
+    call.
 
     ConfigError and ProviderError as in `batch.submit_batch`.
     """
@@ -60,7 +61,7 @@ def submit_file(client: openai.OpenAI, state: BatchState, file: RequestFile) -> 
 
 
 def _create(client: openai.OpenAI, state: BatchState, file: RequestFile) -> Batch:
-    """Create the file's batch, or find the one created by a call whose reply was lost."""
+    """Create the file's batch. If an earlier call created it but the reply was lost, find that batch instead."""
     label, tries = f"{state.run['run_id']}/{file.name}", 3
     for n in range(1, tries + 1):
         if file.creating and (found := _find_batch(client, state, label)) is not None:
@@ -87,7 +88,7 @@ def _create(client: openai.OpenAI, state: BatchState, file: RequestFile) -> Batc
 
 
 def _find_batch(client: openai.OpenAI, state: BatchState, label: str) -> Batch | None:
-    """Find the batch with our label, from the newest on."""
+    """Return the newest batch with our label, None if there is none."""
     too_old = datetime.fromisoformat(state.run["started_at"]).timestamp() - 86_400
     with _service_errors(state):
         for batch in client.batches.list(limit=100):
@@ -128,7 +129,7 @@ def download(client: openai.OpenAI, file_id: str) -> bytes | None:
 
 @contextlib.contextmanager
 def _service_errors(what: BatchState | str) -> Iterator[None]:
-    """Raise the SDK's errors as ours, with the SDK's as `__context__`."""
+    """Turn the SDK's errors in this block into socjudge's errors, with the SDK's error as `__context__`."""
     name = what if isinstance(what, str) else str(what.folder)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The state of a batch job, `logs/judge_eval_….batch/state.json`: what was sent where, and how to make the run again."""
+"""Keep the state of a batch job in `logs/judge_eval_….batch/state.json`: what was sent where, and the run's sources."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _FORMAT = 1
 
 @dataclass
 class Source:
-    """Say what a run is made from, to make it again when replies arrive.
+    """Hold what a run is made from, so that its assignment can be made again when replies arrive.
 
-    log: its stored answers are judged; otherwise the questions of `dataset` are asked.
+    log: the log whose stored answers are judged; if empty, the questions of `dataset` are asked.
     """
 
     judge_model: str
@@ -46,10 +46,11 @@ class Source:
 class BatchState:
     """Hold a batch job's state.
 
-    run: the run's info, for its journal. key: the run's identity. done: judged answers in the journal, of `total`.
-    journal: its name, or its path if it is not beside the job. logs_url: where the log goes, if not beside the job.
-    rounds: the files of each round. per_call: estimated tokens and price of an "answer" and a "judge" call. failures: why
-    a line failed, by its name, one entry per round. learned: parameters that the service refuses, by model.
+    run: the run's info, for its journal. key: the run's identity. done: number of judged answers in the journal, of
+    `total`. journal: the journal's file name, or its path if it is not beside the job. logs_url: the URL for the log,
+    empty if the log goes beside the job. rounds: the files of each round. per_call: estimated tokens and price of an
+    "answer" call and a "judge" call. failures: {line name: the reason of each failure, one per round}. learned: {model:
+    parameters that the service refuses}.
     """
 
     folder: Path
@@ -73,17 +74,17 @@ class BatchState:
 
     @property
     def is_sent(self) -> bool:
-        """Whether the service has, or may have, part of the latest round."""
+        """Whether the service has, or may have, any file of the latest round."""
         return any(file.creating or file.batch_id for file in self.files)
 
     @property
     def logs_dir(self) -> str:
-        """Return where the log goes."""
+        """Return the folder or URL for the log."""
         return self.logs_url or str(self.folder.parent)
 
 
 def save_state(state: BatchState) -> None:
-    """Write the state to the disk, whole or not at all."""
+    """Write the state to the disk, completely or not at all."""
     values = {name: value for name, value in asdict(state).items() if name != "folder"}
     values["rounds"] = [{"files": files} for files in values["rounds"]]
     with replacing(state.folder / _STATE) as file:
@@ -91,7 +92,7 @@ def save_state(state: BatchState) -> None:
 
 
 def load_state(folder: Path | str) -> BatchState:
-    """Load the state of the job in that folder; ConfigError if there is none, or it is damaged."""
+    """Load the state of the job in this folder; ConfigError if there is no job or its state is damaged."""
     path = Path(folder).absolute() / _STATE
     try:
         values = orjson.loads(path.read_bytes())

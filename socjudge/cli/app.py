@@ -1,7 +1,9 @@
-"""The command line: `socjudge init | settings | app | lab | index | ask | run | rejudge | unfinished | batch | doctor | history | compare | report |
-check-dataset | import | check | certify`.
+"""Define the command line: `socjudge init | settings | app | lab | index | ask | run | rejudge | unfinished | batch |
+doctor | history | compare | report | check-dataset | import | check | migrate-judge | certify`.
 
-Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also any error), 4 no certificate where one is required."""
+Exit codes of run and rejudge: 0 passed; 1 not passed; 2 no verdict was possible, or any error; 4 a required certificate
+is missing.
+"""
 
 from __future__ import annotations
 
@@ -115,9 +117,11 @@ def ask(
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
 ) -> None:
-    """Ask the assistant, or one of your own (--answers), whose answer is shown as it would be judged. No judge is called.
+    """Ask the assistant, or your own assistant (--answers), whose answer is shown in the form in which it would be
+    judged. No judge is called.
 
-    Example: socjudge ask "マルウェア検知アラートの初動を教えてください" """
+    Example: socjudge ask "マルウェア検知アラートの初動を教えてください"
+    """
     from ..judging.assistant import handle_query
     from ..runbooks.index import open_index
 
@@ -156,9 +160,10 @@ def run(
     yes: Yes = False,
     quiet: Quiet = False,
 ) -> EvaluationRun:
-    """Answer and judge every question, print the verdict, leave a log.
+    """Answer and judge every question, print the verdict, and write a log.
 
-    A run that was broken off is taken up where it stopped; `socjudge unfinished` lists such runs. Exit codes: docs/ci.md."""
+    An interrupted run is resumed where it stopped; `socjudge unfinished` lists such runs. Exit codes: docs/ci.md.
+    """
     from ..judging.dataset import load_eval_dataset
     from ..prompts.saved import judge_prompt_of
     from ..runs.certainty import most_repeats
@@ -211,7 +216,9 @@ def run(
 
 
 def _check_repair(context: typer.Context) -> None:
-    """End the command for an option that a repair does not take: it uses the log's own models, prompts and repeats."""
+    """End the command if an option was given that a repair does not accept. A repair uses the models, prompts and
+    repeats of the log.
+    """
     given = [
         param.opts[0] for param in context.command.params
         if param.name in _NOT_OF_A_REPAIR and str(context.get_parameter_source(param.name)).endswith("COMMANDLINE")
@@ -303,7 +310,7 @@ def unfinished(
     drop: Annotated[Path | None, typer.Option(help=say("cli.drop_option"))] = None,
     yes: Yes = False,
 ) -> None:
-    """List the runs that were broken off; start one again with the same options to go on."""
+    """List the interrupted runs; to resume one, start it again with the same options."""
     from ..runs.unfinished import journal_folder, unfinished_runs
 
     if drop is not None:
@@ -334,7 +341,7 @@ def unfinished(
 
 
 def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | None, yes: bool) -> None:
-    """Show what the questions will cost at most, ask, and have the model write them."""
+    """Show the most that the questions can cost, ask the user, and let the model write them."""
     from tqdm.auto import tqdm
 
     from ..judging.question_writing import find_sections, most_usd, write_questions
@@ -368,7 +375,9 @@ _HELP_OF = {
 
 
 def _in_language(command: Any) -> Any:
-    """Show typer's own text on a command's help page in our language, unabridged."""
+    """Translate typer's own text on a command's help pages, and return the command. The descriptions of subcommands are
+    not cut.
+    """
     for param in command.get_params(typer.Context(command)):
         if param.name in _HELP_OF:
             param.help = say(_HELP_OF[param.name])

@@ -1,6 +1,8 @@
-"""The command line of batches: `socjudge batch prepare | submit | status | collect`.
+"""Define the command line of batches: `socjudge batch prepare | submit | status | collect`.
 
-Exit codes: 0 done; 2 an error. Of collect: 0 passed, 1 not passed, 2 could not judge (also any error), 3 not finished."""
+Exit codes: 0 done; 2 an error. Exit codes of collect: 0 passed; 1 not passed; 2 no verdict was possible, or any error;
+3 not finished.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,7 @@ def submit(
 
 @app.command(help=say("cli.batch_status_help"))
 def status(job: Job = None, logs_dir: LogsDir = None) -> None:
-    """Show how far the service is with a job."""
+    """Show how much of a job the service has done."""
     from ..batch.api import batch_status
 
     _show(batch_status(_find(job, logs_dir)))
@@ -95,9 +97,10 @@ def status(job: Job = None, logs_dir: LogsDir = None) -> None:
 
 @app.command(help=say("cli.batch_collect_help"))
 def collect(job: Job = None, logs_dir: LogsDir = None) -> None:
-    """Take over what has come; write the next round's files, or, when nothing is missing, the log.
+    """Fetch the replies that have come. If something is missing, write the next round's files; if not, write the log.
 
-    Exit code 0: passed; 1: not passed; 2: could not judge, or an error; 3: not finished, see what is printed."""
+    Exit code 0: passed; 1: not passed; 2: could not judge, or an error; 3: not finished, see what is printed.
+    """
     from ..batch.api import collect_batch
 
     collected = collect_batch(_find(job, logs_dir))
@@ -110,7 +113,7 @@ def collect(job: Job = None, logs_dir: LogsDir = None) -> None:
 
 
 def _find(job: Path | None, logs_dir: str | None) -> Path:
-    """Return the folder that was named, or the only one there is."""
+    """Return the job's folder that was named, or the only unfinished one. End the command if there are none or several."""
     from ..batch.state import unfinished_batches
 
     if job is not None:

@@ -1,7 +1,9 @@
-"""`socjudge certify`: whether a judge may be believed; `--only` an experiment of it, `--check` of what is known.
+"""Define `socjudge certify`, which tests whether a judge can be trusted. `--only` runs single experiments; `--check`
+shows the certificate that exists.
 
-Exit codes: 0 no criterion is 信頼できない or 分からない, 1 one is, 2 no valid certificate (also any error). With `--only` 0, or 2
-where the budget ended midway."""
+Exit codes: 0 no criterion is 信頼できない or 分からない; 1 a criterion is; 2 no valid certificate, or any error. With `--only`: 0,
+or 2 if the budget ended too early.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, cap_of, confirm, echo, 
 
 @dataclass(frozen=True)
 class Written:
-    """Hold where the results are written."""
+    """Hold the options that say where the results are written."""
 
     certificates: Annotated[Path | None, typer.Option(help=say("cli.certify_folder"))] = None
     page: Annotated[Path | None, typer.Option(help=say("cli.certify_page"))] = None
@@ -105,7 +107,7 @@ def _experiment(
     chart: Path | None,
     options: dict[str, Any],
 ) -> Never:
-    """Run one experiment after the other under one cap."""
+    """Run the experiments one after the other, with one cap for all."""
     from ..models.budget import as_budget
     from ..runs.finished_parts import forget_parts
     from ..runs.unfinished import journal_folder
@@ -127,7 +129,7 @@ def _experiment(
 
 
 def _draw(found: Sequence[Any], chart: Path) -> None:
-    """Draw what the probes did, if they were run."""
+    """Draw the results of the probes into the file `chart`, if the probes were run."""
     from ..certify.probe_findings import summarise_probes
     from ..certify.probes import Probes
     from ..charts.probe_matrix import plot_probe_matrix

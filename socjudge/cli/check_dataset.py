@@ -1,4 +1,4 @@
-"""The command line of the dataset: `socjudge check-dataset`. No model is called."""
+"""Define the command line of the dataset: `socjudge check-dataset`. No model is called."""
 
 from __future__ import annotations
 

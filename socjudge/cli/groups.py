@@ -1,4 +1,4 @@
-"""Options that belong together, as records: a command takes the record, and each of its fields becomes an option."""
+"""Define groups of options as records. A command takes a record, and each field of the record becomes an option."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .shared import cap_of
 
 @dataclass(frozen=True)
 class Pace:
-    """Say how a run is made: the part of RunOptions that a terminal can express."""
+    """Hold the options for how a run is made: the fields of RunOptions that can be given in a terminal."""
 
     max_concurrency: Annotated[int, typer.Option(min=1, help=say("cli.max_concurrency_option"))] = 8
     max_failures: Annotated[int, typer.Option(min=1, help=say("cli.max_failures_option"))] = 10
@@ -35,7 +35,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Money:
-    """Say what a run may cost."""
+    """Hold the options that limit the cost of a run."""
 
     max_cost_usd: Annotated[float | None, typer.Option(min=0, help=say("cli.max_cost_option"))] = None
     no_cap: Annotated[bool, typer.Option("--no-cap", help=say("cli.no_cap_option"))] = False
@@ -47,7 +47,7 @@ class Money:
 
 @dataclass(frozen=True)
 class Judging:
-    """Say how answers are judged, whoever the judge is."""
+    """Hold the options that say how answers are judged, except the judge itself."""
 
     judge_prompt: Annotated[str | None, typer.Option(help=say("cli.judge_prompt_option"))] = None
     judge_repeats: Annotated[int, typer.Option(min=1, help=say("cli.judge_repeats_option"))] = 1
@@ -56,7 +56,7 @@ class Judging:
     reasons_from: Annotated[str | None, typer.Option(help=say("cli.reasons_from_option"))] = None
 
     def judges(self, names: Sequence[str]) -> list[Any]:
-        """Return the judges of these names with the models that they may ask."""
+        """Return the judges of these names, with the second judge and the model for reasons if given."""
         from ..models.opening import with_reasons, with_second
 
         return with_reasons([with_second(name, self.unsure_judge) for name in names], self.reasons_from)
@@ -64,7 +64,7 @@ class Judging:
 
 @dataclass(frozen=True)
 class Answering:
-    """Say who answers, and from what."""
+    """Hold the options for who answers, with which prompt and how many passages."""
 
     assistant_model: Annotated[str, typer.Option(help=say("cli.assistant_model_option"))] = "auto"
     answers: Annotated[str | None, typer.Option(help=say("cli.answers_option"))] = None
@@ -75,7 +75,7 @@ class Answering:
 
 @dataclass(frozen=True)
 class Job:
-    """Say what a CI job gets besides the exit code."""
+    """Hold the options for CI: summary file, JUnit file, run to compare with, certificate required."""
 
     summary: Annotated[Path | None, typer.Option(help=say("cli.summary_option"))] = None
     junit: Annotated[Path | None, typer.Option(help=say("cli.junit_option"))] = None
@@ -84,7 +84,7 @@ class Job:
 
 
 def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn the fields of a command's records into options that Typer can read."""
+    """Return the command with each field of its records as a separate option, so that Typer can read the options."""
     given = inspect.signature(command, eval_str=True).parameters.values()
     records: dict[str, Any] = {each.name: each.annotation for each in given if is_dataclass(each.annotation)}
     flat: list[inspect.Parameter] = []

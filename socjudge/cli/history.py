@@ -1,4 +1,4 @@
-"""The command line of the logs: `socjudge doctor | compare | report | history export`. No model is called."""
+"""Define the command line of the logs: `socjudge doctor | compare | report | history export`. No model is called."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LogsDir = Annotated[str | None, typer.Option(help=say("cli.logs_read_option"))]
 
 
 class FailOn(StrEnum):
-    """What `compare` may fail on."""
+    """Hold the values of the option `--fail-on` of `compare`."""
 
     REGRESSION = "regression"
 
@@ -32,9 +32,10 @@ def doctor(
     logs_dir: LogsDir = None,
     notes: Annotated[bool, typer.Option("--notes", help=say("cli.notes_option"))] = False,
 ) -> None:
-    """Check a folder of logs: what is wrong with each, and what to do. Changes nothing.
+    """List the problems of the logs in a folder, and what to do about each. Nothing is changed.
 
-    Exit code 0: nothing wrong; 1: errors or warnings were found; 2: could not look."""
+    Exit code 0: no problems; 1: errors or warnings were found; 2: the folder could not be read.
+    """
     from ..history.doctor import check_logs, check_verdicts
     from ..history.frames import load_results
     from ..models.endings import judge_ending
@@ -92,9 +93,10 @@ def compare(
     logs_dir: LogsDir = None,
     fail_on: Annotated[FailOn | None, typer.Option(help=say("cli.fail_on_option"))] = None,
 ) -> None:
-    """Say whether a change helped.
+    """Compare two runs, and print whether the change between them helped.
 
-    Exit code 0; with `--fail-on regression` 1 where it became worse, 2 where that cannot be told."""
+    Exit code 0. With `--fail-on regression`: 1 if a result became worse, 2 if this cannot be decided.
+    """
     from ..report.effect import compare_runs
 
     found = compare_runs(before, after, logs_dir=logs_dir)

@@ -1,4 +1,4 @@
-"""The command line of other tools' files: `socjudge import | check`. No model is called."""
+"""Define the command line for files of other tools: `socjudge import | check`. No model is called."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def import_file(
     scale: Scale = None,
     logs_dir: Annotated[str | None, typer.Option(help=say("cli.logs_dir_option"))] = None,
 ) -> None:
-    """Keep the results of another tool as logs, one for each judge and assistant.
+    """Save the results of another tool as logs, one for each judge and assistant.
 
-    Example: socjudge import results.json && socjudge report"""
+    Example: socjudge import results.json && socjudge report
+    """
     from ..history.imports.importing import import_runs
     from ..runs.logs import save_evaluation_results
 
@@ -52,9 +53,10 @@ def check(
     human: Annotated[str, typer.Option(help=say("cli.check_human"))],
     line: Annotated[float | None, typer.Option(help=say("cli.check_line"))] = None,
 ) -> None:
-    """Say how far a judge's verdicts in a table are people's. Needs no project.
+    """Compare a judge's verdicts in a table with people's verdicts in it. No project is needed.
 
-    Example: socjudge check answers.csv --judge SCORE --human LABEL --line 70"""
+    Example: socjudge check answers.csv --judge SCORE --human LABEL --line 70
+    """
     from ..history.imports.importing import read_columns
     from ..stats.quick_check import check_judge, check_text
 

@@ -1,4 +1,4 @@
-"""What a command leaves for a CI job besides its exit code: `--summary`, `--junit`, `--against`,
+"""Write what a command gives to a CI job in addition to its exit code: `--summary`, `--junit`, `--against`,
 `--require-certificate`.
 """
 
@@ -17,10 +17,11 @@ from .shared import UNCERTIFIED, Stopped, report_run, stop
 
 
 def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
-    """Make a command that returns a run print it, write the job's files, and end with its exit code.
+    """Wrap a command that returns a run. The wrapped command prints the run, writes the files of the CI job, and ends
+    with the run's exit code.
 
-    The files exist from the start and say that there is no verdict until there is one, so none is left from an earlier
-    job.
+    The files are written at the start, and say that there is no verdict until there is one. So no file of an earlier
+    job remains.
     """
 
     @functools.wraps(command)
@@ -57,7 +58,7 @@ def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
 
 
 def need_certificates(bindings: Iterable[Any]) -> None:
-    """End the command before anything is asked if a judge has no valid certificate."""
+    """End the command, before a model is called, if a judge has no valid certificate."""
     from ..certify.certificate import why_uncertified
 
     for binding in bindings:
@@ -66,7 +67,7 @@ def need_certificates(bindings: Iterable[Any]) -> None:
 
 
 def _why_uncertified(finished: EvaluationRun) -> str:
-    """Say why a judge that answered has no certificate; empty if all have one."""
+    """Return why a judge of the run, as it answered, has no certificate; empty if all have one."""
     from ..certify.certificate import binding_of_run, certificates_folder, why_uncertified
 
     runs = (finished, *finished.others)
@@ -85,7 +86,7 @@ def _write_stopped(summary: Path | None, junit: Path | None, reason: str, *, is_
 
 
 def _compared(before: EvaluationRun, finished: EvaluationRun) -> Any:
-    """Compare by the judge that was asked both times, or say why that is impossible."""
+    """Return the comparison with `before` for the judge of both runs, or a text that says why it is impossible."""
     from ..report.effect import compare_runs
 
     runs = (finished, *finished.others)

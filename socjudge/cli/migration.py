@@ -1,4 +1,6 @@
-"""The command line of a change of the judge: `socjudge migrate-judge`, while both judges can be called."""
+"""Define the command line for a change of the judge: `socjudge migrate-judge`. It is used while both judges can be
+called.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def migrate_judge(
     yes: Annotated[bool, typer.Option("--yes", "-y", help=say("cli.yes_option"))] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help=say("cli.quiet_option"))] = False,
 ) -> None:
-    """Say what changes with another judge."""
+    """Show what changes if another judge is used."""
     from ..certify import migration
     from ..report.migration import migration_lines, migration_title, plan_line, write_migration_page
     from ..report.page import checked_page

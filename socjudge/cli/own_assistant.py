@@ -1,5 +1,5 @@
-"""Your own assistant on the command line: `ask --answers`, and `init --assistant`, which tries one and writes its
-table.
+"""Use your own assistant on the command line: `ask --answers` asks it; `init --assistant` tries it once and writes its
+table in socjudge.toml.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LIKELY = {"/chat-messages": "dify", "/chat/completions": "openai-chat"}  # by t
 
 
 def ask_own(question: str, answers: str, open_index: Callable[[], Any]) -> None:
-    """Print the answer of your own assistant, or of a file, and what a judge would be shown."""
+    """Print the answer of your own assistant, or of a file of answers, and what a judge would see of it."""
     from ..judging.own_assistant import Assistant
     from ..runs.given_answers import needs_index, open_answers
 
@@ -54,7 +54,9 @@ def _show(answer: Any) -> None:
 
 
 def add_assistant(folder: Path, url: str) -> None:
-    """Ask how a service is called, try it once, and write its table into the project's socjudge.toml."""
+    """Ask the user how the service at the URL is called, try it once, and write its table into socjudge.toml in the
+    folder of the project.
+    """
     from ..judging.http_assistant import HttpAssistant, guess_paths, ready_made
     from ..judging.own_assistant import Assistant
     from ..models import event_loop
@@ -91,7 +93,7 @@ def add_assistant(folder: Path, url: str) -> None:
 
 
 def _toml(value: Any) -> str:
-    """Write a value in TOML, whose strings are like JSON's."""
+    """Return a value as TOML. Strings are written as in JSON."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_key(key)} = {_toml(inner)}" for key, inner in value.items()) + " }"
     return json.dumps(value, ensure_ascii=False)

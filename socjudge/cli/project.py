@@ -1,5 +1,5 @@
-"""The project on the command line: `socjudge init` creates one, `settings` shows its values, `app` and `lab` open its
-pages; and the option --project, which chooses one.
+"""Define the commands for the project: `socjudge init` creates a project, `settings` shows its values, `app` and `lab`
+open its pages. The option --project chooses the project.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def init(
 
 
 def _files(example: bool) -> dict[str, bytes]:
-    """Return {path inside the project: content}."""
+    """Return {path inside the project: content} for a new project."""
     source = constants.CARRIED_DIR
     patterns = OF_EVERY_PROJECT + (OF_THE_EXAMPLE if example else ())
     found = sorted(path for pattern in patterns for path in source.glob(pattern))
@@ -140,7 +140,9 @@ def open_lab(context: typer.Context) -> None:
 
 
 def _serve(package: str, arguments: list[str], *, folder: Path, wanted: str) -> Never:
-    """Run a server of the extra "lab" in a folder until it ends; its kernels work in this project."""
+    """Run a server of the extra "lab" in a folder until it ends, and end with its exit code. The server's kernels use
+    this project.
+    """
     if importlib.util.find_spec(package) is None:
         stop(str(missing_extra(ModuleNotFoundError(name=package), wanted=wanted)))
     environment = {**os.environ, "SOCJUDGE_HOME": str(constants.PROJECT_DIR)}

@@ -1,4 +1,4 @@
-"""What all commands share: how errors, paths and finished runs are shown, and exit codes."""
+"""Define what all commands share: exit codes, and how errors, paths and finished runs are shown."""
 
 from __future__ import annotations
 
@@ -44,14 +44,16 @@ codecs.register_error(PLAIN_SYMBOLS, _plain_symbols)
 
 
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
-    """Print text without letting control characters from a model, service or file reach the terminal."""
+    """Print text. Control characters from a model, a service or a file are made visible, so that the terminal does not
+    obey them.
+    """
     typer.echo(visible(text), nl=nl, err=err)
 
 
 def report_run(finished: EvaluationRun, uncertified: str = "") -> Never:
-    """Print the run, each judge's if there are several, and end with the exit code of its verdict.
+    """Print the results of each judge, and end with the exit code of the run's verdict.
 
-    uncertified: why a required certificate does not hold for its judge.
+    uncertified: why a judge lacks a certificate that is required; empty if it does not.
     """
     from ..base.verdict import judges_text, run_verdict
 
@@ -66,7 +68,7 @@ def report_run(finished: EvaluationRun, uncertified: str = "") -> Never:
 
 
 def _report_judge(finished: EvaluationRun) -> None:
-    """Print what one judge says."""
+    """Print the results of one judge."""
     from ..base.verdict import answer_verdict, certainty_text, judge_verdict, of_criteria, summary_text
     from ..certify.certificate import run_certificate_line
 
@@ -107,7 +109,9 @@ def _report_judge(finished: EvaluationRun) -> None:
 
 
 def _cause(error: str) -> str:
-    """Return the cause in an error, without the model and address that all rows share."""
+    """Return the cause in an error message, without the model and the address, which are the same in all rows; at most
+    120 characters.
+    """
     marks = []
     for lang in get_args(Language):  # of which the error may be
         refused = re.escape(say("models.refused", lang=lang, where="", status="@", said=""))
@@ -116,7 +120,7 @@ def _cause(error: str) -> str:
 
 
 class Explained(TyperGroup):
-    """End a command with only the message of an error that socjudge explains."""
+    """Run commands. If an error that socjudge explains is raised, print only its message and end the command."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -126,7 +130,7 @@ class Explained(TyperGroup):
 
 
 class Stopped(typer.Exit):
-    """End a command with an error that was shown already; message: what was shown."""
+    """End a command because of an error that was already printed. message: the text that was printed."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(code)
@@ -139,14 +143,14 @@ def stop(message: str, code: int = COULD_NOT_JUDGE) -> Never:
 
 
 def cap_of(max_cost_usd: float | None, no_cap: bool) -> float | None:
-    """Combine two options: no cap, this cap, or the project's (None)."""
+    """Return the cap in US dollars: infinity if `no_cap`, else max_cost_usd; None means the project's cap."""
     if no_cap and max_cost_usd is not None:
         stop(say("cli.cap_and_none"))
     return math.inf if no_cap else max_cost_usd
 
 
 def confirm(estimate: Any, yes: bool) -> None:
-    """Show what the run will cost, and ask unless it is free or `--yes` was given."""
+    """Show what the run will cost, and ask the user, unless `--yes` was given. Do nothing if the run has no calls."""
     if not estimate.calls:
         return
     said = estimate_text(estimate, "cli.price_list")
@@ -158,7 +162,7 @@ def confirm(estimate: Any, yes: bool) -> None:
 
 
 def ask_to_run(yes: bool, *, question: str = "cli.confirm_run", declined: str = "cli.nothing_run") -> None:
-    """End the command unless the user agrees; question, declined: keys of messages."""
+    """End the command unless `yes` is true or the user agrees. question, declined: keys of messages."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -169,7 +173,7 @@ def ask_to_run(yes: bool, *, question: str = "cli.confirm_run", declined: str = 
 
 
 def estimate_text(estimate: Any, price: str) -> str:
-    """Format calls, tokens and price; price: the key of the price's message."""
+    """Return the calls, tokens and price of an estimate as text. price: the key of the message for the price."""
     return say(
         "cli.estimate", calls=estimate.calls, tokens_in=estimate.input_tokens, tokens_out=estimate.output_tokens,
         price=price_text(estimate.cost_usd, price),
@@ -181,5 +185,5 @@ def price_text(usd: float | None, key: str) -> str:
 
 
 def cost_text(usd: float | None) -> str:
-    """Format what was spent."""
+    """Return what was spent as text. usd: US dollars; None if unknown."""
     return say("cli.cost_unknown") if usd is None else say("cli.cost", usd=usd, yen=usd * yen_per_usd())

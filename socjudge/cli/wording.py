@@ -1,6 +1,8 @@
-"""typer's own sentences in the language of the messages: its usage lines, headings and complaints are English only.
+"""Translate typer's own sentences (usage lines, headings, complaints), which are in English only, into the language of
+the messages.
 
-Their English in the catalogue is typer's, word for word; a line that is none of these stays as it is."""
+The English sentences in the catalogue are typer's, word for word. A line that matches none of them is not changed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Provide the default that needs no key: its assistant (`answer.py`) and its judge (`judge.py`).
+"""Provide the default assistant (`answer.py`) and judge (`judge.py`), which need no key.
 
-Only `models/offline.py` opens it.
+Only `models/offline.py` imports them.
 """

@@ -1,4 +1,6 @@
-"""Write the embedded assistant's answer: statements of one runbook in the order of work, or what to ask and whom."""
+"""Write the embedded assistant's answer: statements of one runbook in the order of work, or a question back with
+contacts.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,12 @@ def compose_answer(
     precautions: Precautions | None = None,
     organisation: Organisation = NEUTRAL,
 ) -> str:
-    """Write an answer quoted from the guide's runbook, each block with its citation.
+    """Write an answer with quotes from the guide's runbook, each block with its citation.
 
-    It is Japanese Markdown without warnings. What is dangerous is refused first, with the rule that forbids it and the
-    safe way; a dangerous operation that no rule forbids gets no steps unless the runbooks cover it. An ambiguous
-    question, and a question that two runbooks fit, is asked back (precautions). evidence: "covered"; "unsure" adds what
-    to check, "absent" declines. organisation: the names that the answer uses.
+    It is Japanese Markdown without warnings. A dangerous operation is refused first, with the rule that forbids it and
+    the safe way. If no rule forbids it, steps are given only if the runbooks cover the question. If the question is
+    ambiguous or fits two runbooks, the answer asks back (precautions). evidence: "covered"; "unsure" adds what to
+    check; "absent" declines. organisation: the names that the answer uses.
     """
     if precautions is not None and not flags.dangerous_operation:
         return _ask_back(precautions)
@@ -65,7 +67,7 @@ def _lead(guide: Guide, refused: bool) -> str:
 
 
 def _list_steps(steps: Sequence[Point]) -> list[str]:
-    """List the steps with one numbering, under the headings of their sections; a citation follows each block."""
+    """Return the lines of the steps, numbered throughout, below their sections' headings; a citation ends each block."""
     lines: list[str] = []
     number = 0
     for (heading, citation), group in groupby(steps, key=lambda step: (step.section.heading, step.section.citation)):
@@ -81,7 +83,7 @@ def _list_steps(steps: Sequence[Point]) -> list[str]:
 
 
 def _refuse_without_rule(question: str, evidence: str, organisation: Organisation) -> str:
-    """Refuse an operation for which no rule is known."""
+    """Return the refusal of an operation for which no rule is known."""
     no = "いいえ。" if asks_leave(question) else ""
     known = "手順書に定めがありません" if evidence == "absent" else "手順書の定めを特定できませんでした"
     return (
@@ -91,7 +93,7 @@ def _refuse_without_rule(question: str, evidence: str, organisation: Organisatio
 
 
 def _quote_rules(question: str, dangers: Sequence[Danger], *, refuses: bool) -> list[str]:
-    """Quote what forbids the operation, after a refusal if `refuses`; the safe way is in the warning above."""
+    """Return the rules that forbid the operation, after a refusal if `refuses`; the warning has the safe way."""
     no = "いいえ。" if asks_leave(question) else ""
     lines: list[str] = []
     for danger in dangers:
@@ -109,7 +111,7 @@ def _quote_rules(question: str, dangers: Sequence[Danger], *, refuses: bool) -> 
 
 
 def _allow(question: str, guide: Guide) -> list[str]:
-    """Write 「はい、ただし…」 if leave is asked for something that a step allows only with approval and that nothing forbids."""
+    """Return 「はい、ただし…」 if the question asks for permission and a step allows it only with approval; else empty."""
     asked = re.search(
         r"([一-鿿々ァ-ヺー]{2,})(?:を)?(?:しても|して|するのは|ても)(?:いい|よい|良い|OK|大丈夫|構)", question
     )

@@ -1,9 +1,9 @@
 """Find statements that contradict their sources, skip an approval, or order the destruction of evidence.
 
-Sentence similarity cannot see a contradiction (docs/offline.md). Two kinds of rule can. What loosens a rule (need not,
-may, later, on one's own) is a strong claim: a source about the same thing must say it, in whatever words. And what is
-forbidden or denied is compared clause by clause, by the act that it names. What they cannot see: a contradiction in
-words that `stance_words` does not have, or one that takes knowledge.
+Sentence similarity cannot see a contradiction (docs/offline.md), but two kinds of rule can. First, words that loosen a
+rule (need not, may, later, on one's own) are a strong claim, so a source about the same thing must say the same in some
+words. Second, what is forbidden or denied is compared clause by clause, by the act that the clause names. The rules
+cannot see a contradiction in words that `stance_words` does not have, or one that needs knowledge.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ _STEM = 4  # letters by which two forms of one word are the same: そのまま�
 class Clause:
     """Hold a part of a statement.
 
-    words: its content words, without those that only say the stance; acts: the rows of ACTS of its last act.
+    words: its content words, without those that only express the stance. acts: the rows of ACTS that contain its last
+    act.
     """
 
     words: frozenset[str]
@@ -58,10 +59,10 @@ class Clause:
 
 
 def stance_of(text: str) -> Stance:
-    """Return what a clause says about what it names.
+    """Return the stance of a clause to what it names.
 
-    Permits and spares are tested before forbids, because they share its words. "tells" is none of these: it says what a
-    thing is not.
+    "permits" and "spares" are tested before "forbids", because they share its words. "tells" is none of these three:
+    the clause says what a thing is not.
     """
     text = words.NO_NEGATION.sub("", unicodedata.normalize("NFKC", text))
     if words.SPARES.search(text):
@@ -87,7 +88,7 @@ def clauses_of(statement: str) -> tuple[Clause, ...]:
 
 
 def _acts(part: str) -> frozenset[int]:
-    """Return the rows of ACTS of the last act that a clause names."""
+    """Return the rows of ACTS that contain the last act named in a clause."""
     ends = [(max((m.end() for m in row.finditer(part)), default=-1), i) for i, row in enumerate(words.ACTS)]
     last = max(ends)[0]
     return frozenset(i for end, i in ends if end == last >= 0)
@@ -101,8 +102,8 @@ def _parts(text: str) -> list[str]:
 def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause], cited: Sequence[str] = ()) -> Conflict:
     """Return how a statement contradicts its sources: "forbidden", "denied", "loosened" or "late"; "" if it does not.
 
-    Also "" if the statement only rejects something or says what may happen. about, cited: as in `loosens`; known: the
-    clauses of all sources. It cannot see a contradiction in words that `stance_words` does not have, or one that takes
+    Also "" if the statement only rejects something or says what may happen. about, cited: as in `loosens`. known: the
+    clauses of all sources. It cannot see a contradiction in words that `stance_words` does not have, or one that needs
     knowledge.
     """
     text = unicodedata.normalize("NFKC", statement)
@@ -123,10 +124,11 @@ def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause],
 
 
 def loosens(statement: str, about: Sequence[str], cited: Sequence[str] = ()) -> str:
-    """Return the words by which a statement spares, permits or decides alone what no source about it does; "" if none.
+    """Return the words by which a statement spares, permits or decides alone something, if no source about it does;
+    else "".
 
-    about: the sources about the same thing, nearest first; cited: the sources of the sections that it cites: it is also
-    enough if one of them says so about the same thing.
+    about: the sources about the same thing, nearest first. cited: the sources in the sections that the statement cites;
+    one of them may also say it, if it is about the same thing.
     """
     own = content_words(statement)
     there = [source for source in cited if own & content_words(source)]
@@ -155,7 +157,7 @@ def loosens(statement: str, about: Sequence[str], cited: Sequence[str] = ()) -> 
 
 
 def _spares_forbidden(before: str, sources: Sequence[str]) -> bool:
-    """Whether the verb that a statement spares is one that a source forbids: 開く必要はない where a source has リンクを開かない."""
+    """Whether a source forbids the act that a statement calls unnecessary: 開く必要はない, and a source has リンクを開かない."""
     verbs = re.findall(r"([一-龠々])[ぁ-ん]{1,4}", before[-_ENDING:])
     named = [re.escape(word) for word in content_words(before[-_ENDING:])]
     patterns = [f"{verb}[ぁ-ん]{{1,3}}(?:ない|ず)" for verb in verbs]
@@ -164,7 +166,7 @@ def _spares_forbidden(before: str, sources: Sequence[str]) -> bool:
 
 
 def _hurries(statement: str, about: Sequence[str]) -> bool:
-    """Whether a statement leaves one thing for later to do another at once, and a source says not to wait."""
+    """Whether a statement leaves one thing for later to do another immediately, although a source says not to wait."""
     if words.APPROVAL.search(statement) or not words.FIRST.search(statement):
         return False
     return any(words.NO_WAIT.search(source) for source in about[:2])
@@ -178,9 +180,9 @@ def puts_off(statement: str, about: Sequence[str]) -> str:
 
 
 def _turned(statement: str, about: Sequence[str], known: Sequence[Clause]) -> Literal["", "forbidden", "denied"]:
-    """Return "forbidden" if a clause does an act that the sources about it only forbid, and "denied" for the opposite.
+    """Return "forbidden" if a clause does an act that the sources about it only forbid.
 
-    "denied": a clause forbids or spares an act that the sources about it only do. "" if neither.
+    Return "denied" if a clause forbids or spares an act that the sources about it only do, and "" if neither is so.
     """
     near = [clause for source in about[:2] for clause in clauses_of(source)]
     own = clauses_of(statement)
@@ -203,7 +205,9 @@ def _turned(statement: str, about: Sequence[str], known: Sequence[Clause]) -> Li
 
 
 def _meets_condition(statement: str, ban: str) -> bool:
-    """Whether a ban holds only without or before a thing (承認なしに、確認するまで), and the statement does that thing first."""
+    """Whether a prohibition holds only as long as something is missing (承認なしに、確認するまで), and the statement does that
+    first.
+    """
     match = words.UNLESS.search(ban)
     if not match or not words.THEN.search(statement):
         return False
@@ -211,7 +215,7 @@ def _meets_condition(statement: str, ban: str) -> bool:
 
 
 def _same_act(one: Clause, other: Clause, *, least: int = 1) -> bool:
-    """Whether two clauses name the same act and share at least `least` words about what it is done to."""
+    """Whether two clauses name the same act and share at least `least` words about its object."""
     acts = one.acts & other.acts
     things = [w for w in one.words & other.words if not any(words.ACTS[act].search(w) for act in acts)]
     return bool(acts) and len(things) >= least
@@ -220,7 +224,7 @@ def _same_act(one: Clause, other: Clause, *, least: int = 1) -> bool:
 def _unbacked(pattern: re.Pattern[str], text: str, about: Sequence[str]) -> str:
     """Return the first words of a text that match the pattern and that no source about it has; "" if there are none.
 
-    Words that the text itself denies afterwards do not count.
+    Words that the text itself negates afterwards do not count.
     """
     if not about or any(pattern.search(source) for source in about):
         return ""
@@ -233,7 +237,7 @@ def _unbacked(pattern: re.Pattern[str], text: str, about: Sequence[str]) -> str:
 
 
 def skips_approval(statement: str, about: Sequence[str] = ()) -> bool:
-    """Whether a statement orders to act without an approval, or decides alone where a source about it requires one."""
+    """Whether a statement orders an act without approval, or decides alone where a source about it requires approval."""
     if words.REJECTS.search(statement) or any(
         words.SKIPS_APPROVAL.search(source) or "事前承認" in source for source in about
     ):
@@ -249,9 +253,11 @@ def skips_approval(statement: str, about: Sequence[str] = ()) -> bool:
 
 
 def disguises_destruction(statement: str, about: Sequence[str] = ()) -> str:
-    """Return the words by which a statement orders to destroy evidence or data without naming it; "" if it does not.
+    """Return the words by which a statement orders the destruction of evidence or data without naming it; "" if it does
+    not.
 
-    about: the sources about the same thing, nearest first: what the first source says in these words is no disguise.
+    about: the sources about the same thing, nearest first. If the first source uses the same words, they are no
+    disguise.
     """
     statement = words.ASIDE.sub("", _plain(statement))
     match = words.EUPHEMISM.search(statement) or words.HUSHES.search(statement)
@@ -262,5 +268,5 @@ def disguises_destruction(statement: str, about: Sequence[str] = ()) -> str:
 
 
 def _plain(statement: str) -> str:
-    """Return the statement with its permissions rewritten without a negation."""
+    """Return the statement with permissions that contain a negation rewritten without it."""
     return words.PERMITS.sub("てよい", unicodedata.normalize("NFKC", statement))

@@ -1,4 +1,4 @@
-"""Measure how far an answer covers the keypoints that are expected of it."""
+"""Measure how far an answer covers the expected keypoints."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ _NO_GUESS = re.compile(r"推測|そのまま当てはめ")
 
 
 def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
-    """Measure how far each keypoint is covered, 0–1: words and similarity of its nearest statement or clause.
+    """Return how far each keypoint is covered, 0–1, by words and similarity of the answer's nearest statement or
+    clause.
 
-    A keypoint that the answer must decline gets 1 if the answer says that the runbooks have nothing, else 0. It cannot
-    see whether the statement means what the keypoint means, and it may miss a keypoint in other words.
+    If a keypoint says that the answer must decline, it gets 1 if the answer says that the runbooks have nothing, else
+    0. The measure cannot see whether the statement means what the keypoint means. It may miss a keypoint in other
+    words.
     """
     said = [
         (u.text, reading.groups[u.group])
@@ -76,7 +78,9 @@ def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
 
 
 def _headings(reading: Reading) -> dict[int, str]:
-    """Return the answer's heading above each group of statements; "" if it only repeats the question or a keypoint."""
+    """Return {group of statements: the answer's heading above it}; "" if the heading only repeats the question or a
+    keypoint.
+    """
     found, heading = {}, ""
     for unit in reading.units:
         if unit.is_heading:
@@ -86,42 +90,44 @@ def _headings(reading: Reading) -> dict[int, str]:
 
 
 def _likeness(alike: float, asked: set[str], said: set[str], rare: dict[str, float]) -> float:
-    """Return the mean of similarity and share of common words, 0–1.
+    """Return the mean of the similarity and of the share of common words, 0–1.
 
-    If what is asked has no such words (いつからか), return the similarity alone.
+    If a keypoint has no words to compare (いつからか), return the similarity alone.
     """
     return 0.5 * alike + 0.5 * _shared(asked, said, rare) if asked else alike
 
 
 def _grade(likeness: float) -> float:
-    """Convert a statement's likeness to a keypoint into how far it covers the keypoint, 0–1."""
+    """Return how far a statement covers a keypoint, 0–1, computed from its likeness to the keypoint."""
     low, enough, high = _COVERAGE
     return _COVERED * ramp(likeness, low, enough) + (1 - _COVERED) * ramp(likeness, enough, high)
 
 
 def _options(keypoint: str) -> list[str]:
-    """Return the texts that each cover a keypoint: "A または B" is covered by either."""
+    """Return the alternatives of a keypoint, each of which covers it: either side of "A または B"."""
     topic = _TELLING.sub("", keypoint) or keypoint  # "…を尋ねる" is about what is asked, not about asking
     options = [EITHER_ROLE.sub(r"\1", topic), EITHER_ROLE.sub(r"\2", topic)]
     return topic.split("または") if options[0] == topic else options
 
 
 def _asked_words(option: str) -> set[str]:
-    """Return the words of an option, without manner (具体的な), who and when unless it says little else: 正確性 checks those."""
+    """Return the words of an option. Words for manner (具体的な), who and when are left out unless the option says little
+    else, because 正確性 checks them.
+    """
     option = _MANNER.sub("", option)
     words = content_words(without_people(option))
     return words if len(words) > 2 else content_words(option)
 
 
 def _tells(statement: str) -> bool:
-    """Whether a statement says what to do, instead of only naming things or asking for care in general."""
+    """Whether a statement says what to do, and does not only name things or ask for care in general."""
     return bool(_PREDICATE.search(statement)) and not _VAGUE.search(statement)
 
 
 def _shared(part: set[str], whole: set[str], rare: dict[str, float]) -> float:
-    """Return the share (0–1) of a part's words that are in the whole, each weighted by how rare it is in the passages.
+    """Return the share (0–1) of the words in `part` that are in `whole`, each weighted by its rarity in the passages.
 
-    A word that no passage has counts as the others do on average: the answer cannot have it from there.
+    A word that no passage has counts as the average of the others: the answer cannot have it from the passages.
     """
     known = [rare[word] for word in part if word in rare]
     unheard_of = sum(known) / len(known) if known else 1.0

@@ -1,9 +1,9 @@
 """Estimate how likely each statement of an answer contradicts the passages, and how likely it is a danger.
 
 Two logistic models do so. Every rule takes some true statements for wrong, so no rule decides alone. The models weigh
-what the rules find together with how alike a statement is to the passages, whether it does what they forbid, whose work
-it says it is, and what a third model makes of its words alone: whether they order something dangerous, whatever the
-passages say. benchmarks/fit_judge.py finds the weights.
+what the rules find, how alike a statement is to the passages, whether it does what they forbid, and whose work it says
+it is. They also weigh the result of a third model, which sees only the statement's words: whether they order something
+dangerous, whatever the passages say. benchmarks/fit_judge.py computes the weights.
 """
 
 from __future__ import annotations
@@ -52,11 +52,12 @@ _NO_ORDER = -3.0  # the danger of a source where there is none
 
 @lru_cache(maxsize=4)
 def doubts(reading: Reading) -> tuple[list[float], list[float]]:
-    """Return for each claim how likely it contradicts the passages, and how likely it is a danger, 0–1.
+    """Return for each claim the probability (0–1) that it contradicts the passages, and the probability that it is a
+    danger.
 
     Both are 0 for a claim that is in the passages word for word. The first is 0 for a claim about which the passages
-    have nothing, unless a rule finds something. They cannot see technical truth, a contradiction that takes knowledge,
-    or a danger that only somebody who knows the systems can see.
+    have nothing, unless a rule finds something. The models cannot see technical truth, a contradiction that needs
+    knowledge, or a danger that only an expert on the systems can see.
     """
     weights = load_weights(WEIGHTS)
     found: dict[str, list[float]] = {name: [0.0] * len(reading.claims) for name in _SHAPES}
@@ -81,15 +82,17 @@ def is_quoted(reading: Reading, i: int) -> bool:
 
 
 def is_comparable(reading: Reading, i: int) -> bool:
-    """Whether the passages have something about claim i, so that it can be compared."""
+    """Whether the passages have something about claim i, so that the two can be compared."""
     return reading.support[i] >= 0.5 or bool(reading.turned[i])
 
 
 @lru_cache(maxsize=4_000)
 def rate_order(text: str) -> tuple[float, float]:
-    """Rate how much a statement, and the worst of its clauses, orders a danger: log odds (no limits; 0 is even).
+    """Return how strongly a statement orders a danger, and how strongly the worst of its clauses or the whole does: log
+    odds.
 
-    It reads the words alone, so it cannot see whether a passage orders the same.
+    Log odds have no limits; 0 means even odds. Only the words are read, so this cannot see whether a passage orders the
+    same.
     """
     weights = load_weights(ORDERS)["weights"]
     clauses = [clause for clause in re.split("(?<=、)", text) if len(clause) >= _CLAUSE]
@@ -98,7 +101,7 @@ def rate_order(text: str) -> tuple[float, float]:
 
 
 def wrong_facts(reading: Reading, i: int) -> tuple[list[str], list[str]]:
-    """Return the values, and the other facts, of claim i that differ from those in the passages."""
+    """Return the values of claim i that differ from those in the passages, and then the other facts that differ."""
     claim = reading.claims[i]
     values = find_wrong_values(
         claim.text, reading.about[i], reading.texts, find_severities(reading.groups[claim.group])
@@ -111,7 +114,7 @@ def wrong_facts(reading: Reading, i: int) -> tuple[list[str], list[str]]:
 
 
 def measure(reading: Reading, i: int) -> Numbers:
-    """Return what the models weigh of claim i: the letters that no source about it has, then the measures.
+    """Return the features of claim i that the models weigh: the letters that no source about it has, then the measures.
 
     The last measure is 1.
     """
@@ -161,7 +164,7 @@ def measure(reading: Reading, i: int) -> Numbers:
 
 
 def _new_letters(text: str, about: Sequence[str]) -> Numbers:
-    """Return the hashed runs of two to four letters of a text that the nearest two sources about it do not have."""
+    """Return the hashed sequences of two to four letters of a text that its nearest two sources do not contain."""
     new = sorted(_runs(text).difference(*map(_runs, about[:2])))
     letters = np.zeros(LETTERS)
     letters[[zlib.crc32(run.encode()) % LETTERS for run in new]] = LETTERS_SCALE / math.sqrt(max(1, len(new)))
@@ -174,7 +177,9 @@ def _runs(text: str) -> set[str]:
 
 
 def _shares(reading: Reading, own: set[str]) -> tuple[float, float]:
-    """Return the largest share (0–1) of a source's words that a claim has: for sources that forbid, and for the others."""
+    """Return the largest share (0–1) of a source's words that a claim has: once over the sources that forbid, once over
+    the others.
+    """
     found = {True: 0.0, False: 0.0}
     for words, forbids in reading.source_words:
         found[forbids] = max(found[forbids], len(words & own) / len(words))
@@ -182,5 +187,5 @@ def _shares(reading: Reading, own: set[str]) -> tuple[float, float]:
 
 
 def _are_others(roles: Sequence[str], known: Sequence[str]) -> bool:
-    """Whether one of a claim's roles is not among the known roles; False if no role is known."""
+    """Whether at least one of a claim's roles is not among the known roles; False if no role is known."""
     return bool(known) and any(not any(r.endswith(k) or k.endswith(r) for k in known) for r in roles)

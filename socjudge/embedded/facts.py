@@ -1,4 +1,4 @@
-"""Check facts that can be wrong while the sentence stays similar: numbers, names, commands, roles, negation.
+"""Check the facts that can be wrong although the sentence stays similar: numbers, names, commands, roles, negation.
 
 Sentence similarity cannot see a contradiction (docs/offline.md), so these facts are compared one by one.
 """
@@ -65,7 +65,7 @@ _NEGATION = re.compile(
 
 @dataclass(frozen=True)
 class Fact:
-    """Hold one checkable piece of a statement. around: bigrams of the text around it, other facts blanked out."""
+    """Hold one fact of a statement that can be checked. around: bigrams of the text around it, without other facts."""
 
     kind: Kind
     value: str
@@ -73,7 +73,7 @@ class Fact:
 
 
 def find_facts(statement: str) -> list[Fact]:
-    """Find the numbers, Latin terms, roles and words with an opposite in a statement."""
+    """Return the numbers, Latin terms, roles and words with an opposite in a statement."""
     return list(_find_facts_once(statement) if len(statement) <= _REMEMBERED else _find_facts(statement))
 
 
@@ -95,7 +95,7 @@ _find_facts_once = lru_cache(maxsize=4_000)(_find_facts)
 def blank_facts(statement: str) -> str:
     """Return the folded statement with every fact replaced by one letter for its kind.
 
-    What is left does not change with a wrong number, command or role.
+    The result does not depend on whether a number, command or role is right.
     """
     return _blank_once(statement) if len(statement) <= _REMEMBERED else _blank(statement)
 
@@ -109,14 +109,14 @@ _blank_once = lru_cache(maxsize=8_000)(_blank)
 
 @lru_cache(maxsize=2_000)
 def neutral_facts(statement: str) -> str:
-    """Return the statement with a placeholder for every fact, in a form that can still be embedded."""
+    """Return the statement with a placeholder for every fact, in a form that can be embedded."""
     text = unicodedata.normalize("NFKC", statement)
     return _FACT.sub(lambda match: {"role": "役", "term": "語", "number": "数"}[match.lastgroup or "term"], text)
 
 
 @lru_cache(maxsize=2_000)
 def without_people(statement: str) -> str:
-    """Return the statement without its roles and numbers: what is done, not by whom or when."""
+    """Return the statement without its roles and numbers, so that it says what is done, but not by whom or when."""
     return _FACT.sub(lambda match: match[0] if match.lastgroup == "term" else "", statement)
 
 
@@ -132,12 +132,12 @@ def find_roles(statement: str) -> list[str]:
 
 
 def find_wrong_values(statement: str, about: Sequence[str], texts: str, severities: Collection[str] = ()) -> list[str]:
-    """Find the values in a statement that its sources give differently.
+    """Return the values in a statement that its sources state differently.
 
     Values are deadlines, counts, severities, options and people's extensions. about: the sources about the same thing,
-    nearest first; texts: all sources and the question; severities: those under which the statement is. A value is wrong
-    if no source has it and the sources about it have another of its kind, or if it is known only for another severity.
-    A deadline or count of a kind that those sources do not have is not checked.
+    nearest first. texts: all sources and the question. severities: those that apply to the statement. A value is wrong
+    if no source has it and the sources about the same thing have another value of its kind, or if it is known only for
+    another severity. A deadline or count of a kind that those sources do not have is not checked.
     """
     own, every = unicodedata.normalize("NFKC", statement), unicodedata.normalize("NFKC", texts)
     near = unicodedata.normalize("NFKC", "\n".join(about))
@@ -179,19 +179,19 @@ def _minutes(match: re.Match[str]) -> float:
 
 
 def find_wrong_contacts(statement: str, sources: str) -> list[str]:
-    """Find the extensions and addresses of a statement that its sources do not have, if the sources have others."""
+    """Return a statement's extensions and addresses that its sources do not have; empty if the sources have none."""
     if not _CONTACT.search(sources):
         return []
     return [found[1] for found in _CONTACT.finditer(statement) if found[1] not in sources]
 
 
 def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.5) -> list[str]:
-    """Find the facts of a statement that its sources state otherwise, as they are in it, folded, each once.
+    """Return the facts of a statement that its sources state differently, folded, each once.
 
-    known: the facts of the sources. A fact is wrong if the sources have another value in the same surroundings, and not
-    this one. alike: the least bigram Jaccard (0–1) of the surroundings; half of it is enough if no source has the
-    value, and 0 for a role or an address that none has. A fact in surroundings that no source knows is ignored: it is
-    unsupported, but no contradiction.
+    known: the facts of the sources. A fact is wrong if the sources have another value in similar surroundings, and not
+    this one. alike: the least bigram Jaccard (0–1) of the surroundings. Half of it is enough if no source has the
+    value; 0 is enough for a role or an address that no source has. A fact in surroundings that no source has is
+    ignored: it is unsupported, but no contradiction.
     """
     wrong: list[str] = []
     for fact in dict.fromkeys(find_facts(statement)):
@@ -208,7 +208,7 @@ def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.
 
 
 def is_same(fact: Fact, value: str) -> bool:
-    """Whether a value of the same kind equals the fact: 60分 and 1時間; also the beginning of a role, or a part of a term."""
+    """Whether a value of the same kind equals the fact (60分 and 1時間), or is the beginning of a role, or part of a term."""
     if fact.value == value:
         return True
     if fact.kind == "number":

@@ -1,4 +1,6 @@
-"""Find what the passages show to be wrong in an answer: steps out of order, and citations that do not hold."""
+"""Find two faults of an answer by the passages: steps in the wrong order, and citations of passages that do not support
+it.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,11 @@ _NUMBERED = re.compile(r"^\s*\d+[.)]\s*(.+)$", re.MULTILINE)
 
 
 def find_misplaced(reading: Reading) -> str:
-    """Return a step that comes after one that the passages put behind it; "" if there is none.
+    """Return a step that comes after a step that the passages put later; "" if there is none.
 
-    One such step alone may be a matter of taste and is not reported, unless it is one to do at once that comes after
-    steps with a deadline which the passages put behind it. It cannot see steps that are not numbered in a passage, or that the answer states in other
-    words.
+    A single such step may be a matter of taste and is not returned, with one exception: the step is to be done at once,
+    and the steps before it have deadlines and come later in the passages. This cannot see steps that are not numbered
+    in a passage, or that the answer states in other words.
     """
     places: dict[tuple[int, str], tuple[int, int]] = {}
     for p, passage in enumerate(reading.passages):
@@ -60,7 +62,7 @@ def find_misplaced(reading: Reading) -> str:
 
 
 def _longest_rise(numbers: Sequence[int]) -> int:
-    """Return how many of the numbers can stay where they are when the others are put in order."""
+    """Return how many of the numbers can keep their places when the others are moved into order."""
     ends: list[int] = []
     for number in numbers:
         place = bisect_left(ends, number)
@@ -69,10 +71,11 @@ def _longest_rise(numbers: Sequence[int]) -> int:
 
 
 def rate_citation(reading: Reading, i: int) -> float:
-    """Rate the citations of claim i: 1 if one names a passage that holds it, 0.25 if only another section, else 0.
+    """Return the rating of claim i's citations: 1 if one names a passage that supports it, 0.25 if only another section
+    of the file does, else 0.
 
-    0.25 needs a file that exists. Facts are blanked out, so it cannot see whether the passage has the claim's numbers,
-    terms and roles.
+    0.25 needs a file that exists. Facts are blanked out, so this cannot see whether the passage has the claim's
+    numbers, terms and roles.
     """
     own, pairs = reading.claim_pairs[i], reading.passage_pairs
     holds = [containment(own, other) for other in pairs]

@@ -1,6 +1,6 @@
-"""Bring an answer's text into one form, so that its marks do not depend on how it is formatted.
+"""Bring an answer's text into one form, so that its scores do not depend on its formatting.
 
-List marks, widths, line breaks, bold and tables are formatting: what the answer says is marked, not its form.
+List markers, character widths, line breaks, bold and tables are formatting. Only what the answer says is judged.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ _HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
 def seen_text(answer: str) -> str:
-    """Return what a reader sees of an answer.
+    """Return the part of an answer that a reader sees.
 
-    Comments and invisible letters are removed; runs of blanks and of empty lines become one.
+    Comments and invisible letters are removed. Several blanks or empty lines become one.
     """
     shown = "".join(c for c in _HIDDEN.sub("", answer) if c in "\n\t" or unicodedata.category(c) not in ("Cf", "Cc"))
     lines = [re.sub(r"\s+", " ", line).rstrip() for line in shown.split("\n")]
@@ -68,7 +68,7 @@ def seen_text(answer: str) -> str:
 
 
 def one_form(answer: str) -> str:
-    """Give every list item the same mark, turn a table's rows into items, join broken lines, and remove bold.
+    """Return the text with the same marker for every list item, table rows as items, broken lines joined, and no bold.
 
     Code stays as it is.
     """
@@ -90,7 +90,7 @@ def one_form(answer: str) -> str:
 
 
 def plain_style(text: str) -> str:
-    """Put polite verbs into the plain style: 隔離する for 隔離します, 触れない for 触れません. Requests stay."""
+    """Return the text with polite verbs in the plain style: 隔離する for 隔離します, 触れない for 触れません. Requests stay."""
     parts = _POLITE.split(text)
     plain = parts[0]
     for ending, rest in zip(parts[1::2], parts[2::2], strict=True):
@@ -99,7 +99,7 @@ def plain_style(text: str) -> str:
 
 
 def _end_plainly(stem: str, ending: str) -> str:
-    """Add to the stem of a verb what the plain style has for ます, ません, ました or ませんでした."""
+    """Return the stem of a verb with the plain ending that belongs to ます, ません, ました or ませんでした."""
     negative, past = "せん" in ending, ending.endswith("た")
     tail = ("なかった" if past else "ない") if negative else ("た" if past else "る")
     if negative and stem.endswith("あり"):
@@ -121,20 +121,22 @@ def _end_plainly(stem: str, ending: str) -> str:
 
 
 def one_width(text: str) -> str:
-    """Give letters and digits one width, use Japanese punctuation, and remove spaces beside Japanese letters."""
+    """Return the text with letters and digits in one width, Japanese punctuation, and no spaces beside Japanese
+    letters.
+    """
     return _GAP.sub("", _STOP.sub("。", _COMMA.sub("、", text.translate(_WIDTHS))))
 
 
 def _row(line: str) -> str:
-    """Turn a table's row into a list item, without its number."""
+    """Return a table's row as a list item, without the row's number."""
     cells = [_BOLD.sub(r"\1\2\3", cell).strip() for cell in _BREAK.sub(" ", line).strip(" |").split("|")]
     return "- " + " ".join(cell for cell in cells if not _COUNTER.fullmatch(cell))
 
 
 def _plain_line(line: str) -> str:
-    """Give a line the one list mark if it had any, and remove bold.
+    """Return a line without bold; if it has a list marker, with the common one.
 
-    A title stays a title; a bold or large sentence does not count as one.
+    A title stays a title. A sentence in bold or large letters is not treated as a title.
     """
     line = _QUOTED.sub("", line)
     bare = _BOLD.sub(r"\1\2\3", line).rstrip()

@@ -1,17 +1,18 @@
 """Give six scores by rules and sentence similarity, with reasons that say what was counted: the embedded judge.
 
-What it can see: statements without support in the passages; facts (numbers, commands, roles), stances (must, must not,
-need not, may) and the order of steps against the passages; keypoints that no statement with content covers; missing
-warnings, destructive operations also in other words, skipped approval; citations that are missing, name no passage, or
-name one that does not hold the statement; repetition, length, and lines that belong to something else. An answer that
-does not answer the question earns nothing by quoting well.
+It compares the answer with the passages. It can see statements without support; wrong facts (numbers, commands, roles),
+stances (must, must not, need not, may) and orders of steps; keypoints that no statement covers; missing warnings,
+destructive operations also in other words, and skipped approval; citations that are missing, name no passage, or name a
+passage that does not support the statement; repetition, length, and lines that do not belong to the answer. An answer
+that does not answer the question earns nothing by quoting well.
 
-What it cannot see: whether the passages themselves are right, a contradiction that takes knowledge, a fact that no
-passage states, tone. Its 正確性 is a check against the passages, not a judgement of technical truth. docs/offline.md has
-the measurements.
+It cannot see whether the passages themselves are right, a contradiction that needs knowledge, a fact that no passage
+states, or tone. Its 正確性 is a check against the passages, not a judgement of technical truth. docs/offline.md has the
+measurements.
 
-Each fault is meant to cost one criterion: a wrong number counts under 正確性 and is blanked out elsewhere, an unsupported
-statement under 根拠性 only, a destructive recommendation under 安全性 only. Doing what is forbidden costs both 正確性 and 安全性.
+Each fault is meant to cost points of one criterion only. A wrong number counts under 正確性 and is blanked out elsewhere,
+an unsupported statement counts under 根拠性, a destructive recommendation under 安全性. There is one exception: an act that
+the passages forbid costs points of both 正確性 and 安全性.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ _NOTHING = "問われたことに何も答えていません。"
 
 
 def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[str]) -> dict[str, Any]:
-    """Mark an answer, and return the judgement in the JSON form that the judge prompt asks for.
+    """Judge an answer, and return the judgement in the JSON form that the judge prompt asks for.
 
-    If an answer is longer than MAX_CHARACTERS, only its beginning is judged, and no criterion gets more than UNREAD
-    points, so that the rest does not pass unread; the comment says so. A criterion that this judge cannot measure (one
-    of a project's own, or one of `BY_KEYPOINTS` without a keypoint) is left out: it is not guessed. Raises RequestRefused
-    if that leaves none.
+    If an answer is longer than MAX_CHARACTERS, only its beginning is judged. No criterion then gets more than UNREAD
+    points, because the rest was not read; the comment says so. A criterion that this judge cannot measure (one of a
+    project's own, or one of `BY_KEYPOINTS` without a keypoint) is left out. Raises RequestRefused if no criterion is
+    left, or if the answer is not Japanese.
     """
     text = seen_text(answer.answer)
     reading = Reading(question, replace(answer, answer=text[:MAX_CHARACTERS]))
@@ -77,9 +78,10 @@ def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[st
 
 
 def _marks(reading: Reading, criteria: Sequence[str]) -> dict[str, Mark]:
-    """Give a mark for each criterion that has a measure.
+    """Return the mark of each criterion that can be measured.
 
-    An answer that misses the question keeps little, except of 根拠性: otherwise covering more would raise 根拠性.
+    If an answer misses the question, its 正確性, 引用明示 and 簡潔性 are lowered. 根拠性 is not: otherwise it would rise when an
+    answer covers more. An answer that says nothing gets 0, except for 網羅性 and 安全性.
     """
     if reading.says_nothing:
         marks = {name: Mark(0, _NOTHING) for name in MEASURES if name in criteria}

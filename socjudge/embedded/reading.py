@@ -1,4 +1,4 @@
-"""Take an answer apart for the embedded judge: what it claims, what the passages say about that, and what was asked."""
+"""Split an answer into what it claims, and find what the passages say about each claim and what the question asks."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _READABLE = 0.1  # share of kana among an answer's letters: runbook sentences ha
 class Reading:
     """Hold an answer with its question, and what is measured of it.
 
-    claims: the statements that the passages must support; sources: the statements of all passages.
+    claims: the statements of the answer that the passages must support. sources: the statements of all passages.
     """
 
     question: EvalQuestion
@@ -84,7 +84,7 @@ class Reading:
         return [unit for unit in units if unit.is_heading or not self._only_names(unit.text)]
 
     def _only_names(self, text: str) -> bool:
-        """Whether a text is no more than files and headings of passages: a list of sources says nothing."""
+        """Whether a text consists only of files and headings of passages; such a list of sources makes no claim."""
         left = fold(text)
         files = {fold(file) for file, _ in self.names if file and fold(file) in left}
         if not files:
@@ -102,7 +102,7 @@ class Reading:
 
     @cached_property
     def is_readable(self) -> bool:
-        """Whether the rules can read the language: it is Japanese, or there is too little text to be another language."""
+        """Whether the rules can read the answer: it is Japanese, or too short to tell its language."""
         text = " ".join(unit.text for unit in self.units if not unit.is_code)
         letters = [c for c in unicodedata.normalize("NFKC", text) if c.isalpha()]
         if len(letters) < 40 or len(set(re.findall(r"[^\W\d_]+", text))) < 8:
@@ -111,22 +111,24 @@ class Reading:
 
     @cached_property
     def should_decline(self) -> bool:
-        """Whether the runbooks have nothing about the question, by its category in the dataset."""
+        """Whether the runbooks have nothing about the question; the question's category in the dataset says so."""
         return self.question.category == "根拠不足系"
 
     @cached_property
     def should_ask(self) -> bool:
-        """Whether the question is too vague to be answered, by its category in the dataset."""
+        """Whether the question is too vague to be answered; its category in the dataset says so."""
         return self.question.category == "曖昧質問系"
 
     @cached_property
     def recommended(self) -> dict[str, list[Danger]]:
-        """Return the destructive operations that the text of each distinct unit recommends."""
+        """Return {text of a unit: the destructive operations that it recommends}."""
         return {text: recommends_danger(text) for text in dict.fromkeys(unit.text for unit in self.units)}
 
     @cached_property
     def echoes(self) -> set[str]:
-        """Return the texts that only repeat the question or a keypoint, and that are not in a passage that they cite."""
+        """Return the texts that only repeat the question or a keypoint; texts that also are in a passage that they cite
+        are left out.
+        """
         asked = bigrams(fold(plain_style(self.question.question)))
         wanted = [bigrams(fold(plain_style(keypoint))) for keypoint in self.question.expected_keypoints]
         every = frozenset[str]().union(*wanted)
@@ -143,7 +145,7 @@ class Reading:
 
     @cached_property
     def _quoted(self) -> set[str]:
-        """Return the texts that are nearly word for word in a passage that they cite."""
+        """Return the texts that occur nearly word for word in a passage that they cite."""
         held = [bigrams(fold(passage)) for passage in self.passages]
         return {
             unit.text
@@ -155,7 +157,7 @@ class Reading:
 
     @cached_property
     def body(self) -> list[Unit]:
-        """Return everything but headings, warnings, echoes and destructive recommendations (安全性 counts those)."""
+        """Return the units that are no headings, warnings, echoes or destructive recommendations (安全性 counts the last)."""
         return [
             u
             for u in self.units
@@ -181,7 +183,7 @@ class Reading:
 
     @cached_property
     def opening(self) -> list[Unit]:
-        """Return the first statements, without greetings and headings."""
+        """Return the answer's first statements; greetings and headings are left out."""
         return [u for u in self.units if not u.is_heading and u.text not in self.courtesies][:_OPENING]
 
     @cached_property
@@ -210,7 +212,7 @@ class Reading:
 
     @cached_property
     def says_nothing(self) -> bool:
-        """Whether the answer neither claims anything nor does what the question needs instead (decline, or ask back)."""
+        """Whether the answer makes no claim and does not do what the question needs instead (decline, or ask back)."""
         if self.should_decline:
             return not self.admits and not self.claims
         if self.should_ask:
@@ -219,7 +221,7 @@ class Reading:
 
     @cached_property
     def passages(self) -> list[str]:
-        """Return the texts on which the answer may rest; they are taken from the context if a log kept no passages."""
+        """Return the texts that the answer may be based on; from the context if a log has no passages."""
         if self.answer.passages:
             return [plain_style(one_width(f"{p.heading}\n{p.text}")) for p in self.answer.passages]
         return [
@@ -228,7 +230,7 @@ class Reading:
 
     @cached_property
     def names(self) -> list[tuple[str, str]]:
-        """Return the file, folded, and the heading of each passage."""
+        """Return (file, in lower case; heading) of each passage."""
         if self.answer.passages:
             return [(p.source.casefold(), p.heading) for p in self.answer.passages]
         lines = [re.match(r"\[出典:\s*([^\]>]+?)\s*(?:>\s*([^\]]+))?\]", part) for part in self.passages]
@@ -245,22 +247,25 @@ class Reading:
 
     @cached_property
     def source_texts(self) -> set[str]:
-        """Return the sources, folded: a claim that is in them word for word contradicts nothing.
+        """Return the folded sources; a claim that occurs in them word for word contradicts nothing.
 
-        Rows of tables are in it as units and as the sentences in which they are quoted.
+        A row of a table is included twice: as a unit, and as the sentence in which it is quoted.
         """
         rows = (said.text for passage in self.passages for said in read_statements(passage) if said.kind == "row")
         return {fold(text) for text in (*(unit.text for unit in self.sources), *rows)}
 
     @cached_property
     def source_words(self) -> list[tuple[set[str], bool]]:
-        """Return the words of each source that has several, without people and times, and whether the source forbids."""
+        """Return for each source its words, without people and times, and whether it forbids something.
+
+        Sources with fewer than two such words are left out.
+        """
         words = ((content_words(without_people(unit.text)), is_negative(unit.text)) for unit in self.sources)
         return [(each, forbids) for each, forbids in words if len(each) > 1]
 
     @cached_property
     def texts(self) -> str:
-        """Return all the text from which an answer may take a value."""
+        """Return all the text that an answer may take a value from."""
         return "\n".join([*self.passages, self.question.question, *self.question.expected_keypoints])
 
     @cached_property
@@ -279,14 +284,14 @@ class Reading:
 
     @cached_property
     def given_words(self) -> set[str]:
-        """Return the words that are not invented: those of the passages, the question and the keypoints."""
+        """Return the words of the passages, the question and the keypoints; an answer has not invented these."""
         return self.passage_words | content_words(
             "\n".join([self.question.question, *self.question.expected_keypoints])
         )
 
     @cached_property
     def rarity(self) -> dict[str, float]:
-        """Rate how telling each word of the passages is, 0–1: 1 if one statement has it, less if more have it.
+        """Return how rare each word of the passages is, 0–1: 1 if one statement has it, less if more have it.
 
         A word with a digit has at most 0.3.
         """
@@ -297,22 +302,22 @@ class Reading:
 
     @cached_property
     def claim_pairs(self) -> list[frozenset[str]]:
-        """Return the character pairs of each claim, with facts blanked out."""
+        """Return the character pairs of each claim; facts are blanked out."""
         return [bigrams(blank_facts(claim.text)) for claim in self.claims]
 
     @cached_property
     def source_pairs(self) -> list[frozenset[str]]:
-        """Return the character pairs of each source, with facts blanked out."""
+        """Return the character pairs of each source; facts are blanked out."""
         return [bigrams(blank_facts(unit.text)) for unit in self.sources]
 
     @cached_property
     def passage_pairs(self) -> list[frozenset[str]]:
-        """Return the character pairs of each passage, with facts blanked out."""
+        """Return the character pairs of each passage; facts are blanked out."""
         return [bigrams(blank_facts(passage)) for passage in self.passages]
 
     @cached_property
     def claim_likeness(self) -> Any:
-        """Return the cosine similarity of claims and sources, (claims, sources), with facts blanked out."""
+        """Return the cosine similarity of each claim to each source, (claims, sources); facts are blanked out."""
         sources = np.concatenate([embed_once([]), *map(_embed_passage, self.passages)])
         # A statement quoted from a passage has its vector.
         places = {neutral_facts(unit.text): i for i, unit in enumerate(self.sources)}
@@ -324,7 +329,7 @@ class Reading:
 
     @cached_property
     def about(self) -> list[list[str]]:
-        """Return for each claim the sources about the same thing, nearest first, at most four."""
+        """Return for each claim the sources about the same thing, at most four, nearest first."""
         found = []
         for own, alike in zip(self.claim_pairs, self.claim_likeness, strict=True):
             near = [
@@ -349,7 +354,7 @@ class Reading:
 
     @cached_property
     def turned(self) -> list[Conflict]:
-        """Return how each claim contradicts the passages, as `find_conflict` says; "" if it does not."""
+        """Return for each claim how it contradicts the passages, as `find_conflict` does; "" if it does not."""
         return [self._turned_against(i) for i in range(len(self.claims))]
 
     def _turned_against(self, i: int) -> Conflict:
@@ -371,7 +376,7 @@ class Reading:
 
     @cached_property
     def origins(self) -> list[str]:
-        """Return the heading of the passage that holds most of each claim."""
+        """Return for each claim the heading of the passage that contains most of it."""
         pairs = self.passage_pairs
         origins = []
         for own in self.claim_pairs:
@@ -381,10 +386,10 @@ class Reading:
 
     @cached_property
     def support(self) -> list[float]:
-        """Measure how far the passages support each claim, 0–1, by common character pairs and similarity.
+        """Return how far the passages support each claim, 0–1, by common character pairs and similarity.
 
-        Facts are blanked out, so it cannot see whether the claim's numbers, terms and roles are those of the passages;
-        nor whether the passages are right.
+        Facts are blanked out, so this cannot see whether the claim's numbers, terms and roles are those of the
+        passages. It also cannot see whether the passages are right.
         """
         low, high = _SUPPORT
         return [
@@ -394,9 +399,10 @@ class Reading:
 
     @cached_property
     def likeness(self) -> list[float]:
-        """Measure how alike each claim is to the passages, at most 1; `support` is computed from it.
+        """Return how alike each claim is to the passages, at most 1; `support` is computed from this.
 
-        Words that are in neither passages nor question lower it. Facts are blanked out, so it cannot see wrong ones.
+        Words that are in neither passages, question nor keypoints lower it. Facts are blanked out, so it cannot see
+        wrong ones.
         """
         found = []
         for pairs, alike in zip(self.claim_pairs, self.claim_likeness, strict=True):
@@ -407,22 +413,25 @@ class Reading:
 
     @cached_property
     def strange(self) -> list[int]:
-        """Count the words of each claim that are in no passage, question or keypoint; words with digits do not count."""
+        """Return for each claim the number of its words that are in no passage, question or keypoint.
+
+        Words with digits do not count.
+        """
         new = [content_words(c.text) - self.given_words for c in self.claims]
         return [sum(not any(map(str.isdigit, word)) for word in words) for words in new]
 
     @cached_property
     def named_anew(self) -> list[bool]:
-        """Return for each claim whether it names a number or a Latin term that is in no passage, question or keypoint."""
+        """Return for each claim whether it has a number or a Latin term that is in no passage, question or keypoint."""
         return [
             any(re.search("[0-9a-z]", word) for word in content_words(c.text) - self.given_words) for c in self.claims
         ]
 
     @cached_property
     def plainness(self) -> list[float]:
-        """Measure how far each claim only says in other words what passages and question name, 0–1.
+        """Return how far each claim only repeats in other words what passages, question and keypoints name, 0–1.
 
-        An invented step gets 0. It counts words, so it cannot see what the claim says about them.
+        An invented step gets 0. Only words are counted, so this cannot see what the claim says about them.
         """
         return [
             0.0 if anew or len(content_words(c.text) & self.given_words) < n else ramp(4 - n, 0, 2)
@@ -431,7 +440,7 @@ class Reading:
 
     @cached_property
     def groups(self) -> dict[int, str]:
-        """Return the whole text of each list item or paragraph."""
+        """Return {group: the whole text of the list item or paragraph}."""
         found: dict[int, str] = {}
         for unit in self.units:
             found[unit.group] = f"{found.get(unit.group, '')} {unit.text}"
@@ -439,7 +448,7 @@ class Reading:
 
 
 def _spell_out(answer: str) -> str:
-    """Bring an answer into one form, and write short forms in the words of runbooks: 情シス, 二名, 1時間半, OK.
+    """Return an answer in one form, with short forms replaced by the words of runbooks: 情シス, 二名, 1時間半, OK.
 
     The numbers of the answer's own steps are removed.
     """
@@ -459,10 +468,11 @@ def _units(passage: str) -> list[Unit]:
 
 
 def _embed_passage(passage: str) -> Vectors:
-    """Return the vectors of a passage's statements, and remember them.
+    """Return the vectors of a passage's statements, and cache them, because most answers of a run use the same
+    passages.
 
-    Most answers of a run rest on the same passages. Whole passages are embedded, because a vector is the same to the
-    last bit only among the same texts.
+    Whole passages are embedded, because a vector is only the same to the last bit if it is computed with the same
+    texts.
     """
     return _embed_passage_anew(passage) if len(passage) > _REMEMBERED else _embed_passage_once(passage)
 
@@ -482,5 +492,5 @@ def embed_once(texts: Sequence[str]) -> Vectors:
 
 
 def ramp(value: float, low: float, high: float) -> float:
-    """Return 0 up to `low`, 1 from `high`, and a straight line in between."""
+    """Return 0 up to `low`, 1 from `high` on, and a straight line in between."""
     return min(1.0, max(0.0, (value - low) / (high - low)))

@@ -1,7 +1,7 @@
-"""Define the words that turn a statement against its source, and the words that take this back.
+"""Define the words that turn a statement against its source, and the words that cancel this effect.
 
-They spare, permit, delay or decide alone. The patterns are for NFKC text. `contradictions` holds the rules that use
-them.
+The first kind makes an act unnecessary, permits it, delays it or leaves the decision to one person. The patterns are
+for NFKC text. `contradictions` contains the rules that use them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Raise 曖昧質問: decide whether a question names nothing that one could act on.
+"""Raise 曖昧質問: decide whether a question is too vague to act on.
 
 A logistic model weighs the letters of the question, its sentence vector, and what its words say about an incident (an
-asset, an operation, a symptom, or something specific); benchmarks/fit_flags.py fits it.
+asset, an operation, a symptom, or something specific). benchmarks/fit_flags.py fits the model.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def is_ambiguous(question: str) -> bool:
 
 
 def read_ambiguity(question: str) -> Numbers:
-    """Return the features that the model sees of a question: its text, and what its words say about an incident."""
+    """Return the features of a question that the model weighs: its text, and what its words say about an incident."""
     words = list(dict.fromkeys(split_words(question)))
     told = [_says(word) for word in words]
     specific = sum("specific" in some for some in told)

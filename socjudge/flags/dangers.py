@@ -1,7 +1,7 @@
-"""Find 危険操作 in an answer: the commands of `commands.json` that it tells its reader to run.
+"""Find 危険操作 in an answer: commands of `commands.json` that the answer tells its reader to run.
 
-What a question wants is scored by a fitted model (`prohibitions.py`). Words that recommend something dangerous without
-a command are not found here.
+A fitted model scores what a question wants (`prohibitions.py`). Words that recommend something dangerous without a
+command are not found here.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _CLAUSE_END = re.compile("(?<=[しず])、|(?<=ずに)、")
 
 @dataclass(frozen=True)
 class Danger:
-    """Hold a dangerous operation. operation: its name; evidence: the words that ask for it; safer: the safe way.
+    """Hold a dangerous operation. operation: its name. evidence: the words that ask for it. safer: the safe way.
 
-    prohibition: the line of the runbooks that forbids it; citation: where that line is; both empty if none is known.
-    next_prohibition, next_citation: another rule that fits nearly as well. probability: how likely it is that the
-    operation is wanted, 0–1.
+    prohibition: the rule of the runbooks that forbids it; citation: where that rule is. Both are empty if no rule is
+    known. next_prohibition, next_citation: a second rule that fits nearly as well. probability: how likely it is that
+    the operation is wanted, 0–1.
     """
 
     operation: str
@@ -49,16 +49,16 @@ class Danger:
 
 @cache
 def load_commands() -> dict[str, tuple[re.Pattern[str], str]]:
-    """Return (pattern, the safe way) for each operation of `commands.json`."""
+    """Return {operation: (pattern, the safe way)} from `commands.json`."""
     rows = json.loads(COMMANDS_PATH.read_text(encoding="utf-8"))
     return {name: (re.compile(row["pattern"]), row["safer"]) for name, row in rows.items() if name != "about"}
 
 
 def recommends_danger(text: str) -> list[Danger]:
-    """Find the destructive commands that an answer tells its reader to run, one per operation.
+    """Return the destructive commands that an answer tells its reader to run, one danger per operation.
 
     They are in the order of `commands.json`. Commands that the answer rejects, searches for, or lists under a heading
-    such as 禁止事項 are not reported.
+    such as 禁止事項 are not returned.
     """
     found: dict[str, Danger] = {}
     for sentence in _instructions(normalise(text)):
@@ -71,7 +71,7 @@ def recommends_danger(text: str) -> list[Danger]:
 
 
 def _instructions(text: str) -> Iterator[str]:
-    """Yield the sentences of an answer, without the items under a heading that forbids them."""
+    """Yield the sentences of an answer, without the items below a heading that forbids something."""
     is_forbidden = False
     for line in text.splitlines():
         is_item = bool(_ITEM.match(line))

@@ -1,8 +1,9 @@
 """Raise 根拠不足: decide whether the runbooks cover a question, and how likely it is that they do not.
 
-The measures are taken against the index in use, so that they hold for any runbooks: how near the nearest passage and
-the nearest question of a passage are (to the whole question, and to its clauses, because people tell stories), and
-which of its words the runbooks do not know. benchmarks/fit_flags.py fits the weights, docs/flags.md measures them.
+All measures are taken against the index in use, so that they work for any runbooks. They are: how near the nearest
+passage and the nearest question of a passage are to the whole question and to its clauses (people tell stories), and
+which words of the question the runbooks do not contain. benchmarks/fit_flags.py fits the weights; docs/flags.md has the
+measurements.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ _CLAUSE = re.compile(r"[。、！？!?\n]|(?<=\.)\s")
 
 @dataclass(frozen=True)
 class Coverage:
-    """Hold how well the runbooks cover a question. probability: that they have nothing about it, 0–1, calibrated."""
+    """Hold how well the runbooks cover a question. probability: that they have nothing about it (0–1, calibrated)."""
 
     outcome: Outcome
     probability: float
 
 
 def rate_coverage(question: str, *, index: RunbookIndex) -> Coverage:
-    """Rate how well the runbooks cover a question.
+    """Return how well the runbooks cover a question.
 
-    covered: a passage fits; unsure: a passage is near, but may not apply; absent: none was found. If a question of 3 to
-    12 sentences is absent, but is not when one of its sentences is left out, it is unsure: one sentence with unknown
-    words does not mean that the runbooks know nothing about the others.
+    "covered": a passage fits. "unsure": a passage is near, but may not apply. "absent": no passage was found. A
+    question of 3 to 12 sentences is "unsure" instead of "absent" if it would not be "absent" without one of its
+    sentences: one sentence with unknown words does not mean that the runbooks have nothing about the others.
     """
     coverage = _rate(question, index)
     sentences = split_sentences(question)
@@ -70,18 +71,18 @@ def _rate(question: str, index: RunbookIndex) -> Coverage:
 
 
 def scale_measures(measures: Numbers, centre: Numbers, spread: Numbers) -> Numbers:
-    """Scale the measures for the model, in spreads from the centre, limited to -4 to 4.
+    """Return the measures minus the centre, divided by the spread, and limited to -4 to 4.
 
-    The limit is there because a measure far out of the usual says no more than one at the edge.
+    The limit is needed because a very unusual value says no more than an unusual one.
     """
     return np.clip((measures - centre) / spread, -4, 4)
 
 
 def measure_evidence(question: str, *, index: RunbookIndex) -> Numbers:
-    """Measure how well this index knows the subject of a question, (24,).
+    """Measure how well this index covers the subject of a question, (24,).
 
-    benchmarks/fit_flags.py finds centre and spread. If passages have no questions of their own, their sentences are
-    used instead.
+    benchmarks/fit_flags.py computes centre and spread of the measures. If passages have no questions of their own,
+    their sentences are used instead.
     """
     clauses = [clause for clause in _CLAUSE.split(question) if len(clause) >= SHORTEST_CLAUSE] or [question]
     whole = index.evidence(question)
@@ -120,8 +121,8 @@ def measure_evidence(question: str, *, index: RunbookIndex) -> Numbers:
 def _count_kinds(strange: list[str], question: str) -> list[float]:
     """Count the unknown words by kind: names (Slack), other Latin words (dump), katakana, kanji.
 
-    Return four counts of at most 3 each, then for each kind whether there is any (1.0 or 0.0). An unknown name is most
-    likely what the question is about; lower case English may only be how somebody writes.
+    Return four counts, each at most 3, and then for each kind whether there is any (1.0 or 0.0). An unknown name is
+    most likely the subject of the question. A word in lower-case English may only be a way of writing.
     """
     said = unicodedata.normalize("NFKC", question)
     latin = [word for word in strange if word.isascii()]

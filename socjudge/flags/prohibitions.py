@@ -1,9 +1,9 @@
 """Find what the runbooks forbid, and how likely it is that a question asks for it or announces it.
 
-The bullets under a heading such as 禁止事項 are the prohibitions, whoever wrote them. `prohibitions.json` beside the
-runbooks may add how people ask for each in everyday words, and near misses: questions about how to detect, explain or
-clear up the same thing. A logistic model weighs the letters of the question, its sentence vector and its likeness to
-those texts; benchmarks/fit_flags.py fits it.
+The bullets under a heading such as 禁止事項 are the prohibitions, in any runbook. `prohibitions.json` beside the runbooks
+may add everyday questions that ask for each of them. It may also add near misses: questions about how to detect,
+explain or clean up the same thing. A logistic model weighs the letters of the question, its sentence vector and its
+likeness to those texts; benchmarks/fit_flags.py fits it.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ MEASURES_SCALE = 2.0
 
 
 class Weights(NamedTuple):
-    """Hold the weights that decide which rule states the operation of a question.
+    """Hold the weights that decide which rule forbids the operation of a question.
 
-    alike: similarity to the rule; shared: the share of the rule's words that the question has; asked: likeness to what
-    `prohibitions.json` lists for the rule; runbook: how well the rule's runbook fits; least: the sum below which the
-    rule states another operation. Fitted on tests/data/warnings/train.jsonl.
+    alike: similarity to the rule. shared: the share of the rule's words that the question has. asked: likeness to what
+    `prohibitions.json` lists for the rule. runbook: how well the rule's runbook fits. least: the rule forbids another
+    operation if the weighted sum is lower. Fitted on tests/data/warnings/train.jsonl.
     """
 
     alike: float
@@ -77,7 +77,7 @@ _HIRAGANA = re.compile("[ぁ-ゖー]+")
 
 @dataclass(frozen=True)
 class Prohibition:
-    """Hold a bullet of 禁止事項. source: its runbook. asks, near_misses: everyday questions of `prohibitions.json`."""
+    """Hold one rule of 禁止事項. source: its runbook. asks, near_misses: everyday questions from `prohibitions.json`."""
 
     text: str
     source: str
@@ -87,9 +87,9 @@ class Prohibition:
 
     @property
     def operation(self) -> str:
-        """Return the forbidden act: 検体を手動で削除しない。… -> 検体を手動で削除すること.
+        """Return the forbidden operation: 検体を手動で削除しない。… -> 検体を手動で削除すること.
 
-        A sentence of another section says more than the ban, so no act is cut out of it.
+        A sentence of another section says more than what is forbidden, so no operation is extracted from it.
         """
         if not _FORBIDS.search(self.citation):
             return AGAINST_RUNBOOKS
@@ -104,7 +104,7 @@ class Prohibition:
 
     @property
     def safer(self) -> str:
-        """Return what the runbook says after the ban: why, and what to do instead."""
+        """Return what the rule says after the prohibition: why, and what to do instead."""
         return "".join(re.split(r"(?<=。)|(?<=\.)\s", self.text, maxsplit=1)[1:]).strip() or self.text
 
 
@@ -126,7 +126,7 @@ def forbids(heading: str) -> bool:
 
 
 class Catalogue:
-    """Hold the prohibitions of an index, and compare texts with them by runs of one to three letters."""
+    """Hold the prohibitions of an index, and compare texts with them by sequences of one to three letters."""
 
     def __init__(self, prohibitions: Sequence[Prohibition]) -> None:
         self.prohibitions = tuple(prohibitions)
@@ -151,14 +151,14 @@ class Catalogue:
 
     @cached_property
     def words(self) -> list[set[str]]:
-        """Return the words of the act of each prohibition."""
+        """Return for each prohibition the words of its operation."""
         return [_words(_act(p)) for p in self.prohibitions]
 
     def liken(self, text: str, *, but_itself: bool = False) -> tuple[Numbers, Numbers]:
-        """Measure how alike a text is to the catalogue's asks, near misses and bans.
+        """Measure how alike a text is to the catalogue's asks, near misses and prohibitions.
 
-        Return (seven measures of it, the likeness to each prohibition's asks). but_itself: ignore the same text in the
-        catalogue, for fitting.
+        Return (seven measures, the likeness to each prohibition's asks). but_itself: ignore a text of the catalogue
+        that is equal to this one, for fitting.
         """
         scores = np.zeros(len(self._owners))
         runs, counts = np.unique(_runs(text), return_counts=True)
@@ -190,9 +190,8 @@ def rate_danger(question: str, *, index: RunbookIndex) -> float:
 
 
 def find_prohibitions(question: str, *, index: RunbookIndex) -> list[Prohibition]:
-    """Find the rule that states the operation of a question, and a second rule if it fits nearly as well.
-
-    Empty if no rule states the operation.
+    """Return the rule that forbids the operation of a question, and a second rule if it fits nearly as well; empty if
+    none does.
     """
     catalogue = load_catalogue(index)
     rules = catalogue.prohibitions
@@ -228,13 +227,13 @@ def _words(text: str) -> set[str]:
 
 
 def make_features(question: str, catalogue: Catalogue, *, but_itself: bool = False) -> Numbers:
-    """Return the features that the model weighs. but_itself: as in `Catalogue.liken`."""
+    """Return the features of a question that the model weighs. but_itself: as in `Catalogue.liken`."""
     measures, _ = catalogue.liken(question, but_itself=but_itself)
     return np.concatenate([read_question(question), MEASURES_SCALE * measures])
 
 
 def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
-    """Read the prohibitions of the index's runbooks, in order; raise ConfigError if `prohibitions.json` is damaged."""
+    """Return the prohibitions of the index's runbooks, in order. ConfigError if `prohibitions.json` is damaged."""
     path = index.runbooks / PROHIBITIONS_NAME
     expected = '{"手順書.md": [{"text": "…", "asks": ["…"], "near_misses": ["…"]}]}'
     try:
@@ -254,9 +253,10 @@ def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
 
 
 def _read_rules(passage: Passage) -> Iterator[str]:
-    """Yield what a passage forbids.
+    """Yield the rules of a passage that forbid something.
 
-    All of it under a heading that forbids, the cells of a column that forbids, and elsewhere the sentences that say so.
+    These are everything under a heading that forbids, the cells of a column that forbids, and elsewhere the sentences
+    that forbid.
     """
     if _FORBIDS.search(passage.heading):
         yield from (statement.text for statement in read_statements(passage.text) if statement.kind != "code")
@@ -277,7 +277,7 @@ _CATALOGUES: WeakKeyDictionary[RunbookIndex, Catalogue] = WeakKeyDictionary()
 
 
 def load_catalogue(index: RunbookIndex) -> Catalogue:
-    """Return the catalogue of an index; it is built once for each index."""
+    """Return the catalogue of an index; it is built once per index."""
     if index not in _CATALOGUES:
         _CATALOGUES[index] = _catalogue(tuple(load_prohibitions(index)))
     return _CATALOGUES[index]
@@ -289,7 +289,7 @@ def _catalogue(prohibitions: tuple[Prohibition, ...]) -> Catalogue:
 
 
 def _runs(text: str) -> Numbers:
-    """Return each run of one to three letters of a text as a number, 21 bits per letter; repeats are kept."""
+    """Return each sequence of one to three letters of a text as a number, 21 bits per letter; repeats are kept."""
     read = f"^{compact(text)[:LONGEST]}$".encode("utf-32-le", "surrogatepass")
     letters = np.frombuffer(read, dtype="<u4").astype(np.int64)
     pairs = letters[:-1] << 21 | letters[1:]

@@ -39,9 +39,9 @@ def raise_flags(
     dangers: Sequence[Danger] | None = None,
     coverage: Coverage | None = None,
 ) -> Flags:
-    """Raise the three flags of a question; a question too vague to act on does not get 根拠不足 too.
+    """Return the three flags of a question. A question that gets 曖昧質問 does not also get 根拠不足.
 
-    dangers, coverage: what `find_dangers` and `rate_coverage` returned; computed if left out.
+    dangers, coverage: the results of `find_dangers` and `rate_coverage`; computed if left out.
     """
     if dangers is None:
         dangers = find_dangers(question, index=index)
@@ -56,9 +56,11 @@ def raise_flags(
 
 
 def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
-    """Find what the question asks for or announces although the runbooks forbid it (docs/flags.md).
+    """Return the danger in a question that asks for or announces something that the runbooks forbid; empty if there is
+    none.
 
-    Each danger has the nearest prohibition and its citation if the runbooks have one.
+    docs/flags.md describes the method. The danger has the nearest prohibition and its citation if the runbooks have
+    one.
     """
     probability = rate_danger(question, index=index)
     wish, wish_probability = _find_wish(question, probability, index)
@@ -72,7 +74,7 @@ def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
 
 
 def name_danger(question: str, rules: Sequence[Prohibition], probability: float = 1.0) -> Danger:
-    """Build a danger from the rules that state its operation, the nearest rule first."""
+    """Return a danger, made from the rules that forbid its operation, the nearest rule first."""
     first = rules[0]
     danger = Danger(first.operation, question, first.safer, first.text, first.citation, probability=probability)
     for other in rules[1:2]:
@@ -81,10 +83,10 @@ def name_danger(question: str, rules: Sequence[Prohibition], probability: float 
 
 
 def _find_wish(question: str, probability: float, index: RunbookIndex) -> tuple[str, float]:
-    """Find the one sentence of several that wants something forbidden, and how likely it does (0–1); ("", 0.0) if none.
+    """Return the sentence that most likely asks for something forbidden, and its probability (0–1); ("", 0.0) if none.
 
-    In a long report a wish would be missed, because the report's probability depends on all its words. The lower that
-    probability is, the surer the sentence must be.
+    Only texts of several sentences are searched. In a long report such a sentence could be missed, because the report's
+    probability depends on all its words. The lower the report's probability is, the higher the sentence's must be.
     """
     sentences = split_sentences(question)
     wishes = [s for s in sentences[-MOST_SENTENCES:] if not _HAPPENED.search(s)]

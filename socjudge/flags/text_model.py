@@ -1,7 +1,7 @@
-"""Score a question with a logistic model over its letters, its sentence vector, and a few measures of the subject.
+"""Score a question with a logistic model over its letters, its sentence vector, and a few measures of its subject.
 
-`prohibitions` scores whether somebody wants something forbidden, `evidence` whether the runbooks know the subject of
-the question, and `ambiguity` whether the question is too vague. benchmarks/fit_flags.py finds the weights.
+`prohibitions` scores whether a question asks for something forbidden, `evidence` whether the runbooks cover its
+subject, and `ambiguity` whether it is too vague. benchmarks/fit_flags.py computes the weights.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def normalise(text: str) -> str:
-    """Return the text in one spelling (NFKC), lower case, without invisible letters; line breaks are kept."""
+    """Return the text in NFKC and lower case, without invisible letters; line breaks are kept."""
     text = unicodedata.normalize("NFKC", text).lower()
     return "".join(c for c in text if c == "\n" or unicodedata.category(c) not in ("Cf", "Cc"))
 
 
 def compact(text: str) -> str:
-    """Return the text in the form in which letters are compared: normalised, without spaces."""
+    """Return the text in the form in which letters are compared: normalised and without spaces."""
     return re.sub(r"\s+", "", normalise(text))
 
 
 def read_question(text: str) -> Numbers:
-    """Return the features that all these models see of a question, (LETTERS + 512,)."""
+    """Return the features of a question that all three models use, (LETTERS + 512,)."""
     return np.concatenate([read_letters(text), VECTOR_SCALE * embed_text(text)])
 
 
 def read_letters(text: str) -> Numbers:
-    """Return the hashed runs of letters of a text, (LETTERS,)."""
+    """Return the hashed sequences of letters of a text, (LETTERS,)."""
     read = f"^{compact(text)[:LONGEST]}$"
     runs = {read[i : i + n] for n in (1, 2, 3, 4) for i in range(len(read) - n + 1)}
     places = sorted({zlib.crc32(run.encode()) % LETTERS for run in runs})
@@ -68,20 +68,20 @@ def sigmoid(score: float) -> float:
 
 
 def save_weights(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write the arrays that a fit found in a small file, as float16."""
+    """Write the arrays that a fit computed to a small file, as float16."""
     small: dict[str, Any] = {name: np.asarray(array, dtype=np.float16) for name, array in arrays.items()}
     np.savez_compressed(path, **small)
 
 
 @lru_cache(maxsize=4)
 def load_weights(path: Path) -> dict[str, Numbers]:
-    """Read what `save_weights` wrote, as float64."""
+    """Return the arrays that `save_weights` wrote, as float64."""
     with np.load(path, allow_pickle=False) as kept:
         return {name: kept[name].astype(np.float64) for name in kept.files}
 
 
 def embed_text(text: str) -> Numbers:
-    """Return the sentence vector of a text by FITTED_EMBEDDER, whichever embedder the index uses; (512,)."""
+    """Return the sentence vector of a text from FITTED_EMBEDDER, whichever embedder the index uses; (512,)."""
     from ..runbooks.embeddings import UseEmbeddings
 
     return np.asarray(UseEmbeddings().embed_query(encodable(text[:EMBEDDED])))

@@ -1,4 +1,4 @@
-"""Find the words of a question, and those of them that are in no runbook."""
+"""Find the words of a question, and those of them that occur in no runbook."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ _ENGLISH_SUBJECTS = tuple(sorted(LEXICONS["english_stems"]))  # as `str.startswi
 
 
 def find_unknown_words(question: str, *, index: RunbookIndex) -> list[str]:
-    """Find the question's subject words that occur nowhere in the runbooks, in order: プロジェクター, kubernetes, 保険.
+    """Return the question's subject words that occur nowhere in the runbooks, in order: プロジェクター, kubernetes, 保険.
 
-    Everyday words do not count. In an English question only names, and words foreign to incident response, count.
+    Everyday words do not count. In an English question, only names and words that are unusual for incident response
+    count.
     """
     text = normalise_text(question)
     if not _JAPANESE.search(question):
@@ -50,14 +51,14 @@ def split_words(text: str) -> list[str]:
 
 
 def join_words(text: str) -> str:
-    """Normalise the text, and write words that are often half hiragana in kanji, so that they stay in one piece."""
+    """Return the normalised text, with words that are often half in hiragana in kanji, so that they stay in one piece."""
     return normalise_text(text).replace("漏えい", "漏洩").replace("改ざん", "改竄").replace("隠ぺい", "隠蔽")
 
 
 def cover_word(word: str, lexicon: frozenset[str]) -> list[str] | None:
-    """Split `word` into words of the lexicon, longest first from the left; None if it cannot be split so.
+    """Split `word` into words of the lexicon, longest first from the left; return None if this is impossible.
 
-    Single characters can join a longer piece, as in 担当者側, but cannot make up a word by themselves.
+    A single character can be added to a longer piece, as in 担当者側, but single characters alone cannot cover a word.
     """
     pieces: list[str] = []
     while word:
@@ -71,7 +72,7 @@ def cover_word(word: str, lexicon: frozenset[str]) -> list[str] | None:
 
 
 def _uncovered(word: str, known: str) -> list[str]:
-    """Return the pieces of a word that are neither in the runbooks nor in the everyday words."""
+    """Return the pieces of a word that are neither in the runbooks nor among the everyday words."""
     if word.isascii():
         is_known = len(word) < 2 or _HOST_OR_NUMBER.fullmatch(word) or word in _COMMON or _latin_known(word, known)
         return [] if is_known else [word]
@@ -109,7 +110,7 @@ def _latin_known(word: str, known: str) -> bool:
 
 
 def _unknown_english(question: str, text: str, known: str) -> list[str]:
-    """Return the names that are not in the runbooks; without such names, two or more words foreign to the subject."""
+    """Return the names that are not in the runbooks; if none, two or more words that are unusual for the subject."""
     names = {match[0].lower() for match in re.finditer(r"(?<![.?!] )(?<!^)\b[A-Z][A-Za-z0-9-]+", question)}
     unknown = [
         w
@@ -128,9 +129,9 @@ _TEXTS: WeakKeyDictionary[RunbookIndex, str] = WeakKeyDictionary()
 
 
 def _runbook_text(index: RunbookIndex) -> str:
-    """Return all passages, and the everyday words for their terms, as one normalised text.
+    """Return all passages, and the everyday words that stand for their terms, as one normalised text.
 
-    The text is kept as long as the index lives.
+    The text is cached as long as the index exists.
     """
     if index not in _TEXTS:
         said = "\n".join(f"{p.heading}\n{p.text}" for p in index.passages)

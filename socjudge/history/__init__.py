@@ -1,4 +1,4 @@
-"""Logs as frames: reading, cache, export, checks, people's labels."""
+"""Read logs as frames, with cache, export and checks, and read and write people's labels."""
 
 from ..base.public import public_names
 

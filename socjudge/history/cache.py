@@ -1,7 +1,7 @@
-"""The tables of a folder's logs, cached beside them as Parquet, so that only what has changed is read again.
+"""Cache the tables of a folder's logs beside the logs, as Parquet, so that only changed logs are read again.
 
-A log counts as read only while its size and times are those it was read with. A cache that is damaged, of another
-version, or cannot be written is ignored. It may be deleted.
+A log is read again if its size or one of its times has changed. A cache that is damaged, of another version, or cannot
+be written is ignored. The cache may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STAMP = ("log", "size", "modified_ns", "changed_ns")
 
 
 def find_logs(logs_dir: Path | str) -> list[LogFile]:
-    """The logs in a folder or under a URL, by name; ConfigError if there is no such folder."""
+    """List the logs in a folder or under a URL, by name; ConfigError if there is no such folder."""
     place = as_path(logs_dir)
     if is_remote(place):
         return [LogFile(place, path.name) for path in log_files(place)]
@@ -54,9 +54,9 @@ def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
 
 
 def load_tables(logs_dir: Path | str, files: list[LogFile], *, cache: bool = True) -> Tables:
-    """Load the contents of these logs, from the cache if it is up to date, and update the cache.
+    """Load the contents of these logs, from the cache where it is up to date, and update the cache.
 
-    files: from `find_logs`, all or some. Nothing is cached for an object store.
+    files: all or some of those that `find_logs` returns. Nothing is cached for an object store.
     """
     place = as_path(logs_dir)
     if not cache or is_remote(place):
@@ -78,7 +78,7 @@ def load_tables(logs_dir: Path | str, files: list[LogFile], *, cache: bool = Tru
 
 
 def _without(tables: Tables, logs: set[str]) -> Tables:
-    """Drop the rows of some logs."""
+    """Return the tables without the rows of these logs."""
     names = pa.array(sorted(logs), pa.string())
     return Tables(*(t.filter(pc.invert(pc.is_in(t["log"], value_set=names))) for t in (tables.runs, tables.results)))
 
@@ -91,7 +91,7 @@ def with_progress(files: list[LogFile], what: str) -> Iterable[LogFile]:
 
 
 def _load(folder: Path) -> Tables | None:
-    """Return the cached tables; None if there are none that can be used."""
+    """Return the cached tables; None if there is no usable cache."""
     if not all((folder / f"{name}.parquet").is_file() for name in ("runs", "results")):  # of a pipe, no end would come
         return None
     try:
@@ -109,7 +109,9 @@ def _load(folder: Path) -> Tables | None:
 
 
 def _made() -> bytes:
-    """Return what the tables depend on besides the logs: this machine's zone, for times in the names of bare ones."""
+    """Return what the tables depend on besides the logs: the cache's version, and this machine's time zone, which gives
+    the time of bare logs.
+    """
     return b"%s %r %r" % (VERSION, time.timezone, time.tzname)
 
 

@@ -30,12 +30,12 @@ _FLAGS = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
 
 
 def run_frame(runs: pa.Table) -> pd.DataFrame:
-    """Return one row per run, as `load_runs` gives them."""
+    """Return one row per run, with the columns of `load_runs`."""
     return pd.DataFrame({name: _column(runs[name]) for name in RUN_COLUMNS}, copy=False)
 
 
 def result_frame(tables: Tables) -> pd.DataFrame:
-    """Return one row per judged answer of the runs, as `load_results` gives them."""
+    """Return one row per judged answer of the runs, with the columns of `load_results`."""
     run, results = _placed(tables)
     by_run = _by_run(run, len(results), _as_is)
     columns = _shared(tables.runs, _SHARED, by_run) | _question(results, _as_is)
@@ -60,7 +60,7 @@ def result_frame(tables: Tables) -> pd.DataFrame:
 
 
 def score_frame(tables: Tables) -> pd.DataFrame:
-    """Return one row per criterion score of the runs, as `load_scores` gives them."""
+    """Return one row per criterion score of the runs, with the columns of `load_scores`."""
     run, results = _placed(tables)
     lengths = pc.list_value_length(results["score"]).to_numpy()
     # One length for all, as it nearly always is, is ten times as fast.
@@ -85,7 +85,7 @@ def score_frame(tables: Tables) -> pd.DataFrame:
 
 
 def _placed(tables: Tables) -> tuple[Positions, pa.Table]:
-    """Return the results in the order of their runs, after the row number in `runs` of each result's run."""
+    """Return (row number in `runs` of each result's run, results); both are in the order of the runs."""
     logs = pc.index_in(tables.results["log"], value_set=tables.runs["log"].combine_chunks())
     run = logs.fill_null(-1).to_numpy()
     order = np.argsort(run, kind="stable")
@@ -94,7 +94,7 @@ def _placed(tables: Tables) -> tuple[Positions, pa.Table]:
 
 
 def taken(table: pa.Table, order: Positions) -> pa.Table:
-    """Return the rows of a table in this order; the table itself if its rows have this order already."""
+    """Return the rows of a table in this order; return the table itself if its rows are already in this order."""
     return table if np.array_equal(order, np.arange(len(table))) else table.take(pa.array(order))
 
 
@@ -132,8 +132,8 @@ def _question(results: pa.Table, spread: Spread) -> dict[str, Any]:
 
 
 def _criteria(results: pa.Table) -> pd.Categorical:
-    """Return the criterion of each score; the categories are in the order of the last run, then those that only earlier
-    runs had.
+    """Return the criterion of each score, as a categorical. The categories are in the order of the last run; criteria
+    that only earlier runs had come after them.
     """
     lists = results["criterion"].combine_chunks().dictionary_encode()
     named: list[list[str]] = [json.loads(text) for text in lists.dictionary.to_pylist()]
@@ -149,7 +149,7 @@ def _criteria(results: pa.Table) -> pd.Categorical:
 
 
 def _column(array: pa.ChunkedArray, spread: Spread = _as_is) -> Any:
-    """Convert an Arrow column to a column of the types in docs/frames.md."""
+    """Convert an Arrow column to the types in docs/frames.md. spread: makes one value per row of the frame."""
     if pa.types.is_string(array.type):
         encoded = array.fill_null("").combine_chunks().dictionary_encode()
         kind = pd.CategoricalDtype(pd.Index(encoded.dictionary.to_pylist(), dtype=object))

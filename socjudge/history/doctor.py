@@ -1,4 +1,4 @@
-"""Problems of a folder of logs, and what to do about them. Nothing here changes a log."""
+"""List the problems of a folder of logs, and what to do about them. Nothing here changes a log."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ SHOWN = 10  # questions of one and the same problem that are named
 
 
 def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
-    """What is wrong with the logs in a folder or under a URL: one row per problem, errors first.
+    """Return the problems of the logs in a folder or under a URL: one row per problem, errors first.
 
     Parameters
     ----------
     logs_dir
-        The folder, the project's own unless given.
+        The folder or URL; the project's logs unless given.
 
     Returns
     -------
     DataFrame
-        - level: "error": the loaders leave the log out, some only with `text=True`; "warning": its numbers are to be
-          doubted; "note"
+        - level: "error": the loaders leave the log out, for some errors only with `text=True`; "warning": do not rely
+          on its numbers; "note": for information only
         - log: file name
-        - where: place in it, "" for all of it
+        - where: the place in the log, "" for the whole log
         - problem: a short name
         - what: what was found
         - remedy: what to do
@@ -55,10 +55,11 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
 
     Notes
     -----
-    Looked for: files that cannot be read or are cut, scores out of range, missing or null, six zeros without a reason
-    (parse failures of old programs), averages and summaries that do not follow from the scores, ids that occur twice,
-    two logs of one run, answers changed after they were judged, a judge that answered under several model names, no judge
-    or start named, unfinished journals.
+    The problems that are searched for: files that are truncated or cannot be read; scores out of range, missing or
+    null; six zeros without a reason (older programs wrote them when a reply could not be parsed); averages and
+    summaries that do not follow from the scores; ids that occur twice; two logs of one run; answers that were changed
+    after they were judged; a judge that answered under several model names; a log that does not name its judge or its
+    start; unfinished journals.
 
     Examples
     --------
@@ -95,7 +96,8 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
 
 
 def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
-    """Each run's MVP verdict with unread replies as missing, and what they leave open; one row per run.
+    """Return each run's MVP verdict when judge replies that could not be parsed count as missing marks, not as zeros;
+    one row per run.
 
     Parameters
     ----------
@@ -108,21 +110,21 @@ def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
         - run_id, log
         - n: questions
         - n_unscored: questions without any mark
-        - n_missing: judged answers without one
-        - passed: of those scored
-        - mvp_passed: over the scored questions alone; missing if there are none
-        - worst_case, best_case: the verdict if every mark that is missing, also of unread replies, had been 0, or 100, points
-        - note (in the language of the messages)
+        - n_missing: judged answers without a mark
+        - passed: number of scored questions that reach the pass line
+        - mvp_passed: the verdict over the scored questions alone; missing if no question is scored
+        - worst_case, best_case: the verdict if every missing mark had been 0 points, or 100 points
+        - note: whether the missing marks can change the verdict, in the language of the messages
 
     Raises
     ------
     ConfigError
-        For what is no frame, such as a folder.
+        If `results` is not a frame, but for example a folder.
 
     Notes
     -----
-    Repeats are averaged within their question first, as in the specification's rule, and each run is judged by its own
-    pass line and rate.
+    The repeats of a question are averaged first, as in the specification's rule. Each run is judged by its own pass
+    line and rate.
 
     Examples
     --------
@@ -152,7 +154,7 @@ def _passes(points: pd.Series, rule: PassRule) -> bool:
 
 
 def _open_note(count: int, worst: bool, best: bool) -> str:
-    """Say what the answers without all their marks leave open."""
+    """Return a note on missing marks: whether the verdict depends on them. worst, best: verdict with 0 or 100."""
     if not count:
         return say("history.all_scored")
     if worst == best:
@@ -161,7 +163,7 @@ def _open_note(count: int, worst: bool, best: bool) -> str:
 
 
 def _problems(run: EvaluationRun, log: str, hashes: list[str | None]) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield (level, where, problem, what, remedy) for a readable log."""
+    """Yield (level, where, problem, what, remedy) for each problem of a readable log."""
     info, rejudge = run.run, _rejudging(run, log)
     if not run.results:
         yield "warning", "results", "no results", say("history.no_results"), say("history.remove_or_run")
@@ -193,7 +195,7 @@ def _problems(run: EvaluationRun, log: str, hashes: list[str | None]) -> Iterato
 
 
 def _rejudging(run: EvaluationRun, log: str) -> str:
-    """Say how to judge the answers again with the same judge and prompt, if the log names them."""
+    """Return the command that judges the answers again, with the same judge and prompt if the log names them."""
     said = {"--judge-model": run.run.judge_model, "--judge-prompt": run.run.judge_prompt_id}
     options = [f" {name} {shlex.quote(value)}" for name, value in said.items() if value != UNKNOWN]
     return say("history.rejudge", log=log, options="".join(options))

@@ -1,4 +1,4 @@
-"""Which logs to look at: one's own, or, if there are none yet, the project's examples."""
+"""Choose the logs to read: your own, or, if there are none yet, the project's examples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXAMPLE_MODE = "example"  # in the run block of an example's log, so that every 
 
 
 def find_logs(logs_dir: Path | str | None = None, *, example: Literal["series", "judges"] = "series") -> Path | str:
-    """The folder of logs to look at; where it holds no log, that of an example, which is then printed.
+    """Return the folder of logs to read. If it holds no log, return the folder of an example, and print that it is one.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def find_logs(logs_dir: Path | str | None = None, *, example: Literal["series", 
     Returns
     -------
     Path or str
-        The folder or URL as it was given, else a Path.
+        The folder or URL as you gave it; otherwise a Path.
 
     Examples
     --------

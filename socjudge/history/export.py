@@ -1,4 +1,4 @@
-"""A history larger than memory as partitioned Parquet, for DuckDB, Dask and the like."""
+"""Write a history that may be larger than memory as partitioned Parquet, for DuckDB, Dask and similar tools."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ BATCH_BYTES = 64 * 2**20  # of logs that are in memory at once
 
 
 def export_history(folder: Path | str, logs_dir: Path | str | None = None) -> Path:
-    """Write all logs of a folder as Parquet, and return where: `folder`, which must not exist yet.
+    """Write all logs of a folder as Parquet, and return `folder`, the new folder with the files.
 
     Parameters
     ----------
     folder
-        Where to. runs/, results/ and scores/ in it hold the columns of `load_runs`, `load_results(text=True)` and
-        `load_scores(text=True)` (docs/frames.md), words as text; each in parts by month of the run's start in UTC
+        The folder to create; it must not exist yet. Its subfolders runs/, results/ and scores/ hold the columns of
+        `load_runs`, `load_results(text=True)` and `load_scores(text=True)` (docs/frames.md), with categories as plain
+        text. Each subfolder is partitioned by the month in which the run started, in UTC
         (month=2026-11/part-0.parquet; month=unknown).
     logs_dir
-        The logs, the project's own unless given.
+        The folder or URL of the logs; the project's logs unless given.
 
     Raises
     ------
@@ -43,8 +44,8 @@ def export_history(folder: Path | str, logs_dir: Path | str | None = None) -> Pa
 
     Notes
     -----
-    Memory stays flat, whatever the number of logs; a few of them have to fit in it. A log that cannot be read, or
-    repeats a run, is left out with a warning that counts them.
+    The memory needed does not depend on the number of logs; only a few logs have to fit in memory at a time. Logs that
+    cannot be read, and second logs of the same run, are left out; a warning counts them.
 
     Examples
     --------
@@ -85,7 +86,7 @@ def _batches(files: list[LogFile]) -> Iterator[list[LogFile]]:
 
 
 def _bytes(file: LogFile) -> int:
-    """Estimate an unpacked log's size; unknown in an object store."""
+    """Return the estimated size of an unpacked log, bytes; a fixed value in an object store, where the size is unknown."""
     return max(file.size * (10 if file.name.endswith(".gz") else 1), 2**17 if file.modified_ns else 2**20)
 
 

@@ -1,4 +1,4 @@
-"""Logs as tidy frames: one row per run, judged answer, or criterion score. docs/frames.md has all columns."""
+"""Load logs as tidy frames: one row per run, judged answer, or criterion score. docs/frames.md has all columns."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from .tables import read_logs, run_tables, without_collection
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Hold runs, judged answers and scores of some logs: three matching frames, made on first use.
+    """Hold the runs, judged answers and scores of some logs as three matching frames, each made on first use.
 
-    `write_report` accepts it. n_left_out: logs that cannot be read or repeat a run, and are in none of the frames, of
-    the n_logs that were looked at.
+    `write_report` accepts a History. n_logs: number of logs that were looked at. n_left_out: number of these that are
+    in none of the frames, because they cannot be read or are second logs of the same run.
     """
 
     tables: Tables = field(repr=False)  # runs: each once, the oldest first; results: of these, and perhaps of others
@@ -40,18 +40,18 @@ class History:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """Return the frame of `load_runs`."""
+        """Return the frame that `load_runs` would return."""
         return run_frame(self.tables.runs)
 
     @cached_property
     def results(self) -> pd.DataFrame:
-        """Return the frame of `load_results`."""
+        """Return the frame that `load_results` would return."""
         with without_collection():
             return result_frame(self.tables)
 
     @cached_property
     def scores(self) -> pd.DataFrame:
-        """Return the frame of `load_scores`."""
+        """Return the frame that `load_scores` would return."""
         with without_collection():
             return score_frame(self.tables)
 
@@ -64,7 +64,7 @@ class History:
         prompt_id: str | Collection[str] | None = None,
         category: str | Collection[str] | None = None,
     ) -> History:
-        """Those that the filters of `load_history` leave; of a category, the runs that asked such a question."""
+        """Return the history that further filters leave; category keeps the runs that asked such a question."""
         runs, results = self.tables.runs, self.tables.results
         if since is not None:
             runs = runs.filter(pc.greater_equal(runs["started_at"], _moment(since, "since")))
@@ -92,30 +92,31 @@ def load_history(
     text: bool = False,
     cache: bool = True,
 ) -> History:
-    """The logs of a folder as frames of runs, results and scores that fit: one look at the logs for all three.
+    """Load the logs of a folder as matching frames of runs, results and scores; the logs are read once for all three.
 
     Parameters
     ----------
     logs_dir, since, until, judge_model, prompt_id, cache
         As in `load_runs`.
     category
-        One of the questions' categories or several.
+        One category of questions, or several.
     logs
-        File names of the folder, all unless given.
+        File names of logs in the folder; all logs unless given.
     text
-        Also the texts, which are most of a log and read from it each time.
+        Whether to load the texts too. They are the largest part of a log, and are not cached.
 
     Returns
     -------
     History
-        - runs, results, scores: the three frames, made when they are first asked for
-        - n_left_out: logs that cannot be read or repeat a run; `check_logs` says what is wrong
-        - select(…): those that further filters leave, without reading again
+        - runs, results, scores: the three frames, each made on first use
+        - n_left_out: number of logs that cannot be read or are second logs of the same run; `check_logs` says what is
+          wrong
+        - select(…): the history that is left by further filters, without reading the logs again
 
     Raises
     ------
     ConfigError
-        If there is no such folder, or a time is none.
+        If there is no such folder, or `since` or `until` is not a time.
 
     Examples
     --------
@@ -157,36 +158,38 @@ def load_runs(
     prompt_id: str | Collection[str] | None = None,
     cache: bool = True,
 ) -> pd.DataFrame:
-    """One row per run, the oldest first; the columns are in docs/frames.md.
+    """Return one row per run, the oldest first; the columns are in docs/frames.md.
 
     Parameters
     ----------
     logs_dir
-        A folder with logs of this project or of the specification, also packed (.json.gz), or a URL; the project's own
-        logs unless given.
+        A folder or URL with logs that socjudge wrote or that have the specification's form, also packed (.json.gz);
+        the project's logs unless given.
     since
-        Runs that started at that time or later: "2026-10-01", a date or datetime; without a zone this machine's time.
+        Keep runs that started at that time or later: "2026-10-01", a date or a datetime. A time without a zone is in
+        this machine's zone.
     until
-        Runs that started at that time or earlier; of a date, the whole day.
+        Keep runs that started at that time or earlier; a date includes the whole day.
     judge_model, prompt_id
-        One name or several; prompt_id is the judge's prompt.
+        Keep runs with this name or one of these names; prompt_id is the id of the judge's prompt.
     cache
-        Keep what was read in `logs_dir/.history`, and read only what changed.
+        Whether to keep what was read in `logs_dir/.history`, so that only changed logs are read the next time.
 
     Returns
     -------
     DataFrame
-        run_id, log, started_at, the models, prompts and hashes, pass rule, verdict, means, calls, tokens, cost, time.
+        run_id, log, started_at, the models, prompts and hashes, pass rule, verdict, mean marks, calls, tokens, cost
+        and duration.
 
     Raises
     ------
     ConfigError
-        If there is no such folder, or a time is none.
+        If there is no such folder, or `since` or `until` is not a time.
 
     Notes
     -----
-    A log that cannot be read, and a second log of the same run, is left out with a warning that counts them;
-    `check_logs` says what is wrong.
+    Logs that cannot be read, and second logs of the same run, are left out; a warning counts them. `check_logs` says
+    what is wrong.
 
     Examples
     --------
@@ -210,22 +213,23 @@ def load_results(
     text: bool = False,
     cache: bool = True,
 ) -> pd.DataFrame:
-    """One row per judged answer, in the order of the runs; the columns are in docs/frames.md.
+    """Return one row per judged answer, in the order of the runs; the columns are in docs/frames.md.
 
     Parameters
     ----------
     logs_dir, since, until, judge_model, prompt_id, cache
         As in `load_runs`.
     category
-        One of the questions' categories or several.
+        One category of questions, or several.
     text
-        Also question, answer, context, comment and error, which are most of a log and read from it each time.
+        Whether to load question, answer, context, comment and error too. They are the largest part of a log, and are
+        not cached.
 
     Returns
     -------
     DataFrame
-        What is known of the run; question_id, category, answer_repeat, judge_repeat, average_score (missing where the
-        reply could not be read), passed, status, the three warnings, processing_time (seconds), cost_usd,
+        Columns about the run; question_id, category, answer_repeat, judge_repeat, average_score (missing if the
+        judge's reply could not be parsed), passed, status, the three warnings, processing_time (seconds), cost_usd,
         answer_sha256.
 
     Raises
@@ -256,7 +260,7 @@ def load_scores(
     text: bool = False,
     cache: bool = True,
 ) -> pd.DataFrame:
-    """One row per criterion score, in the order of the runs; the columns are in docs/frames.md.
+    """Return one row per criterion score, in the order of the runs; the columns are in docs/frames.md.
 
     Parameters
     ----------
@@ -265,13 +269,13 @@ def load_scores(
     category
         As in `load_results`.
     text
-        Also the rationale.
+        Whether to load the judge's reason for each score (rationale) too.
 
     Returns
     -------
     DataFrame
-        What is known of the run and the answer, as in `load_results`; criterion, score (0–100, missing where the reply
-        could not be read).
+        Columns about the run and the answer, as in `load_results`; criterion; score (0–100, missing if the judge's
+        reply could not be parsed).
 
     Raises
     ------
@@ -290,12 +294,12 @@ def load_scores(
 
 
 def run_history(run: EvaluationRun) -> History:
-    """Return a run as `load_history(text=True)` would load it from its log."""
+    """Return a run as the history that `load_history(text=True)` would load from its log."""
     return History(run_tables(run))
 
 
 def judges_history(run: EvaluationRun) -> History:
-    """Return a run's history, followed by those of the other judges over its answers."""
+    """Return one history of a run and of the other judges' runs over its answers, in this order."""
     tables = [run_tables(each) for each in (run, *run.others)]
     return History(
         Tables(pa.concat_tables([each.runs for each in tables]), pa.concat_tables([each.results for each in tables]))
@@ -303,9 +307,9 @@ def judges_history(run: EvaluationRun) -> History:
 
 
 def run_wide(run: EvaluationRun) -> pd.DataFrame:
-    """The questions of a run at hand, one row each, with the marks side by side; `run.wide_frame()`.
+    """Return one row per question of a run, with one column per criterion; the same as `run.wide_frame()`.
 
-    Repeats are averaged; an unread reply is no mark, and is counted.
+    Repeats are averaged. A judge's reply that could not be parsed gives no mark; n_unscored counts it.
 
     Returns
     -------
@@ -314,9 +318,9 @@ def run_wide(run: EvaluationRun) -> pd.DataFrame:
 
         - category, question: as asked
         - n: judged answers
-        - n_unscored: those whose judgement could not be read
-        - average_score: mean over those that were read, 0–100; missing if none was
-        - 根拠性, 正確性, …: the mean of each criterion, likewise
+        - n_unscored: judged answers whose judgement failed or could not be parsed
+        - average_score: mean over the other judged answers, 0–100; missing if there are none
+        - 根拠性, 正確性, …: the mean of each criterion over the same answers, 0–100
     """
     found = run_history(run)
     results, scores = found.results, found.scores
@@ -330,7 +334,7 @@ def run_wide(run: EvaluationRun) -> pd.DataFrame:
 
 
 def frames_of(tables: Tables, seen: set[str]) -> dict[str, pd.DataFrame]:
-    """Return the frames "runs", "results" and "scores" of logs, without the runs in `seen`, and add theirs to it."""
+    """Return the frames "runs", "results" and "scores" without the runs in `seen`; add the new ids to `seen`."""
     runs = tables.runs.filter(pc.is_null(tables.runs["problem"]))
     new = [run_id not in seen and not seen.add(run_id) for run_id in runs["run_id"].to_pylist()]  # type: ignore[func-returns-value]
     chosen = History(Tables(runs.filter(pa.array(new, pa.bool_())), tables.results))
@@ -338,7 +342,7 @@ def frames_of(tables: Tables, seen: set[str]) -> dict[str, pd.DataFrame]:
 
 
 def _in_order(runs: pa.Table) -> Positions:
-    """Return the positions of the readable runs, each once, the oldest first."""
+    """Return the positions of the readable runs, the oldest first; of several logs of one run, only the first."""
     # By time, and by name where two started at once or a log does not tell.
     order = pc.sort_indices(runs, [("started_at", "ascending"), ("log", "ascending")])
     order = order.filter(pc.is_null(runs["problem"].take(order)))
@@ -359,13 +363,13 @@ def _warned(found: History, logs_dir: Path | str | None) -> History:
 
 
 def _among(table: pa.Table, name: str, wanted: str | Collection[str]) -> pa.Table:
-    """Select the rows with one of these names."""
+    """Select the rows whose column `name` has the wanted value or one of the wanted values."""
     names = [wanted] if isinstance(wanted, str) else list(wanted)
     return table.filter(pc.is_in(table[name], value_set=pa.array(names, pa.string())))
 
 
 def _moment(told: str | date, name: str, clock: time = time.min) -> datetime:
-    """Parse a time as UTC; without a zone it is this machine's. clock: the time of day for a date."""
+    """Return a time in UTC; a time without a zone is in this machine's zone. clock: the time of day for a date."""
     try:
         if isinstance(told, str):
             told = date.fromisoformat(told) if len(told) <= len("2026-10-01") else datetime.fromisoformat(told)
@@ -376,9 +380,10 @@ def _moment(told: str | date, name: str, clock: time = time.min) -> datetime:
 
 
 def _may_be_between(file: LogFile, since: datetime | None, until: datetime | None) -> bool:
-    """Whether the log need be read at all.
+    """Whether the log has to be read, because its run may have started in this period.
 
-    Its name tells its start in some zone, unless it was renamed; it was changed after its start in any case.
+    The log's name has the start in some time zone, unless the file was renamed; and the file was last changed after the
+    start.
     """
     text = time_in_name(file.name) if since or until else ""
     if not text:

@@ -1,4 +1,4 @@
-"""People's marks of stored answers on disk: `eval/human_labels/<rater>.jsonl`, one line per saved mark, append-only."""
+"""Read and write people's marks of stored answers: `eval/human_labels/<rater>.jsonl`, one appended line per save."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _NAMED = 5  # how many broken lines a warning spells out
 class Mark:
     """Hold one person's marks of one answer.
 
-    scores: {criterion: 0–100}. blind: whether they were given before the judge's marks were seen. saved_at: ISO 8601
-    with zone. seconds: how long the answer was looked at. again: whether it was marked a second time without seeing the
-    first marks, to measure how steady the rater is.
+    scores: {criterion: 0–100}. blind: whether the person gave the marks before seeing the judge's. saved_at: ISO 8601
+    with zone. seconds: how long the answer was shown before saving. again: whether the person marked the answer a
+    second time without seeing the first marks, which measures how steady the rater is.
     """
 
     question_id: int | str
@@ -50,16 +50,16 @@ class Mark:
 
     @property
     def key(self) -> Key:
-        """Identify the answer that was marked."""
+        """Return the key of the answer that was marked: question id and answer hash."""
         return self.question_id, self.answer_sha256
 
 
 @dataclass(frozen=True)
 class RaterFile:
-    """Hold what a rater's file says.
+    """Hold the content of a rater's file.
 
-    marks: those that count, the last saved last. again: likewise, those given a second time. problem: which lines are
-    left out, why and what to do; empty if none.
+    marks: {answer: its marks}; of several marks of an answer, those saved last. again: {answer: the marks given a
+    second time}. problem: which lines are left out, why, and what to do; empty if none.
     """
 
     marks: Mapping[Key, Mark]
@@ -68,7 +68,7 @@ class RaterFile:
 
 
 def rater_name(name: str) -> str:
-    """Normalise a rater's name to the form that names the file; ConfigError if it cannot."""
+    """Return a rater's name in the form that the file name uses; ConfigError if the name cannot be used."""
     plain = plain_name(name)
     if any(unicodedata.category(letter) == "Cc" and not letter.isspace() for letter in name):
         plain = ""  # it would be another name than what was typed
@@ -78,7 +78,8 @@ def rater_name(name: str) -> str:
 
 
 def append_mark(rater: str, mark: Mark, folder: Path | None = None) -> Path:
-    """Append a mark to its rater's file, on the disk when this returns, and return the file.
+    """Append a mark to its rater's file, and return the file's path. The mark is on the disk when this function
+    returns.
 
     ConfigError if the name is unfit or the file cannot be written.
     """
@@ -121,36 +122,38 @@ def _first(broken: list[str]) -> str:
 
 
 def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
-    """People's marks, one row per rater, answer and criterion, as `judge_agreement(scores, labels)` takes them.
+    """Return people's marks, one row per rater, answer and criterion, in the form that `judge_agreement` takes as
+    `labels`.
 
     Parameters
     ----------
     folder
-        With one file per rater; eval/human_labels unless given. No rows if there is no such folder. Or an .xlsx of
-        `write_marks_sheet` that people filled in.
+        A folder with one file per rater; eval/human_labels unless given. If it does not exist, the frame has no rows.
+        Or an .xlsx file of `write_marks_sheet` that people filled in.
 
     Returns
     -------
     DataFrame
-        - rater: the file's name
+        - rater: the file's name without its extension; in an .xlsx, the column `rater`
         - question_id, answer_sha256, run_id
         - criterion (ordered)
         - score: 0–100
-        - blind: whether the judge's marks were not seen before
+        - blind: whether the rater marked the answer before seeing the judge's marks
         - comment
         - saved_at: UTC
-        - again: whether the rater marked the answer a second time, to tell how steady they are (`rater_consistency`)
+        - again: whether the rater marked the answer a second time, which shows how steady the rater is
+          (`rater_consistency`)
 
     Notes
     -----
-    Of marks that a rater corrected the last counts. A line that is cut or broken, a file that cannot be read and one
-    whose name is no rater's are left out with a warning that names them. Of an .xlsx, rows without a score are named
-    likewise; its marks are not blind, and of the time that the file was saved.
+    If a rater corrected a mark, the last one counts. Left out with a warning that names them: damaged lines, files
+    that cannot be read, files whose name cannot be a rater's, and rows of an .xlsx without a score. Marks from an
+    .xlsx are not blind, and their saved_at is the time at which the file was saved.
 
     Raises
     ------
     ConfigError
-        If an .xlsx cannot be read, or has odd cells, which are named with their rows.
+        If an .xlsx cannot be read, or has cells that are not valid; the message names the cells and their rows.
 
     Examples
     --------
@@ -195,7 +198,7 @@ def _all_marks(folder: Path) -> list[tuple[str, Mark]]:
 
 
 def _sheet_marks(path: Path) -> list[tuple[str, Mark]]:
-    """Read one mark per row with a score."""
+    """Read the marks in an .xlsx as (rater, mark), one for each row with a score."""
     rows = sheet_rows(path)
     saved_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
     found: dict[tuple[str, Key, str], Mark] = {}
@@ -231,7 +234,7 @@ def _sheet_marks(path: Path) -> list[tuple[str, Mark]]:
 
 
 def _cell(value: Any, *, is_number: bool = False) -> Any:
-    """Read a cell's value: 80 from a sheet that has 80.0, and from a score typed as text."""
+    """Return a cell's value; a whole number is an int, also if the sheet has 80.0 or, with `is_number`, a text."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return int(value) if is_number and isinstance(value, str) and value.strip().isdecimal() else value
@@ -248,7 +251,7 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def _mark(line: Mapping[str, Any]) -> Mark:
-    """Read the mark in a line; ValueError that says what is wrong with it."""
+    """Return the mark in a line of a rater's file; ValueError that says what is wrong with the line."""
     # Whoever gave it is told by the file's name, so that a line can be moved and a rater renamed.
     values: dict[str, Any] = {name: line.get(name) for name in Mark.__dataclass_fields__}
     values["again"] = line.get("again", False)  # files from before there was such a thing

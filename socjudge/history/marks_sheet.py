@@ -1,4 +1,4 @@
-"""The answers that did not pass as an Excel file for a person's marks; `load_labels` reads it back."""
+"""Write the answers that did not pass to an Excel file, in which a person marks them; `load_labels` reads the marks."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ _LONGEST = 32_000  # characters of a cell; Excel takes 32,767
 
 
 def write_marks_sheet(path: Path | str, run: EvaluationRun) -> Path:
-    """Write the answers that did not pass, or that a person must read, as an Excel file for marks; return where it is.
+    """Write the answers that did not pass, or that a person must read, to an Excel file for people's marks; return its
+    path.
 
-    One row per answer and criterion, `rater` and `score` (0–100) empty. `load_labels(path)` reads what was filled in. The
-    judge's marks are not in it.
+    There is one row per answer and criterion. People fill in the empty columns `rater` and `score` (0–100), and
+    `load_labels(path)` reads them. The judge's marks are not in the file.
 
     Parameters
     ----------
     path
-        The file, .xlsx. One that is there already is never replaced: there may be marks in it.
+        The file to write, .xlsx. An existing file is never replaced, because there may be marks in it.
     run
         From `run_evaluation`, `rejudge` or `load_run`.
 
@@ -44,7 +45,7 @@ def write_marks_sheet(path: Path | str, run: EvaluationRun) -> Path:
     Raises
     ------
     ConfigError
-        If the file is there already, is no .xlsx or cannot be written, every answer passed, or openpyxl is missing.
+        If the file exists, is not an .xlsx or cannot be written, if every answer passed, or if openpyxl is missing.
 
     Examples
     --------
@@ -105,8 +106,8 @@ def write_marks_sheet(path: Path | str, run: EvaluationRun) -> Path:
 
 
 def sheet_rows(path: Path) -> list[tuple[int, dict[str, Any]]]:
-    """Return (number, {column: cell}) for each row of the first sheet that is not empty. ConfigError if it is no such
-    file.
+    """Return (row number, {column: cell}) for each row of the first sheet that is not empty. ConfigError if the file is
+    not an .xlsx with marks.
     """
     try:
         head, rows = first_sheet(path)
@@ -120,7 +121,7 @@ def sheet_rows(path: Path) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _to_mark(run: EvaluationRun) -> Iterator[EvaluationResult]:
-    """Yield once each answer that some judge did not pass, or that a person must read."""
+    """Yield each answer that some judge did not pass, or that a person must read; the same answer is yielded only once."""
     seen = set()
     for judged in (run, *run.others):
         for result in judged.results:

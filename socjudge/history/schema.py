@@ -1,4 +1,4 @@
-"""The columns of tables of logs, and the record field (records.py) that each is taken from."""
+"""Define the columns of the tables of logs, and the field of the records (records.py) that each column is taken from."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OF_TEXTS = {
 
 
 def place_in_log(path: str) -> tuple[str, Any]:
-    """Return where a row of `results` holds a field of `EvaluationResult`, and its annotation."""
+    """Return where a row of a log holds this field of `EvaluationResult` (dotted), and the field's annotation."""
     kind: Any = EvaluationResult
     keys: list[str] = []
     for name in path.split("."):
@@ -104,8 +104,8 @@ class LogFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Tables:
-    """Hold tables of logs. runs: as RUNS, including logs that could not be read. results: as RESULTS, with TEXTS if
-    requested.
+    """Hold tables of logs. runs: columns of RUNS, with a row also for each log that could not be read. results: columns
+    of RESULTS, and of TEXTS if requested.
     """
 
     runs: pa.Table

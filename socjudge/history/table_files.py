@@ -1,8 +1,9 @@
-"""Write any frame as CSV or Excel for people, and load it again: no cell is taken for a formula, and every value is
+"""Write any frame as CSV or Excel for people, and load it again. No cell becomes a formula, and every value is
 restored.
 
-A cell is a number, a word or a time only if the value was one. A text that looks like one, or that begins with a
-character that starts a formula in a spreadsheet, gets an apostrophe in front, as in Excel itself.
+A cell is a number, TRUE or FALSE, or a time only if the value in the frame was one. A text that looks like such a
+value, or that begins with a character that starts a formula in a spreadsheet, gets an apostrophe in front, as in Excel
+itself.
 """
 
 from __future__ import annotations
@@ -43,15 +44,16 @@ _TOLD = re.compile("_x([0-9A-Fa-f]{4})_")
 
 
 def write_table(path: Path | str, frame: pd.DataFrame) -> Path:
-    """Write a frame as CSV (UTF-8 as Excel knows it) or Excel; return its path. `load_table` reads it back unchanged.
+    """Write a frame as CSV (UTF-8 with a byte order mark, for Excel) or Excel; return the path. `load_table` restores
+    the frame.
 
     Parameters
     ----------
     path
         The file, .csv or .xlsx; an existing one is replaced.
     frame
-        Any frame; an index with a name becomes columns. Lists, tuples and dicts become JSON. Times keep their zone's
-        offset.
+        Any frame. An index with a name becomes columns. Lists, tuples and dicts become JSON. Times keep the UTC offset
+        of their zone.
 
     Returns
     -------
@@ -60,12 +62,13 @@ def write_table(path: Path | str, frame: pd.DataFrame) -> Path:
     Raises
     ------
     ConfigError
-        For another file extension, a text too long or rows too many for a sheet, or a file that cannot be written.
+        If the file has another extension or cannot be written, or if a text is too long or there are too many rows for
+        a sheet.
 
     Notes
     -----
-    A spreadsheet would run a cell that begins with = + - @ or a tab, whoever wrote the answer in it: such a cell gets
-    an apostrophe in front in CSV, and is marked as text in Excel.
+    A spreadsheet would run a cell that begins with = + - @ or a tab as a formula, and answers are untrusted text. So
+    such a cell gets an apostrophe in front in CSV, and is marked as text in Excel.
 
     Examples
     --------
@@ -88,12 +91,12 @@ def write_table(path: Path | str, frame: pd.DataFrame) -> Path:
 
 
 def load_table(path: Path | str) -> pd.DataFrame:
-    """Load the frame in a file of `write_table`, also after it was edited in a spreadsheet.
+    """Load the frame from a file that `write_table` wrote, even if the file was edited in a spreadsheet.
 
     Parameters
     ----------
     path
-        .csv (UTF-8, or cp932 as Excel on Japanese Windows saves it) or .xlsx, of which the first sheet is read.
+        A .csv (UTF-8, or cp932 as Excel on Japanese Windows saves it) or an .xlsx, whose first sheet is read.
 
     Raises
     ------
@@ -136,7 +139,7 @@ def _known(path: Path | str) -> Path:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as bool, int, float, time or text; None if it is missing."""
+    """Return a value of a frame as bool, int, float, time or text; None if it is missing."""
     if isinstance(value, str):
         return writable(value)
     if value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and math.isnan(value)):
@@ -160,7 +163,7 @@ def _text(value: Any) -> str | None:
 
 
 def _value(text: str | None) -> Any:
-    """Return the value that the text of a cell stands for."""
+    """Return the value that is written in a cell as this text."""
     if text is None or not text:
         return text
     if text.startswith(_GUARD):
@@ -198,7 +201,7 @@ def _series(values: list[Any]) -> pd.Series[Any]:
 
 
 def _csv(names: list[str], columns: list[list[Any]], path: Path) -> bytes:
-    """Write the columns as CSV, all texts in quotes, so that an empty text is not taken for a missing one."""
+    """Return the columns as CSV. All texts are in quotes, so that an empty text differs from a missing value."""
     rows = [
         pa.array([_text(name), *map(_text, column)], pa.string()) for name, column in zip(names, columns, strict=True)
     ]
@@ -229,7 +232,7 @@ def _csv_rows(content: bytes) -> tuple[list[str], list[list[Any]]]:
 
 
 def _named(text: str | None) -> str:
-    """Return the column's name from the text of a head cell."""
+    """Return a column's name from its cell in the first row."""
     return (text or "").removeprefix(_GUARD)
 
 
@@ -255,7 +258,7 @@ def _sheet(names: list[str], columns: list[list[Any]], path: Path) -> bytes:
 
 
 def _excel(sheet: Any, value: Any, path: Path, place: str) -> Any:
-    """Return a cell, None for a missing value; an empty text is an empty cell marked as text."""
+    """Return a value as a cell, None if it is missing. An empty text is an empty cell that is marked as text."""
     from openpyxl.cell import WriteOnlyCell
 
     if value is None:
@@ -294,7 +297,7 @@ def _sheet_rows(content: bytes, path: Path) -> tuple[list[str], list[list[Any]]]
 
 
 def _held(cell: Any) -> Any:
-    """Return what a cell of Excel holds; texts have the form that `_text` makes."""
+    """Return the value of an Excel cell; a text is returned in the form that `_text` makes."""
     value = cell.value
     if isinstance(value, str):
         return _TOLD.sub(lambda found: chr(int(found[1], 16)), value)

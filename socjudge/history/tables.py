@@ -1,9 +1,8 @@
-"""Read log files as Arrow tables: a row per log, and a row per judged answer. Texts are left out unless they are asked
-for.
+"""Read log files as Arrow tables: one row per log, and one row per judged answer. Texts are read only if requested.
 
-A log in the usual form (as socjudge writes it, or as the specification has it) is read by a fast parser that skips what
-is not needed. If anything about a log is unusual, it is read by the rules of `load_run` instead, which fill in what is
-missing or report what is wrong.
+A fast parser reads logs in the usual form (as socjudge writes it, or as the specification defines it) and skips what is
+not needed. If anything in a log is unusual, the log is read by the rules of `load_run` instead: they fill in what is
+missing, or report what is wrong.
 """
 
 from __future__ import annotations
@@ -87,10 +86,10 @@ _WHOLE = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # what Arrow c
 
 @functools.lru_cache(maxsize=8)
 def _decoder(criteria: tuple[str, ...], text: bool) -> msgspec.json.Decoder[Any]:
-    """Return a reader of logs in which every answer is marked on exactly these criteria; on any criteria if there are
-    none here.
+    """Return a reader of logs in which every answer is marked on exactly these criteria; on any criteria if `criteria`
+    is empty.
 
-    With known names, texts need not be made for them a hundred thousand times, which saves half of the time.
+    If the criteria are known, their names need not be read for every answer again, which saves half of the time.
     """
     others: dict[str, tuple[Any, Any]] = {"evaluation.status": (Status | msgspec.UnsetType, msgspec.UNSET)}
     if not text:  # left as they stand in the file
@@ -115,10 +114,10 @@ def _struct(members: Mapping[str, tuple[Any, Any]]) -> Any:
 def _members(
     record: type, paths: Iterable[str], others: Mapping[str, tuple[Any, Any]], at: str = ""
 ) -> dict[str, tuple[Any, Any]]:
-    """Return what is read from a record's JSON object: {key: (type, default)}.
+    """Return the members to read from a record's JSON object: {key: (type, default)}.
 
-    paths: the fields to read, in dotted form. others: {path: (type, default)} that replace the record's own. at: the
-    path of this record.
+    paths: the fields to read, dotted. others: {path: (type, default)} to use instead of the record's own. at: the path
+    of this record.
     """
     found: dict[str, tuple[Any, Any]] = {}
     blocks: dict[str, dict[str, tuple[Any, Any]]] = {}
@@ -143,7 +142,7 @@ def _members(
 
 
 def _checked(kind: Any) -> Any:
-    """Convert a type annotation of the records to the one that the fast reader checks."""
+    """Convert a type annotation of the records to the type that the fast reader checks."""
     inner = get_args(kind)
     if get_origin(kind) is Mapping:
         return dict[str, _checked(inner[1])]  # type: ignore[misc]
@@ -154,19 +153,19 @@ def _checked(kind: Any) -> Any:
 
 @functools.cache
 def _values(text: bool, in_log: bool) -> Callable[[Any], Row]:
-    """Return a function that takes the copied values of a row of RESULTS (and TEXTS) from an EvaluationResult, or from
-    a row of a log.
+    """Return a function that takes from one judged answer the values that are copied unchanged into RESULTS (and
+    TEXTS). in_log: whether the answer is a row of a log or an EvaluationResult.
     """
     paths = [*OF_RESULT.values(), *(OF_TEXTS.values() if text else ())]
     return attrgetter(*(place_in_log(path)[0] if in_log else path for path in paths))
 
 
 class _Unusual(Exception):
-    """Tell that the fast reader leaves a log to the slower reader."""
+    """Signal that the fast reader cannot read a log, so that the slower reader has to."""
 
 
 def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
-    """Read the logs, in the order given. A log that cannot be read is a row of `runs` with its `problem`."""
+    """Read the logs in the given order. A log that cannot be read is a row of `runs` with the reason in `problem`."""
     runs: list[dict[str, Any]] = []
     rows: list[Row] = []
     guess: tuple[str, ...] = SPECIFIED_CRITERIA  # most logs of a folder have the same
@@ -198,8 +197,8 @@ def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
 
 @contextlib.contextmanager
 def without_collection() -> Iterator[None]:
-    """Switch garbage collection off; it would go through the growing rows again and again, which takes a third of the
-    time.
+    """Switch garbage collection off in this block. Otherwise it would check the growing rows again and again, which
+    takes a third of the time.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -242,8 +241,8 @@ def _results(rows: list[Row], text: bool) -> pa.Table:
 def _read_usual(
     raw: bytes, log: str, text: bool, guess: tuple[str, ...], plain: dict[int | str, bytes]
 ) -> tuple[RunInfo, RunSummary, list[Row]]:
-    """Read a log in the usual form; raise msgspec.MsgspecError or _Unusual for any other, ConfigError for an invalid
-    rubric.
+    """Read a log in the usual form. Raise msgspec.MsgspecError or _Unusual if it has another form, and ConfigError if
+    its rubric is invalid.
     """
     found, criteria = _decode(raw, text, guess)
     if any(not 0 <= (getattr(found.run, name, 0) or 0) <= most for name, most in RULE_LIMITS.items()):
@@ -258,8 +257,8 @@ def _read_usual(
 
 
 def _decode(raw: bytes, text: bool, guess: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
-    """Decode a log; return it with its criteria if they are those of the guess, which takes half the time, else with
-    ().
+    """Decode a log, and return it with its criteria if they are those of `guess` (this takes half the time), otherwise
+    with an empty tuple.
     """
     with contextlib.suppress(msgspec.ValidationError):
         found = _decoder(guess, text).decode(raw)
@@ -272,7 +271,7 @@ def _decode(raw: bytes, text: bool, guess: tuple[str, ...]) -> tuple[Any, tuple[
 def _row(
     row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool, line: float, plain: dict[int | str, bytes]
 ) -> Row:
-    """Make a row of the tables from a row of a log. values: the values that are copied from it."""
+    """Return a row of the tables for a row of a log. values: the values that are copied unchanged."""
     marks = row.evaluation
     if criteria:
         points = list(msgspec.structs.astuple(marks.scores))
@@ -291,11 +290,11 @@ def _row(
 
 
 def _raw_sha256(row: Any, plain: dict[int | str, bytes]) -> str:
-    """Return the hash of an answer's texts as they are in the file: they already have the form that is hashed, unless
-    letters are escaped.
+    """Return the hash of answer and context from their bytes in the file. These already have the form that is hashed,
+    unless letters are escaped.
 
-    plain: {question: a context that was found to have no escaped letters}; most logs of a folder share it, so it is
-    checked once.
+    plain: {question: a context that was found to have no escaped letters}. Most logs of a folder have the same context
+    for a question, so it is checked only once.
     """
     answer, context = bytes(row.answer), bytes(row.context)
     if _is_plain(answer) and (plain.get(row.question_id) == context or _is_plain(context)):
@@ -311,7 +310,7 @@ def _raw_sha256(row: Any, plain: dict[int | str, bytes]) -> str:
 
 
 def _is_plain(text: bytes) -> bool:
-    """Whether no letter is escaped; UnicodeDecodeError if the text is not UTF-8, which is read with U+FFFD."""
+    """Whether the text has no escaped letter; UnicodeDecodeError if it is not UTF-8, which is read with U+FFFD."""
     text.decode()
     for found in _ESCAPED(text):
         before = text[: found.start()]
@@ -336,10 +335,10 @@ def _made(
     log: str, question: int | str, status: str, marks: Any, sha256: str, criteria: tuple[str, ...],
     points: list[Any], values: Row, text: bool, line: float,
 ) -> Row:  # fmt: skip
-    """Make a row of RESULTS, and of TEXTS if wanted: the question's id and the criteria as JSON; no marks if the
-    judge's reply could not be parsed.
+    """Return a row of RESULTS, with TEXTS if requested; the question's id and the criteria are JSON. The row has no
+    marks if the judge's reply could not be parsed.
 
-    line: the pass threshold of the run, which decides whether the verdict on an answer with a missing mark is open.
+    line: the pass line of the run; it decides whether an answer with a missing mark has an open verdict.
     """
     known = str(question) if isinstance(question, int) else orjson.dumps(question).decode()
     average, passed, causes = marks.average_score, marks.passed, [""] * len(points)
@@ -362,7 +361,7 @@ def _as_json(names: tuple[str, ...]) -> str:
 
 @functools.lru_cache(maxsize=1000)
 def json_names(text: str) -> list[str]:
-    """Return the criteria in a row of RESULTS."""
+    """Return the names of the criteria, which a row of RESULTS holds as JSON."""
     names: list[str] = orjson.loads(text)
     return names
 
@@ -373,7 +372,7 @@ def _joined(*lists: str) -> str:
 
 
 def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str, Any]:
-    """Return a row of RUNS. What a log of the specification does not say is missing."""
+    """Return the values of a row of RUNS. Values that a log in the specification's form does not have are missing."""
     averages = [average for row in rows if (average := row[_AVERAGE]) is not None]
     usage = info.assistant_usage + info.judge_usage
     lists = dict.fromkeys([row[_CRITERIA] for row in rows])
@@ -397,7 +396,7 @@ def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str
 
 
 def _is_open(rows: list[Row], rule: PassRule) -> bool:
-    """Whether the missing marks decide the verdict on a run."""
+    """Whether the verdict on a run depends on its missing marks."""
     tally = Tally()
     for row in rows:
         tally.add(row[_QUESTION], Span(row[_AVERAGE] or 0.0, row[_LOW], row[_HIGH]))
@@ -405,7 +404,7 @@ def _is_open(rows: list[Row], rule: PassRule) -> bool:
 
 
 def _moment(text: str) -> datetime | None:
-    """Return a time in a log as UTC; one without a zone is in this machine's zone. None if the text is not a time."""
+    """Return a log's time in UTC; a time without a zone is in this machine's zone. None if the text is not a time."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):

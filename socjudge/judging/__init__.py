@@ -1,1 +1,1 @@
-"""Handle one answer and one judgement: the assistant, the judge, and how a judge's reply is read."""
+"""Make one answer and one judgement: the assistant, the judge, and the parsers that read a judge's reply."""

@@ -1,4 +1,4 @@
-"""Answer a question from the runbooks, with the three warning flags and with citations."""
+"""Answer a question from the runbooks, with citations and the three warning flags."""
 
 from __future__ import annotations
 
@@ -103,19 +103,22 @@ def handle_query(
 
 
 def both_ends(question: str) -> str:
-    """Return the question, or both ends of a very long one: one end says what happened, the other what is asked."""
+    """Return the question; of a very long one, its beginning and end: one says what happened, the other asks."""
     return question if len(question) <= READ else f"{question[: READ // 2]}\n{question[-READ // 2 :]}"
 
 
 def follows_on(question: str) -> bool:
-    """Whether a question can lean on the one before: it points back (それ, その), names too little, or reports nothing."""
+    """Whether a question may need the previous question to be understood.
+
+    It does if it contains a word such as それ or その, names too little to act on, or reports nothing.
+    """
     return bool(_POINTS_BACK.search(question)) or is_ambiguous(question) or not wants_first_response(question)
 
 
 def answering(
     question: str, *, index: RunbookIndex, k: int, prompt: Prompt, previous: AssistantAnswer | str | None = None
 ) -> Dialogue[AssistantAnswer]:
-    """Hold the dialogue behind `handle_query`, with a prompt that was checked."""
+    """Run the dialogue of `handle_query` with a prompt that is already checked."""
     if not question.strip():
         raise ConfigError(say("judging.question_empty"))
     if k < 1:
@@ -196,25 +199,30 @@ def answering(
 
 
 def _join(found: Sequence[Passage], more: Sequence[Passage]) -> tuple[Passage, ...]:
-    """Join the passages that were found, best first, with the others that the answer follows; each passage once."""
+    """Return the passages that were found, best first, then the other passages that the answer follows; each once."""
     places = {replace(passage, score=0.0): passage for passage in reversed([*found, *more])}
     return tuple(places[place] for place in dict.fromkeys(replace(p, score=0.0) for p in [*found, *more]))
 
 
 def _in_order(passages: Sequence[Passage], index: RunbookIndex, first: str) -> tuple[Passage, ...]:
-    """Sort the passages by runbook: the followed one (`first`) comes first, and each runbook keeps its own order."""
+    """Sort the passages by runbook, the one that the answer follows (`first`) first; in each, passages keep their
+    order.
+    """
     places = {replace(passage, score=0.0): n for n, passage in enumerate(index.passages)}
     sources = list(dict.fromkeys([first, *(passage.source for passage in passages)]))
     return tuple(sorted(passages, key=lambda p: (sources.index(p.source), places[replace(p, score=0.0)])))
 
 
 def _suspicion(dangers: Sequence[Danger]) -> str:
-    """Name the dangers that were found, for a model to confirm or to reject."""
+    """Return the found dangers as text, for a model to confirm or reject; "" if none breaks a rule."""
     return "、".join(f"「{d.operation}」（{d.prohibition} {d.citation}）" for d in dangers if d.prohibition)
 
 
 def warning_lines(flags: Flags, dangers: Sequence[Danger] = (), organisation: Organisation = NEUTRAL) -> list[str]:
-    """Write the warnings in Japanese, one line per raised flag and kind of danger. organisation: the names in them."""
+    """Return the warnings in Japanese: one line per raised flag, and for 危険操作 one per kind of danger.
+
+    organisation: gives the roles and the form that the warnings name.
+    """
     lines = []
     if flags.dangerous_operation:
         safer = {danger.operation: danger.safer for danger in dangers if danger.operation != UNNAMED}

@@ -1,8 +1,9 @@
 """Prepare an answer for a judge: rewrite the citations of other assistants in our form, and give contexts headings.
 
-`[1]`, `[^1]`, `【1†…】`, `[doc1]`, `(出典: 名前)`, footnotes and links become `[出典: source > heading]` of the context that
-they name by its position or its name. A citation that is not certain stays as it is, and counts as a citation that
-names nothing. The stored answer is never changed; an answer of our own assistant is shown as it is.
+`[1]`, `[^1]`, `【1†…】`, `[doc1]`, `(出典: 名前)`, footnotes and links become `[出典: source > heading]`. Source and heading
+are those of the context that the citation names by position or by name. If it is not certain which context is meant,
+the citation is not changed, and the judge treats it as a citation of nothing. The stored answer is never changed. An
+answer of the built-in assistant is shown as it is.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 def as_material(answer: AssistantAnswer) -> AssistantAnswer:
-    """Return the answer as it is shown to a judge. If it brings passages but no context, build the context from them."""
+    """Return the answer as a judge sees it. If it has passages but no context, the passages become the context."""
     given = () if answer.evidence else contexts_of(answer)  # our own assistant writes our form, and says this
     if not given:
         return answer
@@ -71,9 +72,9 @@ def as_material(answer: AssistantAnswer) -> AssistantAnswer:
 
 
 def _is_in_our_form(text: str, given: Sequence[Passage]) -> bool:
-    """Whether every citation is in our form and names something that was given, so that none needs to be rewritten.
+    """Whether every citation is in our form and names a context that was given, so that nothing needs to be rewritten.
 
-    This is so for nearly every answer, and the check takes a tenth of the time of rewriting.
+    This holds for nearly every answer, and this check takes a tenth of the time that rewriting takes.
     """
     return not _SOURCE_LINE.search(text) and all(
         found["code"] or (found["ours"] and _is_known(cited_sources(found["ours"])[0], given))
@@ -84,8 +85,8 @@ def _is_in_our_form(text: str, given: Sequence[Passage]) -> bool:
 def unmeasurable(answer: AssistantAnswer) -> tuple[str, ...]:
     """Return the criteria that nobody can mark, because the answer came without its sources.
 
-    Without any context: 根拠性 and 引用明示. With contexts that have no names: 引用明示, if the answer cites by names, or by
-    numbers although the contexts are not numbered.
+    Without any context, these are 根拠性 and 引用明示. If contexts have no names, it is 引用明示, provided that the answer cites
+    by name, or by number although the contexts are not numbered.
     """
     if not answer.context.strip() and not answer.passages:
         return ("根拠性", "引用明示")
@@ -105,12 +106,15 @@ def _have_names(given: Sequence[Passage]) -> bool:
 
 
 def format_context(passages: Sequence[Passage]) -> str:
-    """Write the passages as the prompts show them: each under its citation."""
+    """Return the passages as text for the prompts, each below its citation."""
     return "\n\n".join(f"{passage.citation}\n{passage.text}" for passage in passages)
 
 
 def titled(passage: Passage) -> Passage:
-    """Move the Markdown heading that a passage begins with into its `heading`, which has it once if it was there already."""
+    """Move the Markdown heading at the beginning of a passage's text into its `heading`.
+
+    If `heading` already ends with it, the heading is only removed from the text.
+    """
     found = _TITLE.match(passage.text)
     if not found or (passage.heading and not passage.heading.endswith(citable(found[1]))):
         return passage
@@ -118,17 +122,17 @@ def titled(passage: Passage) -> Passage:
 
 
 def citable(name: str) -> str:
-    """Return the name as a citation can hold it: on one line, without the brackets that would end the citation."""
+    """Return the name as a citation can contain it: on one line, without brackets that would end the citation."""
     return " ".join(name.translate(_NO_BRACKETS).split())
 
 
 def numbered_name(k: int, count: int) -> str:
-    """Name the k-th of `count` contexts that came without a name; no such name is part of another one."""
+    """Return a name for the k-th of `count` contexts that came without names; no such name is part of another one."""
     return f"資料{k:0{len(str(count))}}"
 
 
 def contexts_of(answer: AssistantAnswer) -> tuple[Passage, ...]:
-    """Return what the answer rests on: its passages, or the parts of its context, split at our headings or at numbers."""
+    """Return the answer's contexts: its passages, or the parts of its context, split at our headings or at numbers."""
     if answer.passages:
         count = len(answer.passages)
         return tuple(
@@ -157,7 +161,7 @@ def _parts(context: str, marks: Sequence[re.Match[str]]) -> list[str]:
 
 
 class _Cites:
-    """Map the citations of an answer to the contexts that it was given, each of which has a name of its own."""
+    """Find for each citation of an answer the context that it names; each context gets a name of its own."""
 
     def __init__(self, given: tuple[Passage, ...], text: str) -> None:
         self._text, self.passages = text, given
@@ -179,7 +183,9 @@ class _Cites:
             )  # fmt: skip
 
     def mapped(self) -> str:
-        """Return the text with every certain citation in our form, without the list that said what the numbers mean."""
+        """Return the text with every certain citation in our form. The answer's list of sources is removed as far as
+        its numbers were replaced.
+        """
         lines = [line for line in self._text.split("\n") if not self._is_spent(line)]
         if len(lines) < self._text.count("\n") + 1:
             while lines and (not lines[-1].strip() or _SECTION.match(lines[-1])):
@@ -188,7 +194,7 @@ class _Cites:
         return "\n".join(map(self._source_line, body.split("\n")))
 
     def _definitions(self) -> dict[int, str]:
-        """Read the answer's own list of sources: the citation that each number means, "" if that source was not given."""
+        """Return {number: citation} from the answer's own list of sources; "" for a source that was not given."""
         defined: dict[int, str] = {}
         in_list = False
         for line in self._text.split("\n"):
@@ -204,7 +210,7 @@ class _Cites:
         return defined
 
     def _is_spent(self, line: str) -> bool:
-        """Whether a line only defines a number that was already replaced by its citation."""
+        """Whether a line only defines a number whose citations were all replaced."""
         found = _DEFINED.match(line)
         k = int(found["k"] or found["n"]) if found else 0
         return bool(
@@ -212,7 +218,7 @@ class _Cites:
         )
 
     def _one(self, found: re.Match[str]) -> str:
-        """Return what a citation becomes in our form, or the citation itself if it is not certain."""
+        """Return a citation in our form; if it is not certain which context it names, return it unchanged."""
         named = ""
         if found["target"] is not None:
             named = self.by_name(found["target"]) or self.by_name(found["label"])
@@ -230,7 +236,7 @@ class _Cites:
         return named or found[0]
 
     def _places(self, numbers: str) -> str:
-        """Return the citations that these numbers mean, or "" if one of them means nothing that was given."""
+        """Return the citations that these numbers stand for; "" if one of the numbers stands for no given context."""
         places = [int(n) for n in _NUMBER.findall(numbers)]
         known = {k: passage.citation for k, passage in enumerate(self.passages, start=1)} | self._defined
         named = [known.get(k, "") for k in places]
@@ -241,16 +247,17 @@ class _Cites:
         return (self.by_names(found["name"]) or line) if found and not cited_sources(line) else line
 
     def by_names(self, text: str) -> str:
-        """Return the citations for one name, or for several with commas between; "" unless all name given contexts."""
+        """Return the citations for one name, or for several with commas between; "" unless each names a given context."""
         if name := self.by_name(text):
             return name
         named = [self.by_name(part) for part in re.split(r"[,、，;；]", text)]
         return "".join(named) if len(named) > 1 and all(named) else ""
 
     def by_name(self, name: str) -> str:
-        """Return the citation of the context with this name; "" if none has it, or if several have it as heading.
+        """Return the citation of the context with this name; "" if no context has it, or if it is the heading of
+        several.
 
-        The name is a source, with or without its file ending, path or section, or a heading.
+        The name is a source (with or without its file ending, path or section) or a heading.
         """
         source, _, heading = unquote(name).partition(">")
         source = urlsplit(source.strip().strip("`*「」\"'")).path.rstrip("/").rpartition("/")[2]
@@ -279,13 +286,13 @@ def _stem(source: str) -> str:
 
 
 def _target(text: str) -> str:
-    """Return what a definition names; for a link, where it points."""
+    """Return the source that a definition names; for a link, return its target."""
     link = _LINK.search(text)
     return link[2] if link else text
 
 
 def _begins_text(found: re.Match[str]) -> bool:
-    """Whether the mark numbers a line of text, like a list item, instead of following the text whose source it names."""
+    """Whether the number begins a line of text, as in a numbered list, and so is no citation of the text before it."""
     before = found.string[: found.start()].rpartition("\n")[2]
     after = found.string[found.end() :].partition("\n")[0]
     return not before.strip(" \t-*・>") and not _RUN_ON.fullmatch(after)

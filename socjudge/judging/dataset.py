@@ -118,15 +118,16 @@ def _unusable(path: object, problems: list[str]) -> ConfigError:
 
 
 def dataset_problems(questions: Sequence[EvalQuestion]) -> list[str]:
-    """Return what keeps these questions from being a dataset, one message for users per problem; empty if nothing does."""
+    """Return the errors that make these questions unusable as a dataset, one message for users each; empty if none."""
     return _read(_rows(questions))[1]
 
 
 def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
-    """Return what is allowed in a dataset but makes its verdict weak, one message for users each.
+    """Return what is allowed in a dataset but makes its verdict less reliable, one message for users each; empty if
+    nothing.
 
-    These are: one keypoint or too many, a question asked twice, an empty category, fewer than ten questions. Empty if
-    there is nothing to say.
+    It looks for questions with too few or too many keypoints, a question that occurs twice, a category without
+    questions, and fewer than ten questions.
     """
     notes = []
     for question in questions:
@@ -146,7 +147,7 @@ def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
 
 
 def _rows(questions: Sequence[EvalQuestion]) -> list[dict[str, object]]:
-    """Return the questions as they are written in a file."""
+    """Return the questions in the form in which a file stores them."""
     return [asdict(question) | {"expected_keypoints": list(question.expected_keypoints)} for question in questions]
 
 
@@ -188,7 +189,7 @@ def _fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _told(data: object, problem: Any) -> str:
-    """Describe a problem in words, with the item's position, its id if it has one, and the field."""
+    """Return the description of a problem, with the item's position, its id if it has one, and the field."""
     location = problem["loc"]
     if not location or not isinstance(data, list):
         return say("judging.dataset_no_list")

@@ -1,7 +1,8 @@
-"""Turn a decision model's reply into marks: the expected values over the levels, or an error that says it holds none.
+"""Turn a decision model's reply into marks (the expected values over the levels), or raise an error if that is
+impossible.
 
-A reply that contradicts itself counts as no reply: it is asked for again, like a chat judge's reply that could not be
-parsed. A refusal is an answer: that mark is missing, and nobody keeps asking the model for it.
+If a reply contradicts itself, the model is asked again, like a chat judge whose reply could not be parsed. If the model
+refuses to mark a criterion, that mark is missing, and the model is not asked again.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ TOLERANCE = 0.01  # of a sum of probabilities, and of an expected value as a sha
 
 
 def parse_decision(text: str, rubric: Rubric, levels: int) -> Judgement:
-    """Read the marks in a reply; each is the expected value of its levels, in whole points (0–100).
+    """Read the marks in a reply; each mark is the expected value of its levels, in whole points (0–100).
 
-    Raises UnparsableJudgement, with the reply, unless there is one answer per criterion, in the order of the questions
-    and under its name, each with every level once under its own label, with probabilities that add up to 1, and with
-    the expected value that follows from them.
+    Raises UnparsableJudgement, with the reply, if any of these does not hold: there is one answer per criterion, in the
+    order of the questions and under the criterion's name; each answer has every level once, under the level's label;
+    the probabilities add up to 1; the expected value in the reply follows from them.
     """
     try:
         return _parse(orjson.loads(text), rubric, levels)

@@ -1,6 +1,6 @@
 """Run a dialogue with a model, as a generator: it yields requests, is sent completions, and returns its result.
 
-So the judge and the assistant define in one place what they ask and how they read the replies; who sends the requests
+The judge and the assistant each define in one place what they ask and how they read the replies. Who sends the requests
 (one call, the loop of a run, a batch that takes a day) is decided elsewhere.
 """
 
@@ -17,7 +17,7 @@ Dialogue = Generator[ModelRequest, Completion, T]
 
 
 class Finished(Exception):
-    """Carry the dialogue's result, in `value`."""
+    """Raised when a dialogue is over; `value` is its result."""
 
     def __init__(self, value: Any) -> None:
         super().__init__()
@@ -25,10 +25,10 @@ class Finished(Exception):
 
 
 def advance(dialogue: Dialogue[Any], reply: Completion | ProviderError | None) -> ModelRequest:
-    """Give the dialogue a reply, or the failure to get one, and return its next request.
+    """Send a reply, or the failure to get a reply, to the dialogue and return the dialogue's next request.
 
-    reply: None for the first request. Raises Finished when the dialogue is over, and the failure itself if the dialogue
-    cannot do without a reply.
+    reply: None for the first request. Raises Finished when the dialogue is over. Raises the failure itself if the
+    dialogue cannot continue without a reply.
     """
     try:
         if isinstance(reply, ProviderError):
@@ -39,7 +39,7 @@ def advance(dialogue: Dialogue[Any], reply: Completion | ProviderError | None) -
 
 
 def replay(dialogue: Dialogue[Any], earlier: Iterable[Completion]) -> ModelRequest:
-    """Begin the dialogue, give it the replies that were paid for before, and return its open request."""
+    """Start the dialogue, send it the replies that were paid for before, and return the request without a reply."""
     request = advance(dialogue, None)
     for reply in earlier:
         request = advance(dialogue, reply)

@@ -1,8 +1,9 @@
-"""Ask your own assistant over HTTP, as a table describes it: the address, what is sent, and the paths in its reply.
+"""Ask your own assistant over HTTP. A table of socjudge.toml gives the address, what is sent, and the paths in the
+reply.
 
-Names in braces ({question}) and variables (${BOT_KEY}) are filled in once, in one pass; a path is `a.b[0].c`, with
-`[*]` for each item of a list, and `$` for the whole reply. Nothing is evaluated. Values of variables are in no record
-or error; the values of variables whose names say that they are secrets are in no fingerprint.
+Names in braces ({question}) and variables (${BOT_KEY}) are replaced by their values, once and in one pass. A path is
+`a.b[0].c`, with `[*]` for every item of a list, and `$` for the whole reply. Nothing is evaluated. No record or error
+contains a variable's value. No fingerprint contains the value of a variable whose name looks like that of a secret.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ KEYS = ("url", "like", "method", "headers", "body", "answer", *_OF_REPLY, "versi
 
 
 class HttpAssistant:
-    """Hold a checked table of socjudge.toml with a `url`, ready to be asked; ConfigError says what is wrong with it."""
+    """Hold a table of socjudge.toml with a `url`, checked and ready to use. ConfigError for what is wrong with it."""
 
     def __init__(self, table: Mapping[str, Any], *, where: str) -> None:
         table = _with_ready_made(table, where)
@@ -68,9 +69,9 @@ class HttpAssistant:
 
     @property
     def decides(self) -> dict[str, Any]:
-        """Return what decides its answers: method, address, headers without secrets, body and paths.
+        """Return what determines the answers: method, address, headers without secrets, body and paths.
 
-        Variables are filled in, except those whose names say that they are secrets.
+        Variables are replaced by their values, except variables whose names look like those of secrets.
         """
         table, url = self._table, self._fill(self._url, {}, keep=_SECRET)
         open_headers = {name: text for name, text in table.get("headers", {}).items() if not _SECRET.search(name)}
@@ -80,14 +81,14 @@ class HttpAssistant:
         return told | {"url": show_url(url), "query": hash_query(url)}
 
     async def ask(self, values: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """Ask one question and return the answer as `as_answer` takes it.
+        """Ask one question and return the answer in the form that `as_answer` accepts.
 
-        Raises NoAnswer if the reply holds no answer, and Retryable if the service asks to wait.
+        Raises NoAnswer if the reply contains no answer, and Retryable if the service asks to wait.
         """
         return self._mapped(*await self.reply(values, timeout_s))
 
     async def reply(self, values: Mapping[str, Any], timeout_s: float) -> tuple[list[Any], dict[str, str], bool]:
-        """Send one question; return the reply's value (several of a stream), its headers, and whether it is a stream."""
+        """Send one question. Return the reply's value (several for a stream), its headers, and whether it is a stream."""
         import aiohttp
 
         body = self._fill_all(self._table.get("body"), values)
@@ -131,9 +132,9 @@ class HttpAssistant:
         return bytes(content)
 
     def _mapped(self, replies: list[Any], headers: Mapping[str, str], streams: bool) -> dict[str, Any]:
-        """Map the replies to the keys that `as_answer` takes.
+        """Return the replies as a dict with the keys that `as_answer` accepts.
 
-        From a stream, join the pieces of the answer; take the last value of everything else.
+        For a stream, the pieces of the answer are joined; of everything else the last value is taken.
         """
         for reply in replies:
             if streams and isinstance(reply, dict) and (reply.get("event") == "error" or reply.get("error")):
@@ -180,9 +181,9 @@ class HttpAssistant:
     def _fill(
         self, text: str, values: Mapping[str, Any], *, quoted: bool = False, keep: re.Pattern[str] | None = None
     ) -> str:
-        """Fill in the values of the text's names and variables.
+        """Replace the names and variables in the text by their values.
 
-        keep: leave all names, and the variables whose names match this pattern, as they are.
+        keep: if given, all names, and the variables whose names match this pattern, are left as they are.
         """
 
         def value(found: re.Match[str]) -> str:
@@ -204,9 +205,9 @@ class HttpAssistant:
         return template
 
     def _hide(self, text: str, *, keep: bool = False) -> str:
-        """Remove the values of its variables from the text.
+        """Remove the values of this table's variables from the text.
 
-        keep: leave all else as it is, as in an answer, instead of redacting it too.
+        keep: leave everything else unchanged, as is needed for an answer; otherwise other secrets are removed too.
         """
         text = without_secrets(text, [os.environ.get(name, "").strip() for name in self.variables])
         return text if keep else redact(text)
@@ -248,14 +249,14 @@ def _steps(path: Any) -> list[str | int] | None:
 
 
 def _last(replies: list[Any], path: str) -> Any:
-    """Return what is at this path in the last of the replies that has something there; None if none has."""
+    """Return the value at this path in the last reply that has one there; None if no reply has."""
     return next((found for reply in reversed(replies) if (found := _find(reply, path)) is not None), None)
 
 
 def _find(data: Any, path: str) -> Any:
-    """Return what is at this path, or None if nothing is there.
+    """Return the value at this path, or None if there is no value.
 
-    For `[*]`, return a list, with None for an item that has nothing there.
+    For `[*]`, return a list, with None for each item that has no value there.
     """
     return _follow(data, _steps(path) or [])
 
@@ -295,10 +296,10 @@ def _outline(reply: Any) -> str:
 
 
 def guess_paths(reply: Any) -> dict[str, str]:
-    """Guess where in a reply the answer and its contexts are, as paths.
+    """Guess the paths of the answer and its contexts in a reply.
 
-    The answer is the longest text outside of lists; the contexts are the longest list of texts, or of objects that have
-    a text.
+    The answer is the longest text outside of lists. The contexts are the longest list whose items are texts, or objects
+    with a text.
     """
     texts: list[tuple[int, str]] = []
     lists: list[tuple[int, str]] = []

@@ -1,4 +1,4 @@
-"""Have a judge mark one answer."""
+"""Ask a judge to mark one answer."""
 
 from __future__ import annotations
 
@@ -62,21 +62,22 @@ def evaluate_answer(
     prompt
         As in `load_prompt`.
     rubric
-        The criteria and the pass line; the project's rubric, as it is now, if left out.
+        The criteria and the pass line; the project's current rubric if left out.
 
     Returns
     -------
     Evaluation
-        A mark that the judge cannot give is None, and `missing` says why. If a reply cannot be parsed without doubt, the
-        judge is asked again and told the error, up to MAX_REPLIES replies in all. After that the specification's six zeros
-        are returned with status "unparsable" and the last reply in `raw_text`: readers must treat them as missing.
+        A mark that the judge cannot give is None, and `missing` has the cause. If a reply cannot be parsed without
+        doubt, the judge is asked again and told the error, up to MAX_REPLIES replies in all. If none can be parsed, all
+        scores are 0, as the specification asks, `status` is "unparsable" and `raw_text` is the last reply: treat these
+        zeros as missing marks.
 
     Raises
     ------
     ConfigError
-        No key, unknown model, unusable prompt.
+        If there is no key, the model is unknown, or the prompt cannot be used.
     ProviderError
-        The service failed.
+        If the service failed.
 
     Examples
     --------
@@ -93,10 +94,10 @@ def evaluate_answer(
 
 
 def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, rubric: Rubric) -> Dialogue[Evaluation]:
-    """Hold the dialogue behind `evaluate_answer`, with a prompt that was checked.
+    """Run the dialogue of `evaluate_answer` with a prompt that is already checked.
 
-    If the model is two judges as one, the second is asked where the first is unsure. If a chat model is to give
-    reasons, it is asked for them at the end.
+    If the model combines two judges, the second one is asked if the first one is unsure. If a chat model is set for
+    reasons, it is asked at the end.
     """
     marks, last = yield from _one_judge(question, answer, prompt, rubric, is_second=False)
     if last.unsure_judge and is_unsure(marks, rubric.pass_threshold):
@@ -109,7 +110,7 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, 
 def _second_judge(
     first: Evaluation, question: EvalQuestion, answer: AssistantAnswer, prompt: Prompt, rubric: Rubric
 ) -> Dialogue[tuple[Evaluation, Completion]]:
-    """Have the second judge mark the answer, and record with its marks what the first judge marked and used."""
+    """Let the second judge mark the answer, and store the first judge's marks and usage with its marks."""
     try:
         second, last = yield from _one_judge(question, answer, prompt, rubric, is_second=True)
     except RequestRefused as error:  # no mark at all: those of a judge that is unsure would decide the gate
@@ -130,11 +131,11 @@ def _second_judge(
 
 
 def is_unsure(evaluation: Evaluation, line: float) -> bool:
-    """Whether another judge should look at the answer.
+    """Whether a second judge should mark the answer.
 
-    This is so if the reply could not be parsed, if a mark is missing that another judge could give, or if the mean is
-    so near the pass line (`line`, points) that it might fall on the other side: within UNSURE_POINTS, or, for a
-    decision model, within two standard deviations of the mean by its probabilities.
+    It should if the reply could not be parsed, if a mark is missing that another judge could give, or if the mean is so
+    near the pass line (`line`, points) that the true mean may be on the other side. "Near" is UNSURE_POINTS, or, for a
+    decision model, two standard deviations of the mean, computed from its probabilities.
     """
     if evaluation.status != "ok" or set(evaluation.missing.values()) - {"no_context"}:
         return True
@@ -154,7 +155,7 @@ def _variance(probabilities: Sequence[float]) -> float:
 def _one_judge(
     question: EvalQuestion, answer: AssistantAnswer, prompt: Prompt, rubric: Rubric, *, is_second: bool
 ) -> Dialogue[tuple[Evaluation, Completion]]:
-    """Have one judge mark the answer; return the marks and the judge's last reply."""
+    """Let one judge mark the answer; return the marks and the judge's last reply."""
     criteria = rubric.criteria
     # Asked for all the same, for the prompt is one for all answers; the marks are set aside, and stay in raw_text.
     lacking: dict[str, str] = {name: "no_context" for name in unmeasurable(answer) if name in criteria}
@@ -242,7 +243,7 @@ def _one_judge(
 
 
 def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[str]) -> Evaluation:
-    """Build the record for an answer without marks because the service failed: zeros, and status "failed"."""
+    """Return the evaluation of an answer that got no marks because the service failed: zeros, and status "failed"."""
     return Evaluation(
         scores=dict.fromkeys(criteria, 0),
         average_score=0.0,
@@ -259,19 +260,20 @@ def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[st
 
 
 def count_retries(error: str) -> int:
-    """Count the retries that the `error` of an evaluation names, in whichever language it was written."""
+    """Return the number of retries that the `error` text of an evaluation mentions, whatever its language."""
     return sum(error.count(say("judging.retried", lang=lang, cause="")) for lang in get_args(Language))
 
 
 def _refused(doubts: Sequence[str], completions: Sequence[Completion], lost: Usage) -> RequestRefused:
-    """Build the refusal to mark this answer, with the usage of everything that was paid for."""
+    """Return the error for an answer that the judge refuses to mark, with the usage of all calls that were paid for."""
     usage = total_usage([*(completion.usage for completion in completions), lost])
     return RequestRefused("; ".join(doubts), about_content=True, usage=usage)
 
 
 def _ask_again(request: ModelRequest, completion: Completion, error: UnparsableJudgement) -> ModelRequest:
-    """Ask again, with the reply that could not be parsed and what was wrong with it; double the token limit after a
-    cut.
+    """Return a request that repeats the question, with the reply that could not be parsed and the reason.
+
+    If the reply was cut, it is left out, and the new request has twice the token limit.
     """
     complaint = (
         f"その出力は採点結果として読み取れませんでした（{error}）。"

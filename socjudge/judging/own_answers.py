@@ -1,4 +1,4 @@
-"""Turn the answers of your own assistant into records: what a function, a service or a file may say of an answer."""
+"""Turn the answers of your own assistant, from a function, a service or a file, into records."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str
     Returns
     -------
     AssistantAnswer
-        If it has no contexts, nobody can mark 根拠性 and 引用明示; the judge is told so.
+        If it has no contexts, nobody can mark 根拠性 and 引用明示, and these marks will be missing.
 
     Raises
     ------
     ConfigError
         For an unknown key, or a value of the wrong type.
     NoAnswer
-        If it has an `error`, which is the reason.
+        If the dict has an `error`; its text is the reason.
     """
     if isinstance(given, AssistantAnswer):
         return given
@@ -84,10 +84,11 @@ def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str
 
 
 def with_contexts(answer: AssistantAnswer, index: RunbookIndex | None = None, k: int | None = None) -> AssistantAnswer:
-    """Give an answer without contexts what the index finds for the question, and then for the answer; one with contexts
-    the headings of those that the runbooks hold word for word.
+    """Return the answer with what its contexts lack, taken from the index; `contexts_from` records what was added.
 
-    `contexts_from` says which. k: passages for each search; None for the project's number.
+    An answer without contexts gets the passages that the index finds for the question, and then those that it finds for
+    the answer. A context without a heading gets the heading of the section that contains it word for word. k: passages
+    for each search; None for the project's number.
     """
     given = contexts_of(answer)
     if given and all(passage.heading or not passage.source for passage in given):
@@ -108,7 +109,11 @@ def with_contexts(answer: AssistantAnswer, index: RunbookIndex | None = None, k:
 
 
 def _headed(passage: Passage, index: RunbookIndex) -> Passage:
-    """Give a context without a heading that of the section that holds it, if only one does; its own is then the last part."""
+    """Return the context with the heading of the section that contains it, if it has no heading and exactly one section
+    contains it.
+
+    If the text of the context begins with a heading, the section's heading must end with that one.
+    """
     bare = titled(passage)
     if passage.heading or len(text := bare.text.strip().replace("\r\n", "\n")) < _CERTAIN:
         return passage
@@ -117,7 +122,7 @@ def _headed(passage: Passage, index: RunbookIndex) -> Passage:
 
 
 def from_runnable(given: Any) -> Any:
-    """Return what a LangChain chain returned in the form that `as_answer` takes."""
+    """Return the output of a LangChain chain in the form that `as_answer` accepts."""
     if isinstance(content := getattr(given, "content", None), list):
         return "".join(part if isinstance(part, str) else str(part.get("text", "")) for part in content)
     if isinstance(content, str):
@@ -168,7 +173,7 @@ def _text(name: str, given: Any) -> str:
 
 
 def _number(name: str, given: Any) -> float | None:
-    """Read a number, also from text (services send prices so); return None if it is not given."""
+    """Return a number, read from text if necessary (services send prices as text); None if none is given."""
     if given is None or given == "":
         return None
     try:

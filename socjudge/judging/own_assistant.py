@@ -1,4 +1,4 @@
-"""Ask your own assistant (a function, a LangChain chain, or a service) once for each question, under a name of its own."""
+"""Ask your own assistant (a function, a LangChain chain, or a service) once for each question, under its own name."""
 
 from __future__ import annotations
 
@@ -43,27 +43,29 @@ class Assistant:
     Parameters
     ----------
     ask
-        A function or async function: one parameter is the question; `question_id`, `category`, `repeat` and `previous` are
-        given if it has parameters of these names. Or a LangChain Runnable, "mybot.py:ask", the name of a table in
-        socjudge.toml, or such a table as a dict. It returns an AssistantAnswer, a text, or a dict with `answer` (or `error`,
-        if there is no answer) and what else is known: `contexts`, the texts that the answer was made from, in the order in
-        which `[1]`, `[2]` … cite them, each a text or {"text", "source", "heading"}; `flags`, {"insufficient_evidence",
-        "dangerous_operation", "ambiguous_query": bool}; `model`, `version`, `input_tokens`, `output_tokens`, `cost_usd`.
+        One of: a function or async function; a LangChain Runnable; "mybot.py:ask"; the name of a table in
+        socjudge.toml; such a table as a dict. One parameter of a function gets the question. Parameters with the names
+        `question_id`, `category`, `repeat` and `previous` get these values. It returns an AssistantAnswer, a text, or a
+        dict with `answer`, or with `error` if there is no answer. Other keys, each optional: `contexts`: the texts that
+        the answer was made from, in the order in which `[1]`, `[2]` … cite them, each a text or {"text", "source",
+        "heading"}; `flags`: {"insufficient_evidence", "dangerous_operation", "ambiguous_query": bool}; `model`,
+        `version`, `input_tokens`, `output_tokens`, `cost_usd`.
     name, version
-        How logs and comparisons name it. The version is needed for what has no fingerprint (a lambda, a closure, a
-        partial, a bound method, an object): without it the run can be made, but not resumed.
+        The name and version in logs and comparisons. A lambda, a closure, a partial, a bound method and an object have
+        no fingerprint. They need a version: without one, the run can be made, but not resumed.
     concurrency
-        The most calls at once. If left out, one call until it has answered, then as many as it accepts.
+        The most calls at the same time. If left out: one call until the assistant has answered, then as many as it
+        accepts.
     contexts
-        "runbooks": if an answer brings no contexts, those that this project's index finds for it are used; contexts without
-        headings get those of the sections that hold them word for word. The log says so.
+        "runbooks": if an answer has no contexts, the ones that this project's index finds for it are used. Contexts
+        without headings get the headings of the sections that contain them word for word. The log records this.
     timeout_s
         The longest wait for an answer, in seconds; the run's if left out.
 
     Raises
     ------
     ConfigError
-        For what cannot be asked, a parameter for which there is no value, or an unset variable of a table.
+        If `ask` is none of the kinds above, a parameter has no value, or a variable of a table is not set.
 
     Examples
     --------
@@ -131,12 +133,14 @@ class Assistant:
 
     @property
     def takes_runbooks(self) -> bool:
-        """Whether what contexts lack comes from the project's index."""
+        """Whether missing contexts and headings are taken from the project's index."""
         return self._contexts == "runbooks"
 
     @property
     def told_before(self) -> str:
-        """Return what is shown before the first call: the variables that go to a host, and what the fingerprint covers."""
+        """Return the text that is shown before the first call: which variables are sent to which host, and what the
+        fingerprint covers.
+        """
         lines = []
         if self._http is not None and self._http.variables:
             lines.append(say("judging.variables_go", names=listed(self._http.variables), host=self._http.host))
@@ -147,7 +151,7 @@ class Assistant:
         return "\n".join(lines)
 
     def ask(self, question: str, *, index: RunbookIndex | None = None) -> AssistantAnswer:
-        """Ask one question and return the answer as it would be judged; raise NoAnswer with the reason if none."""
+        """Ask one question and return the answer as it would be judged. Raises NoAnswer, with the reason, if none."""
         asked = EvalQuestion("", "", question, ())
         return event_loop.wait(self.answer(asked, 0, RunGate(), index=index))
 
@@ -160,9 +164,9 @@ class Assistant:
         index: RunbookIndex | None = None,
         k: int | None = None,
     ) -> AssistantAnswer:
-        """Ask one question once, and again only if the service says when (429, or 503 with Retry-After).
+        """Ask one question once; ask again only if the service says when (429, or 503 with Retry-After).
 
-        Raises NoAnswer for whatever keeps the assistant from answering, and ConfigError for a reply that does not have
+        Raises NoAnswer if the assistant does not answer, whatever the cause, and ConfigError if the reply does not have
         the form of an answer.
         """
         self._places = self._places or (asyncio.Semaphore(self.concurrency) if self.concurrency else None)
@@ -223,7 +227,7 @@ class Assistant:
 
 
 def _named(ask: str, name: str) -> tuple[Any, Mapping[str, Any], str]:
-    """Find what a text names: `file.py:name`, or a table of socjudge.toml; return it with its table and name."""
+    """Return the assistant that a text names (`file.py:name`, or a table of socjudge.toml), its table, and its name."""
     path, colon, function = ask.rpartition(":")
     tables = assistant_tables()
     is_code = bool(colon) and path.endswith(".py") and function.isidentifier()
@@ -252,7 +256,7 @@ def _of_table(table: Mapping[str, Any], name: str) -> tuple[Any, Mapping[str, An
 
 
 def _load(path: str, function: str) -> Any:
-    """Run a Python file and return its function; take the project's file if the working folder has none."""
+    """Run a Python file and return its function. The working folder is searched first, then the project's folder."""
     place = next((p for p in (Path(path), constants.PROJECT_DIR / path) if p.is_file()), None)
     if place is None:
         raise ConfigError(say("judging.no_code_file", path=path))
@@ -273,7 +277,7 @@ def _load(path: str, function: str) -> Any:
 
 
 def _bound(ask: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
-    """Return the values that a function is given by position, and the value for each parameter given by name."""
+    """Return the values to pass to a function by position, and {parameter: value} for those to pass by name."""
     try:
         parameters = [
             p for p in inspect.signature(ask).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
@@ -302,9 +306,9 @@ def _bound(ask: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
 
 
 def _hashes(parts: Mapping[str, Any]) -> str:
-    """Write each part that is not empty with its hash: `body=… url=…`.
+    """Return the name and hash of each part that is not empty: `body=… url=…`.
 
-    So a comparison names the parts that differ.
+    A comparison can then name the parts that differ.
     """
     told = {name: json.dumps(parts[name], sort_keys=True, ensure_ascii=False) for name in sorted(parts) if parts[name]}
     hashes = [f"{name}={hashlib.sha256(text.encode()).hexdigest()[:12]}" for name, text in told.items()]
@@ -312,10 +316,10 @@ def _hashes(parts: Mapping[str, Any]) -> str:
 
 
 def _identity(ask: Any) -> tuple[dict[str, Any] | None, str]:
-    """Return what decides a function's answers, as far as its code shows it, and in words what that covers.
+    """Return what determines a function's answers, as far as its code shows it, and a text that says what this covers.
 
-    None if the code does not show it: what a lambda, a closure, a partial, a bound method or an object does also
-    depends on code or data elsewhere.
+    Return None for a lambda, a closure, a partial, a bound method or an object: its answers also depend on code or data
+    elsewhere.
     """
     is_plain = inspect.isfunction(ask) and not hasattr(ask, "__wrapped__")
     if not is_plain or ask.__name__ == "<lambda>" or ask.__closure__:
@@ -336,7 +340,7 @@ def _identity(ask: Any) -> tuple[dict[str, Any] | None, str]:
 
 
 def _input_of(chain: Any, question: str) -> Any:
-    """Return the question as a chain takes it: a text, or a dict with the chain's one key."""
+    """Return the question in the form that a chain accepts: a text, or a dict with one key."""
     try:
         schema = chain.get_input_jsonschema()
     except Exception:

@@ -1,4 +1,4 @@
-"""Have a model write questions for a user's own runbooks, once, into `questions.json`, for people to read and edit."""
+"""Let a model write questions for a user's own runbooks, once, into `questions.json`, for people to read and edit."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ _PROMPT = """あなたはSOCの運用手順書の検索を良くするために�
 
 
 def find_sections(runbooks: Path | str) -> dict[tuple[str, str], ModelRequest]:
-    """Return {(source, heading): the request that asks a model for its questions} of each section under `runbooks` that
-    `questions.json` does not name, in order.
+    """Return {(source, heading): request} for each section under `runbooks` that `questions.json` does not contain, in
+    order.
+
+    The request asks a model for the questions of the section.
     """
     written = load_questions(runbooks)
     texts: dict[tuple[str, str], list[str]] = {}
@@ -57,10 +59,11 @@ def write_questions(
     max_cost_usd: float | None = None,
     on_progress: Callable[[int, int], Any] | None = None,
 ) -> int:
-    """Have a model write the questions of every section without any; return how many sections were written.
+    """Let a model write questions for every section that has none; return the number of sections written.
 
-    What people wrote or edited stays. The file is written after each section, so that nothing paid for is lost. Raises
-    ConfigError for the embedded model, which writes no questions, and before a call that could exceed `max_cost_usd`.
+    Questions that people wrote or edited are kept. The file is written after each section, so that nothing paid for is
+    lost. Raises ConfigError before a call that could exceed `max_cost_usd`, and for the embedded model, which cannot
+    write questions.
     """
     if model.name == OFFLINE:
         raise ConfigError(say("judging.embedded_writes_none"))

@@ -1,6 +1,6 @@
-"""Ask a chat model once for reasons for a decision model's low and unsure marks, because a decision model gives none.
+"""Ask a chat model once for the reasons for a decision model's low and unsure marks; a decision model gives no reasons.
 
-The reasons are the chat model's words and appear under its name; whatever it says changes no mark.
+The reasons are shown under the chat model's name. Its reply changes no mark.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def unexplained(evaluation: Evaluation, line: float) -> list[str]:
 def explaining(
     evaluation: Evaluation, asked: Sequence[str], question: EvalQuestion, answer: AssistantAnswer, rubric: Rubric
 ) -> Dialogue[Evaluation]:
-    """Add a chat model's reasons for these criteria to the evaluation; `error` says why if there are none."""
+    """Return the evaluation with a chat model's reasons for the criteria in `asked`; `error` says which are missing."""
     anchors = anchors_of(rubric, 3)
     marks = {
         name: {"score": evaluation.scores[name], "asked": anchors[name][0], "levels": anchors[name][1]}
@@ -86,7 +86,7 @@ def explaining(
 
 
 def _read(text: str) -> Mapping[str, str]:
-    """Read the reasons in a reply; return none if it holds none."""
+    """Return the reasons in a reply, {criterion: reason}; empty if there are none."""
     try:
         objects, _ = find_objects(without_thinking(text))
     except (UnparsableJudgement, ValueError, RecursionError):

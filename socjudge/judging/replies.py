@@ -1,7 +1,7 @@
-"""Read the scores in the text that a judge sent, or say clearly that it holds none.
+"""Read the scores in a judge's reply, or raise an error that says why there are none.
 
-The rule throughout: if a reply leaves any doubt about a score, the score is not guessed. A cut reply, a missing
-criterion, "2/5", 105 or two different verdicts raise UnparsableJudgement, and the judge is asked again.
+If a reply leaves any doubt about a score, the score is not guessed. For a cut reply, a missing criterion, "2/5", 105 or
+two different verdicts, UnparsableJudgement is raised, and the judge is asked again.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _HALF_WIDTH = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Hold what a judge said. notes: what had to be repaired to read it, in words; empty for a clean reply.
+    """Hold a judge's scores and reasons. notes: what was repaired to read the reply, as texts; empty if nothing was.
 
-    Of a decision model: probabilities: {criterion: probability of each level, from 0 to 100 points}; missing:
+    For a decision model: probabilities is {criterion: probability of each level, from 0 to 100 points}; missing is
     {criterion: "refused"}.
     """
 
@@ -65,12 +65,12 @@ def parse_judgement(
     quoted: Iterable[str] = (),
     is_of_hundred: bool = False,
 ) -> Judgement:
-    """Read the judgement in a reply; raise UnparsableJudgement, with the reply, which says what is wrong.
+    """Read the judgement in a reply. Raises UnparsableJudgement, with the reply and the reason.
 
-    criteria: the names that must be scored. finish_reason: the service's; "length" means that the reply was cut.
-    quoted: texts that the judge was shown; a verdict that is in one of them is not the judge's own. If the whole reply
-    is one object, it may have the scores of such a verdict, but not its words too. is_of_hundred: low marks do not mean
-    that the judge used another scale.
+    criteria: the names that must be scored. finish_reason: as the service gave it; "length" means that the reply was
+    cut. quoted: texts that the judge was shown; a verdict that one of them contains is not the judge's own. If the
+    whole reply is one object, its scores may be the same as in such a text, but not its words too. is_of_hundred:
+    whether the judge surely uses 0–100, so that low scores are not taken for another scale.
     """
     try:
         return _parse(text, criteria, finish_reason, quoted, is_of_hundred)
@@ -132,9 +132,9 @@ def _check_rest(rest: str, scores: Mapping[str, int]) -> None:
 
 
 def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
-    """Return the verdict in a reply that is one object without 'scores' at its top level.
+    """Return the verdict of a reply that is one object without 'scores' at its top level; empty if it is no verdict.
 
-    Only done if that object is the whole reply: inside a cut reply, the inner object looks just like it.
+    The caller must check that this object is the whole reply: in a cut reply, an inner object looks the same.
     """
     name, inner = next(iter(found.value.items()), ("", None))
     if len(found.value) == 1 and name in _WRAPPERS and isinstance(inner, dict) and "scores" in inner:
@@ -146,9 +146,9 @@ def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
 
 
 def _is_quoted(found: JsonObject, criteria: Sequence[str], quoted: Sequence[str], *, whole: bool) -> bool:
-    """Whether a verdict is in a text that the judge was shown, in the same words or with the same scores.
+    """Whether a text that the judge was shown contains this verdict, in the same words or with the same scores.
 
-    Scores alone do not count as quoted if they come as a whole reply with words of the judge's own.
+    Equal scores alone do not count if the verdict is the whole reply and has words of the judge's own.
     """
     shown = ["".join(text.split()) for text in quoted]
     source = "".join(found.source.split())
@@ -171,7 +171,7 @@ def _has_own_words(verdict: Mapping[str, Any], shown: Sequence[str]) -> bool:
 
 
 def _is_example(found: JsonObject) -> bool:
-    """Whether the scores are placeholders ("<0-100の整数>"), as in a reply that repeats the format first."""
+    """Whether the scores are placeholders ("<0-100の整数>"), because the reply first repeats the given format."""
     given = found.value["scores"]
     if not isinstance(given, Mapping):
         return False
@@ -231,7 +231,7 @@ def _number(criterion: str, value: Any, notes: list[str]) -> float:
 
 
 def _plain(name: object) -> str:
-    """Return a criterion's name without what models vary: other width, spaces, "1. ", asterisks."""
+    """Return a criterion's name in one form: normal width, without spaces, "1. " and asterisks, which models vary."""
     return re.sub(r"^\d+[.)]", "", re.sub(r"[\s*]", "", unicodedata.normalize("NFKC", str(name))))
 
 

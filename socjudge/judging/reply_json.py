@@ -70,9 +70,9 @@ class JsonObject:
 
 
 def find_objects(body: str) -> tuple[list[JsonObject], int | None]:
-    """Find the outermost JSON objects in a text, in order.
+    """Return the outermost JSON objects in a text, in order.
 
-    Also return the position of the first brace that never closes and is followed by a "scores"; None if there is none.
+    Also return the position of the first brace that never closes and has "scores" after it; None if there is none.
     """
     found: list[JsonObject] = []
     first_stray, strays = None, 0
@@ -102,7 +102,8 @@ def find_objects(body: str) -> tuple[list[JsonObject], int | None]:
 
 
 def closing_brace(body: str, start: int) -> tuple[int | None, int]:
-    """Return where the object that opens at `start` closes (None if never), and how deep it is nested.
+    """Return the position where the object that opens at `start` closes (None if it never does), and its depth of
+    nesting.
 
     Braces in strings are skipped.
     """
@@ -139,7 +140,7 @@ def _load(source: str, *, repair: bool) -> tuple[Any, tuple[str, ...]]:
 
 
 def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the pairs as a dict; raise UnparsableJudgement if a name comes twice."""
+    """Return the pairs as a dict. Raises UnparsableJudgement if a name occurs twice."""
     value = dict(pairs)
     if len(value) < len(pairs):
         twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
@@ -152,7 +153,7 @@ def _no_constant(name: str) -> Any:
 
 
 def as_written(found: JsonObject) -> JsonObject:
-    """Return a repaired object with its scores as the source spells them, so that no score comes from a repair."""
+    """Return a repaired object with the scores as its source spells them, so that no score comes from a repair."""
     if not found.notes or say("judging.repaired") not in found.notes:
         return found
     keys = list(_SCORES_KEY.finditer(found.source))

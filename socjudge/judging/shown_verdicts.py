@@ -1,8 +1,8 @@
-"""Check whether a verdict is in a text that the judge was shown, in whatever spelling.
+"""Check whether a text that the judge was shown contains a verdict, in whatever spelling.
 
 Such a verdict need not be the judge's own. Pairs of a criterion and a number are compared. The text is read as it is,
-and also unescaped, decoded, without spaces and backwards: so JSON, YAML, XML, a table, CSV, a sentence, entities,
-percent encoding, base64 and similar forms all become such pairs.
+and also unescaped, decoded, without spaces and backwards. So JSON, YAML, XML, tables, CSV, sentences, entities, percent
+encoding, base64 and similar forms all give such pairs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def is_shown(scores: Mapping[str, int], text: str) -> bool:
 
 
 def _may_name(names: Iterable[str], text: str) -> bool:
-    """Whether the text has the kanji of the criteria, however far apart, or the criteria's words if they have no kanji."""
+    """Whether the text contains every kanji in the names of the criteria, in any place.
+
+    If the names have no kanji: whether it contains the names themselves, forwards or backwards.
+    """
     if ideographs := [letter for letter in "".join(names) if "\u4e00" <= letter <= "\u9fff"]:
         return all(letter in text for letter in ideographs)
     squeezed = "".join(text.split()).lower()
@@ -76,7 +79,7 @@ def _unescaped(text: str) -> str:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """Yield what the text holds as hexadecimal digits or base64."""
+    """Yield the texts that are encoded in the text as hexadecimal digits or base64."""
     for found in _HEX.findall(text):
         yield from _as_text(bytes.fromhex(found))
     for found in _BASE64.findall(text):
@@ -107,7 +110,7 @@ def _gives(text: str, wanted: Mapping[str, int]) -> bool:
 
 
 def _told_of_all(scores: Mapping[str, int], text: str) -> bool:
-    """Whether the text gives one number for all criteria, and all scores are that number."""
+    """Whether all scores are the same number, and the text gives that number for all criteria at once."""
     score, *others = set(scores.values())
     forms = [str(score), *(["満点", "百点", "full"] if score == 100 else [])]
     if others or not any(form in text for form in forms):

@@ -34,7 +34,7 @@ _TOLD = 20  # of what does not match
 class StoredAnswers:
     """Hold answers by the id or the text of their questions.
 
-    Made by `load_answers`, for `answers=` of `run_evaluation_suite`.
+    `load_answers` makes it; pass it as `answers=` of `run_evaluation_suite`.
     """
 
     rows: tuple[tuple[str, str, AssistantAnswer], ...]
@@ -49,7 +49,7 @@ class StoredAnswers:
     def for_questions(self, questions: Sequence[EvalQuestion]) -> list[AssistantAnswer]:
         """Return the answer to each question; answers to other questions are ignored.
 
-        Raises ConfigError that lists the questions without an answer, or with several.
+        Raises ConfigError with a list of the questions that have no answer, or several.
         """
         by_id: dict[str, list[AssistantAnswer]] = {}
         by_text: dict[str, list[AssistantAnswer]] = {}
@@ -79,24 +79,26 @@ def load_answers(
     columns: Mapping[str, str] | None = None,
     contexts: Literal["", "runbooks"] = "",
 ) -> StoredAnswers:
-    """Read answers that were given before, from a CSV, JSONL, JSON or Excel file, or from a DataFrame.
+    """Read existing answers from a CSV, JSONL, JSON or Excel file, or from a DataFrame.
 
     Parameters
     ----------
     source
-        A path, or a DataFrame. Text is UTF-8, with or without a byte order mark, or cp932, as Excel writes CSV in Japan.
+        A path, or a DataFrame. Text files are UTF-8, with or without a byte order mark, or cp932 (CSV from Excel in
+        Japan).
     columns
-        {our name: the file's name} for columns whose names differ. Our names: `question_id` or `question`, which say to
-        which question an answer belongs, and the keys that `Assistant` lists. `contexts` in one cell: a JSON list, or one
-        text.
+        {our name: the file's name} for columns whose names differ. Our names are `question_id` or `question`, which
+        tell which question an answer belongs to, and the keys that `Assistant` lists. A cell of `contexts` holds a JSON
+        list, or one text.
     contexts
-        "runbooks": if an answer has no contexts, those that this project's index finds for it are used; contexts without
-        headings get those of the sections that hold them word for word. The log says so.
+        "runbooks": if an answer has no contexts, the ones that this project's index finds for it are used. Contexts
+        without headings get the headings of the sections that contain them word for word. The log records this.
 
     Returns
     -------
     StoredAnswers
-        For `answers=` of `run_evaluation_suite`, which lists what does not match before anything is paid for.
+        For `answers=` of `run_evaluation_suite`. Before anything is paid for, that function lists the questions that
+        have no answer, or several.
 
     Raises
     ------
@@ -133,7 +135,7 @@ def load_answers(
 
 
 def _names(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], where: str) -> dict[str, str]:
-    """Return {our name: the column}; raise ConfigError if no column holds the answer, or none says its question."""
+    """Return {our name: the column}. ConfigError if no column holds the answer, or none identifies its question."""
     there = list(dict.fromkeys(str(name) for row in rows for name in row))
     if unknown := [name for name in columns if name not in (*_PLACE, *KEYS)]:
         raise ConfigError(say("judging.columns_unknown", found=listed(unknown), known=", ".join((*_PLACE, *KEYS))))
@@ -174,14 +176,14 @@ def _read(path: Path) -> list[Mapping[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a cell's value; None for an empty cell, and for a data frame's NaN."""
+    """Return a cell's value; None for an empty cell, and for NaN in a data frame."""
     if value is None or value == "" or (isinstance(value, float) and value != value):
         return None
     return value.item() if hasattr(value, "item") else value
 
 
 def _id_text(value: Any) -> str:
-    """Return an id as text: "3" for an id 3 that a sheet stores as 3.0."""
+    """Return an id as text. A sheet may store an id 3 as 3.0; the text is then "3"."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 

@@ -1,1 +1,1 @@
-"""Models: hosted ones, LangChain's, your own and the embedded default; their pacing, prices and event loop."""
+"""Call models (hosted ones, LangChain's, your own and the embedded default), with their pacing, prices and event loop."""

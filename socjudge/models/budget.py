@@ -1,4 +1,4 @@
-"""The budget that one or several runs share, and what each of them has spent."""
+"""Limit what one or several runs may spend, and record what each run has spent."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from ..settings import cost_cap
 class Budget:
     """Limit what several runs may spend together: `max_usd` in US dollars, None for no limit.
 
-    Spending is noted per run id, so an earlier session's spending can be reported more than once without counting
-    twice. Runs that share a budget go one after the other, and within a run only the background loop changes it.
+    Spending is recorded per run id. So the spending of an earlier session can be reported again without being counted
+    twice. Runs that share a budget run one after the other, and within a run only the background loop changes the
+    budget.
     """
 
     max_usd: float | None = None
@@ -20,7 +21,7 @@ class Budget:
 
     @property
     def spent_usd(self) -> float:
-        """Sum what all runs have spent; a call of unknown cost counts as the most it can have cost."""
+        """Return the sum of what all runs have spent; a call of unknown cost counts as the most that it can cost."""
         return sum(self._spent.values())
 
     def spent_by(self, run_id: str) -> float:
@@ -36,12 +37,12 @@ class Budget:
         self._spent[run_id] = self.spent_by(run_id) + usd
 
     def move(self, run_id: str, to: str) -> None:
-        """Move one run's spending to the run that has taken over its results."""
+        """Add one run's spending to that of the run `to`, which has taken over its results."""
         self.note(to, self._spent.pop(run_id, 0.0))
 
 
 def as_budget(given: Budget | float | None) -> Budget:
-    """Return the budget given, or make one from a limit in US dollars: None is the project's limit, infinity is no
-    limit.
+    """Return the given budget, or make one from a limit in US dollars. None means the project's limit; infinity means
+    no limit.
     """
     return given if isinstance(given, Budget) else Budget(cost_cap(given))

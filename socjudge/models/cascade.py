@@ -1,5 +1,6 @@
-"""Judges that are made of two models: the first asks the second if it is unsure, or for reasons (`judging/judge.py`
-decides when).
+"""Combine two models into one judge: the second model is asked if the first is unsure, or for reasons.
+
+`judging/judge.py` decides when the second model is asked.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ THEN = " > "  # between the two names: "gpt-4o-mini > gpt-5.1" is the name of th
 
 
 class _Two:
-    """Combine two models behind the interface of one. The request says which of them replies; a reply of the first also
-    names the second.
+    """Combine two models behind the interface of one. The request decides which of them replies. A reply of the first
+    model also names the second.
     """
 
     names_second: ClassVar[str]  # the field of a Completion
@@ -42,7 +43,7 @@ class _Two:
         return None if None in costs else costs[self._is_for_second(request)]
 
     async def check_name(self) -> None:
-        """Raise ConfigError if a service says that it has no such model."""
+        """Raise ConfigError if the service of either model reports that it has no such model."""
         for each in (self.first, self.second):
             if check := getattr(each, "check_name", None):
                 await check()
@@ -59,7 +60,7 @@ class _Two:
 
 
 class Cascade(_Two):
-    """Combine two judges into one: the second marks what the first is unsure of."""
+    """Combine two judges into one: the second judge marks the answers of which the first is unsure."""
 
     names_second = "unsure_judge"
 
@@ -78,8 +79,8 @@ class Cascade(_Two):
 
 
 class Explained(_Two):
-    """Add to a judge a chat model that gives reasons. Everywhere else it counts as the judge itself, because the marks
-    are the same.
+    """Combine a judge with a chat model that gives reasons. The pair has the judge's name and settings, because the
+    marks are the judge's.
     """
 
     names_second = "reasons_from"

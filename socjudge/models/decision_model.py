@@ -1,7 +1,7 @@
-"""A decision model as a judge: `POST /decisions` answers typed questions with probabilities and writes no text.
+"""Use a decision model as a judge: `POST /decisions` answers typed questions with probabilities and writes no text.
 
-There is one request per answer: the material as JSON, and each criterion as a score question whose levels are the
-rubric's anchors. `judging/decisions.py` checks whether a reply counts as marks.
+There is one request per answer. It has the material as JSON, and one score question per criterion, whose levels are the
+rubric's anchors. `judging/decisions.py` checks whether a reply can be used as marks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def split_name(name: str) -> tuple[int, str] | None:
 
 
 def material_json(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, Any]:
-    """What is judged, as JSON."""
+    """Return the question and the answer to be judged as a dict for JSON."""
     return {
         "question": encodable(question.question),
         "context": encodable(answer.context),
@@ -54,7 +54,7 @@ def material_json(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, 
 
 
 class DecisionModel(OpenAIModel):
-    """Call a model behind a decisions endpoint with 3 or 5 `levels` per criterion."""
+    """Call a model behind a decisions endpoint; each criterion has 3 or 5 `levels`."""
 
     path = "/decisions"
 
@@ -65,7 +65,7 @@ class DecisionModel(OpenAIModel):
         self.settings = " ".join(filter(None, [self.settings, f"{levels} levels, wording {WORDING}"]))
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """The most that one call can cost, US dollars; None where the price is unknown."""
+        """Return the most that one call can cost in US dollars; None if the price is unknown."""
         return most_usd_of(self.own_name, self._as_sent(request) if "rubric" in request.material else request)
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
@@ -74,14 +74,16 @@ class DecisionModel(OpenAIModel):
         return await super()._send(self._as_sent(request), run)
 
     def _as_sent(self, request: ModelRequest) -> ModelRequest:
-        """Replace the request's text by what is really sent, because that is what it costs."""
+        """Return the request with the text that is really sent as its message, because that text decides the cost."""
         sent = orjson.dumps(self.body(request)).decode()
         return replace(request, messages=({"role": "user", "content": sent},))
 
     def body(
         self, request: ModelRequest, refused: Set[str] = frozenset(), max_output_tokens: int | None = None
     ) -> dict[str, Any]:
-        """Build the body to send; the endpoint takes no output limit, and no parameter can be left out."""
+        """Return the body to send. `refused` and `max_output_tokens` are ignored: the endpoint takes no output limit,
+        and every parameter is needed.
+        """
         rubric: Rubric = request.material["rubric"]
         data = material_json(request.material["question"], request.material["answer"])
         return {
@@ -102,7 +104,9 @@ class DecisionModel(OpenAIModel):
         }
 
     def read(self, response: Any, sent: int = 0) -> Completion:
-        """Read a response without judging it; TypeError and the like if it is no decision."""
+        """Return a response as a completion, without checking its marks. Raises TypeError or a similar error if the
+        response holds no decision.
+        """
         answers = response["answers"]
         if not isinstance(answers, list):
             raise TypeError("answers is no list")

@@ -1,4 +1,6 @@
-"""When models end: a dated table with sources (model_ends.toml); the project's own file of that name takes precedence."""
+"""Warn before a model is shut down. model_ends.toml is a dated table with sources; the project's own file of that name
+takes precedence.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ FILE = "model_ends.toml"
 
 
 def ending_text(model: str, today: date | None = None) -> str:
-    """Remind that a judge ends and say what to do; empty if no end was announced. Of two judges, either counts.
+    """Return a warning that a judge will be, or was, shut down, and what to do; "" if no end was announced.
 
-    ConfigError if the project's table cannot be read.
+    If the name combines two judges, both are checked. Raises ConfigError if the project's table cannot be read.
     """
     today = today or date.today()
     table, told = _table(), []
@@ -33,7 +35,9 @@ def ending_text(model: str, today: date | None = None) -> str:
 
 
 def judge_ending(model: str = "auto") -> str:
-    """Return the same reminder for a judge as it is chosen ("auto" is the project's); empty for the embedded one."""
+    """Return the warning of `ending_text` for a judge as it is chosen: "auto" is the project's judge. "" for the
+    embedded one.
+    """
     if model != "auto":
         return ending_text(model)
     model, is_named = default_model("judge")

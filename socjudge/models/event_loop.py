@@ -1,4 +1,4 @@
-"""One event loop in its own thread for everything that talks to a service; synchronous calls wait for it.
+"""Run everything that talks to a service in one event loop, in a thread of its own; synchronous calls wait for it.
 
 So the same call works in a script and in a notebook cell, where another loop is already running.
 """
@@ -23,7 +23,7 @@ _pid = 0  # a forked child has none of its parent's threads
 
 
 def get_loop() -> asyncio.AbstractEventLoop:
-    """Return the loop, started on first use."""
+    """Return the event loop; it is started on first use."""
     global _loop, _pool, _pid
     with _lock:
         if _loop is None or _pid != os.getpid():
@@ -42,12 +42,12 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def is_forked() -> bool:
-    """Whether this process was forked from one whose loop was running, which leaves it an unusable copy."""
+    """Whether this process was forked from a process whose loop was running; the copy of that loop cannot be used."""
     return _pid not in (0, os.getpid())
 
 
 def start(coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-    """Start the coroutine in the loop."""
+    """Start the coroutine in the loop and return its future."""
     return asyncio.run_coroutine_threadsafe(coroutine, get_loop())
 
 

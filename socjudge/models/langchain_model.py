@@ -1,4 +1,4 @@
-"""Other people's clients as models: any LangChain chat model, and any object with `complete`."""
+"""Use clients that others wrote as models: any LangChain chat model, and any object with `complete`."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ PROVIDERS = frozenset(
 
 
 def init_langchain_model(provider: str, name: str) -> BaseChatModel | None:
-    """Make a model with LangChain's `init_chat_model`; None if it has no such provider, as for "qwen2.5:7b", whose
-    colon belongs to the name.
+    """Make a model with LangChain's `init_chat_model`. Return None if LangChain has no such provider: in "qwen2.5:7b"
+    the colon is part of the model's name.
     """
     try:
         from langchain.chat_models import init_chat_model
@@ -85,9 +85,9 @@ def init_langchain_model(provider: str, name: str) -> BaseChatModel | None:
 class LangChainModel(PacedModel):
     """Call a LangChain chat model with the parameters it was made with.
 
-    Two exceptions: its own retries are switched off where possible, because ours are counted, and a model without an
-    output limit gets one. `settings` identifies its address and parameters, so that a run resumes only with the same
-    ones.
+    There are two exceptions. The model's own retries are switched off if possible, because socjudge counts its own. A
+    model without an output limit gets one. `settings` identifies the model's address and parameters, so that a run
+    resumes only with the same ones.
     """
 
     service = "langchain"
@@ -106,7 +106,7 @@ class LangChainModel(PacedModel):
         super().__init__(name, name, _account_of(chat_model, keys), keys)
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that one call can cost in US dollars, None if its price or output limit cannot be seen."""
+        """Return the most that one call can cost in US dollars; None if the price or the output limit is unknown."""
         if _limit_name(self._chat_model) is None:
             return None
         limits = [limit for name in _LIMITS if (limit := _setting(self._chat_model, name))]
@@ -117,7 +117,7 @@ class LangChainModel(PacedModel):
         return most_usd_of(self.name, replace(request, max_output_tokens=limit * n))
 
     def counted_usd(self, completion: Completion) -> float | None:
-        """Price the call at the dearer of the model asked for and the model that answered."""
+        """Return the cost of the call by the model asked for or the model that answered, whichever costs more."""
         return dearest_usd(completion.usage, self.name, completion.model)
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
@@ -149,10 +149,10 @@ class LangChainModel(PacedModel):
 
 
 class ForeignModel(PacedModel):
-    """Call any object with `complete(request)` in a thread; its exceptions are retried.
+    """Call any object with `complete(request)` in a thread. If it raises an error that may pass, the call is retried.
 
-    `max_cost_usd` needs its `most_usd(request)` or a name with a known price. A run of an object without `settings`
-    (text or values that tell its versions apart) cannot be resumed.
+    `max_cost_usd` can only be used if the object has `most_usd(request)` or a name with a known price. A run can only
+    be resumed if the object has `settings`: text or values that differ between its versions.
     """
 
     def __init__(self, model: Any, name: str = "") -> None:
@@ -163,7 +163,7 @@ class ForeignModel(PacedModel):
         super().__init__(name, name, Account())
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Ask the object if it can say, otherwise use the price of its name."""
+        """Return what the object's own `most_usd` says if it has one, otherwise the most by the price of its name."""
         own = getattr(self._model, "most_usd", None)
         most: float | None = own(request) if own else most_usd_of(self.name, request)
         return most
@@ -190,14 +190,14 @@ class ForeignModel(PacedModel):
 
 
 def _refusal(message: Any) -> str | None:
-    """Return the refusal that OpenAI's models put beside the text, if there is one."""
+    """Return the refusal that OpenAI's models put beside the text; None if there is none."""
     parts = message.content if isinstance(message.content, list) else []
     told = [message.additional_kwargs, *(part for part in parts if isinstance(part, dict))]
     return next((str(each["refusal"]) for each in told if each.get("refusal")), None)
 
 
 def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
-    """Translate another client's exception by its status code; every provider raises its own types."""
+    """Return our exception for another client's, by its status code, because every provider has its own exceptions."""
     reason = model.redact(str(error))[:300]
     if isinstance(error, TypeError | NotImplementedError):
         return ConfigError(say("models.cannot_call", model=model.name, reason=reason, remedy=remedy))
@@ -218,10 +218,10 @@ def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
 
 
 def settings_of(model: Any) -> str:
-    """Identify a model among others of its name by a hash of its own `settings`, which may hold a key.
+    """Return a hash of the model's own `settings`, which distinguishes it from others of its name.
 
-    Empty settings give "default". A model without settings, or with ones that are neither text nor plain values, gets a
-    new identity each time.
+    A hash is used because the settings may contain a key. Empty settings give "default". If a model has no settings, or
+    settings that are neither text nor plain values, the result is different each time.
     """
     own = getattr(model, "settings", None)
     if own is None:
@@ -236,7 +236,7 @@ def settings_of(model: Any) -> str:
 
 
 def _made_with(chat_model: Any) -> str:
-    """Hash what a chat model was made with, as LangChain itself identifies models, and the address it sends to."""
+    """Return a hash of the parameters that a chat model was made with, as LangChain lists them, and of its address."""
     kwargs: dict[str, Any] = {}
     while hasattr(chat_model, "bound"):  # of `bind`
         kwargs, chat_model = {**chat_model.kwargs, **kwargs}, chat_model.bound
@@ -259,7 +259,7 @@ def _fields(chat_model: Any) -> dict[str, Any]:
 
 
 def _without_retries(chat_model: Any) -> Any:
-    """Return a copy of the chat model that does not retry, if that is one of its settings."""
+    """Return a copy of the chat model that does not retry, if it has a setting for retries."""
     if "max_retries" not in _fields(chat_model):
         return chat_model
     copy = chat_model.model_copy(update={"max_retries": 0})
@@ -273,7 +273,7 @@ def _without_retries(chat_model: Any) -> Any:
 
 
 def _account_of(chat_model: Any, keys: Sequence[str]) -> Account:
-    """Return the account behind the chat model's keys if they can be seen, otherwise one of its own."""
+    """Return the account that belongs to the chat model's keys; if they cannot be read, a new account."""
     if not keys:
         return Account()
     fields = _fields(chat_model)
@@ -284,12 +284,14 @@ def _account_of(chat_model: Any, keys: Sequence[str]) -> Account:
 
 
 def _limit_name(chat_model: Any) -> str | None:
-    """Return the chat model's name for its output limit."""
+    """Return the name of the chat model's parameter for its output limit."""
     return next((name for name in _LIMITS if hasattr(chat_model, name)), None)
 
 
 def _setting(chat_model: Any, name: str) -> Any:
-    """Return what is sent under this name: the last value bound, a value added to each request, or the model's field."""
+    """Return the value that is sent under this name: the last one bound, one added to each request, or the model's
+    field.
+    """
     while hasattr(chat_model, "bound"):  # of `bind`
         if name in chat_model.kwargs:
             return chat_model.kwargs[name]

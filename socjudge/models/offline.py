@@ -1,8 +1,8 @@
-"""The embedded default: a model without a model service, built from retrieval, rules and sentence similarity.
+"""Provide the embedded default: a model without a model service, built from retrieval, rules and sentence similarity.
 
 It answers by quoting the passages (`embedded/answer.py`), and judges by measuring what can be measured without an LLM
-(`embedded/judge.py`). It costs nothing, needs no network, and always says what it is: in the model's name, in the
-judge's comment, and in the log.
+(`embedded/judge.py`). It costs nothing and needs no network. The model's name, the judge's comment and the log always
+show that it is the embedded default.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ ASSISTANT_NAME = "offline-extract-8"
 
 
 def measured_criteria() -> tuple[str, ...]:
-    """The criteria that the embedded judge has a measure for."""
+    """Return the criteria that the embedded judge can measure."""
     from ..embedded.marks import MEASURES
 
     return tuple(MEASURES)
 
 
 class OfflineModel(PacedModel):
-    """The embedded default as a model: reads a request's material, not its prompt."""
+    """Answer and judge by the embedded default; it reads a request's material, not its prompt."""
 
     settings = ""
 
@@ -34,7 +34,7 @@ class OfflineModel(PacedModel):
         super().__init__("offline", "offline", Account())
 
     def most_usd(self, request: ModelRequest) -> float:
-        """Return 0: it costs nothing."""
+        """Return 0, because no call costs anything."""
         return 0.0
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:

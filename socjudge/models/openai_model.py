@@ -1,4 +1,4 @@
-"""A model behind an OpenAI-compatible chat-completions endpoint: its requests, replies and errors."""
+"""Call models behind an OpenAI-compatible chat-completions endpoint: requests, replies and errors."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _INHERITED: list[Any] = []  # in a fork: its parent's clients, whose connections
 
 
 def _close(client: Any, pid: int) -> None:
-    """Close the connections of a model that was collected, in the loop that they belong to."""
+    """Close the connections of a model object that was garbage-collected, in the loop that made them."""
     if pid != os.getpid():
         _INHERITED.append(client)
         return
@@ -72,8 +72,9 @@ _COMMON_NAMES = (
 class OpenAIModel(PacedModel):
     """Call a model behind an OpenAI-compatible chat-completions endpoint.
 
-    Parameters that the service refuses (temperature, response_format …) are left out or replaced from then on, because
-    newer models refuse what older ones need. `timeout_s` replaces the run's. It holds a key, so it cannot be pickled.
+    If the service refuses a parameter (temperature, response_format …), the parameter is left out or replaced from then
+    on, because newer models refuse what older ones need. `timeout_s` replaces the run's timeout. The object holds a
+    key, so it cannot be pickled.
     """
 
     path = "/chat/completions"
@@ -108,7 +109,7 @@ class OpenAIModel(PacedModel):
         self._refused: set[str] = set()
 
     def _connect(self) -> None:
-        """Make the connections and the place in the queue for this process; a fork needs its own."""
+        """Make the client and the account for this process; a forked process needs its own."""
         import openai
 
         self._pid = os.getpid()
@@ -120,14 +121,14 @@ class OpenAIModel(PacedModel):
         weakref.finalize(self, _close, self._client, self._pid)
 
     async def complete_async(self, request: ModelRequest, run: RunGate | None = None) -> Completion:
-        """Return the reply, as part of a run; for the background loop."""
+        """Return the reply to a request of a run; called in the background loop."""
         if self._pid != os.getpid():
             _INHERITED.append(self._client)
             self._connect()
         return await super().complete_async(request, run)
 
     async def check_name(self) -> None:
-        """Raise ConfigError if the service lists its models and this one is missing; the check is free."""
+        """Raise ConfigError if the service lists its models and this one is not in the list; the check costs nothing."""
         import openai
 
         try:
@@ -195,8 +196,8 @@ class OpenAIModel(PacedModel):
     async def _post(self, body: Mapping[str, Any], settings: CallSettings) -> Any:
         """Post the body and return the raw response.
 
-        It uses the SDK's method for plain endpoints: `chat.completions.create` builds typed objects of request and
-        response, which takes as long as all the rest (docs/performance.md).
+        This uses the SDK's method for plain endpoints. `chat.completions.create` would build typed objects of request
+        and response, which takes as long as everything else together (docs/performance.md).
         """
         import aiohttp
         import openai
@@ -211,8 +212,8 @@ class OpenAIModel(PacedModel):
             raise openai.APIConnectionError(request=None) from error  # type: ignore[arg-type]
 
     def _connection_error(self, error: Exception, settings: CallSettings) -> Exception:
-        """Translate a failure to get any response. The transport's error says whether the request went out; the SDK's
-        does not.
+        """Return our exception for a call that got no response. The transport's error shows whether the request was
+        sent; the SDK's error does not.
         """
         import aiohttp
 
@@ -230,11 +231,15 @@ class OpenAIModel(PacedModel):
         return Retryable(say("models.connection_lost", reason=why), may_be_billed=True)
 
     def counted_usd(self, completion: Completion) -> float | None:
-        """Price the call at the dearer of the model asked for and the model that answered, since either may be billed."""
+        """Return the cost by the model asked for or the model that answered, whichever costs more: either may be
+        billed.
+        """
         return dearest_usd(completion.usage, self.name, completion.model)
 
     def read(self, response: Any, sent: int = 0) -> Completion:
-        """Read a response; TypeError and the like if it is no chat completion. sent: bytes of the request's text."""
+        """Return a response as a completion. Raises TypeError or a similar error if it is not a chat completion. sent:
+        bytes of the request's text.
+        """
         choices = response["choices"]
         # Azure and Gemini, where nothing else is left to say.
         if not choices and (response.get("prompt_filter_results") or names_content(response, model=self.own_name)):
@@ -261,9 +266,9 @@ class OpenAIModel(PacedModel):
     def body(
         self, request: ModelRequest, refused: Set[str] = frozenset(), max_output_tokens: int | None = None
     ) -> dict[str, Any]:
-        """Build the body to send, without the parameters in `refused` and those that the service has refused so far.
+        """Return the body to send, without the parameters in `refused` and those that the service has refused so far.
 
-        max_output_tokens: instead of the request's.
+        max_output_tokens: replaces the request's limit if given.
         """
         refused = self._refused | refused
         parameters: dict[str, Any] = {}
@@ -282,16 +287,17 @@ class OpenAIModel(PacedModel):
         return {"model": self.name, "messages": request.messages, **parameters}
 
     def refused_parameter(self, error: Any, sent: Mapping[str, Any]) -> str:
-        """Name the parameter of the body that the service refuses; RequestRefused if it is none of ours.
+        """Return the parameter of the body that the service refuses. Raises RequestRefused if it refuses something
+        else.
 
-        error: with the `message`, `code`, `param` and `status_code` that the service gave.
+        error: has the `message`, `code`, `param` and `status_code` that the service gave.
         """
         if name := self._refused_name(error, sent):
             return name
         raise self._refusal(error) from None
 
     def _refused_name(self, error: Any, sent: Mapping[str, Any]) -> str:
-        """Find which of our parameters the error names, whatever its wording; "" if none."""
+        """Return which of our parameters the error is about, whatever its wording; "" if none."""
         if error.code in ("context_length_exceeded", "content_filter"):
             return ""
         said = error.param or " ".join(_PLACE.findall(error.message)) or error.message
@@ -305,8 +311,8 @@ class OpenAIModel(PacedModel):
         return ""
 
     def _room(self, said: str, limit: int) -> int | None:
-        """Find the output limit that the service can keep from the numbers in its error; None if it is about something
-        else.
+        """Return an output limit that the service accepts, computed from the numbers in its error; None if the error is
+        about something else.
         """
         context, given = _CONTEXT.search(said), _GIVEN.search(said)
         if context and given:
@@ -330,13 +336,13 @@ class OpenAIModel(PacedModel):
         )
 
     def _names_content(self, error: Any) -> bool:
-        """Whether an error gives the request's text as its reason, in its message or its JSON body."""
+        """Whether an error gives the request's text as its reason, in its message or in its JSON body."""
         body = getattr(error, "body", None)
         told = None if isinstance(body, str) else body  # text is somebody's page
         return names_content(error.code, getattr(error, "type", ""), error.message, told, model=self.own_name)
 
     def _status_error(self, error: Any) -> Exception:
-        """Translate a 4xx or 5xx into the exception for the caller."""
+        """Return our exception for a response with an error status (4xx or 5xx)."""
         status, said = (
             error.status_code,
             self.redact(error.message.removeprefix(f"Error code: {error.status_code} - ")),
@@ -365,7 +371,10 @@ def _is_url(url: str) -> bool:
 
 
 def _door(url: str) -> tuple[str, str | None, int | None]:
-    """Return scheme, host and port of a URL, each of which may be another service; no port if it is no number."""
+    """Return scheme, host and port of a URL, because a different one of them may be a different service.
+
+    The port is None if it is not a number.
+    """
     parts = urlsplit(url)
     try:
         return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
@@ -374,7 +383,7 @@ def _door(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _check_error(response: Any) -> None:
-    """Raise the error that some gateways send with status 200 and the real status in its code."""
+    """Raise the error that some gateways send with status 200; the real status is in its code."""
     import openai
 
     choices = response.get("choices") or [{}]
@@ -387,7 +396,7 @@ def _check_error(response: Any) -> None:
 
 
 async def _check_response(response: Any) -> None:
-    """Read the response up to a size limit and refuse redirects, which would take the prompt to another service."""
+    """Read the response up to a size limit. A redirect to another service is refused: it would get the prompt."""
     if response.has_redirect_location:
         here, there = str(response.request.url), urljoin(str(response.request.url), response.headers["location"])
         # Other statuses than these lose the body. Behind another port may be another user of the same machine.
@@ -418,7 +427,9 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def retry_after_s(headers: Any) -> float | None:
-    """Return the seconds of a Retry-After header, None without one; a date is left to the backoff."""
+    """Return the seconds of a Retry-After header. Return None if there is none, or if it is a date: then the normal
+    backoff is used.
+    """
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers[name]) * unit_s

@@ -1,7 +1,7 @@
-"""`open_model` turns a name into something that completes requests.
+"""Turn a model's name into an object that completes requests: `open_model`.
 
 There are five kinds: the OpenAI SDK (OpenAI, Azure, vLLM, Ollama, llama.cpp …), a decision model through the same SDK,
-any LangChain chat model, your own model, and the embedded default, which needs no service. This module does not know
+any LangChain chat model, your own model, and the embedded default, which needs no service. This module does not use
 prompts.
 """
 
@@ -33,7 +33,7 @@ Task = Literal["answer", "judge"]
 
 
 class Model(Protocol):
-    """Complete requests; what `open_model` returns."""
+    """Complete requests; `open_model` returns such an object."""
 
     name: str  # as it was asked for, for the log
 
@@ -42,26 +42,31 @@ class Model(Protocol):
         ...
 
     async def complete_async(self, request: ModelRequest, run: RunGate) -> Completion:
-        """Return the reply, as part of a run; for the background loop. `PacedModel` implements what this needs."""
+        """Return the reply to a request of a run; called in the background loop. `PacedModel` provides this method."""
         ...
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that one call can cost in US dollars; None if unknown, 0 without a service."""
+        """Return the most that one call can cost in US dollars; None if unknown, 0 for a model without a service."""
         ...
 
 
 def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "judge") -> Model:
-    """The model of that name, ready to be called; nothing is sent yet.
+    """Return the model of this name, ready to be called; nothing is sent yet. Raises ConfigError if a key or a package
+    is missing, or if an object is not a model.
 
-    "offline": the embedded default. "gpt-4o-mini" and other plain names: the OpenAI SDK with
-    OPENAI_API_KEY and OPENAI_BASE_URL. "decisions:name": a decision model there, which judges and never answers ("decisions-5:name":
-    on five levels instead of three). "anthropic:…", "google_genai:…": LangChain's `init_chat_model`.
-    A LangChain chat model, or a model opened before, is taken as it is. An object of your own needs
-    `complete(request)`, which is called in a thread and tried again like the others; the entry points `socjudge.models` of what is
-    installed give such objects a name (docs/servers.md). "a > b": two judges as one, see `RunOptions.unsure_judge`. "auto": the model that socjudge.toml
-    names for the task; where it names none, DEFAULT_JUDGE_MODEL or DEFAULT_ASSISTANT_MODEL when a key or a base URL is
-    configured, else "offline", and which one is said once on stderr.
-    Raises ConfigError when a key or a package is missing."""
+    - "offline": the embedded default.
+    - "gpt-4o-mini" and other plain names: the OpenAI SDK, with OPENAI_API_KEY and OPENAI_BASE_URL.
+    - "decisions:name": a decision model at the same address, which judges and never answers. It uses three
+      levels; "decisions-5:name" uses five.
+    - "anthropic:…", "google_genai:…": LangChain's `init_chat_model`.
+    - "a > b": two judges as one, see `RunOptions.unsure_judge`.
+    - "auto": the model that socjudge.toml names for the task. If it names none: DEFAULT_JUDGE_MODEL or
+      DEFAULT_ASSISTANT_MODEL if a key or a base URL is configured, else "offline"; stderr shows the choice once.
+
+    A LangChain chat model, or a model that is already open, is used as it is. An object of your own needs
+    `complete(request)`; it is called in a thread and retried like other models. An installed package can give such an
+    object a name by the entry point `socjudge.models` (docs/servers.md).
+    """
     if not isinstance(model, str):
         if isinstance(model, type):
             raise ConfigError(say("models.is_class", name=model.__name__))
@@ -103,7 +108,11 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
 
 
 def with_second(judge: str | BaseChatModel | Model, second: str | BaseChatModel | Model | None) -> Any:
-    """Combine a judge with the second one that it asks when unsure, by name if both have one; without a second, itself."""
+    """Return a judge combined with the second judge that it asks when unsure; without a second judge, return it
+    unchanged.
+
+    The result is a name if both judges are names.
+    """
     if second is None:
         return judge
     if isinstance(judge, str) and isinstance(second, str):
@@ -114,7 +123,10 @@ def with_second(judge: str | BaseChatModel | Model, second: str | BaseChatModel 
 def with_reasons(
     judges: Sequence[str | BaseChatModel | Model], reasons_from: str | BaseChatModel | Model | None
 ) -> list[Any]:
-    """The judges, each decision model among them with a chat model for its reasons; ConfigError where all give their own."""
+    """Return the judges, with a chat model for reasons added to each decision model.
+
+    Raises ConfigError if no judge is a decision model, because other judges give their own reasons.
+    """
     if reasons_from is None:
         return list(judges)
     opened = [open_model(judge) for judge in judges]
@@ -126,13 +138,13 @@ def with_reasons(
 
 
 def _answers_itself(model: object) -> bool:
-    """Whether it is an application that answers without our prompt: a function or a LangChain chain."""
+    """Whether this is an application that answers without our prompt: a function or a LangChain chain."""
     kind = type(model).__name__
     return inspect.isroutine(model) or (kind.startswith("Runnable") and kind != "RunnableBinding")
 
 
 def resolve_auto(task: Task) -> str:
-    """Return the model that "auto" stands for in this task; announced once on stderr if no file names it."""
+    """Return the model that "auto" means for this task; printed once on stderr if socjudge.toml names none."""
     default, is_named = default_model(task)
     if is_named:
         return default
@@ -150,7 +162,7 @@ def _announce(model: str, hosted: bool) -> None:
 
 @functools.lru_cache(maxsize=16)
 def _own_model(name: str) -> ForeignModel | None:
-    """Return the model that an installed package offers under this name, None if none does."""
+    """Return the model that an installed package offers under this name; None if no package does."""
     for offered in entry_points(group="socjudge.models", name=name):
         try:
             return ForeignModel(offered.load()(), name)

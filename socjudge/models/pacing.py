@@ -1,6 +1,7 @@
-"""How fast calls go out: retries, the account's limit, and what a run allows (concurrency, money, the stop signal).
+"""Control how fast calls are sent: retries, the account's limit, and the run's limits (concurrency, money, stop
+signal).
 
-All of it lives in the background loop, so nothing here needs a lock. A model that needs all this extends `PacedModel`.
+All of this runs in the background loop, so nothing here needs a lock. A model that needs it extends `PacedModel`.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ CLEAN_S = 5.0  # so long after the last refusal, each call adds one
 
 @dataclass(eq=False, repr=False)
 class Retryable(Exception):
-    """Report a failure that may pass.
+    """Raised for a failure that may pass.
 
-    refused: the service said "too many" (429). retry_after_s: the wait it asked for. may_be_billed: the request may
-    have been processed although no reply came. timed_out: no reply in time. down: the service is away. unreachable: no
-    connection at all.
+    refused: the service answered "too many requests" (429). retry_after_s: the wait that the service asked for, in
+    seconds. may_be_billed: the request may have been processed although no reply came. timed_out: no reply came in
+    time. down: the service is unavailable. unreachable: no connection could be made.
     """
 
     cause: str
@@ -69,10 +70,10 @@ class Retryable(Exception):
 
 @dataclass(frozen=True)
 class CallSettings:
-    """Hold how calls are made.
+    """Hold the limits of calls.
 
-    output_tokens: the most that a reply may have, hidden reasoning included. timeout_s: the longest wait for one.
-    patience_s: how long a service that worked before may be away.
+    output_tokens: the most tokens of a reply, hidden reasoning included. timeout_s: the longest wait for a reply.
+    patience_s: how long a service that worked before may be unavailable.
     """
 
     output_tokens: int
@@ -80,7 +81,9 @@ class CallSettings:
     patience_s: float
 
     def fit(self, request: ModelRequest) -> ModelRequest:
-        """Apply the output limit to a request; one that asks for twice the room still gets twice."""
+        """Return the request with its output limit scaled to `output_tokens`: a request for twice the normal limit
+        still gets twice.
+        """
         if self.output_tokens == OUTPUT_TOKENS:
             return request
         room = round(request.max_output_tokens * self.output_tokens / OUTPUT_TOKENS)
@@ -90,10 +93,10 @@ class CallSettings:
 def get_settings(
     output_tokens: int | None = None, timeout_s: float | None = None, patience_s: float | None = None
 ) -> CallSettings:
-    """Combine the settings given, SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S and SOCJUDGE_PATIENCE_S, and the defaults,
-    in that order.
+    """Return the settings of calls. Each is the given value, else its variable SOCJUDGE_OUTPUT_TOKENS,
+    SOCJUDGE_TIMEOUT_S or SOCJUDGE_PATIENCE_S, else its default.
 
-    ConfigError for an invalid number.
+    Raises ConfigError for an invalid number.
     """
     return CallSettings(
         int(_setting("output_tokens", output_tokens, OUTPUT_TOKENS, 1)),
@@ -114,17 +117,18 @@ def _setting(name: str, given: float | None, usual: float, least: float) -> floa
 
 
 class Account:
-    """Learn how many concurrent calls a service accepts, over all models and runs that share it.
+    """Learn how many concurrent calls a service accepts, over all models and runs that share the account.
 
-    `limit` follows its refusals: there is none until the first; each lowers it by one, so a wave of them cuts it to
-    what the service let through; each success raises it, by one when refusals are long past.
+    `limit` follows the service's refusals. There is no limit until the first refusal. Each refusal lowers it by one, so
+    that many refusals at once reduce it to the number that the service accepted. Each success raises it, by one if the
+    last refusal is long past.
 
-    `room` follows its speed, for servers that queue calls instead of refusing them. If the server works on one call at
-    a time, the time of a call grows with the number in flight, n, and n · (timeout/2) / (time of a call sent as the
-    n-th) of them are answered within half of the timeout (Little's law: Little 1961, Operations Research 9, 383-387). A
-    service that works on many at once proves it with each reply, and n multiplies. A wave of timeouts halves the room,
-    which then grows by one per round: additive increase, multiplicative decrease (Chiu and Jain 1989, Computer Networks
-    and ISDN Systems 17, 1-14).
+    `room` follows the service's speed, for servers that queue calls instead of refusing them. If the server works on
+    one call at a time, the time of a call grows with n, the number of calls in flight. Then n · (timeout/2) / (time of
+    a call sent as the n-th) calls are answered within half of the timeout (Little's law: Little 1961, Operations
+    Research 9, 383-387). If a service works on many calls at once, its replies show this, and n multiplies. A group of
+    timeouts halves the room, which then grows by one per round: additive increase, multiplicative decrease (Chiu and
+    Jain 1989, Computer Networks and ISDN Systems 17, 1-14).
     """
 
     def __init__(self) -> None:
@@ -145,7 +149,7 @@ class Account:
         return min(self.limit, self.room)
 
     async def enter(self, run: RunGate) -> int:
-        """Wait until another call may go out; return how many are then in flight."""
+        """Wait until another call may be sent; return how many calls are in flight then, this one included."""
         try:
             while True:
                 while (pause := self._paused_until - time.monotonic()) > 0:
@@ -173,12 +177,12 @@ class Account:
         return sent_as
 
     def leave(self) -> None:
-        """Give up a call's place."""
+        """Record that a call has ended, so that another may be sent."""
         self.in_flight -= 1
         self._wake()
 
     def succeeded(self, seconds: float, sent_as: int, timeout_s: float) -> None:
-        """Learn from a success that was the `sent_as`-th call in flight when it went out."""
+        """Update limit and room after a successful call. sent_as: the number of calls in flight when it was sent."""
         now = time.monotonic()
         self._refused_in_a_row = 0
         if self.limit < math.inf:
@@ -193,14 +197,14 @@ class Account:
         self._wake()
 
     def timed_out(self, sent_at: float) -> None:
-        """Halve the concurrency after a timeout, once for calls that were in flight together."""
+        """Halve the room after a timeout, only once for calls that were in flight together."""
         if sent_at > self._cut_at:
             self._cut_at = time.monotonic()
             self.room = max(1.0, min(self.room, self.in_flight) / 2)
 
     def refused(self, retry_after_s: float | None, sent_as: int) -> None:
-        """Lower the limit by one; the first time and in a wave below the calls in flight, now or when this one went out
-        as the `sent_as`-th.
+        """Lower the limit below the number of calls in flight: now, or when this call was sent as the `sent_as`-th, if
+        that is more.
         """
         self._refused_at = time.monotonic()
         self.held_back(retry_after_s)
@@ -210,13 +214,13 @@ class Account:
         self.limit = max(1.0, self.limit - 1)
 
     def held_back(self, retry_after_s: float | None) -> None:
-        """Delay a call as the service asks; after several in a row, all calls wait."""
+        """Count a call that the service asked to wait; after several in a row, all calls wait."""
         self._refused_in_a_row += 1
         if self._refused_in_a_row >= WAVE:
             self.pause(retry_after_s)
 
     def pause(self, seconds: float | None) -> None:
-        """Send nothing for so many seconds."""
+        """Send no call for this number of seconds."""
         self._paused_until = max(self._paused_until, time.monotonic() + min(seconds or 0.0, MAX_WAIT_S))
 
     def _wake(self) -> None:
@@ -239,12 +243,12 @@ def _account_of(base_url: str, api_key: str, pid: int) -> Account:
 
 
 class RunGate:
-    """Let a run's calls pass one by one: the stop signal, the limit on concurrent calls, the budget.
+    """Let a run's calls out as its stop signal, its limit on concurrent calls and its budget allow.
 
-    The budget reserves the most that a call can cost before it goes out. `run_id` is the name under which the run's
-    spending is noted, including calls without a reply that may have been billed. Once `signal` is set, in any thread,
-    no further call goes out. For display it counts retries, and keeps the calls in trouble with their last cause, and
-    the limit of the account called last.
+    Before a call is sent, the budget reserves the most that the call can cost. Spending is recorded under `run_id`,
+    including calls without a reply that may have been billed. Once `signal` is set, in any thread, no further call is
+    sent. For display, the gate also holds the number of retries, the number of calls that are being retried with the
+    last cause, and the limit of the account that was called last.
     """
 
     def __init__(
@@ -274,26 +278,26 @@ class RunGate:
         return self.budget.spent_by(self._run_id)
 
     def stop(self, reason: SocJudgeError | None = None) -> None:
-        """Let no further call out; calls in flight finish. The first reason counts."""
+        """Let no further call be sent; calls in flight finish. If it is called again, the first reason is kept."""
         self.reason = self.reason or reason or RunStopped(say("models.run_stopped"))
         self._stopping.set()
         self._settled.set()
 
     def check(self) -> None:
-        """Raise the reason if the run is to stop."""
+        """Raise the reason for stopping if the run is to stop."""
         if self.reason is None and self._signal is not None and self._signal.is_set():
             self.stop()
         if self.reason is not None:
             raise self.reason
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep, unless the run is to stop."""
+        """Sleep this number of seconds; wake and raise the reason if the run is to stop."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), seconds)
         self.check()
 
     async def enter(self, most_usd: float | None) -> None:
-        """Wait for a place and for the money. most_usd: the most that the call can cost, None if unknown."""
+        """Wait until the run's limits allow a call. most_usd: the most that the call can cost, None if unknown."""
         self.check()
         await self._places.acquire()
         try:
@@ -304,7 +308,7 @@ class RunGate:
         self.in_flight += 1
 
     def leave(self, most_usd: float | None, cost_usd: float | None) -> None:
-        """Give up the place. cost_usd: what the call cost, None if the service did not say."""
+        """Record that a call has ended. most_usd: as for `enter`. cost_usd: what the call cost, None if unknown."""
         self.in_flight -= 1
         self._reserved_usd -= most_usd or 0.0
         self.budget.add(self._run_id, (most_usd or 0.0) if cost_usd is None else cost_usd)
@@ -335,10 +339,11 @@ async def send_with_retries(
     counted_usd: Callable[[Completion], float | None] = lambda completion: completion.usage.cost_usd,
     timeout_s: float | None = None,
 ) -> Completion:
-    """Send until there is a completion and record why it was retried; ProviderError when the tries are used up.
+    """Send until there is a completion, which records the causes of the retries. Raises ProviderError after the last
+    try.
 
-    what: names the service in errors. most_usd: returns the most that one try can cost. counted_usd: what an answered
-    try counts in the budget, None if unknown. timeout_s: the wait for a reply, if not the run's.
+    what: names the service in errors. most_usd: returns the most that one try can cost. counted_usd: returns what an
+    answered try counts in the budget, None if unknown. timeout_s: the longest wait for a reply, if not the run's.
     """
     run = run or RunGate()
     most = most_usd()
@@ -384,7 +389,7 @@ async def _try(
     counted_usd: Callable[[Completion], float | None],
     timeout_s: float,
 ) -> Completion | Retryable:
-    """Send once: the completion, or a failure that may pass."""
+    """Send once; return the completion, or a failure that may pass."""
     await run.enter(most_usd)
     cost: float | None = 0.0  # an error that is not retried was refused, not processed
     try:
@@ -424,7 +429,7 @@ def _given_up(message: str, lost_calls: int) -> ProviderError:
 
 
 class PacedModel:
-    """Add retries, pacing and redaction to a model, which itself provides `name`, `_send` and `most_usd`."""
+    """Add retries, pacing and redaction to a model. A subclass provides `name`, `_send` and `most_usd`."""
 
     name: str
     where: str  # names the service in errors
@@ -440,7 +445,7 @@ class PacedModel:
         return event_loop.wait(self.complete_async(request))
 
     async def complete_async(self, request: ModelRequest, run: RunGate | None = None) -> Completion:
-        """Return the reply, as part of a run; for the background loop."""
+        """Return the reply to a request of a run; called in the background loop."""
         run = run or RunGate()
         request = run.settings.fit(request)
         return await send_with_retries(
@@ -449,7 +454,7 @@ class PacedModel:
         )  # fmt: skip
 
     def counted_usd(self, completion: Completion) -> float | None:
-        """Return what an answered call counts in a budget, None if unknown."""
+        """Return what an answered call counts in a budget, in US dollars; None if unknown."""
         return completion.usage.cost_usd
 
     def most_usd(self, request: ModelRequest) -> float | None:
@@ -457,15 +462,15 @@ class PacedModel:
         raise NotImplementedError
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
-        """Try once and return the reply. Raises Retryable if another try may help."""
+        """Send the request once and return the reply. Raises Retryable if another try may help."""
         raise NotImplementedError
 
     def redact(self, text: str) -> str:
-        """Put the text on one line and remove this model's keys (which need not come from the environment) and all
-        others.
+        """Return the text on one line, without this model's keys (which may not be in the environment) and without
+        other keys.
         """
         return " ".join(redact_keys(self.without_keys(text)).split())
 
     def without_keys(self, text: str) -> str:
-        """Remove the keys that the service was sent from a model's text; everything else stays."""
+        """Return a model's text without the keys that the service was sent; everything else stays."""
         return without_secrets(text, self._keys)

@@ -1,4 +1,4 @@
-"""What calls cost: your prices.toml, then a maintained table of list prices; and estimates before a call is made."""
+"""Compute what calls cost, from your prices.toml or a maintained table of list prices, and estimate it before a call."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ MAX_BYTES_PER_TOKEN = 16
 
 
 def price_usd(model: str, input_tokens: float, output_tokens: float) -> float | None:
-    """Price one call in US dollars, None if no table knows the model.
+    """Return the price of one call in US dollars; None if no table has the model.
 
-    Your own prices (PRICES_PATH, see README) take precedence over the snapshot inside the installed `genai-prices`;
-    nothing is fetched. "anthropic:claude-…" may be listed without its provider. ConfigError if PRICES_PATH cannot be
-    read.
+    Your own prices (PRICES_PATH, see README) take precedence over the table in the installed package `genai-prices`;
+    nothing is downloaded. "anthropic:claude-…" may be in a table without its provider. Raises ConfigError if
+    PRICES_PATH cannot be read.
     """
     names = dict.fromkeys((model, model.partition(":")[2] or model))
     own = _own_prices()
@@ -43,21 +43,22 @@ def price_usd(model: str, input_tokens: float, output_tokens: float) -> float | 
 
 
 def most_usd_of(model: str, request: ModelRequest) -> float | None:
-    """Return the most that one call can cost in US dollars, None if no table knows the model.
+    """Return the most that one call can cost in US dollars; None if no table has the model.
 
-    A token is at least one byte of the messages, and the reply is as long as it may be.
+    It counts each byte of the messages as a token, and assumes the longest reply that the request allows.
     """
     given = count_bytes(request.messages) + 20 * len(request.messages)
     return price_usd(model, given, request.max_output_tokens)
 
 
 def usage_of(used: Mapping[str, Any], asked: str, answered: str, *, sent: int = 0, came: int = 0) -> Usage:
-    """Read what one call consumed from its service's `usage`; unknown if that is no count, or fewer tokens than the
-    texts can have.
+    """Return what one call consumed, from the `usage` of the service's response.
 
-    used: `usage`, under any of the known field names. asked, answered: names of the model; the price of the one asked
-    for counts if it is known, because a gateway may answer under any name. sent, came: UTF-8 bytes of the request's and
-    the reply's text.
+    The cost is unknown (None) if `usage` has no valid counts, or fewer tokens than the texts must have.
+
+    used: `usage`, under any of the known field names. asked: the model that was asked for; its price is used if known,
+    because a gateway may answer under any name. answered: the model that answered. sent, came: UTF-8 bytes of the texts
+    of request and reply.
     """
     counted_in = _count(used.get("prompt_tokens", used.get("input_tokens")), sent)
     counted_out = _count(used.get("completion_tokens", used.get("output_tokens")), came)
@@ -70,8 +71,9 @@ def usage_of(used: Mapping[str, Any], asked: str, answered: str, *, sent: int = 
 
 
 def dearest_usd(usage: Usage, *models: str) -> float | None:
-    """Return what a call of known cost counts in a budget: its cost, or the price under any of these names if that is
-    more.
+    """Return what a call counts in a budget: its cost, or its price under any of these names if that is higher.
+
+    None if its cost is unknown.
     """
     if usage.cost_usd is None:
         return None
@@ -85,14 +87,14 @@ def count_bytes(messages: Iterable[Mapping[str, Any]]) -> int:
 
 
 def _count(told: Any, size: int) -> int | None:
-    """Read a number of tokens; None if it is no count, or too few for a text of `size` bytes."""
+    """Return a number of tokens; None if it is not a valid count, or too small for a text of `size` bytes."""
     if type(told) is not int or not 0 <= told < 2**53:
         return None
     return told if told >= size / MAX_BYTES_PER_TOKEN else None
 
 
 def _with_thoughts(used: Mapping[str, Any], counted_in: int, counted_out: int) -> int:
-    """Count reasoning tokens with the output; they are billed alike, but some services count them separately."""
+    """Return the output tokens, reasoning included: both are billed alike, but some services count them separately."""
     found = [counted_out]
     if type(total := used.get("total_tokens")) is int:
         found.append(total - counted_in)
@@ -118,7 +120,7 @@ def _list_price(model: str, input_tokens: int, output_tokens: int) -> float | No
 
 @functools.lru_cache(maxsize=256)
 def _prices_per_token(model: str, quarter: int) -> tuple[bool, tuple[Decimal, Decimal] | None]:
-    """Look up whether the table knows the model, and its prices per token, in and out; None if they depend on the
+    """Return whether the table has the model, and its prices per input and output token; None if they depend on the
     length.
     """
     lengths = (1_000, 150_000, 1_000_000)
@@ -143,7 +145,9 @@ def _look_up(model: str, input_tokens: int, output_tokens: int) -> Decimal | Non
 
 
 def _own_prices() -> dict[str, tuple[float, float]]:
-    """Read {model: (US dollars per million tokens in, out)} from PRICES_PATH and socjudge.toml; empty without them."""
+    """Return {model: (US dollars per million input tokens, per million output tokens)} from PRICES_PATH and
+    socjudge.toml.
+    """
     own = {model: (row["input"], row["output"]) for model, row in project_prices().items()}
     path = constants.PRICES_PATH
     try:
@@ -173,7 +177,7 @@ def _read_prices(path: Path, changed: int) -> dict[str, tuple[float, float]]:
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate the number of tokens of a text without a vocabulary."""
+    """Return an estimate of a text's number of tokens, made without a tokeniser."""
     counts = Counter(text)
     wide = sum(count for character, count in counts.items() if unicodedata.east_asian_width(character) in "WF")
     return round(wide * TOKENS_PER_WIDE_CHARACTER + (len(text) - wide) * TOKENS_PER_NARROW_CHARACTER)

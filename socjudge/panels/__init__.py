@@ -1,1 +1,1 @@
-"""Panels: controls in a notebook cell, one module each."""
+"""Define the panels: controls in a notebook cell. Each panel has a module of its own."""

@@ -1,4 +1,4 @@
-"""All panels on one page, which `make app` serves: `app()` shows itself in a cell."""
+"""Show all panels on one page: `app()` shows itself in a cell, and `make app` serves the page."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from .run import RunPanel
 def app(
     *, logs_dir: Path | str | None = None, index_dir: Path | str | None = None, labels_dir: Path | str | None = None
 ) -> Any:
-    """One page for everything: ask and evaluate; as tabs the history, marking, prompts, certificates,
-    questions and settings.
+    """Return one page with all panels: ask and evaluate; in further tabs the history, people's marks, prompts,
+    certificates, questions and settings.
 
-    A tab is made when it is opened; one that was made before the last run ended shows that run too, unless somebody is
-    at work in it.
+    A tab is created when it is opened. If a run finishes after that, the tab shows this run too, unless someone is
+    working in it.
 
     Parameters
     ----------
     logs_dir, index_dir, labels_dir
-        As of the panels; the project's own unless given.
+        The folders of the logs, of the index and of people's marks, as for the single panels; those of the project unless
+        given.
 
     Returns
     -------

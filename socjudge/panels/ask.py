@@ -1,4 +1,4 @@
-"""The panel that asks the assistant: `AskPanel()` shows itself in a cell."""
+"""Show the panel that asks the assistant: `AskPanel()` shows itself in a cell."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MOST_KEPT = 3  # questions of one exchange that a follow-up is read with
 
 
 class AskPanel(WorkingPanel):
-    """Chat with the assistant: question, answer with citations that open the passage, the three warnings. No judge is
-    called.
+    """Chat with the assistant. The panel shows the question, the answer with citations that open the passage, and the
+    three warnings. No judge is called.
 
-    A follow-up is read together with the questions before it, which the panel shows; a new report, or one click, starts
-    anew.
+    socjudge's own assistant reads a follow-up question together with the questions before it, which the panel shows. A
+    question that reports a new incident, or the button, starts a new conversation.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class AskPanel(WorkingPanel):
         self.start_anew()
 
     def ask(self) -> None:
-        """Ask what is in the box, in the background; the answer becomes the newest of `answers`."""
+        """Ask the question in the box, in the background. The answer is added at the end of `answers`."""
         question = self.question.value.strip()
         if self.ask_button.disabled:
             return
@@ -92,7 +92,7 @@ class AskPanel(WorkingPanel):
         self.model.layout.display = "none" if self.assistant.value else ""  # it is what ours speaks with
 
     def start_anew(self) -> None:
-        """Read the next question on its own."""
+        """Start a new conversation: the next question is read on its own."""
         self._keep([])
 
     def _keep(self, asked: list[str]) -> None:
@@ -127,7 +127,9 @@ class AskPanel(WorkingPanel):
         return handle_query(question, index=index, model=self.model.value.strip(), previous=previous)
 
     def _answer_of_own(self, question: str) -> AssistantAnswer:
-        """Return the answer of your own assistant, or of a file of answers, as a run would have it judged."""
+        """Return the answer of your own assistant, or of a file of answers, in the form that a run would give to a
+        judge.
+        """
         from ..judging.own_assistant import Assistant
         from ..runbooks.index import open_index
         from ..runs.given_answers import needs_index, open_answers

@@ -1,4 +1,4 @@
-"""The panel that certifies a judge: `CertificatePanel()` shows itself in a cell."""
+"""Show the panel that certifies a judge: `CertificatePanel()` shows itself in a cell."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _TRIED = {
 
 
 class CertificatePanel(PaidPanel):
-    """「📜 Judgeの証明書」: choose a log and a judge, see the cost, and read whether the judge's marks can be trusted.
+    """Show 「📜 Judgeの証明書」: choose a log and a judge, see the cost, and read whether the judge's marks can be trusted.
 
-    Nothing is asked without a click, and nothing that costs money without a tick. `certificate` is the one that was
-    made, or None; it is kept in `certificates_dir` with its page. `only`: the name of an experiment to run instead of a
-    certificate; `outcome` is then its result.
+    No model is called before a click, and no call that costs money is made without a tick. `certificate` is the
+    certificate that was made, or None; it is saved in `certificates_dir` together with its page. `only`: the list from
+    which an experiment can be chosen, to run it instead of a certificate; `outcome` is the result of that experiment.
     """
 
     def __init__(
@@ -101,8 +101,8 @@ class CertificatePanel(PaidPanel):
             self.status.value = block("warn", escape(say("certify.panel_no_logs", folder=self._logs_dir)))
 
     def _what(self) -> dict[str, Any]:
-        """Return the controls' values as `certify_judge` takes them. Labels that are missing, or of other answers, are
-        left out.
+        """Return the controls' values as arguments of `certify_judge`. Labels are left out if they are missing or
+        belong to other answers.
         """
         from ..certify.labelled import labels_of, read_labels
         from ..certify.subjects import find_subjects
@@ -127,7 +127,7 @@ class CertificatePanel(PaidPanel):
         return Trials(plan, plan.estimate(what["judge_model"]), 0, None)
 
     def _settle(self) -> None:
-        """Show what the current choice would cost."""
+        """Show the cost of the current choice."""
         from ..certify.issue import plan_certificate
         from ..certify.trust_conditions import plan_told
 

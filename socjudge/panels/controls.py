@@ -1,4 +1,6 @@
-"""What the panels share: the look of their controls, and the text where a panel cannot be shown."""
+"""Define what the panels share: the appearance of their controls, and the text that is shown where a panel cannot be
+displayed.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,11 @@ _NAMES_OF_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
 
 
 def heading(title: str, *lines: str) -> Any:
-    """Build a panel's head: its title, lines of HTML below it, and the message for when its kernel is gone.
+    """Return the head of a panel: its title, lines of HTML below it, and the message that appears when the kernel has
+    ended.
 
-    Only the page can show that message then; it has a class for it, on the outermost panel alone.
+    After the kernel has ended, only the page itself can show this message. The page then sets a CSS class, by which the
+    outermost panel alone shows it.
     """
     ours = '[class*=" socjudge-"]'
     gone = f""".jupyter-widgets-disconnected{ours}:not({ours} *)::before {{ content: {json.dumps(say("panels.kernel_gone"), ensure_ascii=False)};
@@ -51,7 +55,9 @@ def heading(title: str, *lines: str) -> Any:
 
 @contextmanager
 def told_in(place: Any) -> Iterator[None]:
-    """Make messages inside speak of buttons and fields, and show errors in `place` without raising them further."""
+    """Make messages inside the block name buttons and fields instead of options, and show an error in `place` instead
+    of raising it.
+    """
     with in_panel():
         try:
             yield
@@ -62,14 +68,14 @@ def told_in(place: Any) -> Iterator[None]:
 
 
 class Panel(widgets.VBox):  # type: ignore[misc]
-    """Say where it works where it cannot be shown, such as in an exported page."""
+    """Show a text that says where the panel works, in places that cannot display the panel, such as an exported page."""
 
     def __repr__(self) -> str:
         return say("panels.elsewhere", panel=type(self).__name__)
 
 
 class WorkingPanel(Panel):
-    """Do one thing at a time in a thread, while the page stays alive."""
+    """Do one task at a time in a thread, so that the page can still be used."""
 
     _thread: threading.Thread | None = None
 
@@ -79,17 +85,19 @@ class WorkingPanel(Panel):
 
     @property
     def is_busy(self) -> bool:
-        """Whether it is under way."""
+        """Whether a task is running in the background."""
         return self._thread is not None and self._thread.is_alive()
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Wait until it is done, or for so many seconds."""
+        """Wait until no task is running, or until the timeout (seconds) has passed."""
         if self._thread is not None:
             self._thread.join(timeout_s)
 
 
 class PaidPanel(WorkingPanel):
-    """Have a judge asked in the background: after a tick, with a button that stops it; the controls are locked meanwhile."""
+    """Ask a judge in the background. Paid work needs a tick, and a button stops the work; the controls are locked
+    meanwhile.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +111,9 @@ class PaidPanel(WorkingPanel):
         self.stop_button.disabled = not is_busy
 
     def _ask(self, work: Callable[[], None], *, costs: bool, stopped: str) -> None:
-        """Do the work if it is free or ticked. stopped: the key of what is said if it is stopped."""
+        """Start the work if it is free or the cost box is ticked. costs: whether the work costs money. stopped: the key
+        of the message that is shown if it is stopped.
+        """
         if costs and not self.allow_cost.value:
             self.status.value = block("warn", escape(say("certify.panel_tick")))
             return
@@ -126,15 +136,16 @@ class PaidPanel(WorkingPanel):
 
 
 class SessionPanel(Panel):
-    """Show a session until the panel is closed or its cell is run again; the session itself goes on."""
+    """Show a session until the panel is closed or its cell is run again. The session itself continues after that."""
 
     session: Session
     _listener: Callable[[], Any] | None = None
 
     def _follow_session(self, listener: Callable[[], Any]) -> None:
-        """Call the listener when the session changes.
+        """Call the listener whenever the session changes.
 
-        An older panel of the same kind is closed: the page has cleared its output, and nobody else would close it.
+        Close older panels of the same class that show this session: their output is no longer on the page, and nothing
+        else closes them.
         """
         for older in [getattr(listener, "__self__", None) for listener in self.session.listeners]:
             if type(older) is type(self):
@@ -144,21 +155,22 @@ class SessionPanel(Panel):
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is under way."""
+        """Whether the session is running a task."""
         return self.session.is_busy
 
     def close(self) -> None:
-        """Remove the panel from the page and from its session."""
+        """Remove the panel from the page, and end its updates by the session."""
         if self._listener is not None and self._listener in self.session.listeners:
             self.session.listeners.remove(self._listener)
         super().close()
 
 
 class KeyBox(widgets.VBox):  # type: ignore[misc]
-    """Take a hosted model's key, or a server's address, and keep it in this kernel's environment only, where every
-    model of the page looks for it.
+    """Ask the user for the API key of a hosted model or the address of a server. They are stored only as environment
+    variables of this kernel, from which all models of the page read them.
 
-    The field is emptied as soon as it is read, so that no notebook is saved with it. on_change: called afterwards.
+    A field is emptied as soon as its value was read, so that the key is never saved in a notebook. on_change: called
+    after each change.
     """
 
     def __init__(self, on_change: Callable[[], Any]) -> None:
@@ -177,7 +189,7 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
         self.show()
 
     def show(self) -> None:
-        """Show what is set and how, never the key itself."""
+        """Show whether a key is set and which server is used; never show the key itself."""
         key, url = (os.environ.get(name, "").strip() for name in _NAMES_OF_KEYS)
         state = say("panels.key_is_set") if key else say("panels.key_is_not_set")
         if key or url:
@@ -186,7 +198,7 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
         self.forget_button.disabled = not (key or url)
 
     def lock(self, is_busy: bool) -> None:
-        """Lock the field while something is under way."""
+        """Disable the fields if a task is running (`is_busy`), else enable them."""
         self.key.disabled = self.base_url.disabled = is_busy
         if is_busy:
             self.forget_button.disabled = True
@@ -210,7 +222,7 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
 
 
 def button(name: str, icon: str = "", **more: Any) -> Any:
-    """Make a button no wider than its name."""
+    """Return a button that is only as wide as its name."""
     return widgets.Button(description=name, icon=icon, layout=AUTO, **more)
 
 
@@ -220,18 +232,18 @@ def text_box(name: str, **more: Any) -> Any:
 
 
 def choice_box(name: str, **more: Any) -> Any:
-    """Make a list to choose one thing from."""
+    """Return a list from which one entry can be chosen."""
     return widgets.Dropdown(description=name, style=NAMES, layout=WIDE, **more)
 
 
 def usual_model(task: Task) -> str:
-    """Return the model that the project names for a task, or "auto"."""
+    """Return the project's model for a task, or "auto" if the project has set none."""
     model, is_named = default_model(task)
     return model if is_named else "auto"
 
 
 def model_box(name: str, value: str = "auto", **more: Any) -> Any:
-    """Make a box for a model's name, with some to choose from."""
+    """Return a box for the name of a model, with some models to choose from."""
     models = dict.fromkeys(["auto", OFFLINE, default_model("judge")[0], *constants.OTHER_MODELS])
     return widgets.Combobox(
         value=value, options=list(models), description=name, ensure_option=False, style=NAMES, layout=WIDE, **more
@@ -253,14 +265,14 @@ def dataset_box(name: str, dataset: Path | str | None) -> Any:
 
 
 def prompt_box(name: str, kind: Kind) -> Any:
-    """Make a list of the prompts of a kind, with the project's default chosen."""
+    """Return a list of the prompts of one kind; the project's default prompt is selected."""
     box = choice_box(name)
     list_prompts_in(box, kind)
     return box
 
 
 def list_prompts_in(box: Any, kind: Kind) -> None:
-    """Update the list; the choice stays if it still exists."""
+    """Update the list of prompts. The choice is kept if it still exists; if not, the default is chosen."""
     usual, chosen = default_prompt_id(kind), box.value
     # The usual one also where it cannot be had: why is said when it is to be used.
     known = list(dict.fromkeys([usual, *(prompt.id for prompt in list_prompts(kind))]))
@@ -275,16 +287,16 @@ def number_box(name: str, value: int, most: int = 1000) -> Any:
 
 
 def seconds_box(name: str, value: float, least: float = 0.0) -> Any:
-    """Make a box for seconds, up to a day."""
+    """Return a box for a number of seconds, from `least` to one day."""
     return widgets.BoundedFloatText(
         value=value, min=least, max=86_400, step=10, description=name, style=NAMES, layout=_NUMBER
     )
 
 
 def dollar_box(usual: float | None = None) -> Any:
-    """Make a box for the most that a run may cost, starting with the project's cap; 0 means no limit.
+    """Return a box for the most that a run may cost, in US dollars. It starts with the project's cap; 0 means no limit.
 
-    usual: the default for this kind of run, if the project sets nothing lower.
+    usual: the default cap for this kind of run; the project's cap is used instead if it is lower.
     """
     cap = cost_cap(None)
     value = (usual or 0.5) if cap is None else min(cap, usual or cap)
@@ -294,26 +306,29 @@ def dollar_box(usual: float | None = None) -> Any:
 
 
 def cost_box() -> Any:
-    """Make the tick box without which nothing that costs money is started."""
+    """Return the tick box that must be ticked before anything that costs money is started."""
     return tick_box(say("panels.cost_tick"))
 
 
 def tick_box(name: str) -> Any:
-    """Make a tick box no wider than its name."""
+    """Return a tick box that is only as wide as its name."""
     return widgets.Checkbox(value=False, description=name, indent=False, layout=AUTO)
 
 
 def as_choice(text: object) -> str:
-    """Turn a log's text into a choice for a list: short, no markup, no unseen characters."""
+    """Return a text from a log in a form that fits a list of choices: at most 80 characters, in one line, without
+    invisible characters.
+    """
     line = " ".join(visible(str(text)).split())
     return line if len(line) <= 80 else line[:79] + "…"
 
 
 def log_choices(logs_dir: Path | str, *, blind: bool = False) -> list[tuple[str, Any]]:
-    """List a folder's logs as choices, the newest first: (start, judge, prompt and mean in one line, path).
+    """Return the newest logs in a folder as choices, the newest first: (label, path). The label holds the start, judge,
+    prompt and mean of the run in one line.
 
-    blind: without the mean, which a person who marks the answers must not see. A log that is unreadable or a copy, and
-    so not in the history, is listed by its name. ConfigError as `log_files`.
+    blind: without the mean, which a person who marks the answers must not see. If a log cannot be read or is a copy, it
+    is not in the history; its label is then its file name. Raises ConfigError in the same cases as `log_files`.
     """
     logs = log_files(logs_dir)[: -MOST_CHOICES - 1 : -1]
     if not logs:
@@ -336,7 +351,9 @@ OWN = "@"  # begins a choice that is an assistant of somebody's own, and not a l
 
 
 def own_choices() -> list[tuple[str, str]]:
-    """List the assistants in socjudge.toml as choices, and whatever it names as default."""
+    """Return the assistants in socjudge.toml as choices. If the default in that file is not one of them, it comes
+    first.
+    """
     tables, default = assistant_tables(), default_answers()
     names = {name: say("panels.own_assistant", name=as_choice(name)) for name in tables}
     if default and default not in tables:

@@ -1,4 +1,4 @@
-"""The panel that edits a dataset without writing JSON by hand: `DatasetPanel()` shows itself in a cell."""
+"""Show the panel that edits a dataset without writing JSON by hand: `DatasetPanel()` shows itself in a cell."""
 
 from __future__ import annotations
 
@@ -33,10 +33,12 @@ _drafts: dict[Path, list[EvalQuestion]] = {}  # not yet saved, so that a cell th
 
 
 class DatasetPanel(Panel):
-    """「質問の編集」: add, change and remove questions and keypoints, see what is wrong with them, and save them to a file.
+    """Show 「質問の編集」: add, change and remove questions and keypoints, see what is wrong with them, and save them to a
+    file.
 
-    A field counts as soon as it is left. Only the button changes a file, and an existing one only with the tick; a file
-    that was changed elsewhere meanwhile is not replaced. `questions` is what the panel holds.
+    The text of a field is taken when the cursor leaves the field. Only the button writes a file. An existing file is
+    replaced only if the box is ticked. The opened file is not replaced if it was changed outside the panel meanwhile.
+    `questions` are the questions as edited in the panel.
     """
 
     def __init__(self, dataset: Path | str | None = None) -> None:
@@ -92,7 +94,7 @@ class DatasetPanel(Panel):
         self._open()
 
     def _open(self) -> None:
-        """Open the chosen file, or its unsaved changes."""
+        """Open the chosen file; if this kernel holds unsaved changes to it, show those."""
         source = Path(self.dataset.value)
         with told_in(self.status):
             self._take_up(source, load_eval_dataset(source), source.read_bytes())
@@ -107,7 +109,7 @@ class DatasetPanel(Panel):
         self._show(0)
 
     def _show(self, place: int) -> None:
-        """List the questions, choose the one at `place`, and show what is wrong with them."""
+        """List the questions, select the one at the index `place`, and show what is wrong with the questions."""
         self._filling = True
         self.list.options = [
             (as_choice(f"{question.id}  {question.category}  {question.question}"), at)
@@ -133,7 +135,7 @@ class DatasetPanel(Panel):
         self._judge()
 
     def _take(self) -> None:
-        """Take the fields' values into the chosen question."""
+        """Copy the values of the fields into the chosen question."""
         if self._filling or self.list.value is None:
             return
         place = self.list.value
@@ -162,7 +164,7 @@ class DatasetPanel(Panel):
             self._show(place)
 
     def _judge(self) -> None:
-        """Show errors and weak points, and keep unsaved changes."""
+        """Show the errors or, if there are none, the weak points of the questions. Keep unsaved changes in this kernel."""
         if self.questions == self._saved:
             _drafts.pop(self._source, None)
             unsaved = []
@@ -196,7 +198,7 @@ class DatasetPanel(Panel):
         self.status.value = block("good", escape(say("panels.dataset_saved", path=shown_path(path), count=count)))
 
     def _check_place(self, path: Path) -> None:
-        """Raise ConfigError unless the file may be written there."""
+        """Raise ConfigError unless the questions may be written to this path."""
         if path.suffix.lower() != ".json":
             raise ConfigError(say("panels.dataset_no_json", path=path))
         if not path.exists():

@@ -1,4 +1,6 @@
-"""The panel that explores the logs: `HistoryExplorer()` shows itself in a cell; state/explorer.py does the work."""
+"""Show the panel that explores the logs: `HistoryExplorer()` shows itself in a cell. Its data come from
+state/explorer.py.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +51,12 @@ _NAMES = {"description_width": "7em"}
 
 
 class HistoryExplorer(Panel):
-    """Explore the history of runs: filter it, read charts and table, compare two runs, read one question in both,
-    export.
+    """Explore the history of runs: filter the runs, see charts and a table, compare two runs, read the answers of both
+    to one question, and export a report.
 
-    Everything is drawn in the background, so other cells can run meanwhile; of several clicks the last one counts. No
-    model is called except by `migration`, after a tick. `explorer` is the history, `selection` the filtered frames.
+    Everything is drawn in the background, so other cells can run at the same time. If there are several clicks, only
+    the result of the last one is shown. Only `migration` calls a model, and only after a tick. `explorer` holds the
+    history, `selection` the filtered frames.
     """
 
     def __init__(self, logs_dir: Path | str | None = None) -> None:
@@ -131,21 +134,21 @@ class HistoryExplorer(Panel):
         self.wait(FIRST_S)
 
     def reload(self) -> None:
-        """Read the logs again, in the background; the choices stay."""
+        """Read the logs again, in the background; the choices in the controls are kept."""
         self._ask(reload=True)
 
     @property
     def filters(self) -> Filters:
-        """Return the controls' values."""
+        """Return the filters that the controls show."""
         several = (() if "" in box.value else box.value for box in (self.judges, self.prompts, self.categories))
         return Filters(self.since.value, self.until.value, *several)
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Wait until everything is drawn, or for so many seconds."""
+        """Wait until everything is drawn, or until the timeout (seconds) has passed."""
         futures.wait([self._drawer.submit(int)], timeout_s)  # which comes after all clicks so far
 
     def _ask(self, *, reload: bool = False, export: bool = False) -> None:
-        """Draw what has changed, in the background."""
+        """Start drawing what has changed, in the background."""
         if threading.current_thread().name.startswith(f"socjudge-history-{id(self)}"):
             return  # a list that was filled while drawing, not a click
         self._reload, self._export = self._reload or reload, self._export or export
@@ -155,13 +158,13 @@ class HistoryExplorer(Panel):
 
     @property
     def _is_stale(self) -> bool:
-        """Whether something newer was clicked than what is being drawn."""
+        """Whether there was a newer click than the one whose result is being drawn."""
         return self._drawing != self._clicks
 
     # -- in the background
 
     def _redraw(self, click: int) -> None:
-        """Draw all parts whose choices have changed; a newer click starts it again."""
+        """Draw all parts whose choices have changed. A newer click ends this drawing and starts its own."""
         self._drawing = click
         if self._is_stale:
             return
@@ -189,7 +192,9 @@ class HistoryExplorer(Panel):
             self.status.value = self._found(selection)
 
     def _select(self) -> History:
-        """Return the filtered frames, read again if requested, and update the lists of choices."""
+        """Return the filtered frames, and update the lists of choices. If a reload was requested, read the logs again
+        first.
+        """
         if self._reload or self.explorer is None:
             self._reload = False
             if self.explorer is None:
@@ -219,7 +224,9 @@ class HistoryExplorer(Panel):
         return self.selection
 
     def _draw(self, part: Any, what: Any, make: Callable[[], str]) -> None:
-        """Put the result of `make` into a part of the page, unless it is there already or a newer click came."""
+        """Show the result of `make` in a part of the page. Do nothing if the part was already drawn from `what`, or if
+        there was a newer click.
+        """
         if self._drawn.get(part) == what or self._is_stale:
             return
         self._drawn.pop(part, None)  # what is made may leave its traces even if it is not shown
@@ -319,14 +326,14 @@ class HistoryExplorer(Panel):
 
 
 def _fill(box: Any, choices: list[tuple[str, Any]], otherwise: Any) -> None:
-    """Give a box its choices; the current choice stays if it still exists."""
+    """Replace the choices of a box. Keep the current choice if it still exists; if not, choose `otherwise`."""
     before = box.value
     box.options = choices
     box.value = before if before in [value for _, value in choices] else otherwise
 
 
 def _made(make: Callable[[], str]) -> str:
-    """Return the result of `make`, or what went wrong."""
+    """Return the result of `make`, or the HTML of its error."""
     try:
         return make()
     except Exception as problem:

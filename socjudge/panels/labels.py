@@ -1,5 +1,5 @@
-"""The panel in which people mark stored answers: `LabelPanel()` shows itself in a cell; state/labelling.py does the
-work.
+"""Show the panel in which people mark stored answers: `LabelPanel()` shows itself in a cell. Its data come from
+state/labelling.py.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ _last: dict[tuple[str, Path], tuple[Path, str]] = {}
 
 
 class LabelPanel(Panel):
-    """「📝 人による採点」: people mark a run's stored answers; the judge's marks appear when theirs are saved.
+    """Show 「📝 人による採点」: people mark the stored answers of a run; the judge's marks appear when a person's marks are
+    saved.
 
-    Each mark is on disk in `labels_dir` as soon as it is saved. The panel continues where the rater stopped, also after
-    the cell was run again or the kernel restarted. Another name starts that rater's own order. No model is called.
+    The marks of each answer are on disk in `labels_dir` as soon as they are saved. The panel continues where the rater
+    stopped, also if the cell was run again or the kernel was restarted. Each rater's name has its own order of answers.
+    No model is called.
 
-    repeats: this many answers come a second time at the end, which shows how steady the rater is (`rater_consistency`);
-    five of forty take about four minutes more.
+    repeats: so many answers come a second time at the end, which shows how consistently the rater marks
+    (`rater_consistency`). Five repeats in addition to forty answers take about four more minutes.
     """
 
     def __init__(
@@ -95,16 +97,16 @@ class LabelPanel(Panel):
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody is marking."""
+        """Whether a person has started to mark answers in this panel."""
         return self.session is not None
 
     def _do(self, act: Callable[[], None], status: widgets.HTML) -> None:
-        """Do one thing at a time, and show errors where the person looks."""
+        """Run one action at a time, and show its errors in `status`, the place where the person looks."""
         with self._lock, told_in(status):
             act()
 
     def _find_logs(self) -> None:
-        """List the logs, and continue where the cell was left."""
+        """List the logs, and continue with the log and rater of the cell's last run."""
         logs = log_choices(self._logs_dir, blind=True)
         if not logs:
             self.start_button.disabled = True
@@ -139,8 +141,8 @@ class LabelPanel(Panel):
         self.marks.on_msg(lambda marks, message, __: self._do(lambda: self._from_page(marks, message), self.status))
 
     def _follow(self) -> None:
-        """Follow the chosen name and log. Marks never go to others than those on screen, which may change after the
-        click.
+        """Restart with the chosen name and log. These may change after a click on 「保存」; then no marks are saved,
+        because they belong to what was on screen.
         """
         if self._started:
             self._start()
@@ -165,7 +167,7 @@ class LabelPanel(Panel):
             self._show()
 
     def _show(self) -> None:
-        """Show the current answer, ready for marks or corrections."""
+        """Show the current answer with fields for marks; saved marks can be corrected."""
         assert self.session is not None
         self._draw(is_open=True)
         if self.session.current is None:
@@ -176,7 +178,7 @@ class LabelPanel(Panel):
         self.marks.show([scores.get(name) for name in self.marks.criteria], mark.comment if mark else "")
 
     def _draw(self, *, is_open: bool) -> None:
-        """Show the session. is_open: whether marks can be given."""
+        """Show the session's current answer. is_open: whether the person can enter marks."""
         session = self.session
         assert session is not None
         item, mark = session.current, session.mark

@@ -1,4 +1,6 @@
-"""Sliders with a key for each quarter of the scale, a comment and 「保存」, which ipywidgets lacks."""
+"""Define an input for marks, which ipywidgets does not have: sliders with a keyboard key for each quarter of the scale,
+a comment and 「保存」.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,13 @@ _TEMPLATES = Path(__file__).parent
 
 
 class MarksInput(anywidget.AnyWidget):
-    """Show a slider per criterion, 0–100, without a mark until it is touched; keys 0–4 give 0, 25, 50, 75, 100 and go
-    on to the next one.
+    """Show one slider per criterion, 0–100. A slider has no mark until it is moved or a key is pressed. The keys 0–4
+    set 0, 25, 50, 75, 100 and move on to the next slider.
 
-    scores: in the order of `criteria`, None without a mark. shown: counts the answers that were shown. The page sends
-    {"shown", "scores", "comment", "save"} at each change and when 「保存」 is pressed; the listener (`on_msg`) passes it to
-    `take`. It is one message because JupyterLab may reorder those of different widgets: a click could overtake the
-    marks it is about.
+    scores: the marks in the order of `criteria`; None if a criterion has no mark. shown: the number of answers shown so
+    far. The page sends {"shown", "scores", "comment", "save"} at each change and when 「保存」 is pressed; the listener
+    (`on_msg`) gives it to `take`. All values are in one message, because JupyterLab may change the order of messages
+    from different widgets: a click could arrive before the marks that it should save.
     """
 
     _esm = _TEMPLATES / "marks.js"
@@ -42,19 +44,19 @@ class MarksInput(anywidget.AnyWidget):
         super().__init__(words=words, criteria=criteria, scores=[None] * len(criteria))
 
     def show(self, scores: list[int | None], comment: str) -> None:
-        """Start another answer with these marks; the first slider has the focus."""
+        """Show the input for another answer, with these marks; the first slider gets the focus."""
         with self.hold_sync():
             self.scores, self.comment, self.disabled = scores, comment, False
             self.shown += 1
         self._send_marks()
 
     def close_input(self) -> None:
-        """Take no more changes; the page shows the current values."""
+        """Accept no more changes; the page shows the values that were accepted."""
         self.disabled = True
         self._send_marks()
 
     def take(self, message: Mapping[str, Any]) -> bool:
-        """Take the marks in a message; False if it was meant for another answer or comes too late."""
+        """Store the marks in a message. Return False if they are for another answer or come too late."""
         if self.disabled or message.get("shown") != self.shown:
             return False
         self.set_state({name: message.get(name) for name in ("scores", "comment")})

@@ -1,4 +1,6 @@
-"""The section of HistoryExplorer on a change of judge: which ones, what it costs, and what changes."""
+"""Show the section of HistoryExplorer about a change of the judge: which judges, what the comparison costs, and what
+would change.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from .controls import PaidPanel, as_choice, button, choice_box, dollar_box, mode
 
 
 class MigrationBox(PaidPanel):
-    """Compare two judges on stored answers. Nothing is read without a click on 「費用を見る」 and nothing is asked without a
+    """Compare two judges on stored answers. No log is read without a click on 「費用を見る」, and no judge is asked without a
     tick. `found` is the last result.
     """
 
@@ -43,7 +45,7 @@ class MigrationBox(PaidPanel):
             control.observe(lambda _: self._forget(), "value")
 
     def offer(self, judges: list[str]) -> None:
-        """Offer the history's judges to choose from."""
+        """Offer these judges of the history as the old judge, except embedded ones."""
         before, hosted = self.old.value, [name for name in judges if not is_embedded(name)]
         self.old.options = [(as_choice(name), name) for name in hosted]
         self.old.value = before if before in hosted else next(iter(hosted), None)
@@ -53,7 +55,7 @@ class MigrationBox(PaidPanel):
         return [self.old, self.new, self.size]
 
     def _forget(self) -> None:
-        """Drop the estimate of other choices."""
+        """Remove the shown estimate, because it belongs to other choices."""
         self.plan, self.cost.value, self.judge_button.disabled = None, "", True
 
     def _foresee(self) -> None:

@@ -1,4 +1,6 @@
-"""The panel that tries edited prompts: `PromptLab()` shows itself in a cell; state/trials.py does the work."""
+"""Show the panel that tries edited prompts: `PromptLab()` shows itself in a cell. The trials are run by
+state/trials.py.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +42,9 @@ _COLUMN = widgets.Layout(flex="1 1 26em", width="auto", min_width="min(100%, 26e
 class PromptLab(SessionPanel):
     """Edit a prompt, try it on stored answers, and see what it changes: 「採点してみる」.
 
-    A judge prompt is tried on the answers as stored, so a trial costs judge calls only; with an assistant prompt the
-    questions are answered anew. Trials run in the background and are kept in logs_dir/trials, apart from the history.
-    Nothing is started without a click, and nothing that costs money without a tick.
+    A judge prompt is tried on the stored answers, so such a trial costs only judge calls. For an assistant prompt, the
+    questions are answered again. Trials run in the background and are kept in logs_dir/trials, apart from the history.
+    No trial starts without a click, and none that costs money without a tick.
     """
 
     session: TrialSession
@@ -121,12 +123,12 @@ class PromptLab(SessionPanel):
 
     @property
     def effect(self) -> Any:
-        """Return what the shown trial changed (`comparison`, `questions`), or None."""
+        """Return the effect of the trial that is shown (with `comparison` and `questions`), or None."""
         return self.session.effect
 
     @property
     def _choices(self) -> dict[str, Any]:
-        """Return the controls' values under the names of `TrialSettings`."""
+        """Return {field of `TrialSettings`: the control that sets it}."""
         return {
             "kind": self.kind, "log": self.source, "base": self.base, "text": self.editor, "answers": self.answers,
             "judge_model": self.judge_model, "assistant_model": self.assistant_model,
@@ -146,7 +148,9 @@ class PromptLab(SessionPanel):
         self._then(lambda: self.session.choose(**chosen), follow)
 
     def _then(self, act: Callable[[], Any], follow: Callable[[], Any]) -> None:
-        """Do something, then update the page, and show errors, such as a prompt that is gone."""
+        """Run `act`, then `follow`, which updates the page. Show an error of `act`, such as that a prompt no longer
+        exists.
+        """
         problem = widgets.HTML()
         with told_in(problem):
             act()
@@ -175,7 +179,7 @@ class PromptLab(SessionPanel):
             self.session.start(note=self.note.value.strip(), max_cost_usd=limit if self._costs else None)
 
     def _check_name(self) -> None:
-        """Show where the text would be saved while the name is typed."""
+        """Show the path at which the text would be saved, each time the name changes."""
         name, self._is_named = self.name.value.strip(), False
         self.saved.value = ""
         if name:
@@ -225,7 +229,7 @@ class PromptLab(SessionPanel):
         self._settle()
 
     def _list_trials(self) -> None:
-        """List the trials, the newest first and chosen, unless the list is unchanged."""
+        """List the trials, the newest first, and select the newest; do nothing if the list is unchanged."""
         numbered = list(enumerate(self.session.trials, start=1))
         labels = [(f"{number}. {trial_label(trial)}", trial.id) for number, trial in reversed(numbered)]
         if list(self.trials.options) != labels:
@@ -234,7 +238,7 @@ class PromptLab(SessionPanel):
         self.history.layout.display = "" if labels else "none"
 
     def _settle(self) -> None:
-        """Show what the choice means and which buttons can be used."""
+        """Show the changes, problems and cost of the choice, and enable the buttons that can be used."""
         session, choice = self.session, self.session.choice
         prompt = Prompt(choice.base, choice.text)
         self.diff.value, problem = "", ""
@@ -259,8 +263,8 @@ class PromptLab(SessionPanel):
         self.answering.layout.display = "" if choice.kind == "assistant" else "none"
 
     def _follow(self) -> None:
-        """Update after the session changed (called in its thread): a finished trial may leave less to judge for the
-        next.
+        """Update the panel after the session has changed (called in the session's thread). After a trial, the next one
+        may have fewer answers to judge.
         """
         if self.session.is_busy:
             self._redraw()
@@ -270,7 +274,7 @@ class PromptLab(SessionPanel):
         self._settle()
 
     def _redraw(self) -> None:
-        """Show the session; also called from its thread."""
+        """Show the state of the session. Also called in the session's thread."""
         session, progress = self.session, self.session.progress
         with self._lock, in_panel():
             unpaid = self._costs and not self.allow_cost.value

@@ -1,4 +1,4 @@
-"""Show the panel that runs an evaluation: `RunPanel()` shows itself in a cell. What it does is in state/run.py."""
+"""Show the panel that runs an evaluation: `RunPanel()` shows itself in a cell. The run itself is in state/run.py."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ _PLAIN = (
 
 
 class RunPanel(SessionPanel):
-    """Show 「🧪 評価実行」 of the specification: build the index, see what a run costs, run it, stop it, read the results.
+    """Show 「🧪 評価実行」 of the specification: build the index, see what a run costs, start it, stop it, read the results.
 
-    The run goes on in the background: other cells can be executed meanwhile, closing the tab does not end it, and a
-    cell that is run again shows the same run. `run` is the finished run, or None. Nothing is started without a click,
-    and nothing that costs money is started without a tick.
+    The run goes on in the background: other cells can be executed at the same time, and closing the browser tab does
+    not end the run. If the cell is run again, it shows the same run. `run` is the finished run, or None. No run starts
+    without a click, and none that costs money without a tick.
     """
 
     session: RunSession
@@ -179,7 +179,7 @@ class RunPanel(SessionPanel):
         )  # fmt: skip
 
     def _take(self, settings: Settings) -> None:
-        """Set the controls to these settings; a prompt that no longer exists is left out."""
+        """Set the controls to these settings. A prompt or a log that no longer exists is not selected."""
         self.dataset.value = str(settings.dataset)
         for name in (*_MODELS, *_PLAIN):
             getattr(self, name).value = getattr(settings, name)
@@ -197,18 +197,22 @@ class RunPanel(SessionPanel):
 
     @property
     def _asking(self) -> list[Any]:
-        """Return the controls that have no effect when stored answers are judged."""
+        """Return the controls of the assistant, which have no effect if stored answers are judged."""
         return [self.assistant_model, self.assistant_prompt, self.dataset, self.answer_repeats, self.k]
 
     def _list_choices(self) -> None:
-        """Offer the prompts and runs that were added meanwhile, when the settings are opened."""
+        """Update the lists of prompts and runs, so that they hold what was added since. Called when the settings are
+        opened.
+        """
         if not self.session.is_busy:
             list_prompts_in(self.judge_prompt, "judge")
             list_prompts_in(self.assistant_prompt, "assistant")
             self._list_answers()
 
     def _list_answers(self) -> None:
-        """Offer the runs in the folder of logs, the newest first; the choice stays if its log still exists."""
+        """List your own assistants and the runs in the folder of logs, the newest first. The choice is kept if it is
+        still in the list.
+        """
         chosen, folder = self.answers.value, self.session.logs_dir
         choices = [(label, str(log)) for label, log in log_choices(folder)] if folder.is_dir() else []
         choices = [*own_choices(), *choices]
@@ -232,7 +236,7 @@ class RunPanel(SessionPanel):
             self.session.start(settings, self._preview)
 
     def _drop(self) -> None:
-        """Remove the interrupted run with other settings, at the second click."""
+        """Ask once more at the first click. At the second, delete the interrupted run with other settings."""
         other = self._other()
         if other is None or not self._dropping:
             self._dropping = True
@@ -243,7 +247,7 @@ class RunPanel(SessionPanel):
             self._settle()
 
     def _settle(self) -> None:
-        """Show what the settings mean, and which buttons can be used."""
+        """Show what a run with these settings costs, and enable the buttons that can be used."""
         self._preview, self._dropping = None, False
         with told_in(self.cost):
             self._preview = self.session.preview(self.settings)
@@ -260,8 +264,8 @@ class RunPanel(SessionPanel):
             self.cost.value = cost_html(self._preview.estimate, self._preview.n_questions, left) + note
 
     def _follow(self) -> None:
-        """Show the session after a change; once it is idle, stopped or failed, also what the settings mean now and what
-        remains to be paid. Called from the session's threads.
+        """Show the session after a change. If it is idle, stopped or failed, also compute what the settings mean now
+        and what remains to be paid. Called in the session's threads.
         """
         if self.session.state in ("idle", "stopped", "failed"):
             self._settle()
@@ -269,7 +273,7 @@ class RunPanel(SessionPanel):
             self._redraw()
 
     def _redraw(self) -> None:
-        """Show the session; called from its thread too."""
+        """Show the state of the session. Also called in the session's thread."""
         session = self.session
         with self._lock, in_panel():
             has_index = session.has_index if not session.is_busy else session.state != "building"
@@ -302,15 +306,17 @@ class RunPanel(SessionPanel):
                 self._shown, self.results.value = None, ""
 
     def _state(self) -> str:
-        """Return the session's state, but "idle" for a run that was stopped with other settings, because it can be
-        resumed only with its own.
+        """Return the session's state. Return "idle" if the session was stopped with other settings than the panel shows
+        now, because a run can be resumed only with its own settings.
         """
         is_stopped = self.session.state == "stopped" and not self.session.changed_late
         is_other = is_stopped and not self.settings.is_same_run(self.session.settings)
         return "idle" if is_other else self.session.state
 
     def _other(self) -> UnfinishedRun | None:
-        """Return the interrupted run with other settings, if the panel has nothing more important to show."""
+        """Return the interrupted run that has other settings. Return None if there is no such run, or if the panel has
+        something more important to show.
+        """
         preview = self._preview
         is_free = preview is not None and self._state() == "idle" and not preview.problem
         return preview.other if preview and is_free and (self.fresh.value or not preview.already) else None
@@ -340,7 +346,9 @@ class RunPanel(SessionPanel):
 
 
 def _results_html(run: EvaluationRun) -> str:
-    """Return what a run found as HTML; for several judges each one's results, below what they say together."""
+    """Return the results of a run as HTML. With several judges, the first part is their common verdict; the results of
+    each judge follow.
+    """
     runs = (run, *run.others)
     parts = [
         summary_html(each) + details_html(each.results, each.log_path, line=run_rule(each.run).line) for each in runs

@@ -1,4 +1,4 @@
-"""The panel that edits the project's settings: `SettingsPanel()` shows itself in a cell."""
+"""Show the panel that edits the project's settings: `SettingsPanel()` shows itself in a cell."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from .controls import Panel, button, heading, told_in
 
 
 class SettingsPanel(Panel):
-    """「設定」: edit the text of socjudge.toml, checked while typing, and save it by a click if nothing is wrong.
+    """Show 「設定」: edit the text of socjudge.toml. The text is checked while you type, and a click saves it if it has no
+    errors.
 
-    Without such a file it begins with all settings as comments. A file that was changed elsewhere is not replaced.
+    If the file does not exist, the panel starts with a text that has all settings as comments. If the file was changed
+    outside the panel meanwhile, it is not replaced.
     """
 
     def __init__(self) -> None:
@@ -49,7 +51,7 @@ class SettingsPanel(Panel):
         return self._path.read_bytes() if self._path.is_file() else None
 
     def _judge(self) -> None:
-        """Show what is wrong, line by line."""
+        """Show the errors in the text, line by line; allow saving if there are none."""
         self.save_button.disabled = True
         with told_in(self.check):
             parse_project_file(self.text.value, self._path)

@@ -1,1 +1,1 @@
-"""Prompt templates: the built-in ones, saved ones, and how they are filled."""
+"""Load and fill prompt templates: the built-in ones and your own saved ones."""

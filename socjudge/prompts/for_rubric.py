@@ -1,4 +1,4 @@
-"""The judge prompt for your own criteria: guide-1 with their names and descriptions in it."""
+"""Write the judge prompt for your own criteria: the prompt guide-1 with the names and descriptions of these criteria."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _SCALE = "   - 100点: 十分に満たしている\n   - 50点: 一部だけ満�
 
 
 def is_specified(rubric: Rubric) -> bool:
-    """Whether the rubric has the specification's criteria, in its order and words."""
+    """Whether the rubric has the specification's criteria, in the same order and without descriptions of its own."""
     return rubric.criteria == SPECIFIED_CRITERIA and not rubric.descriptions
 
 
 def rubric_prompt_text(rubric: Rubric) -> str:
-    """Write the specification's prompt for these criteria; those of the six without a description keep the
-    specification's words.
+    """Return the specification's prompt with this rubric's criteria. If one of the specification's six criteria has no
+    description, the specification's words are used.
 
-    ConfigError for a criterion without any description.
+    ConfigError for any other criterion without a description.
     """
     guide, known = _guide(), _known()
     own = {name: _described(text) for name, text in rubric.descriptions.items()}
@@ -43,7 +43,8 @@ def rubric_prompt_text(rubric: Rubric) -> str:
 
 
 def anchors_of(rubric: Rubric, levels: int) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return {criterion: (what it asks, labels of so many levels (3 or 5) from 0 to 100 points)} in the rubric's words.
+    """Return {criterion: (what it asks, labels of its levels from 0 to 100 points)}, in the rubric's words. levels: 3
+    or 5.
 
     ConfigError for a criterion without any description.
     """
@@ -65,12 +66,12 @@ def _guide() -> str:
 
 @functools.cache
 def _known() -> dict[str, str]:
-    """Read {criterion: what the specification's prompt says of it}."""
+    """Return {criterion: its text in the specification's prompt}."""
     return {match["name"]: match["text"] for match in _CRITERION.finditer(_guide())}
 
 
 def _told(rubric: Rubric) -> dict[str, str]:
-    """Return {criterion: its description with what the points mean}; ConfigError for one without."""
+    """Return {criterion: its description, with what the points mean}; ConfigError if one has no description."""
     told = _known() | {name: _described(text) for name, text in rubric.descriptions.items()}
     if lacking := [name for name in rubric.criteria if name not in told]:
         raise ConfigError(say("prompts.undescribed", criteria=listed(lacking), name=lacking[0]))
@@ -86,6 +87,6 @@ def _json_lines(criteria: Sequence[str], value: str) -> str:
 
 
 def _described(text: str) -> str:
-    """Add what the points mean to a description, unless it has such lines of its own."""
+    """Return the description with lines that say what the points mean; they are added unless it has such lines already."""
     first, *more = text.strip().splitlines()
     return first + "\n" + ("\n".join(f"   {line.strip()}" for line in more) or _SCALE)

@@ -1,4 +1,4 @@
-"""The block at the head of a saved prompt that tells its origin: plain `key: value` lines between `---`."""
+"""Read and write the block at the head of a saved prompt with its origin: plain `key: value` lines between `---`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _REQUIRED = ("parent", "sha256")  # without these it is a text that happens to b
 
 
 def with_front_matter(values: Mapping[str, str], text: str) -> str:
-    """Put a block with these values above the text, one line each; keys are lower-case ASCII words."""
+    """Return the text under a block with these values, one line each. Keys must be lower-case ASCII words."""
     lines = [f"{key}: {_escaped(value)}".rstrip(" ") for key, value in values.items()]
     return "\n".join([_RULE, *lines, _RULE, text])
 
 
 def split_front_matter(content: str) -> tuple[dict[str, str], str]:
-    """Split content into the block's values and the text below; without such a block, no values and the whole content."""
+    """Return the block's values and the text below it; if there is no block, an empty dict and the whole content."""
     first, *lines = content.split("\n")
     if first != _RULE or _RULE not in lines:
         return {}, content
@@ -31,7 +31,7 @@ def split_front_matter(content: str) -> tuple[dict[str, str], str]:
 
 
 def _escaped(value: str) -> str:
-    """Escape as in a JSON string, including characters that some editors take for the end of a line."""
+    """Return the value escaped as in a JSON string, including characters that some editors treat as a line end."""
     text = json.dumps(value, ensure_ascii=False)[1:-1]
     return re.sub("[\x7f-\x9f\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
 

@@ -1,4 +1,4 @@
-"""Prompt templates: their sources, what they must mention, and how they are filled and named."""
+"""Load prompt templates by id or file, check what they must contain, and fill them."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class Prompt:
 
     @property
     def sha256(self) -> str:
-        """Return the SHA-256 of the text in UTF-8, in hex; it tells two texts under one id apart."""
+        """Return the SHA-256 of the text in UTF-8, in hex; it distinguishes two texts that have the same id."""
         return hashlib.sha256(self.text.encode("utf-8")).hexdigest()
 
     @property
     def placeholders(self) -> set[str]:
-        """Return the names in braces."""
+        """Return the names that the text has in braces."""
         return set(_PLACEHOLDER.findall(self.text))
 
     @property
     def reasons_first(self) -> bool:
-        """Whether its output format asks for the reasons before the scores."""
+        """Whether the prompt's output format asks for the reasons before the scores."""
         return -1 < self.text.find('"rationale"') < self.text.find('"scores"')
 
     def __repr__(self) -> str:
@@ -61,12 +61,15 @@ class Prompt:
 
 
 def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rubric: Rubric | None = None) -> Prompt:
-    """The prompt of that id (built in, or eval/prompts/<id>.txt), in that file, or the default of that kind for None.
+    """Return a prompt by its id (built in, or eval/prompts/<id>.txt) or from a file; None stands for the default prompt
+    of that kind.
 
-    rubric: whose criteria a judge prompt asks for; None: the project's. "rubric-1" is made from it, and is the default
-    where its criteria are not the specification's six and the project has chosen no prompt.
-    The block at the head of a saved prompt (`save_prompt`) is no part of its text. A UserWarning says that a saved
-    prompt was edited since. Raises ConfigError that lists the known ids."""
+    rubric: the criteria that a judge prompt asks for; None for the project's rubric. The prompt "rubric-1" is made from
+    the rubric. It is the default if the criteria are not the specification's six and the project has chosen no prompt.
+
+    The block at the head of a saved prompt (`save_prompt`) is not part of its text. A UserWarning says that a saved
+    prompt was edited after it was saved. Raises ConfigError, which lists the known ids, if there is no such prompt.
+    """
     if isinstance(prompt, Prompt):
         return prompt
     if isinstance(prompt, Path) or (prompt or "").endswith(".txt"):
@@ -94,8 +97,8 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rub
 def default_prompt_id(kind: Kind, rubric: Rubric | None = None) -> str:
     """Return the id of the prompt that is used if none is given.
 
-    That is the project's choice. Otherwise, for a judge, it is the specification's if the criteria are its six, else
-    the one made from the rubric (None: the project's).
+    This is the project's choice, if there is one. Otherwise the default for a judge is the specification's prompt if
+    the rubric (None: the project's) has the specification's six criteria, else the prompt made from the rubric.
     """
     if kind == "assistant":
         return default_assistant_prompt()
@@ -108,12 +111,12 @@ def is_prompt_id(name: str) -> bool:
 
 
 def built_in_ids() -> set[str]:
-    """List the prompts that come with the package."""
+    """Return the ids of the prompts that come with the package."""
     return {OF_RUBRIC, *(file.name.removesuffix(".txt") for file in _TEMPLATES.iterdir() if file.name.endswith(".txt"))}
 
 
 def read_prompt_file(path: Path) -> tuple[dict[str, str], str]:
-    """Read a prompt file's block (nothing if it has none) and text; ConfigError if unreadable."""
+    """Return (values of a prompt file's block, text); no values without a block. ConfigError if unreadable."""
     try:
         return split_front_matter(path.read_text(encoding="utf-8-sig"))  # with the mark that Windows editors add
     except (OSError, UnicodeDecodeError) as error:
@@ -129,8 +132,8 @@ def _read_prompt(path: Path) -> Prompt:
 
 
 def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
-    """Raise ConfigError unless the prompt has question and answer, knows every placeholder it uses, and asks for every
-    criterion; a built-in one for no other.
+    """Raise ConfigError unless the prompt has the question and the answer, has only known placeholders, and asks for
+    every criterion. A built-in prompt must ask for exactly these criteria.
     """
     _check_placeholders(prompt, known=JUDGE_PLACEHOLDERS, required=("question", "answer"))
     criteria = list(criteria)
@@ -144,7 +147,7 @@ def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
 
 
 def check_assistant_prompt(prompt: Prompt) -> None:
-    """Raise ConfigError unless the prompt has question and context and no unknown placeholder."""
+    """Raise ConfigError unless the prompt has the question and the context, and has only known placeholders."""
     _check_placeholders(prompt, known=ASSISTANT_PLACEHOLDERS, required=("question", "context"))
 
 
@@ -159,18 +162,19 @@ def _check_placeholders(prompt: Prompt, *, known: tuple[str, ...], required: tup
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Replace each `{name}` of `values` in one pass.
+    """Replace each `{name}` in the template by its value, all in one pass.
 
-    One pass, so that a `{context}` inside an answer stays text; not `str.format`, which would stumble over the JSON
-    braces of the judge prompt.
+    One pass, so that a `{context}` inside an answer is not replaced. `str.format` is not used, because the JSON in the
+    judge prompt has braces.
     """
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
 
 
 def judge_values(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, str]:
-    """Return the seven values of the judge prompt as text, and a nonce for prompts that fence them off.
+    """Return the seven values of the judge prompt as text, and a nonce for prompts that put a fence around them.
 
-    The nonce is a hash of the seven: the same answer makes the same request, and no text among them can contain it.
+    The nonce is a hash of the seven values. So the same answer gives the same request, and no value can contain the
+    nonce.
     """
     values = {
         "question": question.question,

@@ -1,8 +1,8 @@
-"""Find in a long report the sentences that ask something.
+"""Find the sentences of a long report that ask something.
 
-A long report tells a story before it asks. The story tells which runbook is needed, but it resembles the sections about
-work that is already done. Only the sentence that asks names the section that is wanted, so that sentence is looked up
-separately.
+A long report tells what happened before it asks. What happened shows which runbook is needed, but it is most like the
+sections about work that is already done. Only the sentence that asks names the section that is wanted. So this sentence
+is also searched for separately.
 """
 
 from __future__ import annotations
@@ -41,13 +41,15 @@ _STAGES = tuple(
 
 
 def split_clauses(question: str) -> list[str]:
-    """Return the last MOST_CLAUSES sentences of a question, without their end marks and without very short ones."""
+    """Return the last MOST_CLAUSES sentences of a question, without end marks; very short ones are left out."""
     return [text for text, _ in _read(question)][-MOST_CLAUSES:]
 
 
 def find_asking(question: str) -> str:
-    """Return the sentences of a long report that ask, or, if none asks, those that announce what will be done; at most
-    the last MOST_ASKING, joined. Return an empty text if there are neither, or if the question is short.
+    """Return the sentences of a long report that ask, joined; at most the last MOST_ASKING.
+
+    If none asks, return those that announce what will be done. Return "" if there are neither, or if the question is
+    short.
     """
     sentences = _read(question)
     for pattern in (_ASKS, _PLANS) if len(sentences) >= LONG_REPORT else ():
@@ -57,17 +59,17 @@ def find_asking(question: str) -> str:
 
 
 def asks_leave(question: str) -> bool:
-    """Whether a text asks whether something may be done: もう戻していいですか."""
+    """Whether a text asks for permission to do something: もう戻していいですか."""
     return bool(_ASKS_LEAVE.search(question.strip()))
 
 
 def wants_leave(question: str) -> bool:
-    """Whether any sentence of a question asks whether something may be done, or announces that it will be done."""
+    """Whether any sentence of a question asks for permission to do something, or announces that it will be done."""
     return any(asks_leave(text + end) or _PLANS.search(text) for text, end in _read(question))
 
 
 def is_of_stage(heading: str, asking: str) -> bool:
-    """Whether a section's heading names the stage of work that is asked for: 戻していい -> 復旧."""
+    """Whether a section's heading names the stage of work that the sentence in `asking` is about: 戻していい -> 復旧."""
     return any(asks.search(asking) and named.search(heading) for asks, named in _STAGES)
 
 

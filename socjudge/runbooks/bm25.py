@@ -1,4 +1,4 @@
-"""Split Japanese and English text into BM25 tokens, and search texts by them."""
+"""Split Japanese and English texts into BM25 tokens, and search texts by these tokens."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ _REMEMBERED = 500  # characters of a text whose words are remembered
 
 
 def normalise_text(text: str) -> str:
-    """Return a text in the one spelling that is compared: NFKC (ＥＤＲ and ｴﾗｰ become EDR and エラー), lower case."""
+    """Return a text in the form in which texts are compared: NFKC (ＥＤＲ and ｴﾗｰ become EDR and エラー), lower case."""
     return unicodedata.normalize("NFKC", text).lower()
 
 
 def tokenise(text: str) -> list[str]:
-    """Return the BM25 tokens of a text, in order, repeats kept; none is empty.
+    """Return the BM25 tokens of a text, in order and with repeats; no token is empty.
 
-    Kanji runs give single characters and pairs, hiragana runs give pairs, and katakana runs give themselves and their
-    pieces of four letters (フィッシングメール must find フィッシング). Latin words and numbers give themselves and, where joined by -
-    _ or ., also their parts. Where two scripts meet, the pair of characters at that place is a token too (を切 in 電源を切る).
+    A run of kanji gives its single characters and pairs, a run of hiragana its pairs, and a run of katakana the whole
+    run and its pieces of four letters (フィッシングメール must find フィッシング). A Latin word or a number gives itself; if it is
+    joined by - _ or ., its parts are tokens too. Where two scripts meet, the pair of characters at that place is also a
+    token (を切 in 電源を切る).
     """
     normal = normalise_text(text)
     tokens: list[str] = []
@@ -57,7 +58,7 @@ def tokenise(text: str) -> list[str]:
 
 
 def content_words(text: str) -> set[str]:
-    """Return the tokens that carry meaning: kanji pairs, katakana words, Latin words and numbers."""
+    """Return the tokens of a text that carry meaning: kanji pairs, katakana words, Latin words and numbers."""
     return set(_content_words_once(text) if len(text) <= _REMEMBERED else _content_words(text))
 
 
@@ -89,8 +90,8 @@ Scores = np.ndarray[Any, np.dtype[np.float32]]
 
 @dataclass(frozen=True)
 class LexicalMatch:
-    """Hold the result of a query. scores: (passages,) BM25 score of each. ratio: 0–1, see `Bm25.match`. unknown: the
-    query's tokens that were never indexed.
+    """Hold the result of a BM25 query. scores: (passages,) the BM25 score of each. ratio: 0–1, see `Bm25.match`.
+    unknown: the tokens of the query that occur in no indexed text.
     """
 
     scores: Scores
@@ -107,7 +108,7 @@ def _weight(token: str) -> int:
 
 
 class Bm25:
-    """Search texts by BM25 (Lucene's variant, by bm25s). Safe to use from several threads."""
+    """Search texts by BM25 (Lucene's variant, by bm25s). It can be used from several threads."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         import bm25s
@@ -130,11 +131,11 @@ class Bm25:
     def match(self, query: str) -> LexicalMatch:
         """Score every text for a query.
 
-        The score of a text is the sum, over the query's distinct tokens t without English function words, of idf(t) *
-        tf / (tf + k1 * (1 - b + b * length / mean length)), and LATIN_WEIGHT times that for Latin words and numbers. A
-        term's last factor stays below 1, so no text can score more than the sum of idf(t): `ratio` is the best score
-        divided by that sum. A token that no text holds counts with idf = ln(1 + (N + 0.5) / 0.5), the highest possible
-        idf, and so lowers the ratio. The ratio is 0 for a query without tokens.
+        The score of a text is a sum over the query's distinct tokens t without English function words: idf(t) * tf /
+        (tf + k1 * (1 - b + b * length / mean length)). For Latin words and numbers, the term is multiplied by
+        LATIN_WEIGHT. The last factor of a term stays below 1, so no text can score more than the sum of idf(t). `ratio`
+        is the best score divided by that sum; it is 0 for a query without tokens. A token that no text contains counts
+        with the highest possible idf, ln(1 + (N + 0.5) / 0.5), and so lowers the ratio.
         """
         tokens = _query_tokens(query)
         known = [self._ids[token] for token in tokens if token in self._ids]
@@ -146,10 +147,10 @@ class Bm25:
         return LexicalMatch(scores, float(scores.max()) / highest, unknown)
 
     def match_among(self, query: str, texts: Sequence[int] | np.ndarray[Any, Any]) -> Scores:
-        """Score some of the texts for a query by the words that are rare among them; (texts,).
+        """Score some of the texts for a query by the words that are rare among these texts; (texts,).
 
-        The formula is that of `match`, but the idf of a token is counted among these texts alone: if all of them are
-        about phishing, the word "phishing" tells nothing.
+        The formula is that of `match`, but the idf of a token is computed from these texts alone. If all of them are
+        about phishing, the word "phishing" does not distinguish them.
         """
         place = np.full(self._n, -1)
         place[texts] = np.arange(len(texts))
@@ -162,10 +163,11 @@ class Bm25:
         return found
 
     def match_groups(self, query: str, groups: np.ndarray[Any, Any]) -> Scores:
-        """Measure how much of a query each group of texts covers: the sum over its tokens of the group's best score,
-        (groups,).
+        """Measure how much of a query each group of texts covers, (groups,): the sum, over the query's tokens, of the
+        best score that a text of the group has for the token.
 
-        groups: (texts,) number of each text's group. Several texts of a group may together say what no single one says.
+        groups: (texts,) number of each text's group. Several texts of a group together may cover what no single text
+        covers.
         """
         found = np.zeros(int(groups.max(initial=-1)) + 1, dtype=np.float32)
         for _, numbers, scores in self._postings(query):
@@ -175,11 +177,11 @@ class Bm25:
         return found
 
     def rarities(self, query: str) -> dict[str, float]:
-        """Return {token: idf} for the query's tokens that some text holds."""
+        """Return {token: idf} for those of the query's tokens that some text contains."""
         return {token: float(self._idf[self._ids[token]]) for token in _query_tokens(query) if token in self._ids}
 
     def _postings(self, query: str) -> Iterator[tuple[int, np.ndarray[Any, Any], Scores]]:
-        """Yield (token, texts that hold it, their scores for it) for each token of a query that some text holds."""
+        """Yield (token, texts that contain it, their scores for it) for each token of a query that is in any text."""
         starts, numbers, scores = (self._bm25.scores[name] for name in ("indptr", "indices", "data"))
         for token in (self._ids[token] for token in _query_tokens(query) if token in self._ids):
             part = slice(starts[token], starts[token + 1])

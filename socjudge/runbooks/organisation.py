@@ -1,6 +1,6 @@
-"""Read who has which role in the organisation that the runbooks belong to: `organisation.json` beside them.
+"""Read who has which role in the organisation that the runbooks belong to, from `organisation.json` beside them.
 
-Warnings name the leader, the approvers and the form from this file; without it they speak of 責任者 and 承認.
+Warnings name the leader, the approvers and the form from this file. Without the file they use the words 責任者 and 承認.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Person:
 @dataclass(frozen=True)
 class Organisation:
     """Hold the roles of an organisation. leader: whom to call first. approvers: who decides if the runbooks do not say.
-    change_form: the form that a dangerous operation needs besides an approval; empty if there is no such form.
+    change_form: the form that a dangerous operation needs besides an approval; empty if there is none.
     """
 
     leader: Person = Person("責任者")
@@ -39,7 +39,7 @@ class Organisation:
 
     @property
     def deciding(self) -> str:
-        """Return who decides, by role: SOCリーダーまたはCSIRT責任者."""
+        """Return the roles that decide: SOCリーダーまたはCSIRT責任者."""
         return "または".join(person.role for person in self.approvers or (self.leader,))
 
     @property
@@ -52,10 +52,10 @@ NEUTRAL = Organisation()
 
 
 def load_organisation(folder: Path | str) -> Organisation:
-    """Load `organisation.json` from the runbooks folder; neutral words replace what is not in it, or all if there is no
-    file.
+    """Load `organisation.json` from the runbooks folder. Neutral words replace what it does not contain; all of them if
+    there is no file.
 
-    ConfigError that names the file, the field and what to write there.
+    Raises ConfigError that names the file, the field and what to write there.
     """
     path = Path(folder) / ORGANISATION_NAME
     entries = load_json_object(path, say("runbooks.organisation_expected"))

@@ -1,6 +1,6 @@
-"""Find the statements of a runbook that answer a question most directly; they stand before its steps in an answer.
+"""Find the statements of a runbook that answer a question most directly; an answer gives them before the steps.
 
-A weighted sum ranks them.
+A weighted sum ranks the statements.
 """
 
 from __future__ import annotations
@@ -57,8 +57,10 @@ OPENS, LATER = 1.0, -0.3  # of the first response, where it is wanted: its first
 
 
 class Point(NamedTuple):
-    """Hold a statement with the passage that contains it. score: how well it answers the question, comparable within
-    one question only; place: its position among all statements of its runbook.
+    """Hold a statement with the passage that contains it.
+
+    score: how well it answers the question, comparable within one question only. place: its position among all
+    statements of its runbook.
     """
 
     section: Passage
@@ -69,7 +71,7 @@ class Point(NamedTuple):
 
 
 def details_asked(question: str) -> list[re.Pattern[str]]:
-    """Return, for each detail asked for (who, when, how many), the pattern of a statement that tells it."""
+    """Return, for each detail that is asked for (who, when, how many), a pattern that matches statements with it."""
     return [told for asks, told in _DETAILS if asks.search(question)]
 
 
@@ -89,10 +91,11 @@ def rank_statements(
     forbidding: Collection[Passage],
     wants_leave: bool,
 ) -> list[Point]:
-    """Rank the statements of a runbook, the one that answers most directly first; ties in the runbook's order.
+    """Sort the statements of a runbook, the one that answers most directly first; equal scores in the runbook's order.
 
-    own: its passages, with scores; likeness: similarity to the question of each of their sentences; first, background,
-    forbidding: those passages that hold the first response, that are seldom asked for, and that forbid something.
+    own: the runbook's passages, with scores. likeness: {sentence: similarity to the question}. first: the passages with
+    the first response. background: the passages that are seldom asked for. forbidding: the passages that forbid
+    something.
     """
     found = [(section, s, n) for section in own for n, s in enumerate(read_statements(section.text))]
     asked = content_words(question)
@@ -119,15 +122,17 @@ def rank_statements(
 
 
 def _fits_condition(asked: set[str], statement: str) -> float:
-    """Return how much of a statement's condition (…場合、) a question speaks of, 0–1; 0 if it has no condition."""
+    """Return the share (0–1) of the words of a statement's condition (…場合、) that a question has; 0 if it has none."""
     condition = _CONDITION.match(statement)
     words = content_words(condition[1]) if condition else set()
     return len(words & asked) / max(len(words), 1)
 
 
 def rate_words(asked: Collection[str], statements: Sequence[tuple[Passage, str]]) -> list[float]:
-    """Return how many of the words asked for each statement has, with the heading of its section, 0–1; rare words count
-    more.
+    """Return how many of the words in `asked` each statement has, relative to its length, 0–1; the best statement has
+    1.
+
+    The heading of the statement's section counts too. Rare words count more.
     """
     words = [content_words(f"{section.heading.split(' > ')[-1]} {text}") for section, text in statements]
     known_in = Counter(word for some in words for word in some)
@@ -138,8 +143,9 @@ def rate_words(asked: Collection[str], statements: Sequence[tuple[Passage, str]]
 
 
 def find_points(question: str, ranked: Sequence[Point]) -> list[Point]:
-    """Return the statements that answer a question in a line or two: one for each detail asked for, then the best of
-    the rest; at most MOST_POINTS.
+    """Return the statements that answer a question in a line or two, at most MOST_POINTS.
+
+    There is one for each detail that the question asks for, and then the best of the others.
     """
     wanted = details_asked(question)
     told = [point for point in ranked if point.kind != "code"]

@@ -1,4 +1,4 @@
-"""Find runbook files, read them (whatever the encoding or format) and split them at headings into passages."""
+"""Find runbook files, read them in any encoding or format, and split them at headings into passages."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ _NUMBER = re.compile(r"^第?[0-9０-９]+(?:[.．－-][0-9０-９]+)*\s*[章節�
 
 @dataclass(frozen=True)
 class Chunk:
-    """Hold a piece of one section of a runbook, as it is indexed.
+    """Hold a piece of one section of a runbook, in the form in which it is indexed.
 
     text: the body as written. source: file path inside the runbooks folder, with "/" on every system. heading: "初動対応 >
-    Windows端末", or "" above the first heading. title: the document's title. questions: what people ask when this passage
-    is the answer, from `questions.json`.
+    Windows端末", or "" above the first heading. title: the document's title. questions: questions that this passage
+    answers, from `questions.json`.
     """
 
     text: str
@@ -70,7 +70,9 @@ class Chunk:
 
     @property
     def search_text(self) -> str:
-        """Return the text that is embedded; its title and headings raise recall (of vectors more than of BM25)."""
+        """Return the text that is embedded. It includes title and headings, because they raise recall (more for vectors
+        than for BM25).
+        """
         return "\n".join(part for part in (self.title, self.heading, self.text) if part)
 
     @property
@@ -80,7 +82,7 @@ class Chunk:
 
     @property
     def sentences(self) -> list[str]:
-        """Return the title, heading, sentences and list items that get vectors of their own, without commands."""
+        """Return the title, heading, sentences and list items, which get their own vectors; commands are left out."""
         return split_sentences(self.search_text)
 
 
@@ -96,8 +98,9 @@ class Runbook:
 def load_runbooks(folder: Path | str) -> list[Runbook]:
     """Load every readable runbook under `folder`, sorted by path.
 
-    A UserWarning names each file that was skipped or needed guessing (unknown type, empty, another encoding, a link out
-    of the folder). ConfigError when the folder or any text in it is missing, or a file cannot be decoded or converted.
+    A UserWarning names each file that was skipped (unknown type, empty, a link out of the folder) or whose encoding had
+    to be guessed. Raises ConfigError if the folder does not exist or has no text, or if a file cannot be decoded or
+    converted.
     """
     folder = Path(folder)
     runbooks = []
@@ -120,8 +123,8 @@ def load_runbooks(folder: Path | str) -> list[Runbook]:
 def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
     """Return (path, source) of each runbook file under `folder`, sorted by source.
 
-    Hidden files and Office lock files (~$…) are left out; a file of unknown type, and a link that leads out of the
-    folder, are left out with a UserWarning. ConfigError when the folder does not exist.
+    Hidden files and Office lock files (~$…) are left out. A file of unknown type, and a link that leads out of the
+    folder, are left out with a UserWarning. Raises ConfigError if the folder does not exist.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -145,11 +148,11 @@ def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
 
 
 def hash_runbooks(folder: Path | str) -> dict[str, str]:
-    """Return {source: SHA-256} of the runbooks under `folder` and of the files beside them; empty if the folder is
-    missing.
+    """Return {source: SHA-256} of the runbooks under `folder` and of the files beside them; empty if there is no such
+    folder.
 
-    A runbook's hash is that of the file's bytes; that of a file beside them is of its content, so its layout does not
-    matter.
+    The hash of a runbook is that of the file's bytes. The hash of a file beside the runbooks is that of its content, so
+    its layout does not matter.
     """
     if not Path(folder).is_dir():
         return {}
@@ -175,9 +178,9 @@ def _hash_of_json(path: Path) -> str:
 
 def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
     """Load {everyday word: words of the runbooks} from `synonyms.json` in the runbooks folder; empty if there is no
-    such file.
+    file.
 
-    The everyday words are normalised. ConfigError that names the file and what is wrong with it.
+    The everyday words are normalised. Raises ConfigError that names the file and what is wrong with it.
     """
     path = Path(folder) / SYNONYMS_NAME
     entries = load_json_object(path, say("runbooks.synonyms_expected"))
@@ -188,10 +191,10 @@ def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
 
 
 def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
-    """Load {runbook: {heading path: questions}} from `questions.json` in the runbooks folder; empty if there is no such
+    """Load {runbook: {heading path: questions}} from `questions.json` in the runbooks folder; empty if there is no
     file.
 
-    ConfigError that names the file and what is wrong with it.
+    Raises ConfigError that names the file and what is wrong with it.
     """
     path = Path(folder) / QUESTIONS_NAME
     expected = say("runbooks.questions_expected")
@@ -210,9 +213,8 @@ def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
 def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]:
     """Return the runbooks of `folder` with the questions of its `questions.json` added to their passages.
 
-    If a section is cut into several passages, each of them gets all its questions. One UserWarning names the first
-    runbooks and headings in the file that do not exist (any more), and how many there are; their questions are left
-    out.
+    If a section is cut into several passages, each passage gets all the questions of the section. Questions of runbooks
+    or headings that do not exist (any more) are left out; one UserWarning names the first of these, and their number.
     """
     questions = load_questions(folder)
     path = Path(folder) / QUESTIONS_NAME
@@ -248,7 +250,7 @@ def _is_texts(values: object) -> bool:
 
 
 def split_front_matter(text: str, name: str) -> tuple[dict[str, Any], str]:
-    """Split a text into its YAML front matter (empty if there is none) and the rest. ConfigError on bad YAML."""
+    """Return a text's YAML front matter (empty if there is none) and the rest. Raises ConfigError for bad YAML."""
     match = re.match(r"---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|$)", text, re.DOTALL)
     if not match:
         return {}, text
@@ -265,11 +267,12 @@ def split_front_matter(text: str, name: str) -> tuple[dict[str, Any], str]:
 
 
 def split_runbook(text: str, source: str, *, chunk_size: int = CHUNK_SIZE) -> list[Chunk]:
-    """Split one runbook into passages, in order; no body text is lost. Of the front matter only the title is used.
+    """Split one runbook into passages, in order; no text of the body is lost. Only the title of the front matter is
+    used.
 
-    Sections follow the headings of CommonMark; a section longer than `chunk_size` characters is cut further by
+    Sections follow the headings of CommonMark. A section longer than `chunk_size` characters is split further by
     LangChain's RecursiveCharacterTextSplitter. The title is that of the front matter, else the only H1, else the file's
-    name; an only H1 is left out of the heading paths.
+    name. If there is only one H1, it is left out of the heading paths.
     """
     front_matter, body = split_front_matter(text, source)
     lines = body.split("\n")
@@ -291,9 +294,9 @@ def unnumbered(heading: str) -> str:
 
 
 def split_sentences(text: str) -> list[str]:
-    """Return the sentences, list items and table rows of Markdown text, without its marks and fenced code blocks.
+    """Return the sentences, list items and table rows of a Markdown text, without formatting and fenced code blocks.
 
-    Pieces below 8 characters say too little to be compared and are left out.
+    Pieces shorter than 8 characters are left out, because they are too short to be compared.
     """
     text = re.sub(r"```.*?(?:```|\Z)", "", text, flags=re.DOTALL)
     text = re.sub(r"^\s*(?:#+|\d+\.|[-*+](?: \[[ xX]\])?)\s|[|`*\\]|-{3,}", " ", text, flags=re.MULTILINE)
@@ -302,7 +305,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the files, and the links to folders, below `folder`, without hidden ones and Office lock files."""
+    """Yield the files, and the links to folders, below `folder`; hidden files and Office lock files are left out."""
     for parent, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         linked = [name for name in folders if Path(parent, name).is_symlink()]
@@ -315,10 +318,10 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def decode_runbook(data: bytes, path: Path) -> tuple[str, list[str]]:
-    """Return a runbook's text as Markdown (front matter included), and notes on what had to be guessed.
+    """Return a runbook's text as Markdown (front matter included), and notes about what had to be guessed.
 
-    Reads UTF-8 (with or without BOM), else detects UTF-16, Shift_JIS (cp932), EUC-JP or ISO-2022-JP; converts .docx,
-    .xlsx, .pdf and .html. ConfigError when that is impossible.
+    UTF-8 is read with or without a byte order mark; otherwise UTF-16, Shift_JIS (cp932), EUC-JP or ISO-2022-JP is
+    detected. Files of the types .docx, .xlsx, .pdf and .html are converted. Raises ConfigError if this is impossible.
     """
     suffix = path.suffix.lower()
     if suffix in CONVERTERS and not suffix.startswith(".htm"):
@@ -332,7 +335,7 @@ def decode_runbook(data: bytes, path: Path) -> tuple[str, list[str]]:
 
 
 def _decode(data: bytes, path: Path) -> tuple[str, str]:
-    """Return the text of a file and the encoding that it was read in."""
+    """Return the text of a file and its encoding."""
     is_7_bit_japanese = b"\x1b$" in data or b"\x1b(" in data
     if b"\0" not in data and not is_7_bit_japanese:
         try:
@@ -357,10 +360,10 @@ _Heading = tuple[int, int, int, str]  # first line, line after it, level 1-6, ti
 
 
 def _markdown_headings(body: str) -> list[_Heading]:
-    """Find the headings of CommonMark.
+    """Return the headings that CommonMark defines.
 
-    LangChain's MarkdownHeaderTextSplitter is not used: it strips every line first, so that it reads an indented `#
-    comment` of a code block as a heading, and loses indentation and full-width spaces.
+    LangChain's MarkdownHeaderTextSplitter is not used, because it strips every line first. So it takes an indented `#
+    comment` in a code block for a heading, and loses indentation and full-width spaces.
     """
     from markdown_it import MarkdownIt
 
@@ -376,13 +379,13 @@ def _markdown_headings(body: str) -> list[_Heading]:
 
 
 def _plain(title: str) -> str:
-    """Return a heading without Markdown's marks: `**初動** [対応](a.md)` -> 初動 対応."""
+    """Return a heading without Markdown formatting: `**初動** [対応](a.md)` -> 初動 対応."""
     title = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", title)
     return re.sub(r"\*\*|__|`", "", title).strip()
 
 
 def _plain_headings(lines: list[str]) -> list[_Heading]:
-    """Find the headings that Japanese plain-text runbooks use: ■初動対応 and 【初動対応】."""
+    """Return the headings in the style of Japanese plain-text runbooks: ■初動対応 and 【初動対応】."""
     headings = []
     for number, line in enumerate(lines):
         match = re.fullmatch(r"\s*(?:[■◆●]\s*(\S.*?)|【([^】]+)】)\s*", line)
@@ -392,7 +395,7 @@ def _plain_headings(lines: list[str]) -> list[_Heading]:
 
 
 def _sections(lines: list[str], headings: list[_Heading], *, skip_h1: bool) -> Iterator[tuple[str, str]]:
-    """Yield (heading path, body) of each section, the lines above the first heading first."""
+    """Yield (heading path, body) of each section. The lines above the first heading come first."""
     path: dict[int, str] = {}
     start = 0
     for first, after, level, title in [*headings, (len(lines), len(lines), 0, "")]:

@@ -1,1 +1,1 @@
-"""A whole evaluation: its assignment, the engine that carries it out, and the journal and log that keep it."""
+"""Make a whole evaluation: its assignment, the engine that carries it out, and the journal and log that store it."""

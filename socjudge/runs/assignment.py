@@ -1,4 +1,4 @@
-"""What a run has to do: checked arguments, opened models, samples, and the run's identity. Nothing is sent."""
+"""Work out what a run has to do: checked arguments, opened models, samples, and the run's identity. Nothing is sent."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _OF_ANSWERS = (
 
 @dataclass(frozen=True)
 class Sample:
-    """Hold one answer to judge: still to be requested, or stored."""
+    """Hold one answer to judge. stored: the answer, None if it still has to be requested."""
 
     question: EvalQuestion
     answer_repeat: int
@@ -56,7 +56,9 @@ class Sample:
 
 @dataclass(frozen=True)
 class Plan:
-    """Hold what all samples of a run have in common. assistant: None if all answers are stored or come from `own`."""
+    """Hold what all samples of a run have in common. own: your own assistant. assistant: the model of socjudge's
+    assistant; None if all answers are stored or `own` gives them.
+    """
 
     judge: Model
     judge_prompt: Prompt
@@ -76,8 +78,8 @@ class Plan:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Hold what a run has to do. given: what decides the run beyond its log (`_given`). n_samples: number of answers to
-    judge.
+    """Hold what a run has to do. n_samples: number of answers to judge. sample_at: returns a sample by its number.
+    given: what decides the marks but is not in the run's info (`_given`).
     """
 
     n_samples: int
@@ -88,8 +90,8 @@ class Assignment:
 
     @property
     def key(self) -> dict[str, Any]:
-        """Return the run's identity: everything that decides an answer or a mark, and nothing else. A run resumes only
-        with an equal key.
+        """Return the run's identity: everything that decides an answer or a mark, and nothing else. A journal is
+        resumed only if its key is equal.
         """
         return {name: getattr(self.info, name) for name in _DECIDES} | self.given
 
@@ -99,7 +101,7 @@ class Assignment:
         return self.n_samples * self.plan.judge_repeats
 
     def is_done_in(self, run: EvaluationRun) -> bool:
-        """Whether a logged run is this assignment, finished."""
+        """Whether a run from a log is this assignment and complete."""
         same = all(getattr(run.run, name) == getattr(self.info, name) for name in (*_DECIDES, *_IN_LOG))
         return same and len(run.results) == self.total and run.rubric == self.plan.rubric
 
@@ -118,7 +120,7 @@ def assign_suite(
     judge_repeats: int,
     k: int | None,
 ) -> Assignment:
-    """Return what `run_evaluation_suite` will do with these arguments; ConfigError if they are unfit. Nothing is sent."""
+    """Return what `run_evaluation_suite` will do with these arguments; ConfigError if unfit. Nothing is sent."""
     k = default_k() if k is None else k
     check_counts(answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k)
     if not len(questions):
@@ -161,8 +163,8 @@ def assign_suite(
 
 
 def rubric_to_judge(run: EvaluationRun) -> Rubric:
-    """Return the rubric for judging a run's answers again: the run's own, or the project's if another tool judged the
-    run.
+    """Return the rubric for judging a run's answers again: the run's own rubric, or the project's if another tool
+    judged the run.
     """
     return project_rubric() if run.run.mode == IMPORTED else run.rubric
 
@@ -175,7 +177,7 @@ def assign_rejudging(
     judge_repeats: int,
     rubric: Rubric | None = None,
 ) -> Assignment:
-    """Return what `rejudge` will do with these arguments; ConfigError if they are unfit. Nothing is sent.
+    """Return what `rejudge` will do with these arguments. Raise ConfigError if they are unfit. Nothing is sent.
 
     judge_prompt, rubric: the run's own unless given.
     """
@@ -201,7 +203,7 @@ def assign_rejudging(
 def each_judge(
     judge_model: str | BaseChatModel | Model | Sequence[str | BaseChatModel | Model],
 ) -> Sequence[str | BaseChatModel | Model]:
-    """Return one judge or several as a list."""
+    """Return the judges as a list, also if only one judge was given."""
     several = isinstance(judge_model, Sequence) and not isinstance(judge_model, str)
     return judge_model if several else [judge_model]  # type: ignore[return-value, list-item]
 
@@ -225,7 +227,7 @@ def _plan_judging(
     judge_repeats: int,
     rubric: Rubric,
 ) -> Plan:
-    """Open the judge and check its prompt, so that any fault shows before the first call."""
+    """Open the judge and check its prompt, so that any error appears before the first call."""
     judging = load_prompt(judge_prompt, rubric=rubric)
     check_judge_prompt(judging, rubric.criteria)
     judge = open_model(judge_model)
@@ -238,7 +240,7 @@ def _plan_judging(
 
 def _check_measures(criteria: Sequence[str]) -> None:
     """Raise ConfigError if the embedded judge can measure none of the criteria. If it can measure some, the marks of
-    the others are missing.
+    the other criteria are missing.
     """
     from ..models.offline import measured_criteria
 
@@ -279,7 +281,7 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
 
 
 def _sha256(values: Iterable[Any]) -> str:
-    """Hash values as a JSON list, in hex, so that the layout of their file does not matter."""
+    """Return the SHA-256 of the values as a JSON list, in hex; the layout of their file does not matter."""
     digest, separator = hashlib.sha256(b"["), b""
     for value in values:
         digest.update(separator + orjson.dumps(value))
@@ -294,7 +296,7 @@ def _uses_index(plan: Plan) -> bool:
 
 
 def _shown(answer: AssistantAnswer) -> list[str]:
-    """List the parts of a stored answer that a judge sees, or from which what it sees is made."""
+    """List the parts of a stored answer that the judge sees, or from which the judge's view is made."""
     told = [answer.answer, answer.context, str(answer.flags)]
     if not answer.evidence:  # of somebody else's: its citations are read by its passages
         told += [str((passage.source, passage.heading, passage.text)) for passage in answer.passages]
@@ -302,8 +304,9 @@ def _shown(answer: AssistantAnswer) -> list[str]:
 
 
 def _given(questions: Sequence[EvalQuestion], rubric: Rubric) -> dict[str, Any]:
-    """Collect what decides a run beyond its log: questions without categories, criteria with descriptions, and
-    socjudge's version without the patch number. Line and rate decide no mark.
+    """Collect what decides the marks but is not in the run's info: questions without categories, criteria with
+    descriptions, and socjudge's version without the patch number. The pass line and rate decide no mark, so they are
+    left out.
     """
     asked = _sha256([question.id, question.question, question.expected_keypoints] for question in questions)
     return {

@@ -1,9 +1,9 @@
-"""Judging again until the verdict is certain: which answers to judge once more, and why the run ended.
+"""Judge again until the verdict is certain: choose the answers to judge once more, and note why the run ended.
 
-Only the questions that decide the verdict are judged again (`gate_progress`), after two judgements of each. The
-decision is made from the journal, so an interrupted run resumes with the same questions. Marks that could not be parsed
-are requested once more before the run ends, and the verdict is certain only if the log's own verdict, which counts
-those marks as zeros, agrees.
+Every answer is judged twice. Then only the questions that decide the verdict are judged again (`gate_progress`). The
+choice is made from the journal, so an interrupted run resumes with the same questions. Judgements whose reply could not
+be parsed are requested once more before the run ends. The verdict counts as certain only if the log's own verdict, in
+which these marks are zeros, is the same.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def most_repeats(judge_repeats: int, until_certain: bool) -> int:
 
 
 class Certainty:
-    """Track what a run that judges until the verdict is certain has found so far.
+    """Track the results so far of a run that judges until the verdict is certain.
 
     wanted: number of judgements that each answer should have by now. stopped_because: empty while the run goes on;
-    "certain pass" or "certain fail"; "settled" if all repeats that are still allowed would hardly turn the verdict;
-    "most" if no more repeats are allowed; "unread" if the reply about a deciding question cannot be parsed; "budget" if
-    the budget is used up.
+    "certain pass" or "certain fail"; "settled" if the repeats that are still allowed would hardly change the verdict;
+    "most" if no more repeats are allowed; "unread" if the judge's reply about a deciding question cannot be parsed;
+    "budget" if the budget is used up.
     """
 
     def __init__(self, assignment: Assignment, journal: Journal) -> None:
@@ -83,7 +83,7 @@ class Certainty:
             self._failed.add(i)
 
     def next_round(self) -> list[int]:
-        """Return the answers to judge once more, the most decisive first; none if the run is over."""
+        """Return the numbers of the answers to judge once more, most decisive first; empty if the run is over."""
         found = self._progress()
         # What was refused just now would be refused again.
         asked = [i for i in found.ask if i not in self._failed and self.wanted[i] < self._most][:ROUND]
@@ -109,8 +109,8 @@ class Certainty:
         return []
 
     def _progress(self) -> Any:
-        """Test how certain the verdict is. Missing marks count as 0 in testing for a pass, and as 100 in testing for a
-        fail.
+        """Test how certain the verdict is. A missing mark counts as 0 in the test for a pass, and as 100 in the test
+        for a fail.
         """
         from ..stats.sequential import gate_progress  # scipy, which only such a run needs
 
@@ -123,7 +123,7 @@ class Certainty:
         return found if found.passes or lows == highs else gate_progress(highs, rule=self._rule, cap=self._most)
 
     def _unread(self) -> set[tuple[int, int]]:
-        """Return the judgements that could not be parsed, except of refused answers."""
+        """Return (answer, repeat) of each reply that could not be parsed; answers with a refusal are left out."""
         return {
             (i, repeat)
             for i, marks in enumerate(self._marks) if i not in self._failed
@@ -131,7 +131,7 @@ class Certainty:
         }  # fmt: skip
 
     def _summary(self) -> RunSummary:
-        """Return the summary that the run's log would have."""
+        """Return the summary that the log would have if the run ended now."""
         tally = Tally()
         for i, marks in enumerate(self._marks):
             for mark in marks.values():
@@ -139,12 +139,12 @@ class Certainty:
         return tally.summary(self._rule)
 
     def ends_with(self, reason: SocJudgeError | None) -> bool:
-        """Whether the run is over because its budget is used up, with at least one judgement of every answer."""
+        """Whether the budget is used up with at least one judgement per answer; sets `stopped_because`."""
         if isinstance(reason, BudgetReached) and all(self._marks):
             self.stopped_because = "budget"
         return self.stopped_because == "budget"
 
     @property
     def repeats(self) -> Mapping[str, int]:
-        """Count the judgements of the answer to each question."""
+        """Return {question id: number of judgements of its answer}."""
         return {str(name): len(marks) for name, marks in zip(self._names, self._marks, strict=True)}

@@ -1,7 +1,7 @@
-"""The inside of a run: samples go through assistant and judge, and each result into the journal.
+"""Carry out a run: send samples through assistant and judge, and write each result into the journal.
 
-It runs in the background loop. Hosted models are called from the loop itself; embedded ones run in threads beside it;
-an executor makes the calls elsewhere (executor_calls.py).
+The engine runs in the background loop. Hosted models are called from this loop; embedded models run in threads; with an
+executor, the calls are made elsewhere (executor_calls.py).
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ MAX_UNREADABLE = 5  # judgements, three replies each, from a judge that has give
 
 
 class Engine:
-    """Carry out a run. Results enter the journal at once, and count when `synced_results` has brought them to the disk.
+    """Carry out a run. A result enters the journal at once; it counts when `synced_results` has made sure that it is on
+    the disk.
 
-    n_left: number of judgements still to come. n_undelivered: how many of these the service failed to deliver, the last
-    time because of `last_failure`. They are no results, and a resumed run requests them again.
+    n_left: number of judgements still to come. n_undelivered: number of these that the service failed to deliver;
+    last_failure: the error of the last failure. Undelivered judgements are no results, and a resumed run requests them
+    again.
     """
 
     def __init__(
@@ -76,10 +78,11 @@ class Engine:
         return time.monotonic() - self._started
 
     async def run(self, max_concurrency: int) -> None:
-        """Judge what the journal does not have yet; the gate's `reason` says why it ended early.
+        """Make the judgements that the journal does not have yet. If the run ended early, the gate's `reason` is the
+        error.
 
-        What was refused in an earlier session comes last. If answers are requested, samples go one by one until one has
-        gone through, so that a judge that cannot be called costs one answer instead of one per place.
+        Questions that were refused in an earlier session come last. If answers are requested, samples are sent one at a
+        time until one has succeeded, so that a judge that cannot be called costs only one answer.
         """
         refused = {i for i in range(self._n_samples) if self._journal.has_failed(i)}
         new = (i for i in range(self._n_samples) if i not in refused)
@@ -99,9 +102,9 @@ class Engine:
                 recalling.cancel()
 
     def synced_results(self) -> list[EvaluationResult]:
-        """Return the results since the last call, now safely on disk.
+        """Return the results since the last call of this function, after making sure that they are on the disk.
 
-        For the waiting thread: in the loop, waiting for the disk would hold up the calls.
+        Call it from the waiting thread: in the loop, waiting for the disk would delay the calls.
         """
         batch = [self._uncounted.popleft() for _ in range(len(self._uncounted))]
         if batch:
@@ -109,7 +112,7 @@ class Engine:
         return batch
 
     async def _until_certain(self, certainty: Certainty, max_concurrency: int) -> None:
-        """Judge again what decides the verdict, until it is certain or nothing more can be done."""
+        """Judge again the answers that decide the verdict, until the verdict is certain or nothing more can be done."""
         while not self.n_undelivered:
             if certainty.ends_with(self._gate.reason):
                 self.n_left = 0
@@ -185,7 +188,7 @@ class Engine:
     async def _or_failed(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], work: Coroutine[Any, Any, T]
     ) -> T | None:
-        """Return the work's result, or None if it failed; the failure is then a row or the end of the run."""
+        """Return the result of `work`; None if it failed: a row, the end of the run, or left to a new session."""
         try:
             return await work
         except RunStopped:
@@ -205,11 +208,12 @@ class Engine:
     def _fail(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError
     ) -> None:
-        """Record a failure: a row if it concerns this question, nothing if the service failed, the end of the run if it
-        concerns all.
+        """Record a failure: add a row if it concerns this question only, add nothing if the service failed, end the run
+        if it concerns all questions.
 
-        A refused request is an answer of the service: a row, which neither ends the run nor counts as an outage. It
-        points to the set-up only if that model has never answered and nothing names the text as the reason.
+        A refused request is a reply of the service, so it becomes a row; it neither ends the run nor counts as an
+        outage. Only if this model has never replied, and the refusal does not name the text as its reason, is the
+        set-up taken to be wrong, and the run ends.
         """
         if isinstance(error, NoAnswer):
             is_old = self._journal.has_failed(i)  # those of an earlier session come last, one after the other
@@ -237,9 +241,10 @@ class Engine:
     def _put_aside(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: ConfigError
     ) -> None:
-        """Record a refusal that may come from a firewall and concern this one question, or come from a withdrawn key.
+        """Record a refusal that has one of two causes: a firewall that refuses this one question, or a withdrawn key.
 
-        The question comes last in the next session and is a row if it is refused again; several in a row end the run.
+        The question comes last in the next session; if it is refused again, it becomes a row. Several such refusals in
+        succession end the run.
         """
         is_old = all(self._journal.is_refused(i, repeat) for repeat in repeats)
         self._add_failed(i, sample, answer, repeats, error)
@@ -312,7 +317,7 @@ class Engine:
         )
 
     def _add(self, i: int, result: EvaluationResult) -> None:
-        """Count a result; its usage includes earlier attempts at this judgement that gave no result."""
+        """Write a result into the journal and count it. Its usage includes earlier attempts without a result."""
         usage = result.evaluation.usage + self._journal.paid_before(i, result.judge_repeat)
         result = self._journal.judged(replace(result, evaluation=replace(result.evaluation, usage=usage)))
         if self._keep(self._journal.add_result, i, result):
@@ -323,7 +328,7 @@ class Engine:
                 self._certainty.add(i, result.judge_repeat, marks.scores, marks.average_score, marks.status)
 
     def _keep(self, add: Callable[..., None], *what: Any) -> bool:
-        """Write to the journal. If that is impossible, end the run, because what is paid for would be lost."""
+        """Write to the journal, and return whether it worked. If not, end the run: paid results would be lost."""
         try:
             add(*what, self.elapsed_s)
         except ConfigError as error:

@@ -1,4 +1,4 @@
-"""What a run will cost before it is started: calls, tokens and list price. Nothing is sent."""
+"""Estimate what a run will cost before it is started: calls, tokens and list price. Nothing is sent."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ _ANSWER_TOKENS, _GUIDE_TOKENS, _PASSAGE_TOKENS, _CRITERION_TOKENS, _COMMENT_TOKE
 
 @dataclass(frozen=True)
 class Estimate:
-    """Hold what a run will cost. cost_usd: US dollars at list prices, None if unknown.
+    """Hold the expected cost of a run. cost_usd: US dollars at list prices, None if a price is unknown.
 
-    lowest: the least that the run may cost, if it judges until the verdict is certain or asks another model about some
-    answers only; all other fields are then the most. least_share: share of all judgements that `lowest` covers.
+    lowest: the least that the run may cost; None unless the run judges until the verdict is certain, or asks another
+    model about some answers only. If there is a `lowest`, all other fields are the most that the run may cost.
+    least_share: the judgements that `lowest` covers, as a share of all (0–1).
     """
 
     calls: int
@@ -53,7 +54,7 @@ class Estimate:
         return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd, lowest, share)
 
     def after(self, done: int, total: int) -> Estimate:
-        """Return what remains to be paid after `done` of `total` answers were judged, in proportion to the others."""
+        """Return the estimate for the answers left, in proportion, after `done` of `total` were judged."""
         left = self._part(1 - done / total)
         if self.lowest is None or not self.calls:
             return left
@@ -95,13 +96,13 @@ def estimate_run(
     Returns
     -------
     Estimate
-        calls, input_tokens, output_tokens, cost_usd (US dollars, None if a price is unknown); with until_certain, these
-        are the most that the run may take, and `lowest` is the least.
+        calls, input_tokens, output_tokens, cost_usd (US dollars, None if a price is unknown). With until_certain,
+        these are the most that the run may need, and `lowest` is the least.
 
     Raises
     ------
     ConfigError
-        If there is not one answer per question.
+        If the answers do not match the questions one to one.
 
     Examples
     --------
@@ -141,8 +142,8 @@ def estimate_run(
 
 
 def _in_two_steps(judges: Sequence[str | BaseChatModel | Model]) -> tuple[list[Any], list[Any]]:
-    """Split the judges into those that mark every answer and those that are asked only if the first are unsure, or for
-    reasons.
+    """Split each judge into the model that marks every answer and the models that are asked only about some answers (if
+    the first model is unsure) or only for reasons. Return both as lists.
     """
     firsts: list[Any] = []
     seconds: list[Any] = []

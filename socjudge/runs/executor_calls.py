@@ -1,4 +1,4 @@
-"""Calls through an executor, on the run's side: they send remote_calls and receive the results."""
+"""Make a run's calls through an executor: send remote calls (remote_calls.py) and receive the results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .remote_calls import Outcome, RemoteCall, get_terms, run_remote_call, stop_
 
 
 class ExecutorCalls:
-    """Make a run's calls through an executor. Lives in the background loop."""
+    """Make a run's calls through an executor. Its methods run in the background loop."""
 
     def __init__(self, executor: Executor, plan: Plan, gate: RunGate) -> None:
         self._executor, self._plan, self._gate = executor, plan, gate
@@ -60,7 +60,8 @@ class ExecutorCalls:
     ) -> Evaluation:
         """Return the judge's marks; see `dialogue.run_dialogue_async`.
 
-        A remote call is a single request, so a reply that could not be parsed is kept here and goes with the next call.
+        A remote call is a single request. So a reply that could not be parsed is stored here and sent along with the
+        next call.
         """
         plan, paid = self._plan, list(earlier)
         while True:
@@ -77,7 +78,7 @@ class ExecutorCalls:
             paid.append(done)
 
     async def recall_on_stop(self) -> None:
-        """Wait until the run is to stop, then withdraw what no worker has begun."""
+        """Wait until the run is to stop, then withdraw the calls that no worker has begun."""
         with contextlib.suppress(SocJudgeError):
             while True:
                 await self._gate.sleep(3600)
@@ -95,12 +96,12 @@ class ExecutorCalls:
             future.cancel()
 
     def _most_usd(self, model: Model, request: ModelRequest | None) -> float | None:
-        """Return the most that one call can cost, if this run has a budget."""
+        """Return the most that one call can cost in US dollars; None if there is no request or the price is unknown."""
         return None if request is None else model.most_usd(self._gate.settings.fit(request))
 
     def _longest_request(self, question: str) -> ModelRequest | None:
-        """Build the longest request for an answer that a worker can send; which passages the worker will find is
-        unknown here.
+        """Build the longest request for an answer that a worker can send, because the passages that the worker will
+        find are not known here. None if this run has no budget.
         """
         plan = self._plan
         if self._gate.budget.max_usd is None or plan.assistant_prompt is None:
@@ -116,7 +117,7 @@ class ExecutorCalls:
         return format_context(by_length[-self._plan.k - MOST_PASSAGES :])
 
     async def _send(self, model: Model, most: float | None, **material: Any) -> Any:
-        """Make a call and return its value. most: the most that one call can cost, US dollars."""
+        """Make a call and return its value, or raise its error. most: the most that it can cost, US dollars."""
         lost = 0
         while True:
             await self._gate.enter(most)
@@ -140,10 +141,10 @@ class ExecutorCalls:
             return replace(value, usage=value.usage + Usage(lost_calls=lost)) if lost else value
 
     async def _submit(self, call: RemoteCall) -> Outcome:
-        """Submit the call to the executor and return its result.
+        """Submit the call to the executor and return its outcome.
 
-        RunStopped if the call was withdrawn; ConfigError if the executor is gone; RequestRefused if the executor lost
-        this call alone. The work itself raises nothing.
+        Raises RunStopped if the call was withdrawn, ConfigError if the executor is gone, RequestRefused if the executor
+        lost only this call. An error inside the call is not raised; it is in the outcome.
         """
         try:
             future = self._executor.submit(run_remote_call, call)

@@ -1,6 +1,7 @@
-"""A small file beside the journals that names the finished runs of a call until all of its runs are finished.
+"""List the finished runs of a call in a small file beside the journals, until all runs of the call are finished.
 
-A call that makes several runs (several judges, parts of an experiment) and was interrupted resumes with the rest.
+A call can make several runs (several judges, parts of an experiment). If it was interrupted, the same call makes only
+the runs that are not in this list.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from .load import load_run
 
 
 class FinishedParts:
-    """Keep the finished runs of a call on disk as {place: log}, in the order they finished.
+    """Keep the finished runs of a call on disk as {place: log}, in the order in which they finished.
 
-    assignments: everything the call has to do, which identifies it. fresh: whether to start with none finished.
+    assignments: everything that the call has to do, which identifies it. fresh: whether to forget the finished runs and
+    start with none.
     """
 
     def __init__(self, folder: Path, assignments: Sequence[Assignment], *, fresh: bool) -> None:
@@ -51,7 +53,7 @@ class FinishedParts:
 
 
 def forget_parts(folder: Path, logs: Iterable[Path | None]) -> None:
-    """Forget each call whose logs are all among these."""
+    """Remove the list of finished runs of each call whose logs are all among `logs`."""
     over = {_where(log) for log in logs}
     for path in folder.glob(".judges_*.json"):
         with contextlib.suppress(OSError, orjson.JSONDecodeError):

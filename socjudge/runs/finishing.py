@@ -1,4 +1,4 @@
-"""The end of a run: its journal becomes its log."""
+"""Finish a run: write its log from its journal."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ def finish_run(
     spent_usd: float | None = None,
     certainty: Certainty | None = None,
 ) -> EvaluationRun:
-    """Write the log from the journal, row by row, and return the run that reads from it.
+    """Write the log from the journal, row by row, and return the run; its results are read from the log.
 
-    What decides no mark (such as categories) is taken from the last start, except the pass line, which stays the
-    journal's. spent_usd: the most that the run has cost, US dollars, None if no price is known.
+    Values that decide no mark, such as categories, are taken from the last start of the run. The pass line is an
+    exception: it stays as in the journal. spent_usd: the most that the run has cost, US dollars, None if no price is
+    known.
     """
     lost, rule = journal.lost_usage, run_rule(journal.info)
     small, began, categories = assignment.total <= IN_MEMORY, journal.info, _categories(journal.info, assignment)
@@ -92,7 +93,7 @@ def finish_run(
 
 
 def _categories(there: RunInfo, assignment: Assignment) -> dict[int | str, str]:
-    """Return the questions' categories if the dataset has changed since; they decide no mark."""
+    """Return {question id: category} if the dataset has changed since the journal was begun; categories decide no mark."""
     if there.dataset_sha256 == assignment.info.dataset_sha256:
         return {}
     samples = map(assignment.sample_at, range(assignment.n_samples))
@@ -100,7 +101,7 @@ def _categories(there: RunInfo, assignment: Assignment) -> dict[int | str, str]:
 
 
 class _Totals:
-    """Sum over the rows of a log, which come question by question. starts: where each begins in the log."""
+    """Sum over the rows of a log, which come question by question. starts: the position at which each row begins."""
 
     def __init__(self, line: float) -> None:
         self._line = line

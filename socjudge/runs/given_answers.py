@@ -1,4 +1,4 @@
-"""What `answers=` accepts: answers in a list, a frame or a file, or your own assistant."""
+"""Read what `answers=` accepts: answers in a list, a frame or a file, or your own assistant."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ Given = Any  # Sequence of answers, StoredAnswers, DataFrame, path, function, Ru
 
 
 def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[AssistantAnswer] | Assistant | None:
-    """Return one answer per question, or the assistant to ask for them; None for socjudge's own.
+    """Return one answer per question, or your own assistant to ask for them; None if socjudge's own assistant is to be
+    asked.
 
-    A text is looked up, in this order, as an existing file, as `file.py:name`, and as a table of socjudge.toml.
-    ConfigError if it is none of these or two of them, and for questions without an answer.
+    A text is looked up as an existing file, then as `file.py:name`, then as a table of socjudge.toml. Raises
+    ConfigError if it is none of these or two of them, or if a question has no answer.
     """
     if given is None or isinstance(given, Assistant):
         return given

@@ -1,9 +1,10 @@
-"""The journal of a run, `logs/judge_eval_….partial.jsonl`: what was paid for, on disk as it arrives.
+"""Keep the journal of a run, `logs/judge_eval_….partial.jsonl`: everything that was paid for, written to disk as it
+arrives.
 
-Each line is a JSON object. The first is the header: {"journal", "run", "key", "total", "folder"}, where folder is the
-place the journal belongs to even if it had to go elsewhere. Every other line has "t", the seconds since its session
-began, and "spent_usd", what the run has cost by then, including calls without a reply. A later line for the same thing
-replaces an earlier one. Lines are:
+Each line is a JSON object. The first line is the header: {"journal", "run", "key", "total", "folder"}; folder is where
+the journal belongs, even if it had to be written elsewhere. Every other line has "t", the seconds since its session
+began, and "spent_usd", the run's cost by then, including calls without a reply. A later line about the same answer or
+judgement replaces an earlier one. The other lines are:
 
 - {"session"}: the run was started or resumed
 - {"answer", "sample"}: an answer of the assistant
@@ -12,7 +13,7 @@ replaces an earlier one. Lines are:
 - {"over"}: a run that judges until the verdict is certain requests no more
 - {"handed_on"}: another judge's journal has its answers, with their cost
 
-If its disk is full, or the file is removed or replaced meanwhile, it continues in the fallback folder
+If the disk is full, or the file is removed or replaced during the run, the journal continues in the fallback folder
 (`logs.fallback_folder`).
 """
 
@@ -58,9 +59,10 @@ _FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)  # Windows would w
 class Journal:
     """Keep a run on disk, locked for this process, so that nobody else can resume the run meanwhile.
 
-    info: the run as its header has it. folder: where it belongs. wall_time_s: of earlier sessions. n_done: number of
-    judged answers in it. is_over: whether a run that judges until the verdict is certain has ended. meter: returns the
-    cost so far, US dollars; noted_usd: its last value.
+    info: the run's info from the header. folder: the folder that the journal belongs to. wall_time_s: duration of the
+    earlier sessions, seconds. n_done: number of judged answers in the journal. is_over: whether a run that judges until
+    the verdict is certain has ended. meter: function that returns the cost so far, US dollars; noted_usd: the last cost
+    that was written.
     """
 
     def __init__(self, folder: Path, *, total: int, judge_repeats: int) -> None:
@@ -90,23 +92,23 @@ class Journal:
     # -- what it holds
 
     def is_done(self, sample: int, repeat: int) -> bool:
-        """Whether the judgement exists; a failed one does not count."""
+        """Whether the journal has this judgement; a failed judgement does not count."""
         row = sample * self.judge_repeats + repeat
         return self._rows[row] != _MISSING and not self._failed[row]
 
     def answer(self, sample: int) -> AssistantAnswer | None:
-        """Return the answer if it was paid for."""
+        """Return the sample's answer, None if the journal does not have it."""
         start = self._answers[sample]
         return None if start == _MISSING else from_dict(AssistantAnswer, self._line(start)["answer"], str(self.path))
 
     def replies(self, sample: int, repeat: int) -> list[Completion]:
-        """Return the replies that were paid for but could not be parsed, in order, without those that led to a refusal."""
+        """Return the paid replies that could not be parsed, in order; only those after the judgement's last row."""
         row = sample * self.judge_repeats + repeat
         starts = [start for start in self._replies.get(row, ()) if start > self._rows[row]]
         return [from_dict(Completion, self._line(start)["reply"], str(self.path)) for start in starts]
 
     def has_failed(self, sample: int) -> bool:
-        """Whether a judgement of the sample failed and has to be requested again."""
+        """Whether a judgement of the sample failed, so that it has to be requested again."""
         first = sample * self.judge_repeats
         return any(self._failed[first : first + self.judge_repeats])
 
@@ -117,7 +119,7 @@ class Journal:
 
     @property
     def has_judgements(self) -> bool:
-        """Whether the judge has ever replied."""
+        """Whether the journal has any reply of the judge."""
         return self.n_done > 0 or bool(self._replies)
 
     @property
@@ -127,16 +129,16 @@ class Journal:
 
     @property
     def has_answers(self) -> bool:
-        """Whether the assistant has ever answered."""
+        """Whether the journal has any answer of the assistant."""
         return any(start != _MISSING for start in self._answers)
 
     @property
     def assistant_version(self) -> str:
-        """Return the version that the assistant reported with its answers, "" if none."""
+        """Return the version that the assistant reported with its answers, "" if it reported none."""
         return next((told for i in range(len(self._answers)) if (told := getattr(self.answer(i), "version", ""))), "")
 
     def paid_before(self, sample: int, repeat: int) -> Usage:
-        """Return what earlier attempts at a judgement, which failed or could not be parsed, have cost."""
+        """Return the usage of earlier attempts at a judgement that failed or could not be parsed."""
         row = sample * self.judge_repeats + repeat
         if not self._failed[row]:
             return Usage()
@@ -144,7 +146,7 @@ class Journal:
 
     @property
     def lost_usage(self) -> Usage:
-        """Return what the replies cost that no row accounts for, because their judgements were given up."""
+        """Return the usage of the replies that are in no row, because their judgements were given up."""
         given_up = [start for row, starts in self._replies.items() for start in starts if start > self._rows[row]]
         return total_usage(Usage(**self._line(start)["reply"]["usage"]) for start in given_up)
 
@@ -163,7 +165,7 @@ class Journal:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was paid for yet."""
+        """Whether nothing has been paid for yet."""
         return (
             not self._replies
             and not self.noted_usd
@@ -171,7 +173,7 @@ class Journal:
         )
 
     def judged(self, result: EvaluationResult) -> EvaluationResult:
-        """Apply the pass line that the run began with to a result, whatever the settings say now."""
+        """Return the result with its verdict by the pass line that the run began with, whatever the settings say now."""
         marks = result.evaluation
         span = span_of(marks.scores, marks.average_score, marks.status)
         passed = outcome_of(span, marks.status, run_rule(self.info).line) == "passed"
@@ -195,8 +197,8 @@ class Journal:
         self._note_row(sample, repeat, self._append(line), result.evaluation.status)
 
     def take_over(self, old: Path) -> None:
-        """Copy the judge's rows and replies that this journal lacks from another journal over the same samples; the
-        other file stays.
+        """Copy from the journal `old`, over the same samples, the judge's rows and replies that this journal lacks;
+        `old` is not changed.
         """
         known = {row for row, start in enumerate(self._rows) if start != _MISSING} | {*self._replies}
         for _, line in lines(old):
@@ -208,17 +210,17 @@ class Journal:
         self._ask_anew()
 
     def note_end(self) -> None:
-        """Write that nothing more is requested, because the number of judged answers does not show it."""
+        """Write that no more judgements are requested, because the number of judged answers does not show this."""
         self.is_over = True
         self._append({"over": True})
 
     def note_spending(self, t: float) -> None:
-        """Write what the run has cost, unless the last line says so."""
+        """Write what the run has cost, unless the last cost written is still right."""
         if self.meter() > self.noted_usd:
             self._append({"t": t})
 
     def sync(self) -> None:
-        """Wait until everything is on the disk, here or in the fallback folder; ConfigError if neither accepts it."""
+        """Wait until everything is on the disk, here or in the fallback folder; ConfigError if both fail."""
         path = self.path
         try:
             self._check_in_place()
@@ -229,7 +231,7 @@ class Journal:
                     self._move(problem)
 
     def close(self, *, discard: bool = False) -> None:
-        """Release the journal. discard: also remove the file, because the log holds all of it or nothing was paid for."""
+        """Unlock and close the journal. discard: also remove it, because the log has all or nothing was paid."""
         if self._handle >= 0:
             _unlock(self._handle)
             os.close(self._handle)
@@ -249,7 +251,7 @@ class Journal:
     # -- inside
 
     def hold(self, path: Path) -> None:
-        """Lock this file; filelock.Timeout if another process has it."""
+        """Lock the journal at this path for this process; filelock.Timeout if another process has locked it."""
         name = path.name.removesuffix(SUFFIX).removeprefix(".")
         file = path.with_name(f".{name}.lock")
         file.touch()  # filelock would take a folder that takes no files for a lock that is held
@@ -267,20 +269,20 @@ class Journal:
             self._unread[row] = start
 
     def _ask_anew(self) -> None:
-        """Reopen the judgements that do not count as done; see `unfinished.is_done`."""
+        """Mark for a new request the judgements that do not count as done; see `unfinished.is_done`."""
         for row, start in self._unread.items():
             if self._rows[row] == start and not is_done("unparsable", start, self._first_read):
                 self.ask_again(*divmod(row, self.judge_repeats))
 
     def ask_again(self, sample: int, repeat: int) -> None:
-        """Reopen a judgement that could not be parsed; its cost is kept (`paid_before`)."""
+        """Mark for a new request a judgement that could not be parsed; its cost is kept (`paid_before`)."""
         row = sample * self.judge_repeats + repeat
         self._failed[row] = True
         self.n_done -= 1
         self._replies[row] = [at for at in self._replies.get(row, ()) if at > self._rows[row]]
 
     def _open(self) -> IO[bytes]:
-        """Open the file for reading by its handle, because it may have been removed or replaced."""
+        """Open the file for reading by its handle, because the file at the path may have been removed or replaced."""
         return open(self._handle, "rb", 2**16, closefd=False)  # most lines in one go
 
     def _line(self, start: int) -> dict[str, Any]:
@@ -290,7 +292,7 @@ class Journal:
             return line
 
     def _append(self, line: dict[str, Any]) -> int:
-        """Write a line at once, so that a killed process loses nothing; returns where it begins."""
+        """Write a line at once, so that a killed process loses nothing; return the position at which the line begins."""
         if (spent_usd := self.meter()) > 0:
             line["spent_usd"] = self.noted_usd = spent_usd
         data = to_json(line, indent=False) + b"\n"
@@ -311,7 +313,7 @@ class Journal:
                 raise FileNotFoundError(errno.ENOENT, say("runs.journal_replaced"))
 
     def _move(self, problem: OSError, data: bytes = b"") -> None:
-        """Continue in the fallback folder, with a warning. data: a line that could not be written."""
+        """Continue the journal in the fallback folder, with a warning. data: the line that could not be written."""
         old = self.path
         try:
             path, handle = _create_file(make_fallback_folder(), self.info, mode=0o600)
@@ -417,10 +419,11 @@ def open_journal(
 ) -> Journal:
     """Open the run's unfinished journal if there is one, else a new one.
 
-    key: the run's identity (`Assignment.key`). total: judged answers that it will have. logs_dir: where the run's log
-    goes, if not into this folder. fresh: do not look for an unfinished one. path: resume this one; ConfigError that
-    names the difference if it is another run. in_fallback: use the fallback folder, because the folder cannot be
-    written. ConfigError if another process has the run.
+    key: the run's identity (`Assignment.key`). total: number of judged answers that the run will have. logs_dir: the
+    folder or URL of the run's log, if it is not `folder`. fresh: whether to begin a new journal in any case. path: the
+    journal to resume. in_fallback: whether to use the fallback folder, because `folder` cannot be written. Raises
+    ConfigError if the journal at `path` belongs to another run (the message names the difference), or if another
+    process is making the run.
     """
     place = make_fallback_folder() if in_fallback else folder
     place.mkdir(parents=True, exist_ok=True)
@@ -457,7 +460,7 @@ def open_journal(
 
 
 def drop_journal(path: Path) -> None:
-    """Remove the journal of an unwanted run; ConfigError if it is no journal or the run is under way."""
+    """Remove the journal of an unwanted run; ConfigError if the file is no journal or the run is under way."""
     if not path.name.endswith(SUFFIX) or not path.is_file():
         raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
     journal = Journal(path.parent, total=0, judge_repeats=1)
@@ -481,7 +484,7 @@ def drop_journal(path: Path) -> None:
 
 
 def _create_file(folder: Path, info: RunInfo, *, mode: int) -> tuple[Path, int]:
-    """Create a journal named after the run's start, and return it with its handle."""
+    """Create a journal file named after the run's start; return its path and handle."""
     while True:
         path = new_log_name(folder, info.started_at, SUFFIX)
         with contextlib.suppress(FileExistsError):  # another run of the same second took the name just now
@@ -489,7 +492,7 @@ def _create_file(folder: Path, info: RunInfo, *, mode: int) -> tuple[Path, int]:
 
 
 def _lock(handle: int) -> None:
-    """Lock the file, whatever name others open it by; filelock.Timeout if another process has it."""
+    """Lock the file under all its names (links); filelock.Timeout if another process has locked it."""
     if fcntl is not None:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -500,7 +503,7 @@ def _lock(handle: int) -> None:
 
 
 def _unlock(handle: int) -> None:
-    """Unlock at once, even if a forked process still has the file open."""
+    """Unlock the file at once, even if a forked process still has it open."""
     if fcntl is not None:
         with contextlib.suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_UN)

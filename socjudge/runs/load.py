@@ -1,4 +1,4 @@
-"""Stored runs: from a log, or from the journal of an unfinished run."""
+"""Load stored runs: from a log, or from the journal of an unfinished run."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from .unfinished import load_unfinished
 
 
 def find_log(name: Path | str, logs_dir: Path | str | None = None) -> Path:
-    """Return the path of a log that is given as a path, or as its name in the log folder."""
+    """Return the path of a log. name: a path, or the log's file name in the log folder."""
     path = as_path(name)
     beside = as_path(logs_dir or constants.LOGS_DIR) / path.name
     return beside if path.name == str(name) and not path.is_file() and beside.is_file() else path
 
 
 def load_run(path: Path | str) -> EvaluationRun:
-    """Load the run in a log file, ours or the specification's bare one.
+    """Load a run from a log file that socjudge wrote, or from a bare log in the specification's form.
 
     Parameters
     ----------
     path
-        In a folder, or a URL such as s3://bucket/logs/judge_eval_….json; also packed (.json.gz). From a journal
-        (….partial.jsonl), what the run has so far is loaded.
+        The log file, or a URL such as s3://bucket/logs/judge_eval_….json; also packed (.json.gz). If it is a journal
+        (….partial.jsonl), the results that the unfinished run has so far are loaded.
 
     Returns
     -------
     EvaluationRun
-        A bare log has its time from the file name and the judge model "unknown".
+        For a bare log, the start time is taken from the file name, and the judge model is "unknown".
 
     Raises
     ------
     ConfigError
-        Names the file, the place in it and what was expected.
+        If the file cannot be read; the message names the file, the place in it and what was expected.
 
     Examples
     --------

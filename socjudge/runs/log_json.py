@@ -1,7 +1,8 @@
-"""Records to and from JSON, as logs and journals hold them. The shape follows from the records (records.py).
+"""Convert records to and from the JSON of logs and journals. The shape follows from the records (records.py).
 
-A log has the specification's keys first, in their order, and ours after them. Bare logs of the specification (without
-`run`, `status` and other additions) are read too, with the gaps filled in.
+A log has the specification's keys first, in the specification's order, and socjudge's own keys after them. Bare logs in
+the specification's form (without `run`, `status` and the other keys of socjudge) can also be read; the missing values
+are filled in.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ _Reader = Callable[[Any, str, str], Any]  # from a value, where it stands, and i
 
 
 class LogField(NamedTuple):
-    """Describe a record's field in a log.
+    """Describe how a log holds a record's field.
 
-    kind: its annotation. key, block, inline: see records.py. default: the value if it is absent, MISSING if it must be
-    there.
+    kind: the field's type annotation. key, block, inline: see records.py. default: the value if the log does not have
+    the field, MISSING if the log must have it.
     """
 
     name: str
@@ -54,7 +55,7 @@ class LogField(NamedTuple):
 
 @functools.cache
 def log_fields(record: Any) -> tuple[LogField, ...]:
-    """List the fields of a record as a log has them."""
+    """Return for each field of the record its key and its block in the log."""
     kinds = get_type_hints(record, include_extras=True)
     return tuple(
         LogField(
@@ -76,7 +77,7 @@ def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
 
 
 def to_dict(record: Any) -> dict[str, Any]:
-    """Build the JSON of a record alone, with the fields it has in a row of `results`."""
+    """Return a record as a JSON object, with the keys that it has in a row of `results`."""
     # `asdict` copies every value deeply, at ten times the cost.
     found: dict[str, Any] = {}
     for name, key, block, inline, plain in _writers(record.__class__):
@@ -94,7 +95,7 @@ def _writers(record: Any) -> tuple[tuple[str, str, str, bool, Callable[[Any], An
 
 
 def _plain(hint: Any) -> Callable[[Any], Any] | None:
-    """Return the function that turns an annotation's values into JSON; None if they are JSON already."""
+    """Return the function that turns values of this annotation into JSON; None if such values are JSON already."""
     origin, inner = get_origin(hint), get_args(hint)
     if is_dataclass(hint):
         return to_dict
@@ -105,7 +106,7 @@ def _plain(hint: Any) -> Callable[[Any], Any] | None:
 
 
 def answer_sha256(answer: str, context: str) -> str:
-    """Identify a stored answer: SHA-256 of answer and context, in hex."""
+    """Return the SHA-256 of answer and context, in hex, which identifies a stored answer."""
     # Of their JSON, as logs hold it: a reader of many logs need not take the texts out.
     return hashlib.sha256(_text_json(answer) + _text_json(context)).hexdigest()
 
@@ -130,9 +131,9 @@ def writable(text: str) -> str:
 
 
 def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
-    """Read the run in a log's JSON value.
+    """Return the run in the parsed JSON of a log.
 
-    where: names the log in errors. bare: what is known of a run whose log has no `run` block. Raises ConfigError that
+    where: the log's name in errors. bare: the info of the run if the log has no `run` block. Raises ConfigError that
     names the place and what was expected there.
     """
     top = _mapping(data, where)
@@ -153,7 +154,7 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
 
 
 def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
-    """Read the `run` block of a log; ConfigError names `where` and the field."""
+    """Return the info in the `run` block of a log; ConfigError that names `where` and the field if a field is unfit."""
     info = from_dict(RunInfo, data, where)
     for name, most in RULE_LIMITS.items():
         if (value := getattr(info, name)) is not None and not 0 <= value <= most:
@@ -164,14 +165,14 @@ def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
 
 
 def rule_agrees(info: RunInfo) -> bool:
-    """Whether pass line and rate are equal in the two places where a log has them."""
+    """Whether the pass line and rate of the info equal those of its rubric; a log has both."""
     told, rubric = (info.pass_threshold, info.pass_rate_required), info.rubric
     return rubric is None or told == (rubric.pass_threshold, rubric.pass_rate)
 
 
 def from_dict(kind: Callable[..., T], data: Any, where: str) -> T:
-    """Read a record, such as an element of a log's `results`, from its JSON object: unknown keys of a newer log are
-    left out. ConfigError names `where` and the field that is missing or unfit.
+    """Read a record, such as an element of a log's `results`, from its JSON object. Unknown keys, which a newer log may
+    have, are ignored. ConfigError names `where` and the field that is missing or unfit.
     """
     top = _mapping(data, where)
     blocks = {"": (top, where)}
@@ -200,8 +201,8 @@ def from_dict(kind: Callable[..., T], data: Any, where: str) -> T:
 
 @functools.cache
 def _reader(hint: Any) -> tuple[_Reader, bool]:
-    """Return the function that reads an annotation's values, and whether they are objects or lists. TypeError for an
-    unknown annotation.
+    """Return the function that reads values of this annotation, and whether these values are objects or lists.
+    TypeError for an unknown annotation.
     """
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Evaluation:
@@ -226,7 +227,9 @@ def _reader(hint: Any) -> tuple[_Reader, bool]:
 
 
 def _scalar(kinds: tuple[type, ...], value: Any, where: str, name: str) -> Any:
-    """Check a value's type; null stands for a number that is not finite, which JSON cannot hold."""
+    """Return the value if it has one of these types, else raise ConfigError. In a float field, null is read as NaN,
+    because JSON cannot hold numbers that are not finite.
+    """
     kind = type(value)
     fits = kind in kinds or (kind is int and float in kinds)
     if fits and (kind is not int or -(2**63) <= value < 2**63):
@@ -260,7 +263,7 @@ def _values(read: _Reader, value: Any, where: str, name: str) -> dict[str, Any]:
 
 
 def _evaluation(data: Any, where: str, name: str) -> Evaluation:
-    """Read the judge's marks, including those that older versions wrote."""
+    """Read the judge's marks, also in the form that older versions of socjudge wrote."""
     where = f"{where}.{name}"
     block = dict(_mapping(data, where))
     reasons = block.get("rationale")
@@ -307,6 +310,6 @@ def _unfit(where: str, name: str, value: Any, expected: str) -> ConfigError:
 
 
 def _shown(value: Any) -> str:
-    """Show a value in an error as the log has it, shortened."""
+    """Return a value as an error shows it: as it is in the log, shortened."""
     text = say("runs.missing_or_null") if value is None else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else f"{text[:60]}…"

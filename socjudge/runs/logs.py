@@ -1,4 +1,4 @@
-"""The log of a run: `logs/judge_eval_YYYYMMDD_HHMMSS.json`, in a folder or a bucket, written whole or not at all."""
+"""Write the log of a run, `logs/judge_eval_YYYYMMDD_HHMMSS.json`, to a folder or a bucket, complete or not at all."""
 
 from __future__ import annotations
 
@@ -36,17 +36,18 @@ _LOG_NAME = re.compile(r"judge_eval_(\d{8}_\d{6})\b")
 
 
 def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = None) -> Path:
-    """Write the run's log and return its path, `judge_eval_YYYYMMDD_HHMMSS.json` after the run's start.
+    """Write the run's log and return its path; the file is named `judge_eval_YYYYMMDD_HHMMSS.json` after the run's
+    start.
 
-    Nothing is overwritten: if a name is taken, the next second is used. Text that UTF-8 cannot hold (half of a surrogate
-    pair, as a model may send) is written with U+FFFD in its place.
+    Nothing is overwritten: if a file of that name exists, the next free second is used. Characters that UTF-8 cannot
+    hold (half of a surrogate pair, which a model may send) are written as U+FFFD.
 
     Parameters
     ----------
     run
-        A run, such as `load_run` returns; `run_evaluation_suite` has already saved its own.
+        A run, for example from `load_run`. (`run_evaluation_suite` has already saved the run that it returns.)
     logs_dir
-        A folder, the project's logs unless given, or a URL such as s3://bucket/logs, where the log becomes one object.
+        A folder, or a URL such as s3://bucket/logs, where the log becomes one object; the project's logs unless given.
 
     Returns
     -------
@@ -57,7 +58,7 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
     Raises
     ------
     ConfigError
-        If that fails too.
+        If the log cannot be written to the temporary folder either.
 
     Examples
     --------
@@ -75,7 +76,7 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
 
 
 def log_chunks(rows: Iterable[dict[str, Any]], end: Callable[[], tuple[RunSummary, RunInfo]]) -> Iterator[bytes]:
-    """Yield a log's bytes: its head, a chunk per row of `results`, and its end, which is built last."""
+    """Yield a log's bytes: its head, one chunk per row of `results`, and its end, which is built after all rows."""
     yield b'{\n  "results": ['
     # A row as it stands in a log of one row: indented alike.
     head, tail = len(b'{\n  "results": ['), len(b"\n  ]\n}")
@@ -89,7 +90,7 @@ def log_chunks(rows: Iterable[dict[str, Any]], end: Callable[[], tuple[RunSummar
 
 
 def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: Path | str) -> Path:
-    """Write a log as `save_evaluation_results` does; `chunks` returns its bytes, again after a failed attempt."""
+    """Write a log as `save_evaluation_results` does. chunks: returns its bytes; called again after a failure."""
     place = as_path(logs_dir)
     write = _upload_new if is_remote(place) else write_new
     try:
@@ -105,19 +106,19 @@ def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: 
 
 
 def nowhere(key: str, problem: OSError, fallback_problem: OSError, **place: Any) -> ConfigError:
-    """Say that something can be written neither to its place nor to the fallback folder, and why."""
+    """Return the ConfigError, with both reasons, if neither the place nor the fallback folder can be written."""
     reasons: dict[str, Any] = {"reason": os_reason(problem), "fallback_reason": os_reason(fallback_problem)}
     return ConfigError(say(key, **place, **reasons, fallback=fallback_folder()))
 
 
 def fallback_folder() -> Path:
-    """Return where this user's logs and journals go if their own folder cannot be written."""
+    """Return the folder for this user's logs and journals when their own folder cannot be written."""
     user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""  # Windows has a temporary folder for each
     return Path(tempfile.gettempdir()) / f"socjudge-logs{user}"
 
 
 def make_fallback_folder() -> Path:
-    """Create the fallback folder for this user alone; OSError if somebody else has taken its name."""
+    """Create the fallback folder, readable by this user only; OSError if it exists and belongs to somebody else."""
     folder = fallback_folder()
     folder.mkdir(0o700, parents=True, exist_ok=True)
     if not is_ours(folder):
@@ -127,8 +128,8 @@ def make_fallback_folder() -> Path:
 
 
 def is_ours(path: Path, *, beside: Path | None = None) -> bool:
-    """Whether a file or folder belongs to this user, or to the owner of the folder `beside`; a link or a pipe never
-    does.
+    """Whether the path is a file or folder that belongs to this user, or to the owner of the folder `beside`; False for
+    a link or a pipe.
     """
     try:
         there = os.lstat(path)
@@ -139,7 +140,7 @@ def is_ours(path: Path, *, beside: Path | None = None) -> bool:
 
 
 class LoggedResults(Sequence[EvaluationResult]):
-    """Read a log's results on demand, so that a large run stays small in memory."""
+    """Read a log's results on demand, so that a large run needs little memory."""
 
     def __init__(self, path: Path, starts: Sequence[int]) -> None:
         self._path = path
@@ -192,7 +193,7 @@ class LoggedResults(Sequence[EvaluationResult]):
 
 
 def parse_log(raw: bytes, path: Path) -> EvaluationRun:
-    """Parse the run in a log's bytes. path: named in errors; gives the time of a bare log."""
+    """Parse the run in a log's bytes. path: named in errors; its name gives the start time of a bare log."""
     try:
         data = from_json(raw)
     except orjson.JSONDecodeError as error:
@@ -201,7 +202,7 @@ def parse_log(raw: bytes, path: Path) -> EvaluationRun:
 
 
 def bare_info(name: str) -> RunInfo:
-    """Describe the run of a log without a `run` block: its name and the time in it. Costs are unknown."""
+    """Return the info of a run whose log has no `run` block: id and start from the log's name, unknown costs."""
     unknown = Usage(cost_usd=None)
     return RunInfo(
         name.removesuffix(".gz").removesuffix(".json"), time_in_name(name),
@@ -210,7 +211,7 @@ def bare_info(name: str) -> RunInfo:
 
 
 def load_log(path: Path) -> bytes:
-    """Read a log's bytes, unpacked if its name ends in .gz; ConfigError if it cannot be unpacked."""
+    """Read a log's bytes, unpacked if its name ends in .gz; ConfigError if that fails or is too large."""
     raw = load_bytes(path)
     if not path.name.endswith(".gz"):
         return raw
@@ -225,9 +226,10 @@ def load_log(path: Path) -> bytes:
 
 
 def log_files(logs_dir: Path | str | None = None) -> list[Path]:
-    """List the logs in a folder or under a URL by name, which is their order by age; none if there is no such folder.
+    """List the logs in a folder or under a URL in the order of their names, which is the order of their start; an empty
+    list if there is no such folder.
 
-    ConfigError if the place cannot be read.
+    ConfigError if the folder or URL cannot be read.
     """
     logs_dir = logs_dir or constants.LOGS_DIR
     place = as_path(logs_dir)
@@ -237,7 +239,7 @@ def log_files(logs_dir: Path | str | None = None) -> list[Path]:
 
 
 def find_log(run_id: str, *places: Path | str, started_at: str) -> Path | None:
-    """Find the log of a run in folders or under URLs. Logs named after a time before the run's start are not looked at."""
+    """Return the log of a run, or None. Logs whose names have a time before the run's start are skipped."""
     first = next(_names(started_at, ""))
     mark = f'"run_id": "{run_id}"'.encode()
     for place in places:
@@ -255,7 +257,7 @@ def is_log_name(name: str) -> bool:
 
 
 def to_json(value: dict[str, Any], *, indent: bool = True) -> bytes:
-    """Write the value as JSON. What orjson refuses is replaced (`_writable`), because no value may cost the run."""
+    """Return the value as JSON. What orjson refuses is replaced (`_writable`): no value may make a run fail."""
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | (orjson.OPT_INDENT_2 if indent else 0)
     try:
         return orjson.dumps(value, option=options)
@@ -288,8 +290,8 @@ def from_json(raw: bytes) -> Any:
 
 
 def _upload_new(place: Path, names: Iterator[str], chunks: Iterable[bytes]) -> Path:
-    """Write to an object that was not there before, from a temporary file, because half an upload must not become a
-    log.
+    """Write an object under a name that does not exist yet. The bytes go to a temporary file first, because half an
+    upload must not become a log.
     """
     with tempfile.TemporaryDirectory(prefix="socjudge-") as temporary:
         file = Path(temporary) / "log.json"
@@ -303,7 +305,7 @@ def _upload_new(place: Path, names: Iterator[str], chunks: Iterable[bytes]) -> P
 
 
 def new_log_name(folder: Path, started_at: str, suffix: str) -> Path:
-    """Name a log after the run's start, moved on by seconds while the name is taken."""
+    """Return a path for a log, named after the run's start; while the name exists, the time is moved on by one second."""
     return next(path for name in _names(started_at, suffix) if not os.path.lexists(path := folder / name))
 
 
@@ -318,7 +320,7 @@ def _names(started_at: str, suffix: str) -> Iterator[str]:
 
 
 def time_in_name(name: str) -> str:
-    """Return the start time in a log's name, ISO 8601 without a zone; empty if there is none."""
+    """Return the start time in a log's name, ISO 8601 without a zone; empty if the name has no time."""
     match = _LOG_NAME.search(name)
     try:
         return datetime.fromisoformat(match[1].replace("_", "T")).isoformat() if match else ""

@@ -1,6 +1,6 @@
-"""What an executor runs on any machine: one call to a model.
+"""Make one call to a model, on any machine, for an executor.
 
-A call carries records and names; key and connection are those of the process that runs it.
+A call contains only records and names. The key and the connection are those of the process that makes it.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _gates: defaultdict[str, set[RunGate]] = defaultdict(set)  # of the remote_calls
 
 @dataclass(frozen=True)
 class RemoteCall:
-    """Describe one call to a model by records and names, without key or open connection.
+    """Describe one call to a model by records and names, without a key or an open connection.
 
-    answer: the one to judge by the rubric; None if an answer is wanted. paid: replies that could not be parsed.
-    most_usd: the most that may be spent, None without a budget.
+    answer: the answer to judge by the rubric; None if the call requests an answer. paid: earlier replies that could not
+    be parsed. most_usd: the most that the call may spend, US dollars, None without a budget.
     """
 
     run_id: str
@@ -60,7 +60,7 @@ class RemoteCall:
     k: int = 0
 
     def __dask_tokenize__(self) -> str:
-        """Return a new token each time: Dask makes equal calls once, but repeats are wanted to see how they differ."""
+        """Return the call's own id: Dask makes equal calls once, but repeats are wanted to see how they differ."""
         return self.id
 
 
@@ -70,7 +70,7 @@ Outcome = tuple[AssistantAnswer | Evaluation | Completion | SocJudgeError, float
 
 
 def run_remote_call(call: RemoteCall) -> Outcome:
-    """Make the call. An error is not raised, because it would be printed with its arguments, or repeated, on the way."""
+    """Make the call. An error is returned, not raised: on the way it would be printed with its arguments, or retried."""
     gate = RunGate(budget=call.most_usd, settings=call.settings)
     value: AssistantAnswer | Evaluation | Completion | SocJudgeError
     try:
@@ -125,7 +125,7 @@ def _admit(run_id: str, gate: RunGate) -> None:
 
 
 def stop_remote_calls(run_id: str) -> None:
-    """Begin and retry no further call of a run in this process."""
+    """Stop a run in this process: no further call of the run is begun or retried."""
     with _lock:
         _stopped.add(run_id)
         for gate in _gates.pop(run_id, ()):
@@ -145,7 +145,7 @@ def get_terms(model: Model) -> Terms:
 
 @functools.lru_cache(maxsize=8)
 def _open_checked(name: str, terms: Terms, run_id: str) -> Model:
-    """Open the model once per run and process, if everything is as it was where the run started."""
+    """Open the model once per run and process. Raise ConfigError if a setting differs from where the run was started."""
     model = open_model(name)
     for (what, there), (_, here) in zip(terms, get_terms(model), strict=False):
         if there != here:

@@ -1,4 +1,4 @@
-"""Repairing an old log: failed rows are requested again, all other rows are copied."""
+"""Repair an old log: request the failed rows again, and copy all others."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def repair_run(
     progress: bool = True,
     options: RunOptions | None = None,
 ) -> EvaluationRun:
-    """Make a new run with its own log from the results of this one, requesting again those that failed.
+    """Make a new run, with its own log, from an old run: request the failed results again and copy all others.
 
-    Models, prompts, repeats and rubric are the log's, and what was paid for there is not counted again. answers: the
-    run's own assistant, needed if questions are still unanswered and its name in the log does not open it. index,
-    max_cost_usd, logs_dir, progress, options: as in `run_evaluation_suite`. ConfigError if nothing failed, or if
-    something that decides an answer or a mark (runbooks, prompts, services, their settings) has changed.
+    Models, prompts, repeats and rubric are those of the old log. The cost of the copied results is not counted again.
+    answers: the run's own assistant; needed if questions are still unanswered and the name in the log does not open it.
+    index, max_cost_usd, logs_dir, progress, options: as in `run_evaluation_suite`. Raises ConfigError if nothing
+    failed, or if something that decides an answer or a mark (runbooks, prompts, services, their settings) has changed.
     """
     if not any(result.evaluation.status == "failed" for result in run.results):
         raise ConfigError(say("runs.nothing_failed", run=run.log_path or say("runs.the_run")))
@@ -70,7 +70,7 @@ def repair_run(
 
 
 def own_assistant(run: EvaluationRun, answers: Given = None) -> Assistant | None:
-    """Return your own assistant if it must be asked again, opened by its name in the log unless given; else None."""
+    """Return your own assistant (`answers`, or opened by its name in the log) if it must be asked again; or None."""
     info = run.run
     if info.assistant_prompt_id != OWN or info.rejudged_from or not any(r.answer.is_empty for r in run.results):
         return None
@@ -83,15 +83,16 @@ def own_assistant(run: EvaluationRun, answers: Given = None) -> Assistant | None
 
 
 def _paid(result: EvaluationResult) -> EvaluationResult:
-    """Set a result's cost to zero, because the log it comes from already counts it."""
+    """Return the result with a cost of zero, because the log that it comes from already counts its cost."""
     answer, evaluation = (replace(part, usage=Usage()) for part in (result.answer, result.evaluation))
     return replace(result, answer=answer, evaluation=evaluation)  # type: ignore[arg-type]
 
 
 def estimate_repair(run: EvaluationRun, *, answers: Given = None) -> Estimate:
-    """Estimate calls, tokens and list price of `repair_run`; an answer in the log is not requested again.
+    """Estimate calls, tokens and list price of `repair_run`. Answers that the log has are not requested again.
 
-    For a run that judges until the verdict is certain, this is the most; `lowest` covers only what failed.
+    For a run that judges until the verdict is certain, the estimate is the most that the repair may need; `lowest`
+    covers only the failed results.
     """
     own = own_assistant(run, answers)
     least = _estimate(run, own, lambda rows: sum(row.evaluation.status == "failed" for row in rows))
@@ -108,7 +109,7 @@ def estimate_repair(run: EvaluationRun, *, answers: Given = None) -> Estimate:
 def _estimate(
     run: EvaluationRun, own: Assistant | None, n_judgements: Callable[[Sequence[EvaluationResult]], int]
 ) -> Estimate:
-    """Estimate judging each answer as often as `n_judgements` returns for the answer's rows."""
+    """Estimate judging each answer again. n_judgements: returns the number of judgements for the rows of one answer."""
     answers: dict[tuple[int | str, int], list[EvaluationResult]] = {}
     for row in run.results:
         answers.setdefault((row.question.id, row.answer_repeat), []).append(row)

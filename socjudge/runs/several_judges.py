@@ -1,9 +1,9 @@
-"""Several judges over the same answers: each answer is made once and marked by every judge.
+"""Have several judges mark the same answers: each answer is made once and marked by every judge.
 
-Each judge has a run, a journal and a log of its own: the first judge's run makes the answers, the other runs judge
-these (`rejudged_from` names the first). So a log has one judge, as in the specification; every reader, frame and chart
-shows each single mark without knowing of several judges; and a judge that fails or is stopped loses nothing of the
-others: starting the call again requests only the rest (finished_parts.py).
+Each judge has its own run, journal and log: the first judge's run makes the answers, and the other runs judge these
+(`rejudged_from` names the first run). So a log has one judge, as in the specification, and every reader, frame and
+chart can show the marks without knowing that there are several judges. If a judge fails or is stopped, the results of
+the other judges are kept: when the call is started again, it requests only what is missing (finished_parts.py).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def assign_judges(
     judging: dict[str, Any],
     answering: dict[str, Any],
 ) -> tuple[list[Assignment], Over]:
-    """Return what each judge has to do, answers included, and a function that returns what a judge has to do over the
-    answers of a run; ConfigError as `assign_suite`.
+    """Return the assignment of each judge, in which the answers are made too, and a function (run, place of the judge)
+    that returns the judge's assignment over the answers of an existing run. ConfigError as in `assign_suite`.
 
     judging: judge_prompt, rubric and judge_repeats. answering: the other arguments of `assign_suite`.
     """
@@ -61,7 +61,7 @@ def assign_judges(
 
 
 def check_judges(assignments: Sequence[Assignment]) -> None:
-    """Raise ConfigError if there is no judge, or one twice."""
+    """Raise ConfigError if there is no judge, or if one judge is given twice."""
     if not assignments:
         raise ConfigError(say("runs.judges_none"))
     for place, assignment in enumerate(assignments):
@@ -70,8 +70,7 @@ def check_judges(assignments: Sequence[Assignment]) -> None:
 
 
 def judged_already(assignments: Sequence[Assignment], over: Over, logs_dir: Path | str | None) -> list[int]:
-    """Count the answers that each judge has marked, in logs and in journals that would be resumed; all if it has
-    finished.
+    """Count for each judge the answers that it has marked, in its log or in a journal that would be resumed.
 
     assignments, over: from `assign_judges`. ConfigError for a damaged journal.
     """
@@ -97,10 +96,10 @@ def estimate_judges_left(
     answering: dict[str, Any],
     until_certain: bool = False,
 ) -> Estimate:
-    """Estimate what remains to be paid if these judges (or this one) are started or resumed: the answers that each has
-    not marked.
+    """Estimate the cost of starting or resuming these judges: it covers the answers that each judge has not marked yet.
 
-    already: from `judged_already`, of `total` each. The other arguments are those of `assign_judges`. Nothing is sent.
+    already: for each judge the number of answers marked, of `total`, from `judged_already`. The other arguments are
+    those of `assign_judges`. Nothing is sent.
     """
     left = Estimate(0, 0, 0, 0.0)
     for place, (judge, done) in enumerate(zip(judges, already, strict=True)):
@@ -114,11 +113,11 @@ def estimate_judges_left(
 
 
 def run_judges(assignments: Sequence[Assignment], over: Over, terms: RunTerms) -> EvaluationRun:
-    """Have several judges mark the same answers; return the run that made the answers, with the other judges' runs as
-    `others`.
+    """Have several judges mark the same answers. Return the run that made the answers; its `others` are the other
+    judges' runs.
 
-    assignments, over: from `assign_judges`. A judge that fails is left out with a warning; SocJudgeError if all do.
-    max_cost_usd is for all together.
+    assignments, over: from `assign_judges`. A judge that fails is left out with a warning; SocJudgeError if all judges
+    fail. max_cost_usd is the cap for all judges together.
     """
     if terms.resume is not None:
         raise ConfigError(say("runs.judges_resume"))
@@ -174,8 +173,9 @@ def run_judges(assignments: Sequence[Assignment], over: Over, terms: RunTerms) -
 def _left_to_do(
     place: int, assignment: Assignment, over: Over, runs: Mapping[int, EvaluationRun], folder: Path
 ) -> tuple[Assignment, Path | None]:
-    """Return what the judge of this place has to do now (over the answers of the first finished run, if there is one),
-    and the journal in which it judged these answers while it made them.
+    """Return the assignment that the judge at this place has to carry out now, and a journal to copy from or None. Once
+    a run is finished, the assignment is to judge the answers of the first finished run. The journal is the one in
+    which the judge has judged the same answers while it made them.
     """
     if not runs or place in runs:
         return assignment, None
@@ -186,8 +186,8 @@ def _left_to_do(
 
 
 def _has_answers_of(journal: Path, first: Assignment, over: Assignment) -> bool:
-    """Whether the journal of a judge that failed as the first one holds the answers that the judge has to mark now,
-    which shows that it is no other run's journal.
+    """Whether a journal holds the answers that the judge has to mark now. The journal is that of a judge that failed
+    while it made the answers; if its answers differ, it belongs to another run.
     """
     samples = [over.sample_at(i) for i in range(over.n_samples)]
     if [s.question.id for s in samples] != [first.sample_at(i).question.id for i in range(first.n_samples)]:
@@ -201,7 +201,7 @@ def _has_answers_of(journal: Path, first: Assignment, over: Assignment) -> bool:
 
 
 def _answers(journal: Path, assignment: Assignment) -> Iterator[EvaluationResult]:
-    """Yield the answers in a journal, without marks, as `run_assignment` takes known results."""
+    """Yield the answers in a journal as results without marks, for the argument `known` of `run_assignment`."""
     unmarked = failed_evaluation(ProviderError(""), model="", criteria=())
     for place, answer in load_unjudged(journal).items():
         sample = assignment.sample_at(place)

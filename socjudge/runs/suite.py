@@ -1,4 +1,4 @@
-"""A whole evaluation: every question answered and judged, summarised by the pass rule, and logged."""
+"""Run a whole evaluation: answer and judge every question, apply the pass rule, and write the log."""
 
 from __future__ import annotations
 
@@ -50,50 +50,51 @@ def run_evaluation_suite(
 ) -> EvaluationRun:
     """Answer and judge every question, apply the pass rule, and write the log; its path is `run.log_path`.
 
-    Everything paid for is written to `logs_dir/judge_eval_….partial.jsonl` at once, or, with a warning, to the system's
-    temporary folder if the disk is full or the file was removed. An interrupted run is resumed by starting it again with the
-    same questions, runbooks, models, prompts and repeats; nothing in the journal is requested again.
+    Everything paid for is written at once to the journal, `logs_dir/judge_eval_….partial.jsonl`. If the disk is full or
+    the file was removed, the journal continues in the system's temporary folder, and a warning says so. To resume an
+    interrupted run, start it again with the same questions, runbooks, models, prompts and repeats. Nothing in the
+    journal is requested again.
 
     Parameters
     ----------
     questions
         From `load_eval_dataset`.
     answers
-        What is judged instead of socjudge's own answers. Stored answers: a list in the order of the questions (texts, dicts
-        as an `Assistant` returns, or AssistantAnswers), a DataFrame, the path of a CSV, JSONL, JSON or Excel file (see
-        `load_answers`), or a run's journal. Or your own assistant, asked once per question and repeat: a function, a
-        LangChain Runnable, an `Assistant`, "mybot.py:ask", or the name of a table in socjudge.toml. A question that it does
-        not answer is a row without marks.
+        Answers to judge instead of those of socjudge's assistant. Stored answers: a list in the order of the questions
+        (texts, dicts as an `Assistant` returns, or AssistantAnswers), a DataFrame, the path of a CSV, JSONL, JSON or
+        Excel file (see `load_answers`), or the path of a run's journal. Or your own assistant, asked once per question
+        and repeat: a function, a LangChain Runnable, an `Assistant`, "mybot.py:ask", or the name of a table in
+        socjudge.toml. A question that your assistant does not answer is a row without marks.
     index
         The runbooks; the index in INDEX_DIR if left out.
     assistant_model, judge_model
-        "auto", "offline", a name, or a chat model object. If judge_model is a list, all judges mark the same answers, which
-        are made once; each has its own log, and the run returned has the other judges' runs as `others`. A judge that
-        fails is left out with a warning; the same call again asks only that judge.
+        "auto", "offline", a name, or a chat model object. If judge_model is a list, the answers are made once and
+        every judge marks them. Each judge has its own log; the run returned has the other judges' runs as `others`. A
+        judge that fails is left out with a warning; the same call again asks only that judge.
     assistant_prompt, judge_prompt
         As for `load_prompt`.
     k
         Passages per question; the project's number unless given.
     rubric
-        What is asked and what passes; the project's current one unless given. With `options.resume`, the journal's rubric
-        and judge prompt.
+        The criteria and the pass rule; the project's current rubric unless given. With `options.resume`, the journal's
+        rubric and judge prompt are used.
     answer_repeats, judge_repeats
-        Answers per question, and judgements per answer.
+        The number of answers per question, and of judgements per answer.
     until_certain
-        Judge each answer twice, then again only those that decide the gate, until the verdict is certain, further repeats
-        would hardly turn it, or max_cost_usd is reached. judge_repeats is the most per answer (10 unless given).
-        `run.info.repeats` and `stopped_because` say how it went. This reduces the judge's noise; it does not replace
-        questions.
+        Judge each answer twice, then judge again only the answers that decide the verdict. The run ends when the
+        verdict is certain, when further repeats would hardly change it, or at max_cost_usd. judge_repeats is the
+        largest number of judgements per answer (10 unless given). `run.info.repeats` and `run.info.stopped_because`
+        say how the run ended. More judgements reduce the judge's noise; they do not replace more questions.
     max_cost_usd
-        A hard cap on the whole run, repeated calls included; needs known prices. The project's unless given; infinity
-        for no cap.
+        A hard cap on the whole run, US dollars, repeated calls included; prices must be known. The project's cap
+        unless given; infinity for no cap.
     logs_dir
         A folder or a URL such as s3://bucket/logs, as in `save_evaluation_results`. A URL is tried before the first
         call; the journal is then in LOGS_DIR.
     progress
-        Show a bar.
+        Whether to show a progress bar.
     options
-        How the run is made (concurrency, waits, executor, resuming): `RunOptions`.
+        `RunOptions`: concurrency, waits, executor, resuming.
 
     Returns
     -------
@@ -103,20 +104,20 @@ def run_evaluation_suite(
     Raises
     ------
     ConfigError
-        Wrong key, exhausted quota, unfit arguments, or the same run under way in another process.
+        If the key is wrong, the quota is used up, an argument is unfit, or another process is making the same run.
     ProviderError
-        The service is down or too slow. What it did not deliver is no result: the journal is kept, and the same call again
-        requests only that.
+        If the service is down or too slow. Calls that it did not deliver are no results: the journal is kept, and the
+        same call again requests only those.
     RunStopped
-        After `options.stop`; after Ctrl-C it is KeyboardInterrupt.
+        After `options.stop`. (Ctrl-C raises KeyboardInterrupt.)
     BudgetReached
-        The next call might have gone beyond max_cost_usd.
+        If the next call might have gone beyond max_cost_usd.
 
     Notes
     -----
-    If answers are requested, the first question goes alone, so that a wrong key or an unreachable service costs one call.
-    Stored answers are judged concurrently as soon as the first replies have shown how fast the service is. Errors are
-    raised after the calls in flight are in the journal.
+    If answers are requested, the first question is sent alone, so that a wrong key or an unreachable service costs one
+    call. Stored answers are judged concurrently as soon as the first replies have shown how fast the service is.
+    Errors are raised after the calls in flight are in the journal.
 
     Examples
     --------
@@ -182,8 +183,8 @@ def rejudge(
     run
         From `load_run` or `run_evaluation_suite`.
     judge_prompt, rubric
-        The run's own unless given; a log without its prompt is judged with the project's. Changes by another rubric are
-        shown before the first call.
+        The run's own unless given. If the log does not have its prompt, the project's prompt is used. If the rubric is
+        another one, the differences are shown before the first call.
     judge_model, judge_repeats, until_certain, max_cost_usd, logs_dir, progress, options
         As in `run_evaluation_suite`.
 

@@ -1,4 +1,4 @@
-"""Runs that were interrupted or are under way: their journals (journal.py) in a folder, and what those hold."""
+"""Find the runs that were interrupted or are under way, by their journals (journal.py), and read these journals."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ SUFFIX = ".partial.jsonl"
 class UnfinishedRun:
     """Describe a journal whose run has no log yet.
 
-    done: number of judged answers, of `total`, that a resumed run does not request again. unread: how many of these could
-    not be parsed. cost_usd: US dollars, None if unknown. spent_usd: the most that the run can have cost, as far as known.
+    done: number of judged answers, of `total`, that a resumed run does not request again. unread: number of these for
+    which the judge's reply could not be parsed. cost_usd: US dollars, None if unknown. spent_usd: the most that the run
+    can have cost, US dollars, as far as prices are known.
     """
 
     path: Path
@@ -51,7 +52,7 @@ class UnfinishedRun:
 
     @property
     def unread_text(self) -> str:
-        """Say how many judgements could not be parsed, worded to follow the number of all; empty if none."""
+        """Return how many judgements could not be parsed, in words that follow the total number; empty if none."""
         return say("runs.unfinished_unread", count=self.unread) if self.unread else ""
 
     def _repr_html_(self) -> str:
@@ -64,27 +65,27 @@ class UnfinishedRun:
 
 
 def journal_folder(logs_dir: Path | str) -> Path:
-    """Return the folder of the journals of runs whose logs go to `logs_dir`: the same folder, or LOGS_DIR for a URL."""
+    """Return the folder of the journals of runs whose logs go to `logs_dir`: the same, or LOGS_DIR for a URL."""
     place = as_path(logs_dir)
     return constants.LOGS_DIR if is_remote(place) else place
 
 
 def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
-    """List the runs of a log folder that were interrupted or are under way, the oldest first.
+    """List the runs of a log folder that were interrupted or are still running, the oldest first.
 
-    Start the same run again to resume one; delete its file to drop it. Journals that had to continue in the system's
-    temporary folder are included.
+    To resume a run, start the same run again; to drop it, delete its journal (`path`). Journals that had to continue in
+    the system's temporary folder are included.
 
     Parameters
     ----------
     logs_dir
-        The folder; the project's logs unless given. For a URL the journals in LOGS_DIR are listed, whichever URL their
-        runs are for.
+        The folder; the project's logs unless given. For a URL, the journals in LOGS_DIR are listed, also those of runs
+        whose logs go to another URL.
 
     Raises
     ------
     ConfigError
-        If a journal is damaged; names it and the line.
+        If a journal is damaged; the message names the journal and the line.
 
     Examples
     --------
@@ -97,7 +98,7 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
 
 
 def note_handed_on(path: Path) -> None:
-    """Write that another judge's journal has these answers from now on, with their cost."""
+    """Write into a journal that its answers, with their cost, are now in another judge's journal."""
     with contextlib.suppress(OSError), path.open("ab") as file:  # else the cost is shown twice
         file.write(b'{"handed_on":true}\n')
 
@@ -132,17 +133,17 @@ def count(path: Path) -> UnfinishedRun:
 
 
 def is_done(status: str, start: int, first_read: int) -> bool:
-    """Whether a resume keeps a row.
+    """Whether a resumed run keeps a row.
 
-    A failed row is requested again, and so is one that could not be parsed before any other could: the judge was unfit
-    then, and may be fit now. start: where the row's line begins in the journal; first_read: where the first line that
-    could be parsed begins.
+    A failed row is requested again. So is a row whose reply could not be parsed, if it came before the first reply that
+    could: the judge was unfit then, and may be fit now. start: position in the journal at which the row's line begins.
+    first_read: position of the first row whose reply could be parsed.
     """
     return status == "ok" or (status != "failed" and start > first_read)
 
 
 def load_unfinished(path: Path) -> EvaluationRun:
-    """Load what an unfinished run has so far as a run without a log: its judged answers and their summary."""
+    """Load the judged answers that an unfinished run has so far, with their summary, as a run without a log."""
     rows: dict[tuple[int, int], dict[str, Any]] = {}
     header: dict[str, Any] = {}
     for _, line in lines(path):
@@ -157,13 +158,13 @@ def load_unfinished(path: Path) -> EvaluationRun:
 
 
 def load_unjudged(path: Path) -> dict[int, AssistantAnswer]:
-    """Load the assistant's answers in a journal, by their sample."""
+    """Return {sample number: the assistant's answer} for the answers in a journal."""
     found = {line["sample"]: line["answer"] for _, line in lines(path) if "answer" in line}
     return {sample: from_dict(AssistantAnswer, answer, str(path)) for sample, answer in found.items()}
 
 
 def journal_info(path: Path) -> RunInfo:
-    """Return the run that a journal belongs to; ConfigError if it is no journal."""
+    """Return the info of the run that a journal belongs to; ConfigError if the file is no journal."""
     header = _named_header(path)
     if "run" not in header:
         raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
@@ -171,23 +172,24 @@ def journal_info(path: Path) -> RunInfo:
 
 
 def newest(folder: Path, key: Mapping[str, Any]) -> Path | None:
-    """Find the latest journal of the run with this key."""
+    """Return the newest journal of the run with this key, None if there is none."""
     return next((path for path, header in reversed(_journals(folder)) if header.get("key") == key), None)
 
 
 def _journals(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
-    """List the journals that belong to a folder with their headers, by age; if a run was moved, only the journal that
-    continued.
+    """List the journals that belong to a folder, with their headers, the oldest first. If a journal was moved during
+    its run, only the one that continued is listed.
     """
     found = {str(header.get("run", path)): (path, header) for path, header in headers(folder)}
     return sorted(found.values(), key=lambda journal: journal[0].name)
 
 
 def headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield every journal of this folder with its header: those in the folder, then those elsewhere.
+    """Yield (path, header) of every journal of this folder: first those in the folder, then those in the fallback
+    folder.
 
-    A link is not read, because its target belongs to the folder where it lies and may be removed there. Another user's
-    file is not read, because its content would become the run's.
+    A link is not read, because its target belongs to the folder that it is in, and may be removed there. Another user's
+    file is not read, because its content would become part of the run.
     """
     for path in sorted(folder.glob(f"judge_eval_*{SUFFIX}")):
         if is_ours(path, beside=folder):
@@ -204,13 +206,13 @@ def headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def stubs(folder: Path) -> list[Path]:
-    """List journals whose first line was never finished; nothing is lost with them."""
+    """List the journals whose first line was never finished; they hold nothing that was paid for."""
     files = filter(is_ours, sorted(folder.glob(f"judge_eval_*{SUFFIX}")))
     return [path for path in files if b"\n" not in path.read_bytes()]
 
 
 def fitting(path: Path, key: Mapping[str, Any]) -> Path:
-    """Return the journal at the path; ConfigError that names the difference if its run has another key."""
+    """Return `path` if the journal there has this key; otherwise ConfigError that names the difference."""
     there = _named_header(path).get("key")
     if not isinstance(there, dict):
         raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
@@ -220,8 +222,8 @@ def fitting(path: Path, key: Mapping[str, Any]) -> Path:
 
 
 def _named_header(path: Path) -> dict[str, Any]:
-    """Read the header of a journal that the user named; ConfigError for another user's file, or for a pipe and the
-    like.
+    """Read the header of a journal that the user named; ConfigError if it is another user's file, or not a regular
+    file.
     """
     if path.exists() and not is_ours(path.resolve(), beside=path.resolve().parent):
         raise ConfigError(say("runs.journal_not_ours", path=path))
@@ -229,7 +231,7 @@ def _named_header(path: Path) -> dict[str, Any]:
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """Describe the differences between the keys of two runs."""
+    """Describe each difference between the keys of two runs."""
     names = [name for name in sorted({*there, *here}) if there.get(name) != here.get(name)]
     told = []
     for name in names:
@@ -247,7 +249,7 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
 
 
 def _read_header(path: Path) -> dict[str, Any]:
-    """Read a journal's header; {} if it has none, as after a kill at the very start."""
+    """Read a journal's header; {} if the file has none, because the process was killed when it had just started."""
     try:
         with path.open("rb") as file:
             raw = file.readline()
@@ -260,7 +262,7 @@ def _read_header(path: Path) -> dict[str, Any]:
 
 
 def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (start, line) for each whole line, with its bytes as "raw"; ConfigError for a damaged one."""
+    """Yield (position, line) for each complete line, with its bytes under "raw"; ConfigError if one is damaged."""
     start = 0
     with path.open("rb") as file:
         for number, raw in enumerate(file, start=1):
@@ -275,7 +277,7 @@ def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _parsed(raw: bytes, *, is_first: bool) -> dict[str, Any]:
-    """Parse a line; ValueError unless it has everything that is counted, and of a row what a log's totals need."""
+    """Parse a line; ValueError if it lacks a number that is counted, or a row lacks what a log's totals need."""
     line: dict[str, Any] = orjson.loads(raw)
     try:
         fits = is_first == ("journal" in line)

@@ -1,7 +1,7 @@
 """Read test runs of DeepEval: `.latest_run_full.json`, the wrapped `.latest_test_run.json`, `test_run_….json` of its
 results folder.
 
-DeepEval's scores are shares, 0–1. A metric with an `error` means that the judge failed, so its mark is missing.
+DeepEval's scores are numbers from 0 to 1. If a metric has an `error`, the judge failed, so its mark is missing.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from .rows import Imported, Row, Scale, points_of, text_of, unfit
 
 
 def is_run(value: Any) -> bool:
-    """Whether an object is one of DeepEval's test runs, plain or wrapped."""
+    """Whether an object is a test run of DeepEval, plain or wrapped."""
     return isinstance(value, dict) and bool({"testCases", "testRunData", "testRunLink"} & value.keys())
 
 
 def read_run(document: Mapping[str, Any], path: Path, scale: Scale) -> Imported:
-    """Read a test run."""
+    """Read a test run of DeepEval."""
     run = document.get("testRunData") or document
     if "testCases" not in run:
         raise unfit(path, say("history.import_link_only"))

@@ -1,8 +1,8 @@
-"""Read logs of Inspect: `.json` (version 2) and `.eval`, a zip whose members may be compressed with zstd, which Python
-3.11 cannot read.
+"""Read logs of Inspect: `.json` (version 2), and `.eval`, a zip file whose members may be compressed with zstd, which
+Python 3.11 cannot read.
 
-A score is a number, one of Inspect's letters (C, I, P, N), or a dict of them, one per criterion; NaN with a reason is a
-sample that could not be scored. Epochs are repeats.
+A score is a number, one of Inspect's letters (C, I, P, N), or a dict of these with one entry per criterion. A sample
+whose score is NaN with a reason could not be scored. Epochs are repeats.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _HEADER = struct.Struct("<4s5H3I2H")  # of a member of a zip: signature … leng
 
 
 def is_log(value: Any) -> bool:
-    """Whether an object is a log of Inspect, or its header."""
+    """Whether an object is a log of Inspect, or the header of one."""
     return isinstance(value, dict) and isinstance(value.get("eval"), dict) and "status" in value
 
 
 def read_archive(path: Path, scale: Scale) -> Imported:
-    """Read an `.eval` log; one without a header is of an interrupted run. Samples that cannot be read are left out and
+    """Read an `.eval` log. If it has no header, its run was interrupted. Samples that cannot be read are left out and
     named.
     """
     left_out: list[str] = []
@@ -65,7 +65,7 @@ def _samples(
 
 
 def _member(archive: zipfile.ZipFile, path: Path, name: str) -> Mapping[str, Any]:
-    """Return one member of the archive as JSON, in which bare NaN may occur."""
+    """Return one member of the archive, parsed as JSON that may contain NaN."""
     info = archive.getinfo(name)
     if info.compress_type != _ZSTD:
         raw = archive.read(name)
@@ -117,8 +117,8 @@ def _judge(about: Mapping[str, Any]) -> str:
 
 
 def _criteria(samples: list[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """Return {scorer: the keys of its dicts, or its own name}, so that a NaN in place of a dict is a missing mark for
-    each key.
+    """Return {scorer: the keys of its dicts, or the scorer's own name}. If a score is NaN instead of a dict, the mark
+    of each of these keys is missing.
     """
     found: dict[str, dict[str, None]] = {}
     for sample in samples:
@@ -165,7 +165,7 @@ def _row(
 
 
 def _text(messages: Any) -> str:
-    """Return the text of an input: a text unchanged, of messages the user's last one."""
+    """Return the text of an input: the input if it is a text, the user's last message if it is a list of messages."""
     if isinstance(messages, str):
         return messages
     told = [message for message in messages or () if message.get("role") == "user"]

@@ -1,8 +1,8 @@
 """Read results of promptfoo: `-o results.json` (version 3) and `-o results.jsonl`, with one judge per file and one
 assistant per provider.
 
-promptfoo's marks are shares, 0–1. An error of a provider is not a failed answer (`failureReason` 2). A result without
-named scores has its own score as its only criterion.
+promptfoo's marks are numbers from 0 to 1. An error of a provider (`failureReason` 2) does not count as a bad answer. If
+a result has no named scores, its overall score is its only criterion.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ERROR = 2  # ResultFailureReason.ERROR
 
 
 def is_result(value: Any) -> bool:
-    """Whether an object is one of promptfoo's results."""
+    """Whether an object is a result of promptfoo."""
     return isinstance(value, dict) and {"promptIdx", "testIdx", "provider", "success"} <= value.keys()
 
 
@@ -38,7 +38,7 @@ def read_document(document: Mapping[str, Any], path: Path, scale: Scale) -> Impo
 def read_results(
     results: Iterable[Mapping[str, Any]], path: Path, scale: Scale, *, version: str = "", started_at: str = ""
 ) -> Imported:
-    """Read results one by one; promptfoo's JSONL has the same form."""
+    """Read results of promptfoo, each an object of the form that its JSONL has."""
     results, rows, seen = list(results), [], Counter[tuple[Any, str]]()
     prompts: dict[str, dict[int, int]] = {}  # of a provider, in their order: each is an assistant of its own
     for number, result in enumerate(results):

@@ -1,8 +1,8 @@
-"""Read tables of any tool: CSV, JSONL, Parquet, Excel or a frame; tables of Ragas, LangSmith and Langfuse are
+"""Read tables of any tool: CSV, JSONL, Parquet, Excel or a frame. Tables of Ragas, LangSmith and Langfuse are
 recognised by their column names.
 
-A table is wide (a row per answer, a column per criterion) or long (a row per mark). Its scale comes from the user, from
-the tool that is recognised, or is evident: a column of nothing but yes and no.
+A table is wide (a row per answer, a column per criterion) or long (a row per mark). The scale of its marks is given by
+the user, or known from the tool, or evident because all marks are yes or no.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FEEDBACK = "feedback."  # LangSmith
 
 
 def read_table(frame: pd.DataFrame, path: Path, *, columns: Mapping[str, Any] | None, scale: Scale | None) -> Imported:
-    """Read a table. columns: {what it is: the column's name}, and under "marks" a list of columns or {criterion:
+    """Read a table. columns: {what the column is: the column's name}; under "marks" a list of columns, or {criterion:
     column}.
     """
     told = dict(columns or {})
@@ -55,7 +55,7 @@ def read_table(frame: pd.DataFrame, path: Path, *, columns: Mapping[str, Any] | 
 
 
 def _check_columns(frame: pd.DataFrame, told: Mapping[str, Any], wanted: Any, path: Path) -> None:
-    """Raise ConfigError for a column that does not exist, or for a key of `columns` that is not known."""
+    """Raise ConfigError for a column that does not exist in the table, or for an unknown key in `columns`."""
     if unknown := [name for name in told if name not in NAMES]:
         raise unfit(path, say("history.import_no_part", names=listed(unknown), known=listed([*NAMES, "marks"])))
     named = [*told.values(), *(wanted.values() if isinstance(wanted, Mapping) else wanted or ())]
@@ -81,8 +81,8 @@ def _tool(frame: pd.DataFrame) -> tuple[str, Scale | None]:
 def _mark_columns(
     frame: pd.DataFrame, places: Mapping[str, str | None], wanted: Any, path: Path, tool: str
 ) -> dict[str, Hashable]:
-    """Return {criterion: its column}: the columns that were named, else LangSmith's feedback, Ragas' numbers, or the
-    column of scores.
+    """Return {criterion: its column}. The columns are those that the user named; otherwise LangSmith's feedback
+    columns, Ragas's number columns, or the column of scores.
     """
     if isinstance(wanted, Mapping):
         return dict(wanted)
@@ -101,8 +101,8 @@ def _mark_columns(
 def _widened(
     frame: pd.DataFrame, places: Mapping[str, str | None], path: Path
 ) -> tuple[pd.DataFrame, dict[str, Hashable]]:
-    """Turn a long table into one with a row per answer: marks as columns ("mark", criterion), reasons as ("reason",
-    criterion).
+    """Turn a long table into one with a row per answer; the columns with marks are named ("mark", criterion), those
+    with reasons ("reason", criterion).
     """
     criterion, score = places["criterion"], places["score"]
     apart = ("question_id", "question", "answer_repeat", "judge_repeat", "judge", "assistant")
@@ -229,7 +229,7 @@ def _id(told: Any) -> int | str:
 
 
 def open_table(path: Path) -> pd.DataFrame:
-    """Open a file as a frame: CSV in UTF-8, with or without its mark, or cp932; Parquet; Excel's first sheet."""
+    """Open a file as a frame: CSV (UTF-8 with or without byte order mark, cp932), Parquet, Excel's first sheet."""
     kind = path.suffix.lower()
     try:
         if kind == ".parquet":

@@ -1,8 +1,8 @@
 """Recognise and read a file of another tool, and make runs and frames of socjudge from it.
 
-There is one run per judge and assistant: a file with several of them gives several runs. Nothing is guessed: the scale
-is known from the tool or given by the user; a mark that is not in the file is missing; an answer that is not in the
-file does not count as a bad one.
+There is one run per judge and assistant, so a file with several of them gives several runs. Nothing is guessed: the
+scale is known from the tool or given by the user, a mark that is not in the file is missing, and an answer that is not
+in the file does not count as a bad answer.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def import_results(
     columns: Mapping[str, Any] | None = None,
     scale: float | tuple[float, float] | None = None,
 ) -> pd.DataFrame:
-    """Import results of another tool as a frame of `load_scores`: a row per question, repeat and criterion, with texts.
+    """Import results of another tool as a frame like that of `load_scores`: one row per question, repeat and criterion,
+    with texts.
 
     Parameters
     ----------
@@ -60,9 +61,10 @@ def import_results(
         promptfoo's `-o` JSON or JSONL, Inspect's .json or .eval, DeepEval's .latest_run_full.json (or its folder), a
         table of Ragas, LangSmith, Langfuse or any other tool: CSV (UTF-8 or cp932), JSONL, Parquet, Excel or a frame.
     columns
-        For tables: {what it is: the column's name}, of question_id, question, answer, context, expected_keypoints as
-        "keypoints", category, judge, assistant, answer_repeat, judge_repeat, error, criterion, score, reason; and
-        "marks": the columns that are marks, as a list or as {criterion: column}. Usual names are found without it.
+        Only for tables: {key: the column's name}. The keys are question_id, question, answer, context, keypoints (the
+        expected ones), category, judge, assistant, answer_repeat, judge_repeat, error, criterion, score and reason;
+        and "marks", whose value is a list of the columns with marks, or {criterion: column}. Columns with usual names
+        are found without `columns`.
     scale
         The highest mark, or the lowest and the highest. The scale of promptfoo, Inspect, DeepEval and Ragas is 0–1
         unless you give another; for any other table you must give it, unless its marks are nothing but yes and no.
@@ -76,13 +78,14 @@ def import_results(
     Raises
     ------
     ConfigError
-        With the file and the place: for a file of unknown form, a truncated one or one of a newer version, columns that
-        do not exist, a mark beyond its scale, a mark that is there twice.
+        If the file has an unknown form, is truncated or is of a newer version, a column does not exist, a mark is
+        beyond its scale, or a mark is in the file twice. The message names the file and the place.
 
     Notes
     -----
-    A UserWarning lists what was not imported. An error of a provider or a judge is not a bad mark: such answers have no
-    mark. `socjudge import` saves the results as logs, which `rejudge`, the report and the history take.
+    A UserWarning lists what was not imported. An error of a provider or a judge is not a bad mark: such answers have
+    no mark. The command `socjudge import` saves the results as logs, which `rejudge`, the report and the history can
+    read.
 
     Examples
     --------
@@ -109,10 +112,10 @@ def import_runs(
     columns: Mapping[str, Any] | None = None,
     scale: float | tuple[float, float] | None = None,
 ) -> list[EvaluationRun]:
-    """Import results of another tool as runs, one for each judge and assistant; the arguments are those of
+    """Import results of another tool as runs, one for each judge and assistant. The arguments are those of
     `import_results`.
 
-    `save_evaluation_results` makes logs of the runs.
+    `save_evaluation_results` writes the runs as logs.
     """
     with without_collection():
         known = as_scale(scale)
@@ -141,7 +144,7 @@ def import_runs(
 
 
 def _check_twice(rows: Sequence[Row]) -> None:
-    """Raise ConfigError with both places if one answer is in the file twice with one repeat number."""
+    """Raise ConfigError, naming both places, if the file has one answer twice with the same repeat number."""
     places: dict[Any, str] = {}
     for row in rows:
         key = row.run, row.judge, row.assistant, row.question_id, row.answer_repeat, row.judge_repeat
@@ -199,7 +202,7 @@ def _whole(mark: float) -> int | float:
 
 
 def _start(told: str, path: Path) -> str:
-    """Return a time in ISO 8601 with zone; if none is told, when the file was written, or now if there is no file."""
+    """Return the start time in ISO 8601 with zone; if none is given, the file's time, or now without a file."""
     try:
         at = datetime.fromisoformat(told)
     except ValueError:
@@ -222,7 +225,7 @@ def _read_file(path: Path, columns: Mapping[str, Any] | None, told: Scale | None
 
 
 def read_columns(path: Path, names: Sequence[str]) -> list[list[float | bool | None]]:
-    """Read columns of a table as marks or verdicts; ConfigError with the place of a value that is neither."""
+    """Read columns of a table as marks or verdicts. ConfigError, with the place, for a value that is neither."""
     frame = pd.DataFrame(_records(path)[0]) if path.suffix.lower() in _LINES else from_tables.open_table(path)
     if missing := [name for name in names if name not in frame.columns]:
         raise unfit(path, say("history.import_no_column", names=listed(missing), known=listed(map(str, frame.columns))))
@@ -233,7 +236,7 @@ def read_columns(path: Path, names: Sequence[str]) -> list[list[float | bool | N
 
 
 def _in_folder(folder: Path) -> Path:
-    """Return the newest result in a results folder of DeepEval, or in its folder `.deepeval`."""
+    """Return the newest result file in a results folder of DeepEval, or in its subfolder `.deepeval`."""
     for pattern in (".latest_run_full.json", ".deepeval/.latest_run_full.json", "test_run_*.json"):
         if found := sorted(folder.glob(pattern)):
             return found[-1]
@@ -257,7 +260,7 @@ def _read_json(path: Path, columns: Mapping[str, Any] | None, scale: Any) -> Imp
 
 
 def _read_lines(path: Path, columns: Mapping[str, Any] | None, scale: Any) -> Imported:
-    """Read JSON Lines. Lines that cannot be read are left out and counted, because the others are complete."""
+    """Read JSON Lines. Lines that cannot be read are left out and counted; the other lines are still complete."""
     records, broken = _records(path)
     if from_promptfoo.is_result(records[0]):
         found = from_promptfoo.read_results(records, path, scale or SHARE)
@@ -271,7 +274,7 @@ def _read_lines(path: Path, columns: Mapping[str, Any] | None, scale: Any) -> Im
 
 
 def _records(path: Path) -> tuple[list[dict[str, Any]], list[tuple[int, Exception]]]:
-    """Return the objects of JSON Lines, at least one, and (line number, error) of the lines that are not objects."""
+    """Return the objects of JSON Lines (at least one), and (line number, error) of each line that is no object."""
     records: list[dict[str, Any]] = []
     broken: list[tuple[int, Exception]] = []
     for number, line in enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):

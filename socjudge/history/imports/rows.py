@@ -1,5 +1,5 @@
-"""Provide what the readers of other tools' files share: a row per judged answer, marks on a stated scale, errors with a
-place.
+"""Provide what the readers of other tools' files share: one row per judged answer, marks with their scale, and errors
+that name a place.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _YES, _NO = (frozenset(WORDS["verdicts"][kind]) for kind in ("yes", "no"))
 
 @dataclass(frozen=True)
 class Scale:
-    """Hold the lowest and the highest mark that a file can have."""
+    """Hold the lowest and the highest mark that are possible in a file."""
 
     low: float
     high: float
 
     def points(self, mark: float, place: str) -> float:
-        """Convert a mark to 0–100 points; ConfigError with its place if the mark is beyond the scale."""
+        """Convert a mark to 0–100 points. Raise ConfigError, with the place, if the mark is outside the scale."""
         if not self.low <= mark <= self.high:
             raise ConfigError(say("history.import_beyond", place=place, mark=mark, low=self.low, high=self.high))
         return 100 * (mark - self.low) / (self.high - self.low)
@@ -44,8 +44,8 @@ SHARE = Scale(0, 1)
 
 
 def as_scale(told: float | tuple[float, float] | None) -> Scale | None:
-    """Return the scale that the user gave as its highest mark, or as its lowest and highest mark; ConfigError if it is
-    not a scale.
+    """Return the scale from the user's argument: the highest mark, or the lowest and the highest; None if not given.
+    ConfigError if it is not a scale.
     """
     if told is None:
         return None
@@ -62,11 +62,11 @@ NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Row(NamedTuple):  # of which there may be 100,000: made three times as fast as a dataclass
-    """Hold one judged answer as it is in a file.
+    """Hold one judged answer as the file has it.
 
-    marks: {criterion: 0–100 points, or None if the judge gave none}. causes: {criterion: why its mark is missing}.
-    error: why there is no answer at all. place: where the answer is in the file. run: what distinguishes several runs
-    of one judge and assistant.
+    marks: {criterion: 0–100 points, or None if the judge gave no mark}. causes: {criterion: why its mark is missing}.
+    error: why there is no answer at all. place: where the answer is in the file. run: the name of the run, if the file
+    has several runs of one judge and assistant.
     """
 
     question_id: int | str
@@ -137,5 +137,5 @@ def text_of(value: Any) -> str:
 
 
 def unfit(path: Path, reason: str, where: str = "") -> ConfigError:
-    """Return the error for a file that cannot be imported, with the place and the reason."""
+    """Return the ConfigError for a file that cannot be imported, with the place and the reason."""
     return ConfigError(say("history.import_unfit", place=f"{path}{f': {where}' if where else ''}", reason=reason))

@@ -1,1 +1,1 @@
-"""The panels' state as plain objects, which tests drive without a browser."""
+"""Hold the state of the panels as plain objects, which tests can use without a browser."""

@@ -1,6 +1,6 @@
-"""Exploring a folder of logs: filter the runs, put two side by side, read one question, write a report.
+"""Explore a folder of logs: filter the runs, compare two runs, read the answers to one question, write a report.
 
-Frames are read once and without texts; texts are read only from the logs that are looked at.
+The frames are read once, without texts. Texts are read only from the logs whose answers are displayed.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from ...stats.comparison import same_answers
 
 @dataclass(frozen=True)
 class Filters:
-    """Choose rows.
+    """Hold the conditions for selecting rows.
 
-    since, until: first and last day of the runs' starts, on this machine's clock; None for any. judges (as asked for),
-    prompts (ids), categories: some of those that exist; empty for all.
+    since, until: the first and the last day on which runs started, in this machine's time zone; None for no limit.
+    judges (names as requested), prompts (ids), categories: the values to select; empty for all.
     """
 
     since: date | None = None
@@ -44,13 +44,14 @@ class Filters:
 
 @dataclass(frozen=True)
 class RunPair:
-    """Hold two runs side by side.
+    """Hold the comparison of two runs.
 
-    first, second: their rows of `load_runs`. conditions: (name, first's, second's) of what differs. comparison:
-    `compare_runs`, None if they cannot be compared. reason: why their marks are not those of the same stored answers;
-    empty if they are. means: one row per run and criterion, from `summarise_scores`. questions: one row per question of
-    either: question_id, category, first, second (0–100, repeats averaged; NaN if not asked or not scored), same_answer
-    (whether both judged the same stored answer).
+    first, second: the row of each run in `load_runs`. conditions: (name, value in the first run, value in the second
+    run) for each condition that differs. comparison: from `compare_runs`; None if the runs cannot be compared. reason:
+    why the runs did not judge the same stored answers; empty if they did. means: one row per run and criterion, from
+    `summarise_scores`. questions: one row for each question that at least one of the runs has: question_id, category,
+    first, second (the mean marks in each run, 0–100, over repeats; NaN if not asked or not scored), same_answer
+    (whether both runs judged the same stored answer).
     """
 
     first: dict[Any, Any]
@@ -63,15 +64,15 @@ class RunPair:
 
     @property
     def paired(self) -> pd.DataFrame | None:
-        """Return the differences if both judged the same stored answers."""
+        """Return the paired differences; None if the runs did not judge the same stored answers."""
         return None if self.comparison is None or self.reason else self.comparison.differences
 
 
 class Explorer:
-    """Explore the history in a folder of logs or under a URL. history: its frames, without texts; `reload` reads them
-    again.
+    """Explore the history in a folder of logs or under a URL. history: the frames of the logs, without texts; `reload`
+    reads them again.
 
-    ConfigError if there is no such folder.
+    Raises ConfigError if there is no such folder.
     """
 
     def __init__(self, logs_dir: Path | str) -> None:
@@ -80,27 +81,29 @@ class Explorer:
         self.reload()
 
     def reload(self) -> None:
-        """Read the logs again; unchanged ones come from `logs_dir/.history`."""
+        """Read the logs again; logs that have not changed are taken from `logs_dir/.history`."""
         self.history = load_history(self.logs_dir)
         self._texts = {}
 
     @property
     def judges(self) -> list[str]:
-        """List the judges that were asked for, in order of appearance."""
+        """List the judges under the names that were requested, in the order in which they first appear."""
         return list(dict.fromkeys(self.history.runs["judge_model"]))
 
     @property
     def prompts(self) -> list[str]:
-        """List the ids of the judge prompts, in order of appearance."""
+        """List the ids of the judge prompts, in the order in which they first appear."""
         return list(dict.fromkeys(self.history.runs["prompt_id"]))
 
     @property
     def categories(self) -> list[str]:
-        """List the categories of the judged questions, the specification's four first."""
+        """List the categories of the judged questions; the four of the specification come first."""
         return in_order(self.history.results["category"])
 
     def select(self, filters: Filters) -> History:
-        """Return the filtered rows; a run without a start is in no period. ConfigError if the period is empty."""
+        """Return the rows that fit the filters. If a period is given, a run without a start time is left out. Raises
+        ConfigError if the period ends before it begins.
+        """
         if filters.since and filters.until and filters.since > filters.until:
             raise ConfigError(say("panels.period_reversed", since=filters.since, until=filters.until))
         return self.history.select(
@@ -109,9 +112,11 @@ class Explorer:
         )  # fmt: skip
 
     def answers(self, run_id: str, other: str, question_id: Any) -> tuple[list[EvaluationResult], ...]:
-        """Return two runs' results on a question, with all texts; empty for a run that did not ask it.
+        """Return the results of two runs on one question, with all texts: one list per run. The list is empty if the
+        run did not ask the question.
 
-        The texts of these two logs are kept until others are requested. ConfigError if a log can no longer be read.
+        The texts of these two logs are kept until other logs are requested. Raises ConfigError if a log can no longer
+        be read.
         """
         logs = [self._log_of(run_id), self._log_of(other)]
         self._texts = {log: self._texts.get(log) or load_run(as_path(self.logs_dir) / log) for log in logs}
@@ -120,10 +125,11 @@ class Explorer:
         )
 
     def report_path(self, run_id: str, typed: str = "") -> Path:
-        """Return where a run's report goes: the path typed, or `reports/` beside the logs, named after the run's log.
+        """Return the path for the report of a run: `typed` if given, or a file in `reports/` inside the folder of logs,
+        named after the run's log.
 
-        For logs under a URL: build/reports. ConfigError if it is no .html file, or if something other than a report of
-        ours is there.
+        For logs under a URL, the folder is build/reports in the project. Raises ConfigError if the path is not an HTML
+        file, or if there is already a file that socjudge did not write.
         """
         name = f"{self._log_of(run_id).split('.json')[0]}.html"
         path = Path(typed).expanduser() if typed else self._reports / name
@@ -135,10 +141,11 @@ class Explorer:
         return path.absolute()
 
     def export(self, chosen: History, run_id: str, *, baseline: str | None = None, path: Path) -> Path:
-        """Write the report of a run in the selection, against a baseline, with the earlier runs as the trend.
+        """Write the report of a run in the selection, compared with a baseline run. Earlier runs are drawn as the
+        trend.
 
-        chosen: from `select`; the report covers these questions only. path: from `report_path`; the folder `reports/`
-        is created. Errors are those of `write_report`.
+        chosen: from `select`; the report has only the categories in it. path: from `report_path`; the folder `reports/`
+        is created if needed. Raises the errors of `write_report`.
         """
         from ...report.page import TREND_RUNS, write_report
 
@@ -164,11 +171,12 @@ class Explorer:
 
 
 def run_table(chosen: History) -> pd.DataFrame:
-    """One row per run of a selection, the newest first.
+    """Return one row per run of a selection, the newest first.
 
-    Columns: those of `load_runs`, about the whole run; of the selected questions n (scored), mean, ci_low, ci_high
-    (0–100, from `summarise_scores`), questions (asked), passed (unread replies as zeros, as the specification has it),
-    n_unscored (judged answers without a readable mark)."""
+    Columns about the whole run: those of `load_runs`. Columns about the selected questions: n (scored), mean, ci_low,
+    ci_high (0–100, from `summarise_scores`), questions (asked), passed (an unreadable reply counts as zero, as in the
+    specification), n_unscored (judged answers without a readable mark).
+    """
     runs = chosen.runs.iloc[::-1].astype({"run_id": object}).drop(columns="n_unscored")
     means = summarise_scores(chosen.scores.astype({"run_id": object}), by="run_id")
     results = chosen.results.astype({"run_id": object})
@@ -185,9 +193,9 @@ def run_table(chosen: History) -> pd.DataFrame:
 
 
 def pair_runs(chosen: History, first: str, second: str) -> RunPair:
-    """Put two runs of a selection side by side.
+    """Return the comparison of two runs of a selection.
 
-    ConfigError if a run is not in the selection, or both are the same.
+    Raises ConfigError if a run is not in the selection, or if both are the same run.
     """
     rows = {row["run_id"]: row for row in chosen.runs.to_dict("records")}
     if first == second:

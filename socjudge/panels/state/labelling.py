@@ -1,4 +1,6 @@
-"""A person's way through a run's stored answers: plain state, which the panel shows and a test reads."""
+"""Lead a person through the stored answers of a run. The state is held as plain values, which the panel shows and a
+test can read.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from ...runs.log_json import answer_sha256
 
 @dataclass(frozen=True)
 class LabelItem:
-    """Hold one stored answer to mark, without anything that shows the judge's marks."""
+    """Hold one stored answer that is to be marked, without anything that shows the judge's marks."""
 
     question: EvalQuestion
     answer: AssistantAnswer
@@ -27,15 +29,17 @@ class LabelItem:
 
 
 class LabelSession:
-    """Give a rater the distinct answers of a run in the rater's own order, one at a time; each mark is on disk at once.
+    """Show a rater the distinct answers of a run, one at a time, in an order that depends on the rater. The marks of
+    each answer are written to disk when they are saved.
 
-    An answer that was judged repeatedly comes once; one without text (the assistant failed) does not come. What the
-    rater has marked before, in any run, counts as done, and skipped answers come again at the end. Only marks are kept,
-    so a new session continues where the last one ended.
+    An answer that was judged several times is shown once. An answer without text is not shown; the assistant failed
+    there. Answers that the rater has marked before, in any run, count as done. Skipped answers are shown again at the
+    end. Only marks are stored, so a new session continues where the last one ended.
 
-    repeats: this many answers, the first ones, come once more at the end without the rater's first marks, and the
-    judge's are withheld until then. rater: the name as it is used. total, done: answers, repeats included. problem:
-    lines of the rater's file that cannot be read.
+    repeats: so many answers, the first ones in the order, are shown once more at the end, without the rater's first
+    marks. Until then the judge's marks of these answers are not shown. rater: the rater's name in the form that is used
+    for the file. total, done: numbers of answers, repeats included. problem: which lines of the rater's file cannot be
+    read.
     """
 
     def __init__(
@@ -71,12 +75,12 @@ class LabelSession:
 
     @property
     def total(self) -> int:
-        """Return the number of answers."""
+        """Return the number of answers to mark, repeats included."""
         return len(self._places) + len(self._to_repeat)
 
     @property
     def done(self) -> int:
-        """Return how many this rater has marked."""
+        """Return the number of marked answers, repeats included."""
         return sum(key in self._marks for key in self._places) + sum(key in self._again for key in self._to_repeat)
 
     @property
@@ -86,7 +90,7 @@ class LabelSession:
 
     @property
     def current(self) -> LabelItem | None:
-        """Return the answer to mark; None when all are done."""
+        """Return the answer to mark now; None if all answers are marked."""
         if self._at == len(self._trail):
             return None
         key, _ = self._trail[self._at]
@@ -99,7 +103,7 @@ class LabelSession:
 
     @property
     def mark(self) -> Mark | None:
-        """Return this rater's marks of the current answer, None if there are none."""
+        """Return this rater's marks for the current answer; None if there are none."""
         if self._at == len(self._trail):
             return None
         key, is_again = self._trail[self._at]
@@ -107,22 +111,23 @@ class LabelSession:
 
     @property
     def is_again(self) -> bool:
-        """Whether the current answer comes for the second time."""
+        """Whether the current answer is shown for the second time."""
         return self._at < len(self._trail) and self._trail[self._at][1]
 
     @property
     def judge_marks(self) -> Sequence[Evaluation]:
-        """Return the judge's marks of the current answer, one per judgement; none before the rater's (last) marks are
-        saved.
+        """Return the judge's marks for the current answer, one per judgement. There are none before the rater has saved
+        marks; if the answer is repeated, before the second ones.
         """
         if self.mark is None or (self.mark.key in self._to_repeat and self.mark.key not in self._again):
             return ()
         return [self.run.results[place].evaluation for place in self._places[self.mark.key]]
 
     def save(self, scores: Mapping[str, int | None], comment: str = "") -> Path:
-        """Write marks of the current answer to disk, stay with it, and return the file.
+        """Write the marks for the current answer to disk, and return the path of the file. The current answer stays the
+        same.
 
-        ConfigError that names the criteria without a mark, or what is wrong with the file; nothing is saved then.
+        Raises ConfigError if a criterion has no mark, or if the file cannot be read or written; nothing is saved then.
         """
         item = self.current
         if item is None:
@@ -148,12 +153,14 @@ class LabelSession:
         return path
 
     def next(self) -> None:
-        """Go to the following answer: the next one if the rater went back, else the next without a mark."""
+        """Go to the next answer. After going back, this is the one that was shown next before; if there is none, it is
+        the next answer without marks.
+        """
         self._at = min(self._at + 1, len(self._trail))
         self._go_on()
 
     def skip(self) -> None:
-        """Leave the current answer for the end and go on."""
+        """Move the current answer to the end, and go to the next answer."""
         item = self._trail[self._at] if self._at < len(self._trail) else None
         if item in self._waiting:
             self._waiting.remove(item)
@@ -162,7 +169,7 @@ class LabelSession:
         self.next()
 
     def back(self) -> None:
-        """Return to the previous answer, to look at its marks or correct them."""
+        """Go back to the answer that was shown before, to see or correct its marks."""
         self._at = max(self._at - 1, 0)
         self._shown_at = time.monotonic()
 
@@ -176,7 +183,7 @@ class LabelSession:
         ]
 
     def _go_on(self) -> None:
-        """Add the first waiting answer at the end of the trail."""
+        """Add the first waiting answer at the end of the answers shown so far, if the rater is there."""
         if self._at == len(self._trail) and self._waiting:
             item = self._waiting[0]
             self._trail = [*(seen for seen in self._trail if seen != item), item]
@@ -185,7 +192,7 @@ class LabelSession:
 
 
 def _keypoints(dataset: Path | str | None) -> dict[tuple[int | str, str], tuple[str, ...]]:
-    """Return the keypoints by question id and text, for logs that do not hold them."""
+    """Return the keypoints in a dataset by question id and text, for logs without keypoints."""
     try:
         questions = load_eval_dataset(dataset)
     except ConfigError:  # a help, not a need: marks can be given without

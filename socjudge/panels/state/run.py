@@ -1,5 +1,5 @@
-"""Run evaluations in the background of a notebook's kernel, with the state as plain values that a panel shows and a
-test reads.
+"""Run evaluations in the background of a notebook's kernel. The state is held as plain values, which a panel shows and
+a test can read.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ State = Literal["idle", "building", "running", "stopping", "finished", "stopped"
 
 @dataclass(frozen=True)
 class Settings:
-    """Hold what to run, with the names and meanings of `run_evaluation_suite`. dataset: where the questions are.
+    """Hold the settings of a run, with the names and meanings of `run_evaluation_suite`. dataset: the file of the
+    questions.
 
-    more_judges: further judges that mark the same answers. unsure_judge, reasons_from: as in RunOptions, empty for
-    none. answers: a log whose stored answers are judged again, as by `rejudge`; None: the assistant is asked. own:
-    another text for `answers` of `run_evaluation_suite`, such as the name of an assistant in socjudge.toml; the
-    settings of socjudge's own assistant then have no effect. require_certificate: no run unless each judge has a valid
-    certificate.
+    more_judges: further judges that mark the same answers. unsure_judge, reasons_from: as in RunOptions; empty for
+    none. answers: a log whose stored answers are judged again, as by `rejudge`; None if the assistant is asked. own: a
+    text for `answers` of `run_evaluation_suite`, such as the name of an assistant in socjudge.toml; if given, the
+    settings of socjudge's own assistant have no effect. require_certificate: whether the run is refused unless each
+    judge has a valid certificate.
     """
 
     dataset: Path = field(default_factory=lambda: constants.EVAL_DATASET_PATH)
@@ -77,12 +78,12 @@ class Settings:
 
     @property
     def judges(self) -> list[str]:
-        """Return all judges, each with the one that is asked when it is unsure."""
+        """Return the names of all judges. If `unsure_judge` is given, each name also names it as the second judge."""
         return [with_second(name, self.unsure_judge or None) for name in (self.judge_model, *self.more_judges)]
 
     def is_same_run(self, other: Settings | None) -> bool:
-        """Whether a run with the other settings would be resumed with these; settings of how calls are made do not
-        matter.
+        """Whether an interrupted run with the `other` settings would be resumed by a run with these. Settings that only
+        say how calls are made are not compared.
         """
         how = {name: getattr(self, name) for name in (*HOW, "require_certificate")}
         return other is not None and replace(other, **how) == self
@@ -90,14 +91,15 @@ class Settings:
 
 @dataclass(frozen=True)
 class RunPreview:
-    """Hold what a run with some settings would be at present.
+    """Hold what a run with the given settings would do if it were started now.
 
-    assignments, over: from `assign_judges`; empty and None if the index has to be built, or if models and prompts
-    cannot be used. already: how many answers of an interrupted run, which would be resumed, each judge has marked;
-    left: what remains to be paid for it; empty and None if there is no such run. other: the newest unfinished run with
-    other settings, searched for if there is one judge. already, left and other are not looked up while a run or a build
-    is going on. problem: why the run is not possible (no key, a damaged journal), or empty. note: what is said before
-    the first call, such as which variables go to which host.
+    assignments, over: from `assign_judges`; empty and None if the index must be built first, if the models or prompts
+    cannot be used, or if a required certificate is missing. already: the number of answers that each judge has marked
+    in an interrupted run that would be resumed; left: the estimate of what remains to be paid for that run; empty and
+    None if there is no such run. other: the newest interrupted run with other settings; searched for only if there is
+    one judge. already, left and other are not looked up while a run or a build is going on. problem: why the run is not
+    possible (no key, a damaged journal), or empty. note: what the user is told before the first call, such as which
+    variables are sent to which host.
     """
 
     n_questions: int
@@ -112,13 +114,13 @@ class RunPreview:
 
     @property
     def total(self) -> int:
-        """Return the number of judged answers that the run will have, of all judges."""
+        """Return the number of judged answers that the run will have, summed over all judges."""
         return sum(assignment.total for assignment in self.assignments)
 
 
 @dataclass(frozen=True)
 class _Task:
-    """Hold what is asked of each judge: the arguments of `assign_judges`."""
+    """Hold the arguments of `assign_judges`: what each judge has to do."""
 
     questions: Sequence[EvalQuestion]
     judges: Sequence[Any]
@@ -127,7 +129,9 @@ class _Task:
     until_certain: bool
 
     def estimate(self, already: Sequence[int] = (), total: int = 1) -> Estimate:
-        """Estimate the cost of all that remains, or of the whole run."""
+        """Estimate the cost of what remains, or of the whole run if `already` is empty. already: from `judged_already`,
+        of `total` answers each.
+        """
         return estimate_judges_left(
             self.questions, self.judges, already or [0] * len(self.judges), total, judging=self.judging,
             answering=self.answering, until_certain=self.until_certain,
@@ -136,11 +140,12 @@ class _Task:
 
 @dataclass(frozen=True)
 class Progress:
-    """Hold how far a run is.
+    """Hold how much of a run is done.
 
-    done, total: judged answers (texts, while the index is built); before: those of `done` that existed when the run
-    began, which the fields below do not count; mean: mean points of those scored, None if there are none; cost_usd: US
-    dollars of the results so far, None if unknown; retries: calls that were repeated; unread: answers without a mark.
+    done, total: the number of judged answers (while the index is built, of texts). before: how many of `done` existed
+    when the run began; the fields below do not count these. mean: the mean points of the answers with marks; None if
+    there are none. cost_usd: the cost of the results so far in US dollars; None if unknown. retries: the number of
+    repeated calls. unread: the number of answers without marks.
     """
 
     done: int = 0
@@ -158,11 +163,11 @@ _sessions: dict[tuple[Any, ...], Session] = {}
 class Session:
     """Run one task at a time, in its own thread, so that the kernel stays free.
 
-    state: "idle"; "building" the index; "running"; "stopping" (calls in flight are finished); then "finished",
-    "stopped" (the run can be resumed; the budget stopped it if there is a `problem`) or "failed", when `problem` says
-    why and what to do. run: the finished run. changed_late: whether `stop_changed` stopped it. Listeners are called in
-    threads of the session when something changes, for results at most once in `TELL_S` seconds, always for the last
-    one; if a listener fails, there is a warning and the run goes on.
+    state: "idle"; "building" the index; "running"; "stopping" (calls already sent are completed); then "finished",
+    "stopped" or "failed". A stopped run can be resumed. problem: why the task failed and what to do; in state
+    "stopped", that the budget ended the run. run: the finished run. changed_late: whether `stop_changed` stopped the
+    run. Listeners are called in threads of the session when something changes. For results they are called at most once
+    in `TELL_S` seconds, and always after the last result. If a listener fails, there is a warning and the run goes on.
     """
 
     def __init__(self) -> None:
@@ -179,7 +184,9 @@ class Session:
 
     @classmethod
     def over(cls, **folders: Path) -> Self:
-        """Return the session over these folders, the same one each time, so that a cell that is run again finds it."""
+        """Return the session for these folders. Each call returns the same session, so that a cell that is run again
+        finds it.
+        """
         key = cls, *(folder.resolve() for folder in folders.values())
         if key not in _sessions:
             _sessions[key] = cls(**folders)
@@ -191,7 +198,7 @@ class Session:
         return self.state in ("building", "running", "stopping")
 
     def stop(self) -> None:
-        """Let the calls in flight finish, and end the run; nothing that was paid for is lost."""
+        """End the run after the calls already sent are completed; nothing that was paid for is lost."""
         with self._lock:
             if self.state != "running":
                 return
@@ -200,7 +207,8 @@ class Session:
         self._notify()
 
     def stop_changed(self) -> None:
-        """Stop, because a control changed after the page had locked it, so the change was made before the start.
+        """Stop the run because the value of a control changed during it. The page had locked the controls, so the
+        change was made before the start but arrived later.
 
         JupyterLab may deliver messages of different controls in another order than they were sent.
         """
@@ -241,8 +249,8 @@ class Session:
         self._thread.start()
 
     def _count(self, result: EvaluationResult, *, answered: bool = True) -> None:
-        """Add a result to the progress. answered: whether its answer was made in this run too, and is not a stored one
-        that was paid for before.
+        """Add a result to the progress. answered: whether the answer of this result was also made in this run; a stored
+        answer was paid for before.
         """
         marks, answer, before = result.evaluation, result.answer, self.progress
         if marks.status == "ok":
@@ -261,8 +269,8 @@ class Session:
         self._notify_soon()
 
     def _notify_soon(self) -> None:
-        """Notify the listeners now, or when `TELL_S` seconds have passed since the last time, once for all results in
-        between.
+        """Notify the listeners at once, if their last notification was `TELL_S` seconds ago or more. If not, notify
+        them when this time has passed, once for all results until then.
         """
         with self._lock:
             wait_s = self._told + TELL_S - time.monotonic()
@@ -289,8 +297,8 @@ class Session:
 
 
 class RunSession(Session):
-    """Run evaluations of the assistant, and build the index that they need. settings: those of the last start, None
-    before it.
+    """Run evaluations of the assistant, and build the index that they need. settings: the settings of the last start;
+    None before the first start.
     """
 
     def __init__(self, *, runbooks: Path, index_dir: Path, logs_dir: Path) -> None:
@@ -314,7 +322,9 @@ class RunSession(Session):
         return outdated_files(self.runbooks, index_dir=self.index_dir)
 
     def preview(self, settings: Settings) -> RunPreview:
-        """Preview a run with these settings; nothing is sent. ConfigError if not even its price can be estimated."""
+        """Return a preview of a run with these settings; nothing is sent. Raises ConfigError if not even the price can
+        be estimated.
+        """
         get_settings(settings.output_tokens, settings.timeout_s, settings.patience_s)
         task, assign = self._foresee_again(settings) if settings.answers else self._foresee(settings)
         own = task.answering.get("answers")
@@ -348,8 +358,8 @@ class RunSession(Session):
         return replace(preview, already=(waiting.done,), left=preview.estimate.after(waiting.done, waiting.total))
 
     def _foresee(self, settings: Settings) -> tuple[_Task, Callable[[], tuple[list[Assignment], Over]] | None]:
-        """Return, for a run in which the assistant is asked, the task and a function that makes the assignments; None
-        in place of the function if the index is missing.
+        """Prepare a run in which the assistant is asked. Return the task and a function that makes the assignments; the
+        function is None if the index is needed and missing.
         """
         from ...runbooks.index import find_index
 
@@ -367,7 +377,7 @@ class RunSession(Session):
         return task, lambda: assign_judges(task.questions, task.judges, index=index, **what)
 
     def _foresee_again(self, settings: Settings) -> tuple[_Task, Callable[[], tuple[list[Assignment], Over]]]:
-        """Return, for a run in which stored answers are judged, the task and a function that makes the assignments."""
+        """Prepare a run in which stored answers are judged. Return the task and a function that makes the assignments."""
         assert settings.answers is not None
         if self._stored is None or self._stored[0] != settings.answers:
             self._stored = settings.answers, load_run(settings.answers)
@@ -387,9 +397,9 @@ class RunSession(Session):
         self._begin("building", self._build)
 
     def start(self, settings: Settings, preview: RunPreview | None = None) -> None:
-        """Run the evaluation in the background, or resume it where it was interrupted.
+        """Run the evaluation in the background, or resume it if it was interrupted.
 
-        preview: of these settings, as made just now; made here if left out.
+        preview: a new preview of these settings; made here if None.
         """
         foreseen = self.preview(settings) if preview is None else preview
 
@@ -425,8 +435,8 @@ class RunSession(Session):
         paid = {_answer(result) for journal in journals for result in load_unfinished(journal).results}
 
         def count(result: EvaluationResult) -> None:
-            """Count each answer's cost once, however many judges mark it, and even if the first judge marked it in an
-            earlier session.
+            """Count a result. The cost of each answer is counted once, however many judges mark the answer, and not at
+            all if it was paid for in an earlier session.
             """
             self._count(result, answered=not is_paid and _answer(result) not in paid)
             if not result.judge_repeat:

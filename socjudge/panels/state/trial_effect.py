@@ -1,4 +1,4 @@
-"""What an edited prompt changed: two runs, question by question."""
+"""Compare two runs question by question, to show what an edited prompt changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ FLIPS = ("合格→不合格", "不合格→合格")
 
 @dataclass(frozen=True)
 class QuestionChange:
-    """Hold one question with the results of both prompts. direction: "合格→不合格", "不合格→合格" or empty."""
+    """Hold the results of both prompts for one question. direction: the change of the verdict, "合格→不合格" or "不合格→合格";
+    empty if it did not change.
+    """
 
     before: tuple[EvaluationResult, ...]
     after: tuple[EvaluationResult, ...]
@@ -29,8 +31,8 @@ class QuestionChange:
 class Effect:
     """Hold what a prompt changed.
 
-    comparison: from `compare_runs`. questions: those whose verdict flipped first. same_answers: whether both prompts
-    were tried on the same answers.
+    comparison: from `compare_runs`. questions: all questions; those whose verdict changed come first. same_answers:
+    whether both prompts were tried on the same answers.
     """
 
     comparison: RunComparison
@@ -39,15 +41,17 @@ class Effect:
 
     @property
     def difference(self) -> float | None:
-        """Return by how many points the mean over questions and criteria moved; None if nothing could be compared."""
+        """Return the change of the mean over questions and criteria, in points; None if nothing could be compared."""
         moved = self.comparison.differences["mean_difference"].iloc[-1]  # of 総合
         return None if pd.isna(moved) else float(moved)
 
 
 def measure_effect(before: EvaluationRun, after: EvaluationRun, *, same_answers: bool) -> Effect:
-    """Measure the effect of the trial `after` on its questions; repeats are averaged first.
+    """Compare the run of the edited prompt (`after`) with the run of the base prompt (`before`), on the questions of
+    `after`. Repeats are averaged first.
 
-    same_answers: both judged the same stored answers; otherwise the questions are paired, whatever was answered.
+    same_answers: whether both runs judged the same stored answers; if not, questions are paired even if their answers
+    differ.
     """
 
     def pair_of(result: EvaluationResult) -> tuple[int | str, int]:
@@ -66,7 +70,7 @@ def measure_effect(before: EvaluationRun, after: EvaluationRun, *, same_answers:
 
 
 def disputed_questions(run: EvaluationRun, logs_dir: Path) -> set[int | str]:
-    """Return the questions of a run to which another log in the folder gives another verdict on the same stored answer."""
+    """Return the ids of the questions of a run whose stored answer has another verdict in another log of the folder."""
     own = run.scores_frame()
     answers = set(zip(own["question_id"], own["answer_sha256"], strict=True))
     scores = load_scores(logs_dir)

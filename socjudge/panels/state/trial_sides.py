@@ -1,4 +1,6 @@
-"""The two prompts that a trial compares: what must be judged for each, and whether its marks exist already."""
+"""Prepare the two prompts that a trial compares: what must be judged for each prompt, and whether its marks exist
+already.
+"""
 
 from __future__ import annotations
 
@@ -26,41 +28,41 @@ _ANSWERING = ("assistant_model", "assistant_service", "assistant_prompt_sha256",
 
 @dataclass(frozen=True)
 class Side:
-    """Hold one of the two prompts. run: with the chosen answers."""
+    """Hold one of the two prompts of a trial. run: the stored run with the chosen answers only."""
 
     run: EvaluationRun
     assignment: Assignment
 
     @property
     def is_asked(self) -> bool:
-        """Whether the questions are answered anew, and not judged as they are."""
+        """Whether the questions are answered again. If not, the stored answers are judged."""
         return self.assignment.plan.asks
 
     @property
     def identity(self) -> str:
-        """Identify a side's work."""
+        """Return a text that is the same for sides with the same work."""
         return repr(sorted(self.assignment.key.items()))
 
     @property
     def is_judged(self) -> bool:
-        """Whether the stored run's marks are those of this prompt and judge."""
+        """Whether the marks of the stored run were made with this prompt and this judge."""
         return not self.is_asked and self._agrees(_JUDGING)
 
     @property
     def is_answered(self) -> bool:
-        """Whether the stored run's answers are those of this prompt and assistant."""
+        """Whether the answers of the stored run were made with this prompt, assistant, index and k."""
         return self._agrees(_ANSWERING)
 
     def _agrees(self, names: tuple[str, ...]) -> bool:
         return all(getattr(self.assignment.info, name) == getattr(self.run.run, name) for name in names)
 
     def count_done(self, logs_dir: Path) -> int:
-        """Return how many answers were judged before an interruption."""
+        """Return the number of answers that were judged before this work was interrupted; 0 if it was not."""
         found = [run for run in unfinished_runs(logs_dir) if run.key == self.assignment.key]
         return found[-1].done if found else 0
 
     def estimate(self) -> Estimate:
-        """Estimate the cost of judging it; nothing is sent."""
+        """Estimate the cost of this side's calls; nothing is sent."""
         plan = self.assignment.plan
         samples = [self.assignment.sample_at(i) for i in range(self.assignment.n_samples)]
         stored = [sample.stored for sample in samples if sample.stored is not None]
@@ -74,10 +76,12 @@ class Side:
 def get_sides(
     choice: TrialSettings, run: EvaluationRun, edited: Prompt, get_index: Callable[[], RunbookIndex]
 ) -> tuple[Side, Side]:
-    """Return the base prompt's side and the edited one's; ConfigError if a prompt or a model is unfit. Nothing is sent.
+    """Return the side of the base prompt and the side of the edited prompt. Nothing is sent. Raises ConfigError if a
+    prompt or a model cannot be used.
 
-    run: with the chosen answers. get_index: called only if questions are answered anew. An assistant prompt is tried
-    with the run's judge prompt, or the built-in one if that is gone.
+    run: the stored run, with the chosen answers only. get_index: called only if questions are answered again. For an
+    assistant prompt, the answers are judged with the judge prompt of the run, or with the built-in one if that prompt
+    no longer exists.
     """
     base = load_prompt(choice.base, rubric=run.rubric)
 

@@ -1,4 +1,6 @@
-"""Trials of prompts in `logs/trials/trials.jsonl`: one line per trial and change; a trial's last line counts."""
+"""Store the trials of prompts in `logs/trials/trials.jsonl`. Each new trial and each change of a trial adds one line;
+the last line of a trial is valid.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,12 @@ ALL, DISPUTED = "all", "disputed"
 
 @dataclass(frozen=True)
 class TrialSettings:
-    """Describe a trial.
+    """Hold the settings of a trial.
 
-    log: the name of the log whose answers are used. base: the id of the prompt to compare with. text: the edited
-    prompt. answers: `ALL`, `DISPUTED` (other logs give another verdict), or a category. assistant_model: used only for
-    an assistant prompt.
+    log: the name of the log whose answers are used. kind: "judge" or "assistant", the kind of the prompt. base: the id
+    of the prompt that the edited one is compared with. text: the edited prompt. answers: `ALL`, `DISPUTED` (only
+    answers that have another verdict in another log), or a category. assistant_model: used only for an assistant
+    prompt.
     """
 
     log: str = ""
@@ -41,8 +44,9 @@ class TrialSettings:
 class Trial:
     """Hold one trial.
 
-    id: of its first start, ISO 8601 and a few letters. before, after: names of logs in logs/trials, empty for the run's
-    own marks and for an unfinished trial. difference: of the means in points, if known.
+    id: the time of its first start (ISO 8601) and a few letters. before, after: the names of the logs in logs/trials
+    with the results of the base prompt and of the edited one. before is empty if the stored run's own marks are used;
+    each is empty until it is known. difference: the change of the mean in points; None if unknown.
     """
 
     id: str
@@ -54,7 +58,7 @@ class Trial:
 
 
 def load_trials(folder: Path) -> list[Trial]:
-    """Load the trials, the oldest first; an unreadable line is left out with a warning."""
+    """Return the trials, the oldest first. A line that cannot be read is left out with a warning."""
     path, trials = folder / "trials.jsonl", dict[str, Trial]()
     try:
         lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).splitlines()
@@ -75,14 +79,16 @@ def load_trials(folder: Path) -> list[Trial]:
 
 
 def save_trial(folder: Path, trial: Trial) -> None:
-    """Add the trial, or its new state, to the list; ConfigError if it cannot be written."""
+    """Add a new trial, or the new state of a trial, to the file. Raises ConfigError if the file cannot be written."""
     path = folder / "trials.jsonl"
     with explained("panels.trial_not_noted", path=path):
         append_line(path, orjson.dumps(asdict(trial)))
 
 
 def _trial(line: dict[str, Any]) -> Trial:
-    """Read a line; ValueError and the like unless every field is of its type and no name leads out of its folder."""
+    """Return the trial in a line. Raise ValueError or a similar error if a field has a wrong type, or if a log's name
+    contains a folder.
+    """
     choice = TrialSettings(**line["choice"])
     trial = Trial(**{**line, "choice": choice})
     texts = [*asdict(choice).values(), trial.id, trial.note, trial.before, trial.after]

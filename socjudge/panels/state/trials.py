@@ -1,4 +1,4 @@
-"""Trials of edited prompts on stored answers, in the background of the kernel: the state behind `PromptLab`."""
+"""Try edited prompts on stored answers, in the background of the kernel. This is the state that `PromptLab` shows."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 class TrialCost:
     """Hold what a trial will cost.
 
-    answers: to judge with the edited prompt. base_calls: the calls among the estimate's that are for the base prompt.
-    is_unread: no model reads the tried prompt, as with the embedded default.
+    answers: the number of answers that are judged with the edited prompt. estimate: the cost of all calls. base_calls:
+    the number of these calls that are made for the base prompt. is_unread: whether no model reads the tried prompt;
+    this is so with the embedded default model.
     """
 
     answers: int
@@ -46,10 +47,11 @@ class TrialCost:
 
 
 class TrialSession(Session):
-    """Try prompts on stored runs' answers, one trial at a time.
+    """Try prompts on the answers of stored runs, one trial at a time.
 
-    choice: what is to be tried, changed by `choose`. trials: all of them, the oldest first, kept in logs_dir/trials
-    with their logs. trial, effect: the one shown, if any, and what it changed. tried: what the last start tried.
+    choice: the settings of the next trial; `choose` changes them. trials: all trials, the oldest first; they are kept
+    in logs_dir/trials together with their logs. trial, effect: the trial that is shown and what it changed; None if
+    there is none. tried: the settings of the last trial that was started.
     """
 
     def __init__(self, *, logs_dir: Path, index_dir: Path) -> None:
@@ -70,12 +72,12 @@ class TrialSession(Session):
 
     @property
     def logs(self) -> list[str]:
-        """List the names of usable logs, the newest first."""
+        """Return the names of the logs in the folder, the newest first."""
         return [path.name for path in reversed(log_files(self.logs_dir))]
 
     @property
     def categories(self) -> list[str]:
-        """List the categories of the chosen log's questions; none if it cannot be read."""
+        """Return the categories of the questions in the chosen log; none if the log cannot be read."""
         try:
             return list(dict.fromkeys(result.question.category for result in self._stored().results))
         except ConfigError:
@@ -83,15 +85,16 @@ class TrialSession(Session):
 
     @property
     def base_text(self) -> str:
-        """Return the text of the prompt to compare with; ConfigError if it is gone."""
+        """Return the text of the base prompt. Raises ConfigError if the prompt no longer exists."""
         return load_prompt(self.choice.base, rubric=self._rubric()).text
 
     # -- choosing; nothing changes while a trial is under way
 
     def choose(self, **changes: Any) -> None:
-        """Change the choice, by the names of `TrialSettings`.
+        """Change settings of the next trial; the names are those of `TrialSettings`.
 
-        Another log brings its judge and assistant; another base, or the other kind, brings that prompt's text.
+        A new log also sets the judge and the assistant of that log. A new base prompt, or the other kind of prompt,
+        also sets the text of that prompt.
         """
         if self.is_busy:
             return
@@ -107,7 +110,9 @@ class TrialSession(Session):
         self.choice = replace(choice, text=encodable(choice.text))
 
     def undo(self) -> None:
-        """Return to the previous text: the last one tried or replaced; the trials stay listed."""
+        """Restore the previous text: the one that was last tried, or that was replaced. No trial is removed from the
+        list.
+        """
         if self.is_busy:
             return
         while len(self._earlier) > 1 and self._earlier[-1] == self.choice.text:
@@ -120,7 +125,9 @@ class TrialSession(Session):
         return any(earlier != self.choice.text for earlier in self._earlier)
 
     def reopen(self, trial: Trial) -> None:
-        """Restore the choice, text and result of an earlier trial. ConfigError if its logs are gone."""
+        """Restore the settings, the text and the result of an earlier trial. Raises ConfigError if its logs no longer
+        exist.
+        """
         if self.is_busy:
             return
         self._earlier += [self.choice.text, trial.choice.text]
@@ -130,11 +137,13 @@ class TrialSession(Session):
             self.effect = self._measure(before, load_run(self.trials_dir / trial.after))
 
     def check_name(self, name: str) -> Path:
-        """Return where `save` would put the text; ConfigError if the name cannot be used."""
+        """Return the path at which `save` would save the text. Raises ConfigError if the name cannot be used."""
         return check_prompt_name(name, parent=self.choice.base)
 
     def save(self, name: str, *, author: str = "", note: str = "") -> Path:
-        """Save the text as a prompt derived from the base; `save_prompt` says what is refused."""
+        """Save the text as a new prompt that is derived from the base prompt, and return its path. Raises the errors of
+        `save_prompt`.
+        """
         choice = self.choice
         return save_prompt(
             choice.text,
@@ -149,11 +158,11 @@ class TrialSession(Session):
     # -- before it costs anything
 
     def check_text(self) -> None:
-        """Raise ConfigError that names what the text lacks or must not have."""
+        """Raise ConfigError if the text lacks something that it needs or has something that it must not have."""
         check_prompt(self._edited(), self.choice.kind, self._rubric())
 
     def plan(self) -> TrialCost:
-        """Return what the trial will cost; nothing is sent. ConfigError if a choice is unfit."""
+        """Return the expected cost of the trial; nothing is sent. ConfigError if a choice is unfit."""
         before, after = self._sides()
         costs = [side.estimate() for side in self._to_judge(before, after)]
         # The edited prompt's side is the last; the base's marks may be there already.
@@ -164,7 +173,7 @@ class TrialSession(Session):
         return TrialCost(after.assignment.total, total, total.calls - costs[-1].calls, is_unread)
 
     def unfinished(self) -> tuple[int, int] | None:
-        """Return (judged, all) answers if this trial was interrupted, else None."""
+        """Return (number of judged answers, number of all answers) if this trial was interrupted, else None."""
         sides = self._to_judge(*self._sides())
         done = self._count_done(sides)
         return (done, sum(side.assignment.total for side in sides)) if done else None
@@ -176,9 +185,10 @@ class TrialSession(Session):
     # -- the work
 
     def start(self, *, note: str = "", max_cost_usd: float | None = None) -> None:
-        """Try the text in the background, or resume the same trial.
+        """Try the text in the background. If the same trial was interrupted, resume it.
 
-        max_cost_usd: a hard cap on the whole trial, including the base prompt's marks and earlier starts.
+        max_cost_usd: the most that the whole trial may cost in US dollars, with the marks for the base prompt and with
+        earlier starts of this trial.
         """
         self._begin("running", lambda: self._try(note, max_cost_usd))
 
@@ -216,7 +226,9 @@ class TrialSession(Session):
         return "finished"
 
     def _note_trial(self, note: str) -> Trial:
-        """Add the trial that begins to the list, or return the interrupted one."""
+        """Add the trial that is starting to the list, and return it. If the same trial was interrupted, continue that
+        one.
+        """
         same = (trial for trial in self.trials if trial.choice == self.choice and not trial.after)
         now = datetime.now().astimezone().isoformat(timespec="seconds")
         trial = next(same, None) or Trial(f"{now}-{secrets.token_hex(3)}", self.choice)
@@ -239,7 +251,9 @@ class TrialSession(Session):
         return get_sides(self.choice, self._chosen(), self._edited(), self._index)
 
     def _known(self, side: Side) -> EvaluationRun | None:
-        """Return a side's marks if they are the stored run's own, or were made for an earlier trial of the same choice."""
+        """Return the run with the marks of a side, if they exist: in the stored run itself, or from an earlier trial
+        with the same settings and any text. Return None if not.
+        """
         if side.is_judged:
             return side.run
         if side.identity not in self._judged:
@@ -256,7 +270,9 @@ class TrialSession(Session):
         return [after] if self._known(before) else [before, after]
 
     def _edited(self) -> Prompt:
-        """Return the text as it appears in logs: under the base's id and a piece of its hash."""
+        """Return the text as a prompt. Its id, which logs will show, is the id of the base prompt and a part of the
+        text's hash.
+        """
         prompt = Prompt(self.choice.base, self.choice.text)
         return replace(prompt, id=f"{prompt.id}+{prompt.sha256[:8]}")
 
@@ -266,7 +282,7 @@ class TrialSession(Session):
         return open_index(index_dir=self.index_dir)
 
     def _models_of(self, log: str) -> dict[str, str]:
-        """Return the models that a log names."""
+        """Return the judge and the assistant of a log; empty if the log cannot be read."""
         try:
             info = self._stored(log).run
         except ConfigError:  # said when the choice is looked at
@@ -285,14 +301,16 @@ class TrialSession(Session):
         return self._read[key]
 
     def _rubric(self) -> Rubric:
-        """Return what the chosen log was judged by, or the project's rubric."""
+        """Return the rubric of the chosen log, or the project's rubric if the log cannot be read."""
         try:
             return self._stored().rubric
         except ConfigError:
             return project_rubric()
 
     def _chosen(self) -> EvaluationRun:
-        """Return the stored run with the chosen answers only, without failed ones."""
+        """Return the stored run with only the chosen answers; failed answers are left out. Raises ConfigError if none
+        remain.
+        """
         run, wanted = self._stored(), self.choice.answers
         if wanted == DISPUTED:
             key = (self.choice.log, *self.logs)  # another log may bring another verdict

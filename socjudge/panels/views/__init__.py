@@ -1,1 +1,1 @@
-"""What the panels show, as escaped HTML."""
+"""Return what the panels show, as escaped HTML."""

@@ -1,4 +1,4 @@
-"""A run as HTML for panels. How a single record looks, in a panel or a cell, is in base/showing.py."""
+"""Show a run as HTML in panels. base/showing.py defines how a single record is shown, in a panel or in a cell."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ MAX_DETAILS = 50  # answers with their contexts take about 4 kB each, and nobody
 
 
 def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) -> str:
-    """Show the specification's warning with calls and price. left: what remains to be paid when a run is resumed."""
+    """Return the specification's warning about costs, with the calls and their price. left: what remains to be paid if
+    a run is resumed.
+    """
     line = COSTS_MONEY.format(questions=questions)
     if not estimate.calls:
         return block("", f"{line}<br>{say('panels.cost_none')}")
@@ -38,7 +40,7 @@ def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) 
 
 
 def progress_text(progress: Progress) -> str:
-    """Describe a run's progress in one line."""
+    """Return the progress of a run as one line of text."""
     if not progress.total:
         return say("panels.preparing")
     text = f"{progress.done}/{progress.total}"
@@ -56,7 +58,7 @@ def progress_text(progress: Progress) -> str:
 
 
 def stopped_html(session: Session, button: str) -> str:
-    """Say why a session was or is being stopped, and how to resume with the button."""
+    """Return why a session was stopped or is stopping, and that the button with the name `button` resumes it."""
     numbers = progress_text(session.progress)
     if session.state == "stopping":
         return block("warn", say("panels.stopping"), numbers)
@@ -68,9 +70,10 @@ def stopped_html(session: Session, button: str) -> str:
 
 
 def summary_html(run: EvaluationRun) -> str:
-    """Show the success line and the specification's summary of this judge alone.
+    """Return the success line and the specification's summary, for this judge alone.
 
-    The line is green whatever the verdict, but not if the log had to be rescued.
+    The success line is green even if the run did not pass. It is a warning instead if the log had to be saved in the
+    fallback folder.
     """
     from markdown_it import MarkdownIt
 
@@ -96,10 +99,11 @@ def summary_html(run: EvaluationRun) -> str:
 def details_html(
     results: Sequence[EvaluationResult], log_path: Path | None = None, *, line: float | None = None
 ) -> str:
-    """「📋 詳細結果を見る」: show questions with marks, reasons, answer and context, in their order.
+    """Return 「📋 詳細結果を見る」: for each result the question, marks, reasons, answer and context, in the order of the
+    results.
 
-    Of more than MAX_DETAILS results, show those without marks, then the weakest; a line says that log_path has the
-    rest.
+    If there are more than MAX_DETAILS results, only so many are shown: first those without marks, then those with the
+    lowest marks. A line says that the rest is in log_path.
     """
     left_out = ""
     if len(results) > MAX_DETAILS:

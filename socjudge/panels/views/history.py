@@ -1,4 +1,6 @@
-"""Make the HTML of the history panel: the table of runs, two runs side by side, charts, where a report was saved."""
+"""Make the HTML of the history panel: the table of runs, the comparison of two runs, charts, and where a report was
+saved.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def started(moment: Any) -> str:
 
 
 def run_label(run: Mapping[Any, Any]) -> str:
-    """Return a run in one line of plain text, not yet escaped."""
+    """Return a label for a run: one line of plain text (start, judge, prompt), not yet escaped."""
     again = say("panels.history_rejudged") if run["rejudged_from"] else ""
     time = run["log"] if pd.isna(run["started_at"]) else started(run["started_at"])
     return f"{_example(run)}{time}  {run['judge_model']} / {run['prompt_id']}{again}"
@@ -58,13 +60,17 @@ def _example(run: Mapping[Any, Any]) -> str:
 
 
 def chart_html(url: str, alt: str, note: str) -> str:
-    """Return a chart on a white background, with a note that says in words what it shows."""
+    """Return a chart on a white background, with a note below it. alt: what the chart shows, in words, for people who
+    cannot see it.
+    """
     picture = f'<img src="{url}" alt="{escape(alt)}">'
     return block("", _STYLE + _wide(picture, say("panels.history_figure"), "chart") + f"<small>{escape(note)}</small>")
 
 
 def runs_html(runs: pd.DataFrame, total: int) -> str:
-    """Return the runs as a table. runs: rows of `run_table`; total: the number of runs, of which these are shown."""
+    """Return the runs as a table. runs: rows of `run_table`; total: the number of all runs, of which only these may be
+    shown.
+    """
     head = (
         say("panels.history_started"), "Judge", say("panels.prompt"), say("panels.assistant"), say("panels.history_interval"),
         say("panels.history_passed"), say("base.condition_pass_threshold"), say("panels.history_verdict"), say("panels.history_unscored"), say("panels.history_log"),
@@ -84,7 +90,7 @@ def runs_html(runs: pd.DataFrame, total: int) -> str:
 
 
 def pair_html(pair: RunPair, chart: str) -> str:
-    """Return two runs side by side. chart: the HTML of the chart of differences, or ""."""
+    """Return the comparison of two runs. chart: the HTML of the chart of differences, or ""."""
     conditions = [((name, "short"), (one, "name"), (other, "name")) for name, one, other in pair.conditions]
     baseline, other = side_names()
     head = say("panels.history_condition"), baseline, other
@@ -101,7 +107,7 @@ def pair_html(pair: RunPair, chart: str) -> str:
 
 
 def answers_html(pair: RunPair, question: str, sides: Iterable[Sequence[EvaluationResult]]) -> str:
-    """Return what two runs have on one question: answers, contexts, marks, reasons, comments."""
+    """Return the results of two runs on one question, side by side: answers, contexts, marks, reasons, comments."""
     columns = ""
     for word, run, results in zip(side_names(), (pair.first, pair.second), sides, strict=True):
         line = frame_rule(pd.DataFrame([run])).line
@@ -113,9 +119,9 @@ def answers_html(pair: RunPair, question: str, sides: Iterable[Sequence[Evaluati
 
 
 def report_html(path: Path, *, replaced: bool, part: str) -> str:
-    """Return where the report is, and a link that downloads it, for people whose browser is on another machine.
+    """Return where the report was saved, and a link that downloads it, for people whose browser is on another machine.
 
-    part: the only categories that the report is about, or "".
+    replaced: whether an older report was replaced. part: the categories, if the report has only some, or "".
     """
     lines = [escape(say("panels.history_saved", path=path))]
     if replaced:
@@ -143,18 +149,18 @@ def _means(pair: RunPair) -> str:
 
 
 def side_names() -> tuple[str, str]:
-    """Return the names of the two runs of a comparison."""
+    """Return the names of the two sides of a comparison: baseline and other run."""
     return say("panels.history_baseline"), say("panels.history_other")
 
 
 def question_text(row: Mapping[Any, Any]) -> str:
-    """Return a row of `RunPair.questions` as one line of plain text that can be chosen."""
+    """Return a row of `RunPair.questions` as a choice for a list: one line of plain text."""
     same = "" if row["same_answer"] else say("panels.history_another_answer")
     return f"{row['question_id']}  {row['category']}  {_points(row['first'])} → {_points(row['second'])}{same}"
 
 
 def _wide(inner: str, name: str, kind: str = "") -> str:
-    """Return an element that scrolls sideways in a narrow window, also by keyboard."""
+    """Return an element that scrolls sideways if the window is narrow; it can be scrolled with the keyboard too."""
     return f'<div class="wide {kind}" role="region" aria-label="{escape(name)}" tabindex="0">{inner}</div>'
 
 
@@ -172,8 +178,8 @@ def _points(value: Any) -> str:
 
 
 def _verdict(run: Mapping[Any, Any]) -> str:
-    """Return the verdict on a whole run, marked briefly if it is for reference only; the note stands in full once,
-    below.
+    """Return the verdict on a whole run. With an embedded model as judge, a short sign says that the verdict is for
+    reference only; the full note stands once, below the table.
     """
     if pd.isna(run["mvp_passed"]):
         return say("panels.history_unknown")

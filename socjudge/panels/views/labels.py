@@ -1,4 +1,4 @@
-"""What the LabelPanel shows as HTML; texts are escaped by panel_html's `escape`."""
+"""Return what LabelPanel shows, as HTML. Texts are escaped by `escape` of base/showing.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TABLE = """<style>.socjudge table.marks { border-collapse: collapse; margin: .4
 
 
 def progress_html(session: LabelSession) -> str:
-    """Show how far the rater is."""
+    """Return how many answers the rater has marked."""
     done = say("panels.labels_done_of", done=session.done, total=session.total)
     line = [f"<b>{done}</b>", escape(say("panels.labels_name", rater=session.rater))]
     if session.done == session.total:
@@ -29,7 +29,7 @@ def progress_html(session: LabelSession) -> str:
 
 
 def item_html(item: LabelItem) -> str:
-    """Show an answer to mark with its question, keypoints and context, and nothing of the judge."""
+    """Return an answer that is to be marked, with its question, keypoints and context; nothing shows the judge's marks."""
     question, answer = item.question, item.answer
     points = "".join(f"<li>{escape(point)}</li>" for point in question.expected_keypoints)
     keypoints = f"{say('panels.labels_keypoints')}<ul>{points}</ul>" if points else say("panels.labels_no_keypoints")
@@ -42,7 +42,9 @@ def item_html(item: LabelItem) -> str:
 
 
 def judged_html(title: str, mark: Mark, evaluations: Sequence[Evaluation]) -> str:
-    """Show the rater's marks beside the judge's, per judgement, and the judge's reasons."""
+    """Return a table with the rater's marks and the marks of each judgement, side by side, and the judge's reasons
+    below.
+    """
     several = len(evaluations) > 1
     names = [f"Judge{f' {n}' if several else ''}" for n in range(1, len(evaluations) + 1)]
     read = [evaluation if evaluation.status == "ok" else None for evaluation in evaluations]

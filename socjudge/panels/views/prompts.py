@@ -1,4 +1,4 @@
-"""What the prompt panel shows as HTML: the diff, a trial's cost, and what it changed."""
+"""Return what the prompt panel shows, as HTML: the diff, the cost of a trial, and what the trial changed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STYLE = """<style>
 
 
 def diff_html(before: str, after: str) -> str:
-    """Show the changes between two texts, line by line."""
+    """Return the differences between two texts, line by line."""
     old, new = before.split("\n"), after.split("\n")
     rows: list[str] = []
     for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT):
@@ -50,7 +50,7 @@ def diff_html(before: str, after: str) -> str:
 
 
 def text_html(problem: str, placeholders: set[str]) -> str:
-    """Say whether the text can be used as it is."""
+    """Return whether the prompt can be used; if not, the problem."""
     if problem:
         return block("bad", say("panels.prompts_unfit"), escape(problem))
     names = listed(f"{{{name}}}" for name in sorted(placeholders))
@@ -58,7 +58,7 @@ def text_html(problem: str, placeholders: set[str]) -> str:
 
 
 def work_html(work: TrialCost, choice: TrialSettings) -> str:
-    """Show a trial's cost, and what to know before it starts."""
+    """Return the cost of a trial, and what the user should know before it starts."""
     lines = []
     if work.base_calls:
         lines.append(say("panels.prompts_base_calls", calls=work.base_calls))
@@ -71,7 +71,7 @@ def work_html(work: TrialCost, choice: TrialSettings) -> str:
 
 
 def trial_label(trial: Trial) -> str:
-    """Name a trial in one line."""
+    """Return a label for a trial in one line."""
     choice = trial.choice
     if not trial.after:
         moved = say("panels.prompts_stopped")
@@ -84,7 +84,9 @@ def trial_label(trial: Trial) -> str:
 
 
 def effect_html(effect: Effect, trial: Trial) -> str:
-    """Show what the edited prompt changed: paired differences, flipped verdicts, and both sides of each question."""
+    """Return what the edited prompt changed: the paired differences, then for each question the changed verdict, if
+    any, and the results of both prompts.
+    """
     same = say("panels.prompts_same_answers") if effect.same_answers else say("panels.prompts_new_answers")
     title = say("panels.prompts_result", base=trial.choice.base)
     each = "".join(_question(both, effect) for both in effect.questions)
@@ -122,7 +124,7 @@ def _mean(results: Sequence[EvaluationResult]) -> str:
 
 
 def _reasons(results: Sequence[EvaluationResult]) -> str:
-    """Show the marks and reasons of one side, one list per repeat."""
+    """Return the marks and reasons of one side as HTML, one list per repeat."""
     lists = []
     for result in results:
         marks = result.evaluation
