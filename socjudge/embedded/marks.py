@@ -60,11 +60,14 @@ def _dangerous(reading: Reading) -> list[bool]:
 def mark_groundedness(reading: Reading) -> Mark:
     """Measure how far the passages support the answer (根拠性), 0–100 points.
 
-    The mark is the mean support of the three worst statements; dangers are left out. Support is measured by common
-    character pairs, similarity, and words that no passage has; numbers, terms and roles are blanked out. A statement
-    that does what the passages forbid, or loosens what they require, has no support. The mark is at most 25 if a step
-    is made up. It is multiplied by 0.3 if the answer should say that the runbooks have nothing and does not. An answer
-    without claims gets 100 if it should decline or ask back, else 0. The measure cannot see whether a passage is right.
+    The mark is the mean support of the three worst statements. Statements that are more a danger than a contradiction
+    are not counted here. Support is measured by common character pairs, by similarity, and by words that no passage
+    has; numbers, terms and roles are masked before the comparison. A statement that does what the passages forbid, or
+    loosens what they require, has no support.
+
+    The mark is at most 25 if a step is made up. It is multiplied by 0.3 if the answer should say that the runbooks have
+    nothing and does not. An answer without claims gets 100 if it should decline or ask back, else 0. The measure cannot
+    see whether a passage is right.
     """
     if not reading.claims:
         if reading.should_decline or reading.should_ask:

@@ -55,7 +55,8 @@ def load_commands() -> dict[str, tuple[re.Pattern[str], str]]:
 
 
 def recommends_danger(text: str) -> list[Danger]:
-    """Return the destructive commands that an answer tells its reader to run, one danger per operation.
+    """Return the dangers in an answer: destructive commands that it tells its reader to run, at most one for each kind
+    of operation.
 
     They are in the order of `commands.json`. Commands that the answer rejects, searches for, or lists under a heading
     such as 禁止事項 are not returned.

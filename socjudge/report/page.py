@@ -317,7 +317,9 @@ def page_environment() -> Environment:
 
 
 def _asset(name: str) -> dict[str, Any]:
-    """Return one of our style sheets or scripts, with the hash by which the page allows this text and no other."""
+    """Return an asset's text, and its hash for the page's Content-Security-Policy, so that the browser accepts only
+    this text.
+    """
     text = (symbols() if name == "report.css" else "") + (Path(__file__).parent / name).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return {"text": Markup(text), "csp": f"'sha256-{digest}'"}

@@ -397,8 +397,8 @@ def blend_sentences(passages: Vectors, sentences: Vectors, owners: np.ndarray[An
 def get_bm25_weight(ratio: float) -> float:
     """Return the weight of BM25 for a query: it rises from 0 to BM25_WEIGHT as `ratio` crosses BM25_RATIO_RANGE.
 
-    ratio: as in `Evidence`. Scaling alone (min–max) would give the best BM25 score 1 even if only a particle matches.
-    If the runbooks contain hardly any word of the query, similarity alone decides.
+    ratio: as in `Evidence`. Min–max scaling alone would turn the best BM25 score into 1, even if only a particle of the
+    query matches. If the runbooks contain hardly any word of the query, similarity alone decides.
     """
     low, high = BM25_RATIO_RANGE
     return BM25_WEIGHT * min(1.0, max(0.0, (ratio - low) / (high - low)))

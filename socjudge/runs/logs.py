@@ -211,7 +211,9 @@ def bare_info(name: str) -> RunInfo:
 
 
 def load_log(path: Path) -> bytes:
-    """Read a log's bytes, unpacked if its name ends in .gz; ConfigError if that fails or is too large."""
+    """Read a log's bytes, unpacked if its name ends in .gz. Raises ConfigError if the file cannot be unpacked, or is
+    too large when unpacked.
+    """
     raw = load_bytes(path)
     if not path.name.endswith(".gz"):
         return raw

@@ -31,9 +31,9 @@ SUFFIX = ".partial.jsonl"
 class UnfinishedRun:
     """Describe a journal whose run has no log yet.
 
-    done: number of judged answers, of `total`, that a resumed run does not request again. unread: number of these for
-    which the judge's reply could not be parsed. cost_usd: US dollars, None if unknown. spent_usd: the most that the run
-    can have cost, US dollars, as far as prices are known.
+    done: how many of the `total` answers are judged and will not be requested again. unread: how many of these have a
+    judge's reply that could not be parsed. cost_usd: US dollars, None if unknown. spent_usd: the most that the run can
+    have cost, US dollars, as far as prices are known.
     """
 
     path: Path

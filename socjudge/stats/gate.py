@@ -151,7 +151,8 @@ def _repeats(part: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.DataFrame, float, float, str]:
-    """Return the run's questions, the sd (points) between repeats of a question, its degrees of freedom and its source.
+    """Return the run's questions, the standard deviation (points) between repeats of a question, the degrees of freedom
+    of this deviation, and where it comes from.
 
     The questions are a frame: index question_id, columns score (mean of the repeats, NaN if none was scored), repeats
     (how many were scored), missing (judged answers without a score).
