@@ -100,7 +100,7 @@ def test_the_material_is_what_the_request_says(samples: Path) -> None:
     ):
         with pytest.raises(sj.ConfigError, match="heard"):
             ask()
-    for task, who in (("judge", "Of a judge:"), ("answer", "Of an assistant:")):
-        told = " ".join((ModelRequest.__doc__ or "").split()).split(who)[1].split(". ")[0]
-        names = re.findall(r"[a-z]+", told.split(", which are")[0].replace("and ", ""))
+    for task, who in (("judge", "For a judge:"), ("answer", "For an assistant:")):
+        told = " ".join((ModelRequest.__doc__ or "").split()).split(who)[1].partition(".")[0]
+        names = re.findall(r"[a-z]+", re.sub("also |and |, which .*", "", told))
         assert set(asked[task]) == set(names)
