@@ -52,8 +52,7 @@ SPECIFIED_CRITERIA = ("根拠性", "正確性", "網羅性", "安全性", "引�
 
 @dataclass(frozen=True)
 class Rubric:
-    """Hold the criteria for an answer and the rule for passing. All views of a run use the rubric that the run was made
-    with.
+    """Hold the criteria for an answer and the rule for passing.
 
     criteria: names, in the order of tables and charts. descriptions: {criterion: what it asks}, for criteria that the
     judge prompt does not describe. pass_threshold: the points (0–100) that a question needs to pass, and that the
@@ -334,8 +333,8 @@ class RunInfo(_Shown):
     your own assistant, as it was given or as the assistant reported it. judge_prompt_text: the prompt itself, empty if
     unknown. judges_asked: number of judges that were asked together.
 
-    rubric: None in logs that are older than this field (`EvaluationRun.rubric` returns a rubric for them too);
-    pass_threshold and pass_rate_required are part of it. runbooks: {file name: hash} of what was indexed, empty if
+    rubric: the criteria and the rule for passing; None in older logs (use `EvaluationRun.rubric`, which is never None).
+    pass_threshold, pass_rate_required: the rule for passing, as in the rubric. runbooks: {file name: hash} of what was indexed, empty if
     unknown. project: the name of the project's folder. settings_sha256: a hash of all settings of the project
     (`Project`). These two are only information: no comparison or verdict uses them.
 
@@ -482,10 +481,10 @@ class EvaluationRun(_Shown):
 
     @cached_property
     def rubric(self) -> Rubric:
-        """Return the rubric by which the run was judged.
+        """Return the rubric that the run was judged by.
 
-        If the log has no rubric, return one with the criteria of its marks, its pass line and pass rate if it has them,
-        and the specification's values for the rest.
+        Older logs hold no rubric. For them, it is made of the criteria that have marks, and of the log's pass line and
+        pass rate. What the log does not hold is as in the specification.
         """
         if self.run.rubric is not None:
             return self.run.rubric

@@ -79,28 +79,27 @@ def certify_judge(
     progress: bool = True,
     options: RunOptions | None = None,
 ) -> Certificate:
-    """Certify for each criterion whether a judge with its prompt can be trusted; nothing is stored.
+    """Test a judge with its prompt, and return a certificate that says for each criterion whether to trust it.
 
-    As much evidence is collected as the budget allows.
+    The certificate is not stored; `save_certificate` does that.
 
     Parameters
     ----------
     given
-        A log, a run, or a list of (question, answer). It has good answers, and the answers that people marked. Up to
-        twenty of them are damaged.
+        The answers: a log, a run, or a list of (question, answer). Up to twenty good ones are damaged. Answers that
+        people marked must be among them.
     judge_model, judge_prompt, rubric
         As in `run_evaluation_suite`; so are progress and options.
     labels
         People's marks of these answers: from `load_labels`, its folder, or a CSV file with the columns rater, question_id,
         answer_sha256, criterion and score. Without them no criterion is 信頼できる.
     damaged
-        Answers that you broke: a JSONL file (or a frame) with question_id, broken_answer and criterion (the one that
-        must fall), and with answer (the good one) if this is not the answer in `given`. All of them are judged, in
-        addition to the answers that are damaged by rule. A judge that measures by rules (the embedded one, or an object
-        whose `is_lexical` is true) can be 信頼できる only with such answers.
+        Answers that you broke: a JSONL file or a frame with question_id, broken_answer and criterion (the one that must
+        fall). Add answer, the good one, if it is not the answer in `given`. All of them are judged. A judge that
+        measures by rules (the embedded one, or an object whose `is_lexical` is true) can be 信頼できる only with them.
     budget_usd
-        A hard cap in US dollars, which needs known prices: 0.25 unless given, or the project's max_cost_usd if that is
-        less; infinity for no cap. With a small budget less is tried. If the budget runs out midway, the judgements that
+        A hard cap in US dollars, which needs known prices; infinity for no cap. The default is 0.25, or the project's
+        max_cost_usd if that is less. A smaller budget tries fewer damages. If it runs out midway, the judgements that
         were paid for are kept.
     size
         Number of damages per criterion and answer, and of attacks and of neutral changes per answer; as many as fit the
@@ -111,9 +110,9 @@ def certify_judge(
     Returns
     -------
     Certificate
-        `words` has one word per criterion; `save_certificate` stores it so that runs find it, `write_certificate_page`
-        makes it a page. The certificate is for this judge, its settings, service, prompt and criteria, and for this
-        minor version of socjudge. It is valid for 90 days.
+        `words` has one word per criterion. `save_certificate` stores it so that runs find it, `write_certificate_page`
+        makes a page of it. It is valid for 90 days, for this judge, its settings, service, prompt and criteria, and for
+        this version of socjudge (0.3 for 0.3.1).
 
     Raises
     ------

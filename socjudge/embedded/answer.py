@@ -30,12 +30,14 @@ def compose_answer(
     precautions: Precautions | None = None,
     organisation: Organisation = NEUTRAL,
 ) -> str:
-    """Write an answer with quotes from the guide's runbook, each block with its citation.
+    """Write an answer of quotes from the guide's runbook, in Japanese Markdown, with a citation for each block.
 
-    It is Japanese Markdown without warnings. A dangerous operation is refused first, with the rule that forbids it and
-    the safe way. If no rule forbids it, steps are given only if the runbooks cover the question. If the question is
-    ambiguous or fits two runbooks, the answer asks back (precautions). evidence: "covered"; "unsure" adds what to
-    check; "absent" declines. organisation: the names that the answer uses.
+    - A dangerous operation is refused. The answer quotes the rule that forbids it, then the safe steps. If no rule is
+      known, steps follow only if the runbooks cover the question.
+    - An ambiguous question is asked back (precautions).
+    - evidence "absent" declines. "unsure" says what the reader must check before the steps. "covered" adds nothing.
+
+    organisation: the names of roles that the answer uses. The three warnings are not part of this text.
     """
     if precautions is not None and not flags.dangerous_operation:
         return _ask_back(precautions)

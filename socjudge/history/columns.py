@@ -132,8 +132,9 @@ def _question(results: pa.Table, spread: Spread) -> dict[str, Any]:
 
 
 def _criteria(results: pa.Table) -> pd.Categorical:
-    """Return the criterion of each score, as a categorical. The categories are in the order of the last run; criteria
-    that only earlier runs had come after them.
+    """Return the criterion of each score.
+
+    The categories are in the order of the latest run. Criteria that only earlier runs have come last.
     """
     lists = results["criterion"].combine_chunks().dictionary_encode()
     named: list[list[str]] = [json.loads(text) for text in lists.dictionary.to_pylist()]
@@ -149,7 +150,10 @@ def _criteria(results: pa.Table) -> pd.Categorical:
 
 
 def _column(array: pa.ChunkedArray, spread: Spread = _as_is) -> Any:
-    """Convert an Arrow column to the types in docs/frames.md. spread: makes one value per row of the frame."""
+    """Convert an Arrow column to the pandas type that docs/frames.md states for it.
+
+    spread: a function that returns one value for each row of the frame, if the column has one for each run.
+    """
     if pa.types.is_string(array.type):
         encoded = array.fill_null("").combine_chunks().dictionary_encode()
         kind = pd.CategoricalDtype(pd.Index(encoded.dictionary.to_pylist(), dtype=object))

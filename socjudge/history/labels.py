@@ -234,7 +234,7 @@ def _sheet_marks(path: Path) -> list[tuple[str, Mark]]:
 
 
 def _cell(value: Any, *, is_number: bool = False) -> Any:
-    """Return a cell's value; a whole number is an int, also if the sheet has 80.0 or, with `is_number`, a text."""
+    """Return the value of a cell, with 80.0 as the int 80; is_number: also the text "80"."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return int(value) if is_number and isinstance(value, str) and value.strip().isdecimal() else value

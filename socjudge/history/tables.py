@@ -310,7 +310,10 @@ def _raw_sha256(row: Any, plain: dict[int | str, bytes]) -> str:
 
 
 def _is_plain(text: bytes) -> bool:
-    """Whether the text has no escaped letter; UnicodeDecodeError if it is not UTF-8, which is read with U+FFFD."""
+    """Return whether a JSON text has no escaped letter (backslash and u, or backslash and slash).
+
+    Raises UnicodeDecodeError if the text is not UTF-8.
+    """
     text.decode()
     for found in _ESCAPED(text):
         before = text[: found.start()]

@@ -123,11 +123,10 @@ def dataset_problems(questions: Sequence[EvalQuestion]) -> list[str]:
 
 
 def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
-    """Return what is allowed in a dataset but makes its verdict less reliable, one message for users each; empty if
-    nothing.
+    """Return the messages that warn of a dataset whose verdict would be less reliable.
 
-    It looks for questions with too few or too many keypoints, a question that occurs twice, a category without
-    questions, and fewer than ten questions.
+    There is a message for each question with too few or too many keypoints, each question that occurs twice, all
+    categories without questions, and fewer than ten questions in all.
     """
     notes = []
     for question in questions:

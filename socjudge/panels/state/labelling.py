@@ -29,17 +29,15 @@ class LabelItem:
 
 
 class LabelSession:
-    """Show a rater the distinct answers of a run, one at a time, in an order that depends on the rater. The marks of
-    each answer are written to disk when they are saved.
+    """Show a rater the answers of a run, one at a time, and store the marks that the rater saves.
 
-    An answer that was judged several times is shown once. An answer without text is not shown; the assistant failed
-    there. Answers that the rater has marked before, in any run, count as done. Skipped answers are shown again at the
-    end. Only marks are stored, so a new session continues where the last one ended.
+    Equal answers to a question are shown once, answers without text not at all. Each rater has another order, which
+    stays the same in a new session. Answers that the rater has marked before, in any run, count as done. Skipped
+    answers are shown again at the end.
 
-    repeats: so many answers, the first ones in the order, are shown once more at the end, without the rater's first
-    marks. Until then the judge's marks of these answers are not shown. rater: the rater's name in the form that is used
-    for the file. total, done: numbers of answers, repeats included. problem: which lines of the rater's file cannot be
-    read.
+    repeats: number of answers that the rater marks twice, the second time at the end and without seeing the first
+    marks. The judge's marks of these answers stay hidden until then. rater: the name, as in the name of the rater's
+    file. total, done: numbers of answers, repeats included. problem: the lines of the rater's file that cannot be read.
     """
 
     def __init__(
