@@ -17,7 +17,8 @@ _ABOUT_CONTENT = (
 
 
 def names_content(*said: object, model: str = "") -> bool:
-    """Whether the texts that a service returned give the request's text (a content filter, its length) as the reason.
+    """Return whether the texts that a service returned give the request's text (a content filter, its length) as the
+    reason.
 
     said: the code, type, message or body of the error. In a JSON body the values are searched, except `input`, which
     repeats the request (as pydantic does). model: the model's name, which is ignored where it occurs.

@@ -42,7 +42,7 @@ NO_REPLY = "（モデルの応答が空でした。回答はありません。�
 
 
 def is_embedded(model: object) -> bool:
-    """Whether this is the name of an embedded default model (not an LLM), as requested or as answered."""
+    """Return whether this is the name of an embedded default model (not an LLM), as requested or as answered."""
     return bool(re.fullmatch(r"offline(-rubric|-extract)?(-\d+)?", str(model)))
 
 
@@ -200,12 +200,12 @@ class Completion:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the model reports that it stopped at its output limit."""
+        """Return whether the model reports that it stopped at its output limit."""
         return self.finish_reason.lower() in ("length", "max_tokens")
 
     @property
     def is_refused(self) -> bool:
-        """Whether the service reports that the model or a filter withheld the reply."""
+        """Return whether the service reports that the model or a filter withheld the reply."""
         return self.finish_reason.lower() in WITHHELD
 
 
@@ -239,7 +239,7 @@ class AssistantAnswer(_Shown):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the model returned no text, so that there is nothing to judge."""
+        """Return whether the model returned no text, so that there is nothing to judge."""
         return not self.answer.strip() or self.answer.endswith(NO_REPLY)
 
 

@@ -31,7 +31,7 @@ class Span(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether no mark is missing."""
+        """Return whether no mark is missing."""
         return self.low == self.high
 
 

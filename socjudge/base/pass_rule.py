@@ -28,7 +28,7 @@ def reaches(value: pd.Series, line: float) -> pd.Series: ...
 @overload
 def reaches(value: NDArray[np.float64], line: float) -> NDArray[np.bool_]: ...
 def reaches(value: Any, line: float) -> Any:
-    """Whether a value, or each value of a column, is on or above a line; rounding errors are ignored."""
+    """Return whether a value, or each value of a column, is on or above a line; rounding errors are ignored."""
     return value >= line - _ROUNDING
 
 
@@ -47,7 +47,7 @@ class PassRule(NamedTuple):
         return math.ceil(self.rate * total - _ROUNDING)
 
     def is_met(self, passed: Any, total: int, mean: Any) -> Any:
-        """Whether a run passes: enough questions pass, and the overall mean is on or above the line.
+        """Return whether a run passes: enough questions pass, and the overall mean is on or above the line.
 
         For arrays, return this for each element.
         """

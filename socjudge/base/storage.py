@@ -52,7 +52,7 @@ def as_path(place: Path | str) -> Path:
 
 
 def is_remote(path: Path) -> bool:
-    """Whether a path from `as_path` is in a store and not on a disk."""
+    """Return whether a path from `as_path` is in a store and not on a disk."""
     return not isinstance(path, Path)
 
 
@@ -131,7 +131,7 @@ def write_object(path: Path, file: Path) -> None:
 
 
 def _is_same(store: Any, key: str, file: Path) -> bool:
-    """Whether the object has the contents of this file.
+    """Return whether the object has the contents of this file.
 
     If so, it is our own: a first upload may succeed although its response is lost, and is then repeated.
     """

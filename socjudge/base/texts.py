@@ -213,5 +213,5 @@ def fold_name(name: str) -> str:
 
 
 def _is_unseen(letter: str) -> bool:
-    """Whether a character is invisible: control and format characters, variation selectors, fillers, private use."""
+    """Return whether a character is invisible: control, format, variation selector, filler or private use."""
     return unicodedata.category(letter) in ("Cc", "Cf", "Co", "Cn", "Mn", "Me") or letter in _FILLERS

@@ -40,7 +40,7 @@ def check_models(assignment: Assignment) -> None:
 
 
 def asks_assistant(assignment: Assignment) -> bool:
-    """Whether the batch requests answers too, not only judgements."""
+    """Return whether the batch requests answers too, not only judgements."""
     return isinstance(assignment.plan.assistant, OpenAIModel)
 
 
@@ -76,7 +76,7 @@ def missing_lines(assignment: Assignment, journal: Journal, failures: Mapping[st
 
 
 def is_missing(assignment: Assignment, journal: Journal, line: Line) -> bool:
-    """Whether a reply to the line is still needed: the line belongs to the run, and the journal lacks the reply."""
+    """Return whether a reply to the line is still needed: it belongs to the run, and the journal lacks the reply."""
     if line.sample >= assignment.n_samples:
         return False
     answer = _get_answer(assignment, journal, line.sample)

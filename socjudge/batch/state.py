@@ -74,7 +74,7 @@ class BatchState:
 
     @property
     def is_sent(self) -> bool:
-        """Whether the service has, or may have, any file of the latest round."""
+        """Return whether the service has, or may have, any file of the latest round."""
         return any(file.creating or file.batch_id for file in self.files)
 
     @property

@@ -183,11 +183,11 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Whether there are verdicts, and each one is 信頼できる or 条件つき."""
+        """Return whether there are verdicts, and each one is 信頼できる or 条件つき."""
         return bool(self.words) and not {UNTRUSTED, UNDECIDED} & set(self.words.values())
 
     def speaks_on(self, day: datetime) -> bool:
-        """Whether the certificate is valid on a day: at most VALID_DAYS before or after its date."""
+        """Return whether the certificate is valid on a day: at most VALID_DAYS before or after its date."""
         return abs(day - datetime.fromisoformat(self.issued_at)) <= timedelta(days=VALID_DAYS)
 
 
@@ -394,7 +394,7 @@ _SHOWN_BASIS = ("log judge_prompt_id", "answers tried labels raters calls", "cos
 
 
 def _can_be_shown(basis: Mapping[str, Any], tables: Mapping[str, Any]) -> bool:
-    """Whether all values that a page shows have the types it expects; KeyError if one is missing."""
+    """Return whether all values that a page shows have the types it expects; KeyError if one is missing."""
     rows = [(row, shown) for name, shown in _SHOWN_ROWS.items() for row in tables[name]]
     return all(
         type(row[name]) in kinds

@@ -81,7 +81,7 @@ def remove_keypoint(subject: Subject) -> list[Subject]:
 
 
 def covers(item: Item, keypoint: str) -> bool:
-    """Whether an item, citation included, has enough of a keypoint's character pairs to be about it."""
+    """Return whether an item, citation included, has enough of a keypoint's character pairs to be about it."""
     return containment(bigrams(fold(keypoint)), bigrams(fold(item.text))) >= _COVERS
 
 

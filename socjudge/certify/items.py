@@ -36,7 +36,7 @@ class Item:
 
     @property
     def is_statement(self) -> bool:
-        """Whether the item makes a statement: it is no warning, heading, list of citations or very short text."""
+        """Return whether the item makes a statement: no warning, heading, list of citations or very short text."""
         said = without_citations(self.text)
         return not self.is_warning and not _HEADING.search(said.split("\n")[0]) and len(fold(said)) >= 8
 

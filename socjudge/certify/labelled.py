@@ -66,7 +66,7 @@ def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.Dat
 
 
 def marked_by_two(labels: pd.DataFrame) -> bool:
-    """Whether two persons marked enough common answers, so that the habits of one of them do not count as the truth."""
+    """Return whether two persons marked enough common answers. One person's habits do not count as the truth."""
     answers = [set(mine) for _, mine in labels.groupby("rater", observed=True)["answer_sha256"]]
     return any(len(one & other) >= LEAST_SHARED for one, other in combinations(answers, 2))
 

@@ -273,7 +273,7 @@ def _sentences(mine: pd.DataFrame, criterion: str, limit: float) -> list[str]:
 
 
 def is_more_than_noise(row: dict[Hashable, Any], limit: float, tried: int) -> bool:
-    """Whether more of a probe's moves are forbidden than the one in twenty that a noisy judge makes by chance.
+    """Return whether more of a probe's moves are forbidden than the one in twenty that a noisy judge makes by chance.
 
     The error is 0.05 over all probes that were tried. If the judge's marks do not vary, each forbidden move counts.
     """

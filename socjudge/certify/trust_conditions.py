@@ -87,7 +87,7 @@ def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gain
 
 
 def sees_own(criterion: str, changes: pd.DataFrame, alpha: float) -> bool:
-    """Whether it is shown that the judge sees more than half of the answers that people broke.
+    """Return whether it is shown that the judge sees more than half of the answers that people broke.
 
     changes, alpha: as in `judge_conditions`.
     """

@@ -157,7 +157,7 @@ def loosens(statement: str, about: Sequence[str], cited: Sequence[str] = ()) -> 
 
 
 def _spares_forbidden(before: str, sources: Sequence[str]) -> bool:
-    """Whether a source forbids the act that a statement calls unnecessary: 開く必要はない, and a source has リンクを開かない."""
+    """Return whether a source forbids what a statement calls unnecessary (リンクを開かない and 開く必要はない)."""
     verbs = re.findall(r"([一-龠々])[ぁ-ん]{1,4}", before[-_ENDING:])
     named = [re.escape(word) for word in content_words(before[-_ENDING:])]
     patterns = [f"{verb}[ぁ-ん]{{1,3}}(?:ない|ず)" for verb in verbs]
@@ -166,7 +166,7 @@ def _spares_forbidden(before: str, sources: Sequence[str]) -> bool:
 
 
 def _hurries(statement: str, about: Sequence[str]) -> bool:
-    """Whether a statement leaves one thing for later to do another immediately, although a source says not to wait."""
+    """Return whether a statement puts one thing off to do another at once, where a source says not to wait."""
     if words.APPROVAL.search(statement) or not words.FIRST.search(statement):
         return False
     return any(words.NO_WAIT.search(source) for source in about[:2])
@@ -205,9 +205,7 @@ def _turned(statement: str, about: Sequence[str], known: Sequence[Clause]) -> Li
 
 
 def _meets_condition(statement: str, ban: str) -> bool:
-    """Whether a prohibition holds only as long as something is missing (承認なしに、確認するまで), and the statement does that
-    first.
-    """
+    """Return whether a ban holds only until something is done (承認なしに、確認するまで) that the statement does first."""
     match = words.UNLESS.search(ban)
     if not match or not words.THEN.search(statement):
         return False
@@ -215,7 +213,7 @@ def _meets_condition(statement: str, ban: str) -> bool:
 
 
 def _same_act(one: Clause, other: Clause, *, least: int = 1) -> bool:
-    """Whether two clauses name the same act and share at least `least` words about its object."""
+    """Return whether two clauses name the same act and share at least `least` words about its object."""
     acts = one.acts & other.acts
     things = [w for w in one.words & other.words if not any(words.ACTS[act].search(w) for act in acts)]
     return bool(acts) and len(things) >= least
@@ -237,7 +235,7 @@ def _unbacked(pattern: re.Pattern[str], text: str, about: Sequence[str]) -> str:
 
 
 def skips_approval(statement: str, about: Sequence[str] = ()) -> bool:
-    """Whether a statement orders an act without approval, or decides alone where a source about it requires approval."""
+    """Return whether a statement orders an act without approval, or decides alone where a source requires it."""
     if words.REJECTS.search(statement) or any(
         words.SKIPS_APPROVAL.search(source) or "事前承認" in source for source in about
     ):

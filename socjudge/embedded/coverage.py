@@ -120,7 +120,7 @@ def _asked_words(option: str) -> set[str]:
 
 
 def _tells(statement: str) -> bool:
-    """Whether a statement says what to do, and does not only name things or ask for care in general."""
+    """Return whether a statement says what to do, and does not only name things or ask for care in general."""
     return bool(_PREDICATE.search(statement)) and not _VAGUE.search(statement)
 
 

@@ -77,12 +77,12 @@ def doubts(reading: Reading) -> tuple[list[float], list[float]]:
 
 
 def is_quoted(reading: Reading, i: int) -> bool:
-    """Whether claim i is in the passages word for word."""
+    """Return whether claim i is in the passages word for word."""
     return fold(reading.claims[i].text) in reading.source_texts
 
 
 def is_comparable(reading: Reading, i: int) -> bool:
-    """Whether the passages have something about claim i, so that the two can be compared."""
+    """Return whether the passages have something about claim i, so that the two can be compared."""
     return reading.support[i] >= 0.5 or bool(reading.turned[i])
 
 
@@ -187,5 +187,5 @@ def _shares(reading: Reading, own: set[str]) -> tuple[float, float]:
 
 
 def _are_others(roles: Sequence[str], known: Sequence[str]) -> bool:
-    """Whether at least one of a claim's roles is not among the known roles; False if no role is known."""
+    """Return whether at least one of a claim's roles is not among the known roles; False if no role is known."""
     return bool(known) and any(not any(r.endswith(k) or k.endswith(r) for k in known) for r in roles)

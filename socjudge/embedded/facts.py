@@ -122,7 +122,7 @@ def without_people(statement: str) -> str:
 
 @lru_cache(maxsize=2_000)
 def is_negative(statement: str) -> bool:
-    """Whether a statement forbids or denies something."""
+    """Return whether a statement forbids or denies something."""
     return bool(_NEGATION.search(_OBLIGATION.sub("", unicodedata.normalize("NFKC", statement))))
 
 
@@ -208,7 +208,7 @@ def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.
 
 
 def is_same(fact: Fact, value: str) -> bool:
-    """Whether a value of the same kind equals the fact (60分 and 1時間), or is the beginning of a role, or part of a term."""
+    """Return whether a value equals the fact (60分 and 1時間), or is the beginning of a role, or part of a term."""
     if fact.value == value:
         return True
     if fact.kind == "number":

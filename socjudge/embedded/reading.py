@@ -84,7 +84,7 @@ class Reading:
         return [unit for unit in units if unit.is_heading or not self._only_names(unit.text)]
 
     def _only_names(self, text: str) -> bool:
-        """Whether a text consists only of files and headings of passages; such a list of sources makes no claim."""
+        """Return whether a text consists only of files and headings of passages, and so makes no claim."""
         left = fold(text)
         files = {fold(file) for file, _ in self.names if file and fold(file) in left}
         if not files:
@@ -102,7 +102,7 @@ class Reading:
 
     @cached_property
     def is_readable(self) -> bool:
-        """Whether the rules can read the answer: it is Japanese, or too short to tell its language."""
+        """Return whether the rules can read the answer: it is Japanese, or too short to tell its language."""
         text = " ".join(unit.text for unit in self.units if not unit.is_code)
         letters = [c for c in unicodedata.normalize("NFKC", text) if c.isalpha()]
         if len(letters) < 40 or len(set(re.findall(r"[^\W\d_]+", text))) < 8:
@@ -111,12 +111,12 @@ class Reading:
 
     @cached_property
     def should_decline(self) -> bool:
-        """Whether the runbooks have nothing about the question; the question's category in the dataset says so."""
+        """Return whether the runbooks have nothing about the question, by its category in the dataset."""
         return self.question.category == "根拠不足系"
 
     @cached_property
     def should_ask(self) -> bool:
-        """Whether the question is too vague to be answered; its category in the dataset says so."""
+        """Return whether the question is too vague to be answered; its category in the dataset says so."""
         return self.question.category == "曖昧質問系"
 
     @cached_property
@@ -202,17 +202,17 @@ class Reading:
 
     @cached_property
     def admits(self) -> bool:
-        """Whether the answer says that the runbooks have nothing."""
+        """Return whether the answer says that the runbooks have nothing."""
         return any(ADMITS.search(u.text) for u in self.units if u.text not in self.echoes)
 
     @cached_property
     def asks(self) -> bool:
-        """Whether the answer asks for something."""
+        """Return whether the answer asks for something."""
         return any(_ASKS.search(u.text) for u in self.units if u.text not in self.echoes)
 
     @cached_property
     def says_nothing(self) -> bool:
-        """Whether the answer makes no claim and does not do what the question needs instead (decline, or ask back)."""
+        """Return whether the answer makes no claim, and neither declines nor asks back where it should."""
         if self.should_decline:
             return not self.admits and not self.claims
         if self.should_ask:

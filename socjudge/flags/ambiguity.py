@@ -24,7 +24,7 @@ _UNSPECIFIC = LEXICONS["vague"].union(LEXICONS["vague_english"], *_HALVES.values
 
 
 def is_ambiguous(question: str) -> bool:
-    """Whether a question is too vague to act on."""
+    """Return whether a question is too vague to act on."""
     if not re.search(r"[^\W\d_]", question):
         return True
     kept = load_weights(WEIGHTS_PATH)

@@ -121,7 +121,7 @@ _POSITIVE = [
 
 
 def forbids(heading: str) -> bool:
-    """Whether a section under this heading lists what must not be done."""
+    """Return whether a section under this heading lists what must not be done."""
     return bool(_FORBIDS.search(heading))
 
 

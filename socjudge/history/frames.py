@@ -380,7 +380,7 @@ def _moment(told: str | date, name: str, clock: time = time.min) -> datetime:
 
 
 def _may_be_between(file: LogFile, since: datetime | None, until: datetime | None) -> bool:
-    """Whether the log has to be read, because its run may have started in this period.
+    """Return whether the log has to be read, because its run may have started in this period.
 
     The log's name has the start in some time zone, unless the file was renamed; and the file was last changed after the
     start.

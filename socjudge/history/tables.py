@@ -399,7 +399,7 @@ def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str
 
 
 def _is_open(rows: list[Row], rule: PassRule) -> bool:
-    """Whether the verdict on a run depends on its missing marks."""
+    """Return whether the verdict on a run depends on its missing marks."""
     tally = Tally()
     for row in rows:
         tally.add(row[_QUESTION], Span(row[_AVERAGE] or 0.0, row[_LOW], row[_HIGH]))

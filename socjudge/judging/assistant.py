@@ -108,7 +108,7 @@ def both_ends(question: str) -> str:
 
 
 def follows_on(question: str) -> bool:
-    """Whether a question may need the previous question to be understood.
+    """Return whether a question may need the previous question to be understood.
 
     It does if it contains a word such as それ or その, names too little to act on, or reports nothing.
     """

@@ -72,7 +72,7 @@ def as_material(answer: AssistantAnswer) -> AssistantAnswer:
 
 
 def _is_in_our_form(text: str, given: Sequence[Passage]) -> bool:
-    """Whether every citation is in our form and names a context that was given, so that nothing needs to be rewritten.
+    """Return whether every citation is in our form and names a given context, so that nothing needs to be rewritten.
 
     This holds for nearly every answer, and this check takes a tenth of the time that rewriting takes.
     """
@@ -210,7 +210,7 @@ class _Cites:
         return defined
 
     def _is_spent(self, line: str) -> bool:
-        """Whether a line only defines a number whose citations were all replaced."""
+        """Return whether a line only defines a number whose citations were all replaced."""
         found = _DEFINED.match(line)
         k = int(found["k"] or found["n"]) if found else 0
         return bool(
@@ -292,7 +292,7 @@ def _target(text: str) -> str:
 
 
 def _begins_text(found: re.Match[str]) -> bool:
-    """Whether the number begins a line of text, as in a numbered list, and so is no citation of the text before it."""
+    """Return whether the number begins a line of text, as in a numbered list, and so is no citation."""
     before = found.string[: found.start()].rpartition("\n")[2]
     after = found.string[found.end() :].partition("\n")[0]
     return not before.strip(" \t-*・>") and not _RUN_ON.fullmatch(after)

@@ -131,7 +131,7 @@ def _second_judge(
 
 
 def is_unsure(evaluation: Evaluation, line: float) -> bool:
-    """Whether a second judge should mark the answer.
+    """Return whether a second judge should mark the answer.
 
     It should if the reply could not be parsed, if a mark is missing that another judge could give, or if the mean is so
     near the pass line (`line`, points) that the true mean may be on the other side. "Near" is UNSURE_POINTS, or, for a

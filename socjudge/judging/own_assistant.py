@@ -133,7 +133,7 @@ class Assistant:
 
     @property
     def takes_runbooks(self) -> bool:
-        """Whether missing contexts and headings are taken from the project's index."""
+        """Return whether missing contexts and headings are taken from the project's index."""
         return self._contexts == "runbooks"
 
     @property

@@ -146,7 +146,7 @@ def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
 
 
 def _is_quoted(found: JsonObject, criteria: Sequence[str], quoted: Sequence[str], *, whole: bool) -> bool:
-    """Whether a text that the judge was shown contains this verdict, in the same words or with the same scores.
+    """Return whether a text that the judge was shown contains this verdict, in the same words or with the same scores.
 
     Equal scores alone do not count if the verdict is the whole reply and has words of the judge's own.
     """
@@ -171,7 +171,7 @@ def _has_own_words(verdict: Mapping[str, Any], shown: Sequence[str]) -> bool:
 
 
 def _is_example(found: JsonObject) -> bool:
-    """Whether the scores are placeholders ("<0-100の整数>"), because the reply first repeats the given format."""
+    """Return whether the scores are placeholders ("<0-100の整数>"), because the reply first repeats the given format."""
     given = found.value["scores"]
     if not isinstance(given, Mapping):
         return False

@@ -35,7 +35,7 @@ _ALL = r"(?:全|すべて|各|どの|いずれ|\ball\b|\bevery|\beach)[^。\n]{0
 
 
 def is_shown(scores: Mapping[str, int], text: str) -> bool:
-    """Whether the text gives each of these criteria this score."""
+    """Return whether the text gives each of these criteria this score."""
     if not (_may_name(scores, text) or _may_be_coded(text) or _told_of_all(scores, text)):
         return False  # quickly, as of nearly every text
     wanted = {_read_alike("".join(name.split())): score for name, score in scores.items()}
@@ -43,7 +43,7 @@ def is_shown(scores: Mapping[str, int], text: str) -> bool:
 
 
 def _may_name(names: Iterable[str], text: str) -> bool:
-    """Whether the text contains every kanji in the names of the criteria, in any place.
+    """Return whether the text contains every kanji in the names of the criteria, in any place.
 
     If the names have no kanji: whether it contains the names themselves, forwards or backwards.
     """
@@ -110,7 +110,7 @@ def _gives(text: str, wanted: Mapping[str, int]) -> bool:
 
 
 def _told_of_all(scores: Mapping[str, int], text: str) -> bool:
-    """Whether all scores are the same number, and the text gives that number for all criteria at once."""
+    """Return whether all scores are the same number, and the text gives that number for all criteria at once."""
     score, *others = set(scores.values())
     forms = [str(score), *(["満点", "百点", "full"] if score == 100 else [])]
     if others or not any(form in text for form in forms):
@@ -132,7 +132,7 @@ def _value(number: str) -> float:
 
 
 def _near(tokens: Sequence[_Token], wanted: Mapping[str, int]) -> bool:
-    """Whether each criterion is followed by its score within NEAR characters.
+    """Return whether each criterion is followed by its score within NEAR characters.
 
     In reversed tokens, the score is in the text before its criterion.
     """
@@ -147,7 +147,7 @@ def _near(tokens: Sequence[_Token], wanted: Mapping[str, int]) -> bool:
 
 
 def _in_columns(tokens: Sequence[_Token], wanted: Mapping[str, int]) -> bool:
-    """Whether a row of criteria is followed by a row of their scores."""
+    """Return whether a row of criteria is followed by a row of their scores."""
     groups = [list(group) for _, group in groupby(tokens, key=lambda token: not token.name)]
     for names, numbers in pairwise(groups):
         pairs = {name.name: number.number for name, number in zip(names, numbers, strict=False) if name.name}

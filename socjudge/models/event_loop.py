@@ -42,7 +42,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def is_forked() -> bool:
-    """Whether this process was forked from a process whose loop was running; the copy of that loop cannot be used."""
+    """Return whether this process was forked while the loop was running; the copy of that loop cannot be used."""
     return _pid not in (0, os.getpid())
 
 

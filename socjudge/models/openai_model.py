@@ -336,7 +336,7 @@ class OpenAIModel(PacedModel):
         )
 
     def _names_content(self, error: Any) -> bool:
-        """Whether an error gives the request's text as its reason, in its message or in its JSON body."""
+        """Return whether an error gives the request's text as its reason, in its message or in its JSON body."""
         body = getattr(error, "body", None)
         told = None if isinstance(body, str) else body  # text is somebody's page
         return names_content(error.code, getattr(error, "type", ""), error.message, told, model=self.own_name)

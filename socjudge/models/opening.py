@@ -138,7 +138,7 @@ def with_reasons(
 
 
 def _answers_itself(model: object) -> bool:
-    """Whether this is an application that answers without our prompt: a function or a LangChain chain."""
+    """Return whether this is an application that answers without our prompt: a function or a LangChain chain."""
     kind = type(model).__name__
     return inspect.isroutine(model) or (kind.startswith("Runnable") and kind != "RunnableBinding")
 

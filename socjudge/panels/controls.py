@@ -85,7 +85,7 @@ class WorkingPanel(Panel):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a task is running in the background."""
+        """Return whether a task is running in the background."""
         return self._thread is not None and self._thread.is_alive()
 
     def wait(self, timeout_s: float | None = None) -> None:
@@ -155,7 +155,7 @@ class SessionPanel(Panel):
 
     @property
     def is_busy(self) -> bool:
-        """Whether the session is running a task."""
+        """Return whether the session is running a task."""
         return self.session.is_busy
 
     def close(self) -> None:

@@ -158,7 +158,7 @@ class HistoryExplorer(Panel):
 
     @property
     def _is_stale(self) -> bool:
-        """Whether there was a newer click than the one whose result is being drawn."""
+        """Return whether there was a newer click than the one whose result is being drawn."""
         return self._drawing != self._clicks
 
     # -- in the background

@@ -97,7 +97,7 @@ class LabelPanel(Panel):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a person has started to mark answers in this panel."""
+        """Return whether a person has started to mark answers in this panel."""
         return self.session is not None
 
     def _do(self, act: Callable[[], None], status: widgets.HTML) -> None:

@@ -20,7 +20,7 @@ _SCALE = "   - 100点: 十分に満たしている\n   - 50点: 一部だけ満�
 
 
 def is_specified(rubric: Rubric) -> bool:
-    """Whether the rubric has the specification's criteria, in the same order and without descriptions of its own."""
+    """Return whether the rubric has the specification's criteria in their order, without descriptions of its own."""
     return rubric.criteria == SPECIFIED_CRITERIA and not rubric.descriptions
 
 

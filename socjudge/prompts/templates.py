@@ -49,7 +49,7 @@ class Prompt:
 
     @property
     def reasons_first(self) -> bool:
-        """Whether the prompt's output format asks for the reasons before the scores."""
+        """Return whether the prompt's output format asks for the reasons before the scores."""
         return -1 < self.text.find('"rationale"') < self.text.find('"scores"')
 
     def __repr__(self) -> str:
@@ -106,7 +106,7 @@ def default_prompt_id(kind: Kind, rubric: Rubric | None = None) -> str:
 
 
 def is_prompt_id(name: str) -> bool:
-    """Whether a name can be a prompt's id: letters, digits, "_", "-" and ".", no path, and short enough for any disk."""
+    """Return whether a name can be a prompt's id: letters, digits, "_", "-" and ".", and short enough for any disk."""
     return bool(_SAFE_ID.fullmatch(name)) and not name.endswith(".txt") and len(name.encode()) <= 200
 
 

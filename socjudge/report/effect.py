@@ -95,7 +95,7 @@ class RunComparison:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether every mark is the same before and after, and no mark is missing."""
+        """Return whether every mark is the same before and after, and no mark is missing."""
         return _is_alike(self.differences, self.questions)
 
     @property
@@ -312,7 +312,7 @@ def _verdict(side: pd.DataFrame, rule: PassRule) -> Verdict:
 
 
 def _differ(one: EvalQuestion, other: EvalQuestion) -> bool:
-    """Whether two questions with the same id differ; keypoints are compared only if both logs have them."""
+    """Return whether two questions with the same id differ; keypoints are compared only if both logs have them."""
     points = (one.expected_keypoints, other.expected_keypoints)
     return one.question != other.question or (all(points) and points[0] != points[1])
 
@@ -338,7 +338,7 @@ def _questions(scores: pd.DataFrame, pooled: pd.DataFrame, ids: list[str]) -> pd
 
 
 def _is_alike(found: pd.DataFrame, questions: pd.DataFrame) -> bool:
-    """Whether all questions have the same marks before and after, and no mark is missing."""
+    """Return whether all questions have the same marks before and after, and no mark is missing."""
     row = _overall(found)
     return len(questions) == row["n"] and not row["n_missing"] and bool((questions["largest_move"] == 0).all())
 
@@ -365,7 +365,7 @@ def _finding(found: pd.DataFrame, questions: pd.DataFrame, conditions: pd.DataFr
 
 
 def _is_seen(row: dict[Any, Any]) -> bool:
-    """Whether a row shows a difference, by both test and interval, because they can disagree in close cases."""
+    """Return whether a row shows a difference, by both test and interval, because they can disagree in close cases."""
     beyond = row["ci_low"] > 0 or row["ci_high"] < 0 or not math.isfinite(row["ci_low"])
     return bool(row["p_holm"] < 1 - LEVEL and beyond)
 

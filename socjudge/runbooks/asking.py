@@ -59,17 +59,17 @@ def find_asking(question: str) -> str:
 
 
 def asks_leave(question: str) -> bool:
-    """Whether a text asks for permission to do something: もう戻していいですか."""
+    """Return whether a text asks for permission to do something: もう戻していいですか."""
     return bool(_ASKS_LEAVE.search(question.strip()))
 
 
 def wants_leave(question: str) -> bool:
-    """Whether any sentence of a question asks for permission to do something, or announces that it will be done."""
+    """Return whether any sentence of a question asks for permission to do something, or announces it."""
     return any(asks_leave(text + end) or _PLANS.search(text) for text, end in _read(question))
 
 
 def is_of_stage(heading: str, asking: str) -> bool:
-    """Whether a section's heading names the stage of work that the sentence in `asking` is about: 戻していい -> 復旧."""
+    """Return whether a section's heading names the stage of work that `asking` is about: 戻していい -> 復旧."""
     return any(asks.search(asking) and named.search(heading) for asks, named in _STAGES)
 
 

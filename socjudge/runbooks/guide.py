@@ -308,7 +308,7 @@ def _rate_sections(question: str, asking: str, source: str, index: RunbookIndex)
 
 
 def _asks_another(asking: str, wanted: Sequence[Passage], opening: Sequence[Passage]) -> bool:
-    """Whether a long report asks for something that another section answers, and not the first response."""
+    """Return whether a long report asks for something that another section answers, and not the first response."""
     work = [p for p in wanted if not _is_background(p)]
     best = max(work, key=lambda p: p.score, default=None)
     told = not asking or best is None or best in opening or _REPORTING.search(_top(best))
@@ -339,7 +339,7 @@ def _votes(found: Sequence[Passage]) -> dict[str, float]:
 
 
 def wants_first_response(question: str) -> bool:
-    """Whether a question reports what happened, or asks how to begin."""
+    """Return whether a question reports what happened, or asks how to begin."""
     text = normalise_text(question)
     if _ASKS_FIRST.search(text):
         return True

@@ -76,7 +76,7 @@ def details_asked(question: str) -> list[re.Pattern[str]]:
 
 
 def asks_command(question: str) -> bool:
-    """Whether a question asks for a command or a query."""
+    """Return whether a question asks for a command or a query."""
     return bool(_ASKS_COMMAND.search(question))
 
 

@@ -72,7 +72,7 @@ class Plan:
 
     @property
     def asks(self) -> bool:
-        """Whether answers have to be requested."""
+        """Return whether answers have to be requested."""
         return self.assistant is not None or self.own is not None
 
 
@@ -101,7 +101,7 @@ class Assignment:
         return self.n_samples * self.plan.judge_repeats
 
     def is_done_in(self, run: EvaluationRun) -> bool:
-        """Whether a run from a log is this assignment and complete."""
+        """Return whether a run from a log is this assignment and complete."""
         same = all(getattr(run.run, name) == getattr(self.info, name) for name in (*_DECIDES, *_IN_LOG))
         return same and len(run.results) == self.total and run.rubric == self.plan.rubric
 
@@ -291,7 +291,7 @@ def _sha256(values: Iterable[Any]) -> str:
 
 
 def _uses_index(plan: Plan) -> bool:
-    """Whether the answers depend on the runbooks."""
+    """Return whether the answers depend on the runbooks."""
     return plan.assistant is not None or (plan.own is not None and plan.own.takes_runbooks)
 
 

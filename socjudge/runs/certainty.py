@@ -139,7 +139,7 @@ class Certainty:
         return tally.summary(self._rule)
 
     def ends_with(self, reason: SocJudgeError | None) -> bool:
-        """Whether the budget is used up with at least one judgement per answer; sets `stopped_because`."""
+        """Return whether the budget is used up with at least one judgement per answer; sets `stopped_because`."""
         if isinstance(reason, BudgetReached) and all(self._marks):
             self.stopped_because = "budget"
         return self.stopped_because == "budget"

@@ -188,7 +188,10 @@ class Engine:
     async def _or_failed(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], work: Coroutine[Any, Any, T]
     ) -> T | None:
-        """Return the result of `work`; None if it failed: a row, the end of the run, or left to a new session."""
+        """Return the result of `work`. If it fails, return None and do what the failure asks for.
+
+        It becomes a row "failed", stops the run, or is left to the next session.
+        """
         try:
             return await work
         except RunStopped:

@@ -45,7 +45,7 @@ def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[Assist
 
 
 def needs_index(opened: list[AssistantAnswer] | Assistant | None) -> bool:
-    """Whether a run over these answers searches the runbooks."""
+    """Return whether a run over these answers searches the runbooks."""
     return opened is None or (isinstance(opened, Assistant) and opened.takes_runbooks)
 
 

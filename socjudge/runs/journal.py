@@ -92,7 +92,7 @@ class Journal:
     # -- what it holds
 
     def is_done(self, sample: int, repeat: int) -> bool:
-        """Whether the journal has this judgement; a failed judgement does not count."""
+        """Return whether the journal has this judgement; a failed judgement does not count."""
         row = sample * self.judge_repeats + repeat
         return self._rows[row] != _MISSING and not self._failed[row]
 
@@ -108,28 +108,28 @@ class Journal:
         return [from_dict(Completion, self._line(start)["reply"], str(self.path)) for start in starts]
 
     def has_failed(self, sample: int) -> bool:
-        """Whether a judgement of the sample failed, so that it has to be requested again."""
+        """Return whether a judgement of the sample failed, so that it has to be requested again."""
         first = sample * self.judge_repeats
         return any(self._failed[first : first + self.judge_repeats])
 
     def is_refused(self, sample: int, repeat: int) -> bool:
-        """Whether the judgement's last request was refused."""
+        """Return whether the judgement's last request was refused."""
         row = sample * self.judge_repeats + repeat
         return bool(self._failed[row]) and self._line(self._rows[row])["row"]["evaluation"]["status"] == "failed"
 
     @property
     def has_judgements(self) -> bool:
-        """Whether the journal has any reply of the judge."""
+        """Return whether the journal has any reply of the judge."""
         return self.n_done > 0 or bool(self._replies)
 
     @property
     def has_readable(self) -> bool:
-        """Whether any reply of the judge could be parsed."""
+        """Return whether any reply of the judge could be parsed."""
         return self._first_read < sys.maxsize
 
     @property
     def has_answers(self) -> bool:
-        """Whether the journal has any answer of the assistant."""
+        """Return whether the journal has any answer of the assistant."""
         return any(start != _MISSING for start in self._answers)
 
     @property
@@ -165,7 +165,7 @@ class Journal:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has been paid for yet."""
+        """Return whether nothing has been paid for yet."""
         return (
             not self._replies
             and not self.noted_usd

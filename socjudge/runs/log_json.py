@@ -165,7 +165,7 @@ def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
 
 
 def rule_agrees(info: RunInfo) -> bool:
-    """Whether the pass line and rate of the info equal those of its rubric; a log has both."""
+    """Return whether the pass line and rate of the info equal those of its rubric; a log has both."""
     told, rubric = (info.pass_threshold, info.pass_rate_required), info.rubric
     return rubric is None or told == (rubric.pass_threshold, rubric.pass_rate)
 

@@ -128,8 +128,8 @@ def make_fallback_folder() -> Path:
 
 
 def is_ours(path: Path, *, beside: Path | None = None) -> bool:
-    """Whether the path is a file or folder that belongs to this user, or to the owner of the folder `beside`; False for
-    a link or a pipe.
+    """Return whether the path is a file or folder that belongs to this user, or to the owner of the folder `beside`;
+    False for a link or a pipe.
     """
     try:
         there = os.lstat(path)
@@ -254,7 +254,7 @@ def find_log(run_id: str, *places: Path | str, started_at: str) -> Path | None:
 
 
 def is_log_name(name: str) -> bool:
-    """Whether a file name is a log's: judge_eval_….json, or packed (.json.gz)."""
+    """Return whether a file name is a log's: judge_eval_….json, or packed (.json.gz)."""
     return name.startswith("judge_eval_") and name.endswith((".json", ".json.gz"))
 
 

@@ -128,7 +128,7 @@ def _estimate(
 
 
 def asks_assistant(run: EvaluationRun) -> bool:
-    """Whether the run asked socjudge's assistant instead of judging answers that were given."""
+    """Return whether the run asked socjudge's assistant instead of judging answers that were given."""
     given = run.run.assistant_model == STORED or run.run.assistant_prompt_id == OWN
     return not run.run.rejudged_from and not given
 

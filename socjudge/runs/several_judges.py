@@ -186,8 +186,8 @@ def _left_to_do(
 
 
 def _has_answers_of(journal: Path, first: Assignment, over: Assignment) -> bool:
-    """Whether a journal holds the answers that the judge has to mark now. The journal is that of a judge that failed
-    while it made the answers; if its answers differ, it belongs to another run.
+    """Return whether a journal holds the answers that the judge has to mark now. The journal is that of a judge that
+    failed while it made the answers; if its answers differ, it belongs to another run.
     """
     samples = [over.sample_at(i) for i in range(over.n_samples)]
     if [s.question.id for s in samples] != [first.sample_at(i).question.id for i in range(first.n_samples)]:

@@ -133,7 +133,7 @@ def count(path: Path) -> UnfinishedRun:
 
 
 def is_done(status: str, start: int, first_read: int) -> bool:
-    """Whether a resumed run keeps a row.
+    """Return whether a resumed run keeps a row.
 
     A failed row is requested again. So is a row whose reply could not be parsed, if it came before the first reply that
     could: the judge was unfit then, and may be fit now. start: position in the journal at which the row's line begins.

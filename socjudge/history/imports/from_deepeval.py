@@ -16,7 +16,7 @@ from .rows import Imported, Row, Scale, points_of, text_of, unfit
 
 
 def is_run(value: Any) -> bool:
-    """Whether an object is a test run of DeepEval, plain or wrapped."""
+    """Return whether an object is a test run of DeepEval, plain or wrapped."""
     return isinstance(value, dict) and bool({"testCases", "testRunData", "testRunLink"} & value.keys())
 
 

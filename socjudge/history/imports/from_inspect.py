@@ -25,7 +25,7 @@ _HEADER = struct.Struct("<4s5H3I2H")  # of a member of a zip: signature … leng
 
 
 def is_log(value: Any) -> bool:
-    """Whether an object is a log of Inspect, or the header of one."""
+    """Return whether an object is a log of Inspect, or the header of one."""
     return isinstance(value, dict) and isinstance(value.get("eval"), dict) and "status" in value
 
 

@@ -21,7 +21,7 @@ _ERROR = 2  # ResultFailureReason.ERROR
 
 
 def is_result(value: Any) -> bool:
-    """Whether an object is a result of promptfoo."""
+    """Return whether an object is a result of promptfoo."""
     return isinstance(value, dict) and {"promptIdx", "testIdx", "provider", "success"} <= value.keys()
 
 

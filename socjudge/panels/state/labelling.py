@@ -83,7 +83,7 @@ class LabelSession:
 
     @property
     def can_go_back(self) -> bool:
-        """Whether another answer was shown before this one."""
+        """Return whether another answer was shown before this one."""
         return self._at > 0
 
     @property
@@ -109,7 +109,7 @@ class LabelSession:
 
     @property
     def is_again(self) -> bool:
-        """Whether the current answer is shown for the second time."""
+        """Return whether the current answer is shown for the second time."""
         return self._at < len(self._trail) and self._trail[self._at][1]
 
     @property

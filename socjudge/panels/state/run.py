@@ -82,8 +82,8 @@ class Settings:
         return [with_second(name, self.unsure_judge or None) for name in (self.judge_model, *self.more_judges)]
 
     def is_same_run(self, other: Settings | None) -> bool:
-        """Whether an interrupted run with the `other` settings would be resumed by a run with these. Settings that only
-        say how calls are made are not compared.
+        """Return whether an interrupted run with the `other` settings would be resumed by a run with these. Settings
+        that only say how calls are made are not compared.
         """
         how = {name: getattr(self, name) for name in (*HOW, "require_certificate")}
         return other is not None and replace(other, **how) == self
@@ -194,7 +194,7 @@ class Session:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a run or a build is going on."""
+        """Return whether a run or a build is going on."""
         return self.state in ("building", "running", "stopping")
 
     def stop(self) -> None:
@@ -309,7 +309,7 @@ class RunSession(Session):
 
     @property
     def has_index(self) -> bool:
-        """Whether the index is built and no runbook has changed since."""
+        """Return whether the index is built and no runbook has changed since."""
         from ...runbooks.index import find_index
 
         return find_index(self.runbooks, index_dir=self.index_dir) is not None

@@ -35,7 +35,7 @@ class Side:
 
     @property
     def is_asked(self) -> bool:
-        """Whether the questions are answered again. If not, the stored answers are judged."""
+        """Return whether the questions are answered again. If not, the stored answers are judged."""
         return self.assignment.plan.asks
 
     @property
@@ -45,12 +45,12 @@ class Side:
 
     @property
     def is_judged(self) -> bool:
-        """Whether the marks of the stored run were made with this prompt and this judge."""
+        """Return whether the marks of the stored run were made with this prompt and this judge."""
         return not self.is_asked and self._agrees(_JUDGING)
 
     @property
     def is_answered(self) -> bool:
-        """Whether the answers of the stored run were made with this prompt, assistant, index and k."""
+        """Return whether the answers of the stored run were made with this prompt, assistant, index and k."""
         return self._agrees(_ANSWERING)
 
     def _agrees(self, names: tuple[str, ...]) -> bool:

@@ -121,7 +121,7 @@ class TrialSession(Session):
 
     @property
     def can_undo(self) -> bool:
-        """Whether there is a previous text."""
+        """Return whether there is a previous text."""
         return any(earlier != self.choice.text for earlier in self._earlier)
 
     def reopen(self, trial: Trial) -> None:
