@@ -26,7 +26,7 @@ from .schema import RESULTS, RUNS, LogFile, Tables
 from .tables import read_logs
 
 FOLDER = ".history"  # in the folder of the logs
-VERSION = b"5"  # of what the tables hold: raised when reading gives something else for the same log
+VERSION = b"6"  # of what the tables hold: raised when reading gives something else for the same log
 MANY = 500  # from so many logs on there is a progress bar
 _STAMP = ("log", "size", "modified_ns", "changed_ns")
 

@@ -13,7 +13,7 @@ import gc
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, is_dataclass
 from datetime import UTC, datetime
 from operator import attrgetter, or_
@@ -76,7 +76,8 @@ _QUESTION, _AVERAGE, _LOW, _HIGH, _CRITERIA = map(
 )
 Row = tuple[Any, ...]
 
-_ESCAPED = re.compile(rb"\\[u/]").finditer  # perhaps a letter; three times as fast as `in`
+_ESCAPED = re.compile(r"\\[u/]").finditer  # perhaps a letter; three times as fast as `in`
+Plain = dict[int | str, msgspec.Raw]  # {question: a context that was found to have no escaped letters}
 MOST_CONTEXTS = 1000  # that are held to be seen again
 
 _POINTS = Annotated[float, msgspec.Meta(ge=0, le=100)]
@@ -169,7 +170,7 @@ def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
     runs: list[dict[str, Any]] = []
     rows: list[Row] = []
     guess: tuple[str, ...] = SPECIFIED_CRITERIA  # most logs of a folder have the same
-    plain: dict[int | str, bytes] = {}
+    plain: Plain = {}
     chunks = []
     with without_collection():
         for file in files:
@@ -209,9 +210,7 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _read_log(
-    path: Path, text: bool, guess: tuple[str, ...], plain: dict[int | str, bytes]
-) -> tuple[dict[str, Any], list[Row]]:
+def _read_log(path: Path, text: bool, guess: tuple[str, ...], plain: Plain) -> tuple[dict[str, Any], list[Row]]:
     raw = load_log(path)
     try:
         info, summary, rows = _read_usual(raw, path.name, text, guess, plain)
@@ -239,7 +238,7 @@ def _results(rows: list[Row], text: bool) -> pa.Table:
 
 
 def _read_usual(
-    raw: bytes, log: str, text: bool, guess: tuple[str, ...], plain: dict[int | str, bytes]
+    raw: bytes, log: str, text: bool, guess: tuple[str, ...], plain: Plain
 ) -> tuple[RunInfo, RunSummary, list[Row]]:
     """Read a log in the usual form. Raise msgspec.MsgspecError or _Unusual if it has another form, and ConfigError if
     its rubric is invalid.
@@ -268,15 +267,13 @@ def _decode(raw: bytes, text: bool, guess: tuple[str, ...]) -> tuple[Any, tuple[
     return _decoder((), text).decode(raw), ()
 
 
-def _row(
-    row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool, line: float, plain: dict[int | str, bytes]
-) -> Row:
+def _row(row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool, line: float, plain: Plain) -> Row:
     """Return a row of the tables for a row of a log. values: the values that are copied unchanged."""
     marks = row.evaluation
     if criteria:
-        points = list(msgspec.structs.astuple(marks.scores))
+        points = msgspec.structs.astuple(marks.scores)
     else:
-        criteria, points = tuple(marks.scores), list(marks.scores.values())
+        criteria, points = tuple(marks.scores), tuple(marks.scores.values())
     status = marks.status
     if status is msgspec.UNSET:
         status = "ok" if any(points) else ""
@@ -289,35 +286,34 @@ def _row(
     return _made(log, row.question_id, status, marks, sha256, criteria, points, values, text, line)
 
 
-def _raw_sha256(row: Any, plain: dict[int | str, bytes]) -> str:
+def _raw_sha256(row: Any, plain: Plain) -> str:
     """Return the hash of answer and context from their bytes in the file. These already have the form that is hashed,
-    unless letters are escaped.
-
-    plain: {question: a context that was found to have no escaped letters}. Most logs of a folder have the same context
-    for a question, so it is checked only once.
+    unless letters are escaped. Most logs of a folder have the same context for a question, so it is checked only once.
     """
-    answer, context = bytes(row.answer), bytes(row.context)
-    if _is_plain(answer) and (plain.get(row.question_id) == context or _is_plain(context)):
-        if len(plain) < MOST_CONTEXTS:
-            plain[row.question_id] = context
+    answer, context, known = row.answer, row.context, plain.get(row.question_id)
+    if _is_plain(answer) and (context == known or _is_plain(context)):
+        if context != known and len(plain) < MOST_CONTEXTS:
+            plain[row.question_id] = context.copy()
         sha256 = hashlib.sha256(answer)
         sha256.update(context)
         return sha256.hexdigest()
     try:
-        return answer_sha256(orjson.loads(answer), orjson.loads(context))
+        return answer_sha256(orjson.loads(memoryview(answer)), orjson.loads(memoryview(context)))
     except orjson.JSONDecodeError:  # half a character
         raise _Unusual("a text that orjson does not read") from None
 
 
-def _is_plain(text: bytes) -> bool:
+def _is_plain(raw: msgspec.Raw) -> bool:
     """Return whether a JSON text has no escaped letter (backslash and u, or backslash and slash).
 
-    Raises UnicodeDecodeError if the text is not UTF-8.
+    Raises UnicodeDecodeError if the text is not UTF-8, and _Unusual if the JSON is no text.
     """
-    text.decode()
+    text = str(memoryview(raw), "utf-8")
+    if text[0] != '"':
+        raise _Unusual("no text")
     for found in _ESCAPED(text):
         before = text[: found.start()]
-        if (len(before) - len(before.rstrip(b"\\"))) % 2 == 0:  # else it stands behind an escaped backslash
+        if (len(before) - len(before.rstrip("\\"))) % 2 == 0:  # else it stands behind an escaped backslash
             return False
     return True
 
@@ -336,7 +332,7 @@ def _read_any(run: EvaluationRun, log: str, text: bool) -> tuple[RunInfo, RunSum
 
 def _made(
     log: str, question: int | str, status: str, marks: Any, sha256: str, criteria: tuple[str, ...],
-    points: list[Any], values: Row, text: bool, line: float,
+    points: Sequence[Any], values: Row, text: bool, line: float,
 ) -> Row:  # fmt: skip
     """Return a row of RESULTS, with TEXTS if requested; the question's id and the criteria are JSON. The row has no
     marks if the judge's reply could not be parsed.
@@ -344,17 +340,22 @@ def _made(
     line: the pass line of the run; it decides whether an answer with a missing mark has an open verdict.
     """
     known = str(question) if isinstance(question, int) else orjson.dumps(question).decode()
-    average, passed, causes = marks.average_score, marks.passed, [""] * len(points)
+    average, passed, causes = marks.average_score, marks.passed, _no_causes(len(points))
     low = high = average
     if status != "ok":
         average, passed, points, (_, low, high) = None, None, [None] * len(points), UNREAD
     elif marks.missing and None in points:
         span = span_of(dict(zip(criteria, points, strict=True)), average, status)
-        low, high, causes = span.low, span.high, [marks.missing.get(name, "") for name in criteria]
+        low, high, causes = span.low, span.high, tuple(marks.missing.get(name, "") for name in criteria)
         outcome = outcome_of(span, status, line)
         passed = None if outcome == "open" else outcome == "passed"
     row = (log, known, status, average, low, high, passed, sha256, _as_json(criteria), points, causes, *values)
     return (*row, [marks.rationale.get(name, "") for name in criteria]) if text else row
+
+
+@functools.lru_cache(maxsize=1000)
+def _no_causes(count: int) -> tuple[str, ...]:
+    return ("",) * count
 
 
 @functools.lru_cache(maxsize=1000)

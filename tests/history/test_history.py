@@ -649,6 +649,14 @@ def test_a_context_that_comes_again_is_looked_at_again_where_it_differs(samples:
     assert found[found["log"].str.startswith("judge_eval_202301")]["answer_sha256"].nunique() == 20
 
 
+@pytest.mark.parametrize("value", [3, None, ["a"]])
+@pytest.mark.parametrize("name", ["answer", "context"])
+def test_a_log_without_hashes_whose_text_is_no_text_is_left_out(three: Path, name: str, value: object) -> None:
+    edit(three, lambda row: row.update({name: value}))
+    with pytest.warns(UserWarning, match="1 of 3 logs are left out"):
+        assert len(load_scores(three)) == 60
+
+
 def test_a_byte_that_is_no_utf8_costs_its_log_and_not_the_others(three: Path) -> None:
     log = three / "judge_eval_20240105_093000.json"
     log.write_bytes(log.read_bytes().replace("端末".encode(), b"\xff", 1))
