@@ -334,9 +334,9 @@ class RunInfo(_Shown):
     unknown. judges_asked: number of judges that were asked together.
 
     rubric: the criteria and the rule for passing; None in older logs (use `EvaluationRun.rubric`, which is never None).
-    pass_threshold, pass_rate_required: the rule for passing, as in the rubric. runbooks: {file name: hash} of what was indexed, empty if
-    unknown. project: the name of the project's folder. settings_sha256: a hash of all settings of the project
-    (`Project`). These two are only information: no comparison or verdict uses them.
+    pass_threshold, pass_rate_required: the rule for passing, as in the rubric. runbooks: {file name: hash} of what was
+    indexed, empty if unknown. project: the name of the project's folder. settings_sha256: a hash of all settings of the
+    project (`Project`). These two are only information: no comparison or verdict uses them.
 
     wall_time_s: seconds, all sessions together. sessions: number of times that the run was started, 1 if it was never
     interrupted. mode: "batch" if a batch endpoint was used for any part of it, else "live". repeats: {question_id:

@@ -266,5 +266,5 @@ def disguises_destruction(statement: str, about: Sequence[str] = ()) -> str:
 
 
 def _plain(statement: str) -> str:
-    """Return the statement with permissions that contain a negation rewritten without it."""
+    """Return the statement with てよい for each permission, because some contain a negation (て構わない)."""
     return words.PERMITS.sub("てよい", unicodedata.normalize("NFKC", statement))
