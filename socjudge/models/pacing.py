@@ -264,6 +264,7 @@ class RunGate:
         self.retries = self.in_trouble = 0
         self.cause = ""
         self.limit = math.inf
+        self.on_wait: Callable[[], None] = lambda: None  # called before a call waits as the service asked
         self.budget, self._run_id = budget if isinstance(budget, Budget) else Budget(budget), run_id
         self.in_flight = 0
         self.reason: SocJudgeError | None = None
@@ -376,6 +377,8 @@ async def send_with_retries(
             if not wait_s:  # 0 too: ten calls without a pause help nobody
                 longest = MAX_BRIDGE_S if failure.down else MAX_BACKOFF_S
                 wait_s = random.uniform(0, min(BACKOFF_S * 2 ** min(len(causes), 20), longest))
+            else:
+                run.on_wait()
             await run.sleep(wait_s)
     finally:
         run.in_trouble -= bool(causes)

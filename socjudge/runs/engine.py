@@ -126,7 +126,18 @@ class Engine:
             await self._work_off(iter(asked), max_concurrency)
 
     async def _work_off(self, todo: Iterator[int], max_concurrency: int) -> None:
-        await asyncio.gather(*(self._work(todo) for _ in range(min(max_concurrency, self._n_samples))))
+        """Judge the samples, so many at once; while calls wait because the service asked for it, others go out."""
+        count = min(max_concurrency, self._n_samples)
+        more: list[asyncio.Task[None]] = []
+
+        def add_worker() -> None:
+            if len(more) < count - 1:  # a run of one call at a time stays one; the gate limits the calls in flight
+                more.append(asyncio.create_task(self._work(todo)))
+
+        self._gate.on_wait = add_worker
+        await asyncio.gather(*(self._work(todo) for _ in range(count)))
+        for task in more:
+            await task
 
     async def _work(self, todo: Iterator[int]) -> None:
         for i in todo:

@@ -210,6 +210,22 @@ def test_a_real_limit_is_never_overrun(service: Service, tmp_path: Path) -> None
     assert service.refused < 120
 
 
+def test_while_calls_wait_as_the_service_asked_other_questions_are_asked(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pacing, "CLEAN_S", 0)  # so that only the run's limit holds calls back
+    service.script = [error(429, "Rate limit reached", retry_after="0.5")] * 2
+    service.default = Reply(judgement(80), delay_s=0.05)
+    run = run_judge(30, tmp_path, max_concurrency=2)
+    assert {r.evaluation.status for r in run.results} == {"ok"}
+    asked = [number(request) for request in service.requests]
+    assert sorted(asked[:3]) == [0, 1, 2]  # and not one of the refused again
+    for refused in (0, 1):
+        first, again = (at for name, at in zip(asked, service.times, strict=True) if name == refused)
+        assert again - first >= 0.5
+    assert service.max_at_once == 2
+
+
 def test_a_refusal_of_a_runs_last_calls_does_not_slow_the_next_run() -> None:
     account = Account()
     account.in_flight, account.limit = 2, 48.0
