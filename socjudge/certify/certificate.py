@@ -452,6 +452,13 @@ def certificates_folder(mode: str) -> Path:
     return constants.EXAMPLES_DIR / "certificates" if mode == EXAMPLE_MODE else constants.CERTIFICATES_DIR
 
 
+def why_run_uncertified(run: EvaluationRun) -> str:
+    """Return why no certificate allows a judge of a finished run, as it answered, to decide; empty if each has one."""
+    runs = (run, *run.others)
+    reasons = (why_uncertified(binding_of_run(each), folder=certificates_folder(each.run.mode)) for each in runs)
+    return next(filter(None, reasons), "")
+
+
 def run_certificate_line(run: EvaluationRun) -> str:
     """Return the `certificate_line` of a run."""
     return certificate_line(binding_of_run(run), run.run.started_at, folder=certificates_folder(run.run.mode))

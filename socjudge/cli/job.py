@@ -42,7 +42,11 @@ def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
         except SocJudgeError as error:
             _write_stopped(summary, junit, str(error))
             raise
-        uncertified = _why_uncertified(finished) if job.require_certificate else ""
+        uncertified = ""
+        if job.require_certificate:
+            from ..certify.certificate import why_run_uncertified
+
+            uncertified = why_run_uncertified(finished)
         if summary or junit:
             from ..report import job_page
 
@@ -64,15 +68,6 @@ def need_certificates(bindings: Iterable[Any]) -> None:
     for binding in bindings:
         if reason := why_uncertified(binding):
             stop(reason, UNCERTIFIED)
-
-
-def _why_uncertified(finished: EvaluationRun) -> str:
-    """Return why a judge of the run, as it answered, has no certificate; empty if all have one."""
-    from ..certify.certificate import binding_of_run, certificates_folder, why_uncertified
-
-    runs = (finished, *finished.others)
-    reasons = (why_uncertified(binding_of_run(run), folder=certificates_folder(run.run.mode)) for run in runs)
-    return next(filter(None, reasons), "")
 
 
 def _write_stopped(summary: Path | None, junit: Path | None, reason: str, *, is_uncertified: bool = False) -> None:

@@ -97,8 +97,8 @@ class LabelPanel(Panel):
 
     @property
     def is_busy(self) -> bool:
-        """Return whether a person has started to mark answers in this panel."""
-        return self.session is not None
+        """Return whether a person is marking answers in this panel: started, and not past the last answer."""
+        return self.session is not None and self.session.current is not None
 
     def _do(self, act: Callable[[], None], status: widgets.HTML) -> None:
         """Run one action at a time, and show its errors in `status`, the place where the person looks."""

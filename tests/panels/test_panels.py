@@ -7,6 +7,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from decision_service import deciding, scored
 from service import KEY, Reply, Service, error, is_judge_call, judgement
 
 from socjudge import AskPanel, RunPanel, app, constants, load_run, load_runs, open_index
-from socjudge.certify.certificate import Binding
+from socjudge.certify.certificate import Binding, certificates_folder
 from socjudge.panels.state import run as session
-from socjudge.records import UNKNOWN
+from socjudge.records import UNKNOWN, EvaluationRun
 from socjudge.runbooks.index import RunbookIndex
+from socjudge.runs.running import run_assignment
 from socjudge.runs.unfinished import unfinished_runs
 
 pytestmark = pytest.mark.usefixtures("in_japanese")
@@ -114,14 +116,34 @@ def test_where_a_certificate_is_required_a_judge_without_one_is_asked_nothing(
 def test_a_paid_run_whose_certificate_fails_at_its_end_is_shown(
     hosted: RunPanel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def why(binding: Binding) -> str:
+    def why(binding: Binding, *, folder: Path | None = None) -> str:
         return "証明書は別のモデルのもの" if binding.judge_model_resolved not in ("", UNKNOWN) else ""
 
-    monkeypatch.setattr("socjudge.panels.state.run.why_uncertified", why)
+    for module in ("socjudge.certify.certificate", "socjudge.panels.state.run"):
+        monkeypatch.setattr(f"{module}.why_uncertified", why)
     hosted.require_certificate.value = True
     run(hosted)
     assert hosted.session.state == "failed" and "証明書は別のモデルのもの" in text(hosted.status.value)
     assert hosted.run is not None and hosted.run.log_path.name in text(hosted.results.value)
+
+
+@pytest.mark.slow
+def test_the_certificate_of_a_finished_run_is_looked_for_in_the_folder_of_its_mode(
+    hosted: RunPanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def finished(*arguments: Any) -> EvaluationRun:
+        done = run_assignment(*arguments)
+        return replace(done, run=replace(done.run, mode="example"))
+
+    def why(binding: Binding, *, folder: Path | None = None) -> str:
+        return "証明書は例のフォルダーに無い" if folder == certificates_folder("example") else ""
+
+    monkeypatch.setattr("socjudge.panels.state.run.run_assignment", finished)
+    for module in ("socjudge.certify.certificate", "socjudge.panels.state.run"):
+        monkeypatch.setattr(f"{module}.why_uncertified", why)
+    hosted.require_certificate.value = True
+    run(hosted)
+    assert "証明書は例のフォルダーに無い" in text(hosted.status.value)
 
 
 @pytest.mark.slow

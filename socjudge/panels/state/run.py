@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self, cast
@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, cast
 from ... import constants
 from ...base.messages import in_panel, say
 from ...base.redact import redact, surprise_text
-from ...certify.certificate import Binding, binding_of_run, why_uncertified
+from ...certify.certificate import why_run_uncertified, why_uncertified
 from ...certify.issue import binding_of_judge
 from ...errors import BudgetReached, ConfigError, RunStopped, SocJudgeError
 from ...judging.dataset import load_eval_dataset
@@ -337,10 +337,9 @@ class RunSession(Session):
             assignments, over = assign()
             check_judges(assignments)
             if settings.require_certificate:
-                _need_certificates(
-                    binding_of_judge(judge, task.judging["judge_prompt"], rubric=task.judging["rubric"])
-                    for judge in task.judges
-                )
+                prompt, rubric = task.judging["judge_prompt"], task.judging["rubric"]
+                for judge in task.judges:
+                    _refuse(why_uncertified(binding_of_judge(judge, prompt, rubric=rubric)))
             preview = replace(preview, assignments=tuple(assignments), over=over)
             if self.is_busy:
                 return preview
@@ -452,15 +451,14 @@ class RunSession(Session):
             finished = run_judges(preview.assignments, preview.over, terms)
         self.run = finished
         if settings.require_certificate:  # of what answered, which nobody knew before
-            _need_certificates(map(binding_of_run, (finished, *finished.others)))
+            _refuse(why_run_uncertified(finished))
         return "finished"
 
 
-def _need_certificates(bindings: Iterable[Binding]) -> None:
-    """Raise ConfigError with the reason if a judge has no valid certificate."""
-    for binding in bindings:
-        if reason := why_uncertified(binding):
-            raise ConfigError(reason)
+def _refuse(reason: str) -> None:
+    """Raise ConfigError with the reason, if there is one."""
+    if reason:
+        raise ConfigError(reason)
 
 
 def _answer(result: EvaluationResult) -> tuple[Any, int]:
