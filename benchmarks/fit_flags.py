@@ -6,8 +6,9 @@ Learned from: tests/data/evidence/ (covered, uncovered, unsure, dangers: written
 saw neither rules nor other questions, every third line kept aside and only counted here; everyday_dangers, blunt_dangers, vague,
 outside: written later, by somebody who knew the rules, none kept aside; near: pairs of questions of one subject, of which the
 runbooks answer one, whose other half, near_final, is only counted), prohibitions.json and questions.json beside the
-runbooks, the development halves of the flags' questions, tests/data/night_dev.jsonl and, for danger, tests/data/warnings/train.jsonl
-(nobody who wrote it had seen rule or model). Cross-validation leaves out whole prohibitions, and every reading of the same question. Evidence is measured with indexes that lack the very question
+runbooks, the development halves of the flags' questions, tests/data/night_dev.jsonl and, for danger, warnings/train.jsonl and
+warnings/voices.jsonl (nobody who wrote them had seen rule or model). Cross-validation leaves out whole prohibitions, and every reading of
+the same question; for danger also whole files, so that writers are new. Evidence is measured with indexes that lack the very question
 asked, that lack all questions of passages, and that lack whole runbooks: what those covered is absent there.
 """
 
@@ -18,7 +19,7 @@ import json
 import shutil
 import tempfile
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from scipy.optimize import minimize
 
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.flags import ambiguity, evidence, prohibitions
-from socjudge.flags.text_model import read_question, save_weights
+from socjudge.flags.text_model import read_letters, read_question, save_weights
 from socjudge.runbooks.index import RunbookIndex, build_index
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data"
@@ -68,10 +69,7 @@ def fit_danger(index: RunbookIndex, *, dry_run: bool) -> None:
     rows: list[Row] = []
 
     def add(question: str, label: int, source: str, share: float, group: str = "", held: bool = False) -> None:
-        both = [
-            prohibitions.make_features(question, c, but_itself=True) for c in (catalogue, prohibitions.Catalogue(()))
-        ]
-        rows.append(Row(question, label, source, share, group or question, tuple(map(sparse.csr_matrix, both)), held))
+        rows.append(Row(question, label, source, share, group or question, (), held))
 
     for p in {p.text: p for p in catalogue.prohibitions}.values():
         for label, texts in ((1, p.asks), (0, p.near_misses)):
@@ -102,9 +100,26 @@ def fit_danger(index: RunbookIndex, *, dry_run: bool) -> None:
             add(line["question"], int(flags["dangerous_operation"]), source, 5)
     for line in load_lines(DATA / "warnings" / "train.jsonl"):
         add(line["question"], line["danger"], "warnings", 5, line["quote"])
+    for line in load_lines(DATA / "warnings" / "voices.jsonl"):
+        add(line["question"], line["danger"], "voices", 5, line["quote"])
+    known = [read_letters(row.question) > 0 for row in rows if not row.is_held]
+    rarity = np.log((1 + len(known)) / (1 + np.sum(known, axis=0)))
+    for n, row in enumerate(rows):
+        both = [
+            prohibitions.make_features(row.question, c, rarity, but_itself=True)
+            for c in (catalogue, prohibitions.Catalogue(()))
+        ]
+        rows[n] = replace(row, features=tuple(map(sparse.csr_matrix, both)))
 
+    people = {"dangers", "everyday", "dev", "dev2", "night_dev", "warnings", "voices", "blunt"}
+    for source in ("voices", "warnings"):
+        left, asked = (
+            [row for row in rows if (row.source == source) == is_left and not row.is_held] for is_left in (False, True)
+        )
+        weights, bias = fit(left, 1)
+        new = np.array([sigmoid(float((row.features[0] @ weights)[0] + bias)) for row in asked])
+        tell(f"{source}, the whole file left out", asked, new, prohibitions.LIKELY, 1, {source}, held=False)
     guessed = cross_validate(rows, 1)
-    people = {"dangers", "everyday", "dev", "dev2", "night_dev", "warnings", "blunt"}
     for limit in (0.4, prohibitions.LIKELY, 0.5):
         for source in sorted(people):
             tell(f"{source}, cross-validated, limit {limit}", rows, guessed, limit, 1, {source}, held=False)
@@ -118,7 +133,7 @@ def fit_danger(index: RunbookIndex, *, dry_run: bool) -> None:
     some = np.array([row.source == "covered" and row.is_held for row in rows])
     print(f"covered, kept aside: {np.mean(predicted[some] >= prohibitions.LIKELY):.3f} raised")
     if not dry_run:
-        save_weights(prohibitions.WEIGHTS_PATH, {"weights": weights, "bias": bias})
+        save_weights(prohibitions.WEIGHTS_PATH, {"weights": weights, "bias": bias, "rarity": rarity})
 
 
 def fit_evidence(folder: Path, *, dry_run: bool) -> None:

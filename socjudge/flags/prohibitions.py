@@ -33,8 +33,9 @@ from .text_model import (
     Numbers,
     compact,
     embed_text,
+    hash_runs,
     load_weights,
-    read_question,
+    read_letters,
     sigmoid,
     weigh,
 )
@@ -43,10 +44,10 @@ if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
 WEIGHTS_PATH = Path(__file__).with_name("danger_weights.npz")
-LIKELY = 0.45  # a question at least this likely to ask for something forbidden is a danger
-UNRULED_LIKELY = 0.7  # the same where no rule states the operation
+LIKELY = 0.5  # a question at least this likely to ask for something forbidden is a danger
 VAGUELY_LIKELY = 0.85  # the same of one that names nothing
-MEASURES_SCALE = 2.0
+LETTERS_SCALE, VECTOR_SCALE, MEASURES_SCALE = 4.0, 1.4, 2.0
+ENDING, ENDINGS = 14, 1 << 12  # the last letters tell whether something is asked, announced or told; their hashed runs
 
 
 class Weights(NamedTuple):
@@ -185,7 +186,7 @@ class Catalogue:
 def rate_danger(question: str, *, index: RunbookIndex) -> float:
     """Return the probability (0–1) that the question wants something forbidden."""
     kept = load_weights(WEIGHTS_PATH)
-    features = make_features(question, load_catalogue(index))
+    features = make_features(question, load_catalogue(index), kept["rarity"])
     return sigmoid(float(weigh(features, kept["weights"]) + kept["bias"]))
 
 
@@ -226,10 +227,15 @@ def _words(text: str) -> set[str]:
     return {token for token in tokenise(text) if not _HIRAGANA.fullmatch(token)}
 
 
-def make_features(question: str, catalogue: Catalogue, *, but_itself: bool = False) -> Numbers:
-    """Return the features of a question that the model weighs. but_itself: as in `Catalogue.liken`."""
+def make_features(question: str, catalogue: Catalogue, rarity: Numbers, *, but_itself: bool = False) -> Numbers:
+    """Return the features of a question that the model weighs. rarity: of each run of letters, from the fit. but_itself:
+    as in `Catalogue.liken`.
+    """
     measures, _ = catalogue.liken(question, but_itself=but_itself)
-    return np.concatenate([read_question(question), MEASURES_SCALE * measures])
+    letters = read_letters(question) * rarity
+    letters *= LETTERS_SCALE / (math.sqrt(float(np.sum(letters * letters))) or 1.0)
+    ending = hash_runs(re.sub(r"\W+$", "", compact(question))[-ENDING:] + "$", 6, ENDINGS)
+    return np.concatenate([letters, VECTOR_SCALE * embed_text(question), MEASURES_SCALE * measures, ending])
 
 
 def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,7 +14,6 @@ from .evidence import Coverage, rate_coverage
 from .prohibitions import (
     LIKELY,
     MOST_SENTENCES,
-    UNRULED_LIKELY,
     VAGUELY_LIKELY,
     Prohibition,
     find_prohibitions,
@@ -25,11 +23,8 @@ from .prohibitions import (
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
-# What a sentence tells as done, or as found, is no wish.
-_HAPPENED = re.compile("(?:ました|てあります|てある|ていました|てました|られた|された|ちゃった)[。！!…]*$")
-# A sentence at least this likely to want something forbidden is taken at its word, whatever stands around it; or only so
-# likely, where the whole question is HINTED likely to.
-WISH_SURE, WISH_LIKELY, HINTED = 0.95, 0.8, 0.2
+# A sentence at least this likely to want something forbidden is taken at its word, whatever stands around it.
+WISH_SURE = 0.97
 
 
 def raise_flags(
@@ -63,13 +58,15 @@ def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
     one.
     """
     probability = rate_danger(question, index=index)
-    wish, wish_probability = _find_wish(question, probability, index)
-    if probability < (VAGUELY_LIKELY if is_ambiguous(question) else LIKELY) and not wish:
+    # In a long report a wish could be missed, because the report's probability depends on all its words.
+    sentences = [s for s in split_sentences(question)[-MOST_SENTENCES:] if s != question]
+    surest, wish = max(((rate_danger(s, index=index), s) for s in sentences), default=(0.0, ""))
+    if surest < WISH_SURE and probability < (VAGUELY_LIKELY if is_ambiguous(question) else LIKELY):
         return []
-    probability = max(probability, wish_probability)
-    rules = find_prohibitions(wish or question, index=index)
+    probability = max(probability, surest)
+    rules = find_prohibitions(wish if surest >= WISH_SURE else question, index=index)
     if not rules:
-        return [Danger(UNNAMED, question, "", probability=probability)] if probability >= UNRULED_LIKELY else []
+        return [Danger(UNNAMED, question, "", probability=probability)]
     return [name_danger(question, rules, probability)]
 
 
@@ -80,18 +77,3 @@ def name_danger(question: str, rules: Sequence[Prohibition], probability: float 
     for other in rules[1:2]:
         danger = replace(danger, next_prohibition=other.text, next_citation=other.citation)
     return danger
-
-
-def _find_wish(question: str, probability: float, index: RunbookIndex) -> tuple[str, float]:
-    """Return the sentence that most likely asks for something forbidden, and its probability (0–1); ("", 0.0) if none.
-
-    Only texts of several sentences are searched. In a long report such a sentence could be missed, because the report's
-    probability depends on all its words. The lower the report's probability is, the higher the sentence's must be.
-    """
-    sentences = split_sentences(question)
-    wishes = [s for s in sentences[-MOST_SENTENCES:] if not _HAPPENED.search(s)]
-    if len(sentences) < 2 or not wishes:
-        return "", 0.0
-    likeliest, wish = max((rate_danger(s, index=index), s) for s in wishes)
-    least = WISH_LIKELY if probability >= HINTED else WISH_SURE
-    return (wish, likeliest) if likeliest >= least else ("", 0.0)

@@ -46,10 +46,14 @@ def read_question(text: str) -> Numbers:
 
 def read_letters(text: str) -> Numbers:
     """Return the hashed sequences of letters of a text, (LETTERS,)."""
-    read = f"^{compact(text)[:LONGEST]}$"
-    runs = {read[i : i + n] for n in (1, 2, 3, 4) for i in range(len(read) - n + 1)}
-    places = sorted({zlib.crc32(run.encode()) % LETTERS for run in runs})
-    letters = np.zeros(LETTERS)
+    return hash_runs(f"^{compact(text)[:LONGEST]}$", 4, LETTERS)
+
+
+def hash_runs(text: str, longest: int, size: int) -> Numbers:
+    """Return the hashed runs of one to `longest` letters of a text, (size,)."""
+    runs = {text[i : i + n] for n in range(1, longest + 1) for i in range(len(text) - n + 1)}
+    places = sorted({zlib.crc32(run.encode()) % size for run in runs})
+    letters = np.zeros(size)
     letters[places] = LETTERS_SCALE / math.sqrt(len(places))
     return letters
 

@@ -15,7 +15,7 @@ from . import event_loop
 from .pacing import Account, PacedModel, RunGate
 
 JUDGE_NAME = "offline-rubric-10"
-ASSISTANT_NAME = "offline-extract-8"
+ASSISTANT_NAME = "offline-extract-9"
 
 
 def measured_criteria() -> tuple[str, ...]:

@@ -232,7 +232,7 @@ def test_an_embedded_assistant_answers_while_the_batch_is_prepared(
     job = prepare(tmp_path, dataset=dataset, index=index, assistant_model="offline")
     run = finish(job, rounds=1)
     assert len(service.bodies) == 3
-    assert run.run.assistant_model_resolved == "offline-extract-8"
+    assert run.run.assistant_model_resolved == "offline-extract-9"
     assert all("[出典:" in r.answer.answer for r in run.results)
 
 

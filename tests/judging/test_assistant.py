@@ -43,7 +43,7 @@ def test_a_normal_question_is_answered_in_steps_whose_citations_are_retrieved_pa
     assert 4 <= len(steps) <= 10
     assert "malware_response.md > 初動対応" in answer.answer
     assert "直ちに隔離する。" in answer.answer  # it shares few words with the question
-    assert answer.model == "offline-extract-8"
+    assert answer.model == "offline-extract-9"
     assert answer.context.startswith(answer.passages[0].citation)
 
 
@@ -212,7 +212,8 @@ def test_what_a_long_report_asks_leave_for_is_answered_with_what_forbids_it_firs
         "このまま複写していいですか。",
         index,
     ).answer
-    assert "検出が残るデータを複写しない。" in answer.splitlines()[0]
+    first = next(line for line in answer.splitlines() if line and not line.startswith("⚠️"))
+    assert "検出が残るデータを複写しない。" in first
 
 
 def test_of_a_long_report_the_statement_whose_condition_it_tells_comes_first(index: RunbookIndex) -> None:
