@@ -6,8 +6,8 @@ Learned from: tests/data/evidence/ (covered, uncovered, unsure, dangers: written
 saw neither rules nor other questions, every third line kept aside and only counted here; everyday_dangers, blunt_dangers, vague,
 outside: written later, by somebody who knew the rules, none kept aside; near: pairs of questions of one subject, of which the
 runbooks answer one, whose other half, near_final, is only counted), prohibitions.json and questions.json beside the
-runbooks, the development halves of the flags' questions, tests/data/night_dev.jsonl and, for danger, warnings/train.jsonl and
-warnings/voices.jsonl (nobody who wrote them had seen rule or model). Cross-validation leaves out whole prohibitions, and every reading of
+runbooks, the development halves of the flags' questions, tests/data/night_dev.jsonl and, for danger, tests/data/warnings/train.jsonl and
+tests/data/warnings/voices.jsonl (nobody who wrote them had seen rule or model). Cross-validation leaves out whole prohibitions, and every reading of
 the same question; for danger also whole files, so that writers are new. Evidence is measured with indexes that lack the very question
 asked, that lack all questions of passages, and that lack whole runbooks: what those covered is absent there.
 """

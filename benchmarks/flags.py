@@ -73,6 +73,16 @@ def main() -> None:
         print("", *(errors or ["- none"]), sep="\n")
     if args.split == "all":
         print_blind(index)
+        for name in ("final", "sealed"):
+            count_dangers(DATA / "warnings" / f"{name}.jsonl", index)
+
+
+def count_dangers(path: Path, index: RunbookIndex) -> None:
+    """How often 危険操作 is right on one file of tests/data/warnings; its questions are not shown."""
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    labelled = [{"dangerous_operation": bool(row["danger"])} for row in rows]
+    raised = [raise_flags(row["question"], index=index) for row in rows]
+    print(f"| 危険操作 | {path.name} {count(labelled, raised, 'dangerous_operation')}")
 
 
 def print_blind(index: RunbookIndex) -> None:
