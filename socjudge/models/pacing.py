@@ -349,7 +349,7 @@ async def send_with_retries(
     run = run or RunGate()
     most = most_usd()
     causes: list[str] = []
-    lost = refusals = 0
+    lost = refusals = backoffs = 0
     failing_since = 0.0
     try:
         while True:
@@ -376,7 +376,8 @@ async def send_with_retries(
                 raise error
             if not wait_s:  # 0 too: ten calls without a pause help nobody
                 longest = MAX_BRIDGE_S if failure.down else MAX_BACKOFF_S
-                wait_s = random.uniform(0, min(BACKOFF_S * 2 ** min(len(causes), 20), longest))
+                backoffs += 1  # a wait that the service asked for is no sign of how broken it is
+                wait_s = random.uniform(0, min(BACKOFF_S * 2 ** min(backoffs, 20), longest))
             else:
                 run.on_wait()
             await run.sleep(wait_s)

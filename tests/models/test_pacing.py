@@ -226,6 +226,22 @@ def test_while_calls_wait_as_the_service_asked_other_questions_are_asked(
     assert service.max_at_once == 2
 
 
+def test_a_wait_that_the_service_asked_for_makes_no_later_backoff_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = Retryable("429", refused=True, retry_after_s=0.001)
+    script = [refused, Retryable("500"), refused, refused, Retryable("500")]
+    longest: list[float] = []
+    monkeypatch.setattr(random, "uniform", lambda low, high: longest.append(high) or 0.0)
+
+    async def send() -> Completion:
+        if script:
+            raise script.pop(0)
+        return Completion("", "m", Usage())
+
+    found = background.wait(send_with_retries(send, what="m", account=Account()))
+    assert found.retries == ("429", "500", "429", "429", "500")
+    assert longest == [2 * pacing.BACKOFF_S, 4 * pacing.BACKOFF_S]
+
+
 def test_a_refusal_of_a_runs_last_calls_does_not_slow_the_next_run() -> None:
     account = Account()
     account.in_flight, account.limit = 2, 48.0
