@@ -9,7 +9,7 @@ from ..base.texts import fold
 from ..runbooks.bm25 import content_words
 from ..runbooks.embeddings import cosines
 from .facts import EITHER_ROLE, without_people
-from .reading import ADMITS, Reading, embed_once, ramp
+from .reading import ADMITS, EMPTY, Reading, embed_once, ramp
 
 _CLAUSE = re.compile(r"[、。：:]")
 _TELLING = re.compile(r"(?:を|と|かを|よう)?(?:尋ねる|伝える|案内する|求める|示す|説明する|止める)$")
@@ -38,6 +38,12 @@ def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
         for u in reading.units
         if not (u.is_heading or reading.recommended[u.text] or u.text in reading.echoes)
     ]
+    # 影響範囲の調査を実施する says no more than a heading.
+    titles = [content_words(heading) | EMPTY for _, heading in reading.names if heading]
+    told: dict[str, set[str]] = {}
+    for text, whole in said:
+        words = content_words(text) & reading.passage_words
+        told.setdefault(whole, set()).update(() if any(words <= title for title in titles) else words)
     # What a statement is about also shows in the heading that it was taken from; of contexts without headings, in the
     # answer's own above it.
     over = _headings(reading)
@@ -52,10 +58,7 @@ def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
     )
     # A statement that says no more than the keypoints' words was told nothing by the runbooks.
     hollow = 1.0 if reading.should_decline or reading.should_ask else 0.3
-    weight = {
-        t: 1.0 if _tells(t) or len((content_words(t) & reading.passage_words) - named) > 1 else hollow
-        for t in set(clauses.values())
-    }
+    weight = {t: 1.0 if told[t] and (_tells(t) or len(told[t] - named) > 1) else hollow for t in set(clauses.values())}
     options = [_options(keypoint) for keypoint in wanted]
     asked = [[_asked_words(option) for option in each] for each in options]
     # What shares no word with any keypoint covers none, unless one is without words: it need not be embedded.

@@ -70,8 +70,8 @@ def _longest_rise(numbers: Sequence[int]) -> int:
     return len(ends)
 
 
-def rate_citation(reading: Reading, i: int) -> float:
-    """Return the rating of claim i's citations: 1 if one names a passage that supports it, 0.25 if only another section
+def rate_citation(reading: Reading, i: int, cited: Sequence[str]) -> float:
+    """Return how well citations fit claim i: 1 if one names a passage that supports it, 0.25 if only another section
     of the file does, else 0.
 
     0.25 needs a file that exists. Facts are blanked out, so this cannot see whether the passage has the claim's
@@ -81,7 +81,7 @@ def rate_citation(reading: Reading, i: int) -> float:
     holds = [containment(own, other) for other in pairs]
     best = max(holds, default=0.0)
     found = 0.0
-    for source in reading.claims[i].cited:
+    for source in cited:
         places = reading.places_named(source)
         here = reading.places_headed(source)
         if any(holds[p] >= min(0.6 * best, 0.5) for p in here) or any(

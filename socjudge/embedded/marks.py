@@ -41,6 +41,7 @@ _INVENTED = 4  # words of an unsupported statement that no passage has: a step m
 # What one wrong deadline, contact, command or stance leaves, in however long an answer; a second leaves nothing.
 _FATAL = 25
 _RATHER = 0.9  # both doubts are often near 1: then it is a danger
+_BELOW = 0.8  # of a citation further down, which holds for its block, if it names the section
 _FOREIGN = 0.15  # share of an answer's characters that may have nothing to do with the passages
 
 
@@ -229,10 +230,16 @@ def mark_citation(reading: Reading) -> Mark:
         return Mark(0, "手順書で裏付けられた記述がありません。")
     # A list item may say more than the section that it cites.
     best: dict[int, float] = {}
-    for i in grounded:
-        group = reading.claims[i].group
-        best[group] = max(best.get(group, 0.0), rate_citation(reading, i))
-    shares = [best[reading.claims[i].group] if reading.claims[i].cited else 0.0 for i in grounded]
+    below: dict[int, float] = {}  # what the next citation further down is worth: one may stand for a block
+    cited: tuple[str, ...] = ()
+    for i in reversed(range(len(reading.claims))):
+        claim = reading.claims[i]
+        cited = claim.cited or cited
+        if i in grounded and claim.cited:
+            best[claim.group] = max(best.get(claim.group, 0.0), rate_citation(reading, i, cited))
+        elif i in grounded:
+            below[i] = _BELOW * (rate_citation(reading, i, cited) == 1)
+    shares = [below[i] if i in below else best[reading.claims[i].group] for i in grounded]
     right = sum(s == 1 for s in shares)
     reason = f"裏付けのある{len(grounded)}文のうち{right}文に、その内容が載る抜粋の出典があります。"
     if not right:

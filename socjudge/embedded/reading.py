@@ -52,7 +52,7 @@ ADMITS = re.compile(
 _ASKS = re.compile(
     r"[?？]|(?:です|ます|ません|でしょう)か|(?:教えて|お知らせ|お聞かせ|提示|共有|記入して|示して).{0,4}(?:ください|いただ|ほしい|欲しい)|か。?$"
 )
-_EMPTY = frozenset({"実施", "対応", "実行", "必要", "注意", "場合"})  # 実施しないでください says nothing by itself
+EMPTY = frozenset({"実施", "対応", "実行", "必要", "注意", "場合"})  # 実施しないでください says nothing by itself
 # 「…」は行わないでください: what the answer turns down is named, not told.
 _REFUSAL = re.compile("」(?:は|を)[^。]{0,6}(?:行わ|実施し|実行し|し)ないでください")
 _ECHO = 0.8  # of the character pairs: what repeats the question or a keypoint says nothing
@@ -193,7 +193,7 @@ class Reading:
             u
             for u in self.body
             if len(fold(u.text)) >= 8
-            and content_words(u.text) - _EMPTY
+            and content_words(u.text) - EMPTY
             and not META.search(u.text)
             and u.text not in self.courtesies
             # In an answer that asks back, a bare list names what is asked for.
