@@ -5,14 +5,18 @@
 Prints counts, the false alarms on good answers beside the faults seen. PLACE is a folder, by default
 tests/data/hosted_answers, with good.jsonl (id, question_id of the sixty questions or `keypoints` of its own, question,
 passages, answer), broken.jsonl (good_id, kind, criterion, fatal, answer) and fine_changes.jsonl (good_id, answer); or one
-file such as tests/data/shift/answers_final.jsonl, whose lines are whole: `A01-good` is the good answer that `A01-d1` damages.
+file: tests/data/shift/answers_final.jsonl, whose lines are whole (`A01-good` is the good answer that `A01-d1` damages), or one of
+tests/data/voices/answers and …/sealed, whose damaged answers are edits of a good one.
 --verbose lists what was not seen: leave it away with what is kept aside."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -137,14 +141,43 @@ def _load_folder(folder: Path) -> list[Case]:
 
 
 def _load_file(path: Path) -> list[Case]:
-    cases = []
+    """The answers of a file: whole lines, or lines of tests/data/voices, which name their sections and tell edits."""
+    cases: list[Case] = []
+    good: dict[str, dict[str, Any]] = {}
     for line in path.read_text("utf-8").splitlines():
         row = json.loads(line)
-        question = EvalQuestion(row["id"], row["category"], row["question"], tuple(row["expected_keypoints"]))
-        answer = AssistantAnswer(row["question"], row["answer"], row["context"], (), Flags(**row["flags"]))
-        of = f"{row['id'].partition('-')[0]}-good" if row["criterion"] else row["id"]
-        cases.append(Case(row["id"], of, question, answer, row["criterion"], row["fatal"]))
+        of = row.get("of", row["id"])
+        if "criterion" in row and "of" not in row:
+            of = f"{row['id'].partition('-')[0]}-good" if row["criterion"] else row["id"]
+        good.setdefault(of, row)
+        whole = good[of] | row
+        for old, new in row.get("edits", ()):
+            whole["answer"] = whole["answer"].replace(old, new)
+        question = EvalQuestion(whole["id"], whole["category"], whole["question"], tuple(whole["expected_keypoints"]))
+        context = whole.get("context") or context_of(whole["runbooks"], whole["sections"])
+        answer = AssistantAnswer(whole["question"], whole["answer"], context, (), Flags(**whole["flags"]))
+        cases.append(Case(row["id"], of, question, answer, row.get("criterion", ""), row.get("fatal", False)))
     return cases
+
+
+def context_of(runbooks: str, names: Sequence[str]) -> str:
+    """What an assistant is given of some sections (`file.md > heading`); runbooks: a folder of tests/data/voices, "" for the
+    bundled ones."""
+    known = sections_of(runbooks)
+    return "\n\n".join(f"[出典: {name}]\n{known[name]}" for name in names)
+
+
+@cache
+def sections_of(runbooks: str) -> dict[str, str]:
+    """{file.md > heading: its text} of the runbooks in a folder."""
+    folder = ROOT / "tests/data/voices/runbooks" / runbooks if runbooks else ROOT / "eval/runbooks"
+    found = {}
+    for path in sorted(folder.glob("*.md")):
+        parts = re.split(r"^#{1,3} +(.*)$", path.read_text("utf-8"), flags=re.MULTILINE)
+        for heading, text in zip([path.stem, *parts[1::2]], parts[::2], strict=True):
+            if text.strip():
+                found[f"{path.name} > {heading.strip()}"] = text.strip()
+    return found
 
 
 def main() -> None:
