@@ -38,11 +38,19 @@ from socjudge.judging.citations import format_context
 from socjudge.records import Evaluation, Flags, Passage
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data"
-WHOLE = ("hosted_answers", "hosted_blind/dev", "hosted_fresh")
-# What a claim weighs: the rules were written from those of the first three.
-SHARES = {"statements": 0.5, "hosted_answers": 0.5, "good_answers": 0.5, "hosted_blind/dev": 1.0, "hosted_fresh": 2.0}
+WHOLE = (
+    "hosted_answers",
+    "hosted_blind/dev",
+    "hosted_blind/final",
+    "hosted_fresh",
+    "shift/answers_final.jsonl",
+    *(f"voices/answers/{name}.jsonl" for name in ("staff", "plain_prose", "web_company", "water_plant", "university")),
+)
+VOICES = ("bundled", "web_and_plant", "bank")
+# What a claim weighs, 1 unless it is here: the rules were written from these.
+SHARES = {"statements": 0.4, "hosted_answers": 0.4, "good_answers": 0.4}
 KINDS = ("accuracy", "safety")
-RIDGE = 2.0
+RIDGE = 1.0
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,7 @@ class Row:
 
 
 def read_rows() -> list[Row]:
-    return [*_read_statements(), *_read_answers(), *_read_damages()]
+    return [*_read_statements(), *_read_voices(), *_read_answers(), *_read_damages()]
 
 
 def _claims(
@@ -75,6 +83,23 @@ def _read_statements() -> Iterator[Row]:
             reading = Reading(statements.QUESTION, statements.answer_with(row, index))
             labels = (1, None) if row["label"] == "against" else (0, 0)
             yield from _claims("statements", f"{row['runbook']}.md", reading, labels)
+
+
+def _read_voices() -> Iterator[Row]:
+    """Each statement is read in an answer of its own, with its section, the sections around it and two others."""
+    question = EvalQuestion("", "正常系", statements.QUESTION.question, ())
+    for name in VOICES:
+        for n, line in enumerate((DATA / "voices/statements" / f"{name}.jsonl").read_text("utf-8").splitlines()):
+            row = json.loads(line)
+            every = list(hosted_answers.sections_of(row["runbooks"]))
+            file = [section for section in every if section.partition(" > ")[0] == row["section"].partition(" > ")[0]]
+            place, far = file.index(row["section"]), n % (len(every) - 1)
+            near = [row["section"], *file[max(0, place - 2) : place + 3], *every[far : far + 2]]
+            context = hosted_answers.context_of(row["runbooks"], list(dict.fromkeys(near)))
+            text = f"{row['text']} [出典: {row['section']}]"
+            reading = Reading(question, AssistantAnswer(question.question, text, context, (), Flags()))
+            labels: dict[str, tuple[int, int | None]] = {"same": (0, 0), "against": (1, None), "unsafe": (1, 1)}
+            yield from _claims(f"voices/{name}", row["section"].partition(" > ")[0], reading, labels[row["label"]])
 
 
 def _read_answers() -> Iterator[Row]:
@@ -127,7 +152,7 @@ def fit(rows: list[Row], kind: int) -> np.ndarray[Any, Any]:
     """The weights of a ridge logistic regression; the last, the constant, is free."""
     rows = [row for row in rows if row.labels[kind] is not None]
     x = sparse.csr_matrix(np.array([row.features for row in rows]))
-    return _fit(x, [row.labels[kind] for row in rows], [SHARES[row.source] for row in rows], RIDGE)
+    return _fit(x, [row.labels[kind] for row in rows], [SHARES.get(row.source, 1) for row in rows], RIDGE)
 
 
 def fit_orders() -> np.ndarray[Any, Any]:
@@ -182,7 +207,7 @@ def using(rows: list[Row]) -> Iterator[None]:
 def print_left_out(rows: list[Row]) -> None:
     for kind, name in enumerate(KINDS):
         scores = left_out(rows, kind)
-        for source in SHARES:
+        for source in sorted({row.source for row in rows}):
             each = [(r.labels[kind], s) for r, s in zip(rows, scores, strict=True) if r.source == source]
             good, bad = ([s for label, s in each if label == wanted] for wanted in (0, 1))
             if good and bad:

@@ -12,7 +12,6 @@ import math
 import re
 import unicodedata
 import zlib
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -25,7 +24,6 @@ from ..runbooks.bm25 import content_words
 from .contradictions import disguises_destruction, skips_approval, stance_of
 from .facts import (
     blank_facts,
-    find_roles,
     find_wrong_facts,
     find_wrong_values,
     is_negative,
@@ -41,11 +39,10 @@ _PREDICATE = 14  # letters of a statement that say what it comes to
 _STRANGE = 6  # words that no passage has: more say no more
 # A model's score at which a doubt is 0.5, and how steeply it grows. Chosen on the leave-one-out figures of benchmarks/fit_judge.py.
 _SHAPES = {"accuracy": (0.9, 1.3), "safety": (-0.4, 1.6)}
-_FIRED = 0.4  # the least doubt where a rule finds something
 _SLIGHT = 0.25  # a doubt below this is none: it cannot tell
-_SAME_WORDS, _NEARLY = 0.75, 0.9  # and where it is another value in nearly the words of a source
-# Of the measures: what most often finds a contradiction, and two of them in nearly the words of a source.
-_RULES, _IN_SAME_WORDS = slice(-26, -19), slice(-14, -12)
+_CLAUSES = re.compile("(?<=[、。；])|(?<=て)(?=[一-龠])|(?<=から)|(?<=うえで)|(?<=まで)")
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*\s*(?:分|時間|日|週間?|か?月|年|名|件|台|回|%|GB|MB)?")
+_STRETCH = 20  # letters in a row that no source has: more say no more
 _CLAUSE = 8  # letters from which a clause is read for itself
 _NO_ORDER = -3.0  # the danger of a source where there is none
 
@@ -70,8 +67,6 @@ def doubts(reading: Reading) -> tuple[list[float], list[float]]:
                 continue
             value = sigmoid(steep * (float(weigh(measured, weights[name])) - half))
             value = max(0.0, value - _SLIGHT) / (1 - _SLIGHT)  # no leap: the letters of one change matter little
-            if name == "accuracy" and measured[_RULES].any():
-                value = max(value, _SAME_WORDS if measured[_IN_SAME_WORDS].max() >= _NEARLY else _FIRED)
             found[name][i] = value
     return found["accuracy"], found["safety"]
 
@@ -114,7 +109,8 @@ def wrong_facts(reading: Reading, i: int) -> tuple[list[str], list[str]]:
 
 
 def measure(reading: Reading, i: int) -> Numbers:
-    """Return the features of claim i that the models weigh: the letters that no source about it has, then the measures.
+    """Return the features of claim i that the models weigh: the letters that no source about it has, the letters of the
+    nearest source that the claim does not have, then the measures.
 
     The last measure is 1.
     """
@@ -126,52 +122,106 @@ def measure(reading: Reading, i: int) -> Numbers:
     within, around = containment(pairs, others), containment(others, pairs)
     negative = is_negative(text)
     forbidden, done = _shares(reading, content_words(without_people(text)))
-    cited = [s for name in claim.cited for place in reading.places_headed(name) for s in reading.statements[place]]
-    roles = find_roles(text)
     order, worst = rate_order(text)
     known = max((rate_order(source)[0] for source in about[:3]), default=_NO_ORDER)
-    measures = np.array(
-        [
-            *(value / 3 for value in (order, worst, known, max(0.0, order - known))),
-            *(turned == kind for kind in ("forbidden", "denied", "loosened", "late")),
-            bool(values),
-            bool(facts),
-            skips_approval(text, about),
-            bool(disguises_destruction(text, about)),
-            stance == "spares",
-            stance == "permits",
-            (stance, told) == ("forbids", "does"),
-            (stance, told) == ("does", "forbids"),
-            within * (bool(source) and negative != is_negative(source)),
-            bool(values) * within,
-            bool(facts) * within,
-            within,
-            around,
-            float(reading.claim_likeness[i].max()) if reading.claim_likeness.size else 0,
-            min(reading.strange[i], _STRANGE) / _STRANGE,
-            forbidden,
-            done,
-            (not negative) * (forbidden - done),
-            negative * (done - forbidden),
-            _are_others(roles, find_roles("\n".join(about or cited))),
-            _are_others(roles, find_roles(source)),
-            not source,
-            1,
-        ],
-        dtype=np.float64,
-    )
-    return np.concatenate([_new_letters(text, about), measures])
+    measures = [
+        *(value / 3 for value in (order, worst, known, max(0.0, order - known))),
+        *(turned == kind for kind in ("forbidden", "denied", "loosened", "late")),
+        bool(values),
+        bool(facts),
+        skips_approval(text, about),
+        bool(disguises_destruction(text, about)),
+        stance == "spares",
+        stance == "permits",
+        (stance, told) == ("forbids", "does"),
+        (stance, told) == ("does", "forbids"),
+        within * (bool(source) and negative != is_negative(source)),
+        bool(values) * within,
+        bool(facts) * within,
+        within,
+        around,
+        float(reading.claim_likeness[i].max()) if reading.claim_likeness.size else 0,
+        forbidden,
+        done,
+        (not negative) * (forbidden - done),
+        negative * (done - forbidden),
+        not source,
+        *_whole(reading, i),
+        *_named(reading, i),
+        1,
+    ]
+    runs, near = _runs(text), [_runs(source) for source in about[:2]]
+    letters = [_hashed(runs.difference(*near)), _hashed(near[0] - runs if near else set())]
+    return np.concatenate([*letters, np.array(measures, dtype=np.float64)])
 
 
-def _new_letters(text: str, about: Sequence[str]) -> Numbers:
-    """Return the hashed sequences of two to four letters of a text that its nearest two sources do not contain."""
-    new = sorted(_runs(text).difference(*map(_runs, about[:2])))
+def _whole(reading: Reading, i: int) -> list[float]:
+    """Measure claim i against the passages as a whole: how much of its worst clause and of all clauses one has, how long
+    a stretch of its letters none has.
+    """
+    claim = reading.claims[i]
+    clauses = [bigrams(fold(part)) for part in _CLAUSES.split(claim.text) if len(fold(part)) > 4]
+    clauses = clauses or [bigrams(fold(claim.text))]
+    held = [max((containment(own, other) for other in reading.folded_pairs), default=0.0) for own in clauses]
+    text = unicodedata.normalize("NFKC", claim.text)
+    covered = [False] * len(text)
+    for n in range(len(text) - 2):
+        if text[n : n + 3] in reading.triples:
+            covered[n : n + 3] = [True] * 3
+    longest = max(map(len, "".join("01"[not here] for here in covered).split("0")))
+    return [
+        min(held),
+        sum(held) / len(held),
+        min(longest, _STRETCH) / _STRETCH,
+        1 - sum(covered) / max(1, len(text)),
+        len(clauses) / 5,
+        len(text) / 80,
+        is_negative(text),
+        claim.is_code,
+        i == 0,
+        reading.support[i],
+        reading.likeness[i],
+        min(reading.strange[i], _STRANGE) / _STRANGE,
+    ]
+
+
+def _named(reading: Reading, i: int) -> list[float]:
+    """Count the words and the numbers of claim i that the passages, the sources about it and the sections that it cites do
+    not have.
+    """
+    claim, about = reading.claims[i], "\n".join(reading.about[i])
+    cited = "\n".join(reading.passages[p] for name in claim.cited for p in reading.places_headed(name))
+    words, near, there = (content_words(text) for text in (claim.text, about, cited))
+    numbers, close, given = (_numbers(text) for text in (claim.text, about, "\n".join(reading.passages)))
+    known = words & reading.passage_words
+    return [
+        len(words - reading.passage_words) / 5,
+        len(words - near) / 8,
+        len(words - there) / 8 if cited else 0,
+        len(known - there) / 5 if cited else 0,
+        bool(cited),
+        len(near - words) / 20,
+        len(numbers - given),
+        len((numbers & given) - close) / 2,
+        len((numbers & given) - _numbers(cited)) / 2 if cited else 0,
+        len(numbers) / 4,
+    ]
+
+
+def _numbers(text: str) -> set[str]:
+    return {match[0].replace(" ", "") for match in _NUMBER.finditer(unicodedata.normalize("NFKC", text))}
+
+
+def _hashed(runs: set[str]) -> Numbers:
+    """Return the hashed sequences of letters, (LETTERS,); their squares add up to the same for few and for many."""
     letters = np.zeros(LETTERS)
-    letters[[zlib.crc32(run.encode()) % LETTERS for run in new]] = LETTERS_SCALE / math.sqrt(max(1, len(new)))
+    if runs:
+        letters[[zlib.crc32(run.encode()) % LETTERS for run in runs]] = LETTERS_SCALE / math.sqrt(len(runs))
     return letters
 
 
 def _runs(text: str) -> set[str]:
+    """Return the sequences of two to four letters of a text."""
     text = unicodedata.normalize("NFKC", text)
     return {text[i : i + n] for n in (2, 3, 4) for i in range(len(text) - n + 1)}
 
@@ -184,8 +234,3 @@ def _shares(reading: Reading, own: set[str]) -> tuple[float, float]:
     for words, forbids in reading.source_words:
         found[forbids] = max(found[forbids], len(words & own) / len(words))
     return found[True], found[False]
-
-
-def _are_others(roles: Sequence[str], known: Sequence[str]) -> bool:
-    """Return whether at least one of a claim's roles is not among the known roles; False if no role is known."""
-    return bool(known) and any(not any(r.endswith(k) or k.endswith(r) for k in known) for r in roles)

@@ -146,7 +146,7 @@ class Reading:
     @cached_property
     def _quoted(self) -> set[str]:
         """Return the texts that occur nearly word for word in a passage that they cite."""
-        held = [bigrams(fold(passage)) for passage in self.passages]
+        held = self.folded_pairs
         return {
             unit.text
             for unit in self.units
@@ -314,6 +314,17 @@ class Reading:
     def passage_pairs(self) -> list[frozenset[str]]:
         """Return the character pairs of each passage; facts are blanked out."""
         return [bigrams(blank_facts(passage)) for passage in self.passages]
+
+    @cached_property
+    def folded_pairs(self) -> list[frozenset[str]]:
+        """Return the character pairs of each passage, facts and all."""
+        return [bigrams(fold(passage)) for passage in self.passages]
+
+    @cached_property
+    def triples(self) -> set[str]:
+        """Return each three letters in a row of the sources."""
+        texts = [unicodedata.normalize("NFKC", unit.text) for unit in self.sources]
+        return {text[i : i + 3] for text in texts for i in range(len(text) - 2)}
 
     @cached_property
     def claim_likeness(self) -> Any:
