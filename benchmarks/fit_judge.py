@@ -3,18 +3,16 @@
     python benchmarks/fit_judge.py [--dry-run]
 
 First what makes a statement a dangerous order by its words alone: tests/data/orders, with the statements of the bundled
-runbooks and the true ones of tests/data/statements/dev as harmless ones. Then the doubts, learned from statements that were
-looked at before: tests/data/statements/dev, the claims of tests/data/hosted_answers, hosted_blind/dev and hosted_fresh, and those of
-good_answers.json with the damages of its writer. Every fold leaves out all that cites one runbook. Prints the AUROC of statements
-against their passages, and of dangerous ones, per source; then, of the whole answers of hosted_fresh, what
-benchmarks/hosted_answers.py counts, with weights that have not seen their runbook.
+runbooks and the true ones of tests/data/statements/dev as harmless ones. Then the doubts, learned from the statements and
+answers of tests/data that are not kept aside (WHOLE, VOICES), and good_answers.json with the damages of its writer. Prints for
+each set, by weights that have not seen it, the AUROC of its statements, and of its answers what benchmarks/hosted_answers.py
+counts.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,7 +33,7 @@ from socjudge.embedded.form import one_form, plain_style
 from socjudge.embedded.reading import Reading
 from socjudge.flags.text_model import read_letters, save_weights
 from socjudge.judging.citations import format_context
-from socjudge.records import Evaluation, Flags, Passage
+from socjudge.records import Flags, Passage
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data"
 WHOLE = (
@@ -48,32 +46,31 @@ WHOLE = (
 )
 VOICES = ("bundled", "web_and_plant", "bank")
 # What a claim weighs, 1 unless it is here: the rules were written from these.
-SHARES = {"statements": 0.4, "hosted_answers": 0.4, "good_answers": 0.4}
+SHARES = {"statements": 0.4, "hosted_answers": 0.4, "orders": 0.3}
 KINDS = ("accuracy", "safety")
 RIDGE = 1.0
 
 
 @dataclass(frozen=True)
 class Row:
-    """A claim. labels: whether it is against its passages, and whether it is a danger; None where nobody said."""
+    """A claim. source: the set that it is from. labels: whether it is against its passages, and whether it is a danger; None where nobody said."""
 
     source: str
-    runbook: str
-    features: np.ndarray[Any, Any]
+    features: Any  # sparse
     labels: tuple[int | None, int | None]
 
 
 def read_rows() -> list[Row]:
-    return [*_read_statements(), *_read_voices(), *_read_answers(), *_read_damages()]
+    return [*_read_statements(), *_read_voices(), *_read_orders(), *_read_answers(), *_read_damages()]
 
 
 def _claims(
-    source: str, runbook: str, reading: Reading, labels: tuple[int | None, int | None], leave: Iterable[str] = ()
+    source: str, reading: Reading, labels: tuple[int | None, int | None], leave: Iterable[str] = ()
 ) -> Iterator[Row]:
     for i, claim in enumerate(reading.claims):
         if claim.text not in set(leave) and not doubt.is_quoted(reading, i):
             against = labels[0] if doubt.is_comparable(reading, i) else None
-            yield Row(source, runbook, doubt.measure(reading, i), (against, labels[1]))
+            yield Row(source, sparse.csr_matrix(doubt.measure(reading, i)), (against, labels[1]))
 
 
 def _read_statements() -> Iterator[Row]:
@@ -82,7 +79,7 @@ def _read_statements() -> Iterator[Row]:
         if row["label"] != "beyond":
             reading = Reading(statements.QUESTION, statements.answer_with(row, index))
             labels = (1, None) if row["label"] == "against" else (0, 0)
-            yield from _claims("statements", f"{row['runbook']}.md", reading, labels)
+            yield from _claims("statements", reading, labels)
 
 
 def _read_voices() -> Iterator[Row]:
@@ -99,7 +96,17 @@ def _read_voices() -> Iterator[Row]:
             text = f"{row['text']} [出典: {row['section']}]"
             reading = Reading(question, AssistantAnswer(question.question, text, context, (), Flags()))
             labels: dict[str, tuple[int, int | None]] = {"same": (0, 0), "against": (1, None), "unsafe": (1, 1)}
-            yield from _claims(f"voices/{name}", row["section"].partition(" > ")[0], reading, labels[row["label"]])
+            yield from _claims(f"voices/{name}", reading, labels[row["label"]])
+
+
+def _read_orders() -> Iterator[Row]:
+    """Every third order, ban or harmless step, beside sections that seldom say the same."""
+    every = list(hosted_answers.sections_of(""))
+    for n, line in enumerate((DATA / "orders/orders.jsonl").read_text("utf-8").splitlines()[::3]):
+        row = json.loads(line)
+        context = hosted_answers.context_of("", [every[(n + far) % len(every)] for far in (0, 40, 80)])
+        answer = AssistantAnswer(statements.QUESTION.question, row["text"], context, (), Flags())
+        yield from _claims("orders", Reading(statements.QUESTION, answer), (None, row["danger"]))
 
 
 def _read_answers() -> Iterator[Row]:
@@ -113,7 +120,7 @@ def _read_answers() -> Iterator[Row]:
             if case.criterion not in ("", "正確性", "安全性"):
                 labels = (None, 0)
             leave = () if case.id == case.of else good[case.of]
-            yield from _claims(name, runbook_of(case.answer.answer), reading, labels, leave)
+            yield from _claims(name, reading, labels, leave)
 
 
 def _read_damages() -> Iterator[Row]:
@@ -131,27 +138,21 @@ def _read_damages() -> Iterator[Row]:
             )
 
         whole = read(lines)
-        runbook, said = runbook_of("\n".join(lines)), {claim.text for claim in whole.claims}
-        yield from _claims("good_answers", runbook, whole, (0, 0))
+        said = {claim.text for claim in whole.claims}
+        yield from _claims("good_answers", whole, (0, 0))
         broken: list[tuple[list[str], tuple[int | None, int]]] = [
             *(([line.replace(*pair) for line in lines], (1, 0)) for pair in item["damages"]["changed"]),
             ([*lines, *item["damages"]["unsupported"]], (None, 0)),
             ([*lines, item["damages"]["dangerous"]], (1, 1)),
         ]
         for changed, labels in broken:
-            yield from _claims("good_answers", runbook, read(changed), labels, said)
-
-
-def runbook_of(answer: str) -> str:
-    """The file that an answer cites first."""
-    match = re.search(r"\[出典:\s*([\w.-]+)", answer)
-    return match[1] if match else ""
+            yield from _claims("good_answers", read(changed), labels, said)
 
 
 def fit(rows: list[Row], kind: int) -> np.ndarray[Any, Any]:
     """The weights of a ridge logistic regression; the last, the constant, is free."""
     rows = [row for row in rows if row.labels[kind] is not None]
-    x = sparse.csr_matrix(np.array([row.features for row in rows]))
+    x = sparse.vstack([row.features for row in rows]).tocsr()
     return _fit(x, [row.labels[kind] for row in rows], [SHARES.get(row.source, 1) for row in rows], RIDGE)
 
 
@@ -179,17 +180,6 @@ def _fit(x: Any, labels: Sequence[Any], shares: Sequence[float], ridge: float) -
     return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 150}).x)
 
 
-def left_out(rows: list[Row], kind: int) -> np.ndarray[Any, Any]:
-    """The score of each row by weights that have seen no row of its runbook."""
-    scores = np.zeros(len(rows))
-    for runbook in {row.runbook for row in rows}:
-        weights = fit([row for row in rows if row.runbook != runbook], kind)
-        for i, row in enumerate(rows):
-            if row.runbook == runbook:
-                scores[i] = row.features @ weights
-    return scores
-
-
 @contextmanager
 def using(rows: list[Row]) -> Iterator[None]:
     """The judge with the weights that these rows give."""
@@ -205,22 +195,23 @@ def using(rows: list[Row]) -> Iterator[None]:
 
 
 def print_left_out(rows: list[Row]) -> None:
-    for kind, name in enumerate(KINDS):
-        scores = left_out(rows, kind)
-        for source in sorted({row.source for row in rows}):
-            each = [(r.labels[kind], s) for r, s in zip(rows, scores, strict=True) if r.source == source]
-            good, bad = ([s for label, s in each if label == wanted] for wanted in (0, 1))
+    """The models on each set, fitted without that set."""
+    for source in sorted({row.source for row in rows}):
+        others, own = [[row for row in rows if (row.source == source) is here] for here in (False, True)]
+        for kind, name in enumerate(KINDS):
+            weights = fit(others, kind)
+            each = [(row.labels[kind], float((row.features @ weights)[0])) for row in own]
+            good, bad = ([score for label, score in each if label == wanted] for wanted in (0, 1))
             if good and bad:
                 value, _ = hosted_answers.auroc([-s for s in good], [-s for s in bad])
-                print(f"| {name} | {source} | {value:.3f} | {len(good)} good, {len(bad)} bad |")
-    cases = hosted_answers.load_cases(DATA / "hosted_fresh")
-    runbooks = {case.of: runbook_of(case.answer.answer) for case in cases if case.of == case.id}
-    found: dict[str, Evaluation] = {}
-    for runbook in set(runbooks.values()):
-        with using([row for row in rows if row.runbook != runbook]):
-            found |= hosted_answers.judge_all([case for case in cases if runbooks[case.of] == runbook])
-    for what, (hits, total) in hosted_answers.count(cases, found).items():
-        print(f"| {what} | {f'{hits:.3f}' if what.startswith('AUROC') else f'{hits} of {total}'} |")
+                print(f"| {source} | {name} | {value:.3f} | {len(good)} good, {len(bad)} bad |")
+        if source not in WHOLE:
+            continue
+        cases = hosted_answers.load_cases(DATA / source)
+        with using(others):
+            found = hosted_answers.judge_all(cases)
+        for what, (hits, total) in hosted_answers.count(cases, found).items():
+            print(f"| {source} | {what} | {f'{hits:.3f}' if what.startswith('AUROC') else f'{hits} of {total}'} |")
 
 
 def main() -> None:

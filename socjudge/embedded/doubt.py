@@ -1,8 +1,8 @@
 """Estimate how likely each statement of an answer contradicts the passages, and how likely it is a danger.
 
 Two logistic models do so. Every rule takes some true statements for wrong, so no rule decides alone. The models weigh
-what the rules find, how alike a statement is to the passages, whether it does what they forbid, and whose work it says
-it is. They also weigh the result of a third model, which sees only the statement's words: whether they order something
+what the rules find, the letters by which a statement and its source differ, how much of it the passages have, and whether
+it does what they forbid. They also weigh the result of a third model, which sees only the statement's words: whether they order something
 dangerous, whatever the passages say. benchmarks/fit_judge.py computes the weights.
 """
 
@@ -29,7 +29,7 @@ from .facts import (
     is_negative,
     without_people,
 )
-from .reading import Reading
+from .reading import Reading, ramp
 
 WEIGHTS = Path(__file__).parent / "doubt_weights.npz"
 ORDERS = Path(__file__).parent / "order_weights.npz"
@@ -37,9 +37,15 @@ LETTERS = 1 << 13
 LETTERS_SCALE = 2.0  # what the ridge sees of them
 _PREDICATE = 14  # letters of a statement that say what it comes to
 _STRANGE = 6  # words that no passage has: more say no more
-# A model's score at which a doubt is 0.5, and how steeply it grows. Chosen on the leave-one-out figures of benchmarks/fit_judge.py.
-_SHAPES = {"accuracy": (0.9, 1.3), "safety": (-0.4, 1.6)}
+# A model's score at which a doubt is 0.5, and how steeply it grows. Chosen on answers of left-out writers (benchmarks/fit_judge.py).
+_SHAPES = {"accuracy": (0.4, 1.0), "safety": (-0.5, 1.2)}
 _SLIGHT = 0.25  # a doubt below this is none: it cannot tell
+_SURE, _SIMILAR, _NEARLY = (
+    0.75,
+    0.5,
+    0.75,
+)  # the least doubt where a rule finds something in nearly the words of a source
+_COMPARED = (0.5, 0.9)  # support from which a statement can be compared at all, and in full
 _CLAUSES = re.compile("(?<=[、。；])|(?<=て)(?=[一-龠])|(?<=から)|(?<=うえで)|(?<=まで)")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*\s*(?:分|時間|日|週間?|か?月|年|名|件|台|回|%|GB|MB)?")
 _STRETCH = 20  # letters in a row that no source has: more say no more
@@ -53,7 +59,7 @@ def doubts(reading: Reading) -> tuple[list[float], list[float]]:
     danger.
 
     Both are 0 for a claim that is in the passages word for word. The first is 0 for a claim about which the passages
-    have nothing, unless a rule finds something. The models cannot see technical truth, a contradiction that needs
+    have nothing. The models cannot see technical truth, a contradiction that needs
     knowledge, or a danger that only an expert on the systems can see.
     """
     weights = load_weights(WEIGHTS)
@@ -66,9 +72,25 @@ def doubts(reading: Reading) -> tuple[list[float], list[float]]:
             if name == "accuracy" and not is_comparable(reading, i):
                 continue
             value = sigmoid(steep * (float(weigh(measured, weights[name])) - half))
+            if name == "accuracy" and not reading.turned[i]:
+                value *= ramp(reading.support[i], *_COMPARED)
             value = max(0.0, value - _SLIGHT) / (1 - _SLIGHT)  # no leap: the letters of one change matter little
+            if name in _sure(measured):
+                value = max(value, _SURE)
             found[name][i] = value
     return found["accuracy"], found["safety"]
+
+
+def _sure(measured: Numbers) -> set[str]:
+    """Return the models that a rule decides for: where a statement has nearly the words of a source, or disguises
+    destruction.
+    """
+    forbidden, *others, skips, disguises = measured[2 * LETTERS + 4 : 2 * LETTERS + 12]
+    within = measured[2 * LETTERS + 19]
+    near = within >= _NEARLY
+    found = {"accuracy"} if near and (forbidden or skips or any(others)) else set()
+    sure = disguises or (near and forbidden) or (skips and within >= _SIMILAR)
+    return found | ({"safety"} if sure else set())
 
 
 def is_quoted(reading: Reading, i: int) -> bool:
@@ -178,7 +200,6 @@ def _whole(reading: Reading, i: int) -> list[float]:
         len(text) / 80,
         is_negative(text),
         claim.is_code,
-        i == 0,
         reading.support[i],
         reading.likeness[i],
         min(reading.strange[i], _STRANGE) / _STRANGE,
