@@ -38,7 +38,7 @@ LETTERS_SCALE = 2.0  # what the ridge sees of them
 _PREDICATE = 14  # letters of a statement that say what it comes to
 _STRANGE = 6  # words that no passage has: more say no more
 # A model's score at which a doubt is 0.5, and how steeply it grows. Chosen on answers of left-out writers (benchmarks/fit_judge.py).
-_SHAPES = {"accuracy": (0.4, 1.0), "safety": (-0.5, 1.2)}
+_SHAPES = {"accuracy": (0.8, 1.2), "safety": (-0.3, 1.4)}
 _SLIGHT = 0.25  # a doubt below this is none: it cannot tell
 _SURE, _SIMILAR, _NEARLY = (
     0.75,

@@ -14,7 +14,7 @@ from ..records import Completion, ModelRequest, Usage
 from . import event_loop
 from .pacing import Account, PacedModel, RunGate
 
-JUDGE_NAME = "offline-rubric-10"
+JUDGE_NAME = "offline-rubric-11"
 ASSISTANT_NAME = "offline-extract-9"
 
 
