@@ -42,8 +42,8 @@ def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
     titles = [content_words(heading) | EMPTY for _, heading in reading.names if heading]
     told: dict[str, set[str]] = {}
     for text, whole in said:
-        words = content_words(text) & reading.passage_words
-        told.setdefault(whole, set()).update(() if any(words <= title for title in titles) else words)
+        own = content_words(text) & reading.passage_words
+        told.setdefault(whole, set()).update(() if any(own <= title for title in titles) else own)
     # What a statement is about also shows in the heading that it was taken from; of contexts without headings, in the
     # answer's own above it.
     over = _headings(reading)
