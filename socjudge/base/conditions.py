@@ -178,7 +178,7 @@ def _told(value: Any) -> str:
 def _files(text: str) -> dict[str, str]:
     """Return {file name: hash} from a text that `runbooks_text` made.
 
-    {} for any other text, such as the joined value of a cohort whose runs have different runbooks.
+    {} for any other text, such as that of a cohort whose runs have different runbooks: `conditions_of` joins their texts.
     """
     try:
         found = json.loads(text)

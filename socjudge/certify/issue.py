@@ -350,9 +350,9 @@ def _people_table(work: Work, scores: pd.DataFrame, logs_dir: Path | str | None)
 
 
 def _rates_table(work: Work, scores: pd.DataFrame, trust: dict[str, dict[str, Any]] | str) -> list[dict[str, Any]]:
-    """Estimate what share of all answers people would pass, from the judge's marks of all and people's marks of a few.
+    """Estimate the share of answers that people would pass, from the judge's marks of all answers and people's of some.
 
-    Each row also has the distance of the judge's marks from people's marks.
+    Each row also has the bias of the judge's marks against people's marks, and their correlation.
     """
     if work.labels is None or isinstance(trust, str):
         return []

@@ -95,7 +95,7 @@ def _acts(part: str) -> frozenset[int]:
 
 
 def _parts(text: str) -> list[str]:
-    """Return the clauses of a text, without the parts that say when."""
+    """Return the clauses of a text, without the times, conditions and reasons that stand before them."""
     return [part for whole in _BREAK.split(_TIME_BEHIND_OBJECT.sub("", text)) if (part := _CONDITION.split(whole)[-1])]
 
 

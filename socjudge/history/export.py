@@ -86,7 +86,7 @@ def _batches(files: list[LogFile]) -> Iterator[list[LogFile]]:
 
 
 def _bytes(file: LogFile) -> int:
-    """Return the estimated size of an unpacked log, bytes; a fixed value in an object store, where the size is unknown."""
+    """Return the estimated size of an unpacked log in bytes; in an object store, where it is unknown, a fixed value."""
     return max(file.size * (10 if file.name.endswith(".gz") else 1), 2**17 if file.modified_ns else 2**20)
 
 

@@ -210,7 +210,7 @@ class _Cites:
         return defined
 
     def _is_spent(self, line: str) -> bool:
-        """Return whether a line only defines a number whose citations were all replaced."""
+        """Return whether a line of the list of sources is no longer needed: all citations of its number are replaced."""
         found = _DEFINED.match(line)
         k = int(found["k"] or found["n"]) if found else 0
         return bool(

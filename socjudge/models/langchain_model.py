@@ -149,7 +149,7 @@ class LangChainModel(PacedModel):
 
 
 class ForeignModel(PacedModel):
-    """Call any object with `complete(request)` in a thread. If it raises an error that may pass, the call is retried.
+    """Call any object with `complete(request)` in a thread. A call with an error that may be temporary is retried.
 
     `max_cost_usd` can only be used if the object has `most_usd(request)` or a name with a known price. A run can only
     be resumed if the object has `settings`: text or values that differ between its versions.

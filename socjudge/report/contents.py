@@ -104,7 +104,8 @@ def means_of(own: pd.DataFrame) -> list[dict[Any, Any]]:
 def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> dict[str, Any] | None:
     """Compare the run with the baseline: return what differs between them, and the means.
 
-    The means are paired by question if `compare_runs` can compare the runs, else only listed side by side.
+    If `compare_runs` can compare the runs, the rows have its differences, paired by question. If not, the rows list the
+    means of both runs side by side.
     """
     if baseline is None:
         return None

@@ -71,7 +71,7 @@ class Point(NamedTuple):
 
 
 def details_asked(question: str) -> list[re.Pattern[str]]:
-    """Return, for each detail that is asked for (who, when, how many), a pattern that matches statements with it."""
+    """Return, for each detail that is asked for (who, when, how many), a pattern to find it in a statement."""
     return [told for asks, told in _DETAILS if asks.search(question)]
 
 

@@ -23,8 +23,8 @@ MAX_DETAILS = 50  # answers with their contexts take about 4 kB each, and nobody
 
 
 def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) -> str:
-    """Return the specification's warning about costs, with the calls and their price. left: what remains to be paid if
-    a run is resumed.
+    """Return the specification's warning about costs, with the number of calls and their price. left: the
+    estimate for the rest of an interrupted run, if it is resumed.
     """
     line = COSTS_MONEY.format(questions=questions)
     if not estimate.calls:
