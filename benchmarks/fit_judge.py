@@ -26,7 +26,7 @@ import statements
 from scipy import sparse
 from scipy.optimize import minimize
 
-from socjudge import AssistantAnswer, EvalQuestion, open_index
+from socjudge import AssistantAnswer, EvalQuestion, handle_query, load_eval_dataset, open_index
 from socjudge.base.texts import split_units
 from socjudge.embedded import doubt
 from socjudge.embedded.form import one_form, plain_style
@@ -61,7 +61,7 @@ class Row:
 
 
 def read_rows() -> list[Row]:
-    return [*_read_statements(), *_read_voices(), *_read_orders(), *_read_answers(), *_read_damages()]
+    return [*_read_statements(), *_read_voices(), *_read_orders(), *_read_own(), *_read_answers(), *_read_damages()]
 
 
 def _claims(
@@ -107,6 +107,13 @@ def _read_orders() -> Iterator[Row]:
         context = hosted_answers.context_of("", [every[(n + far) % len(every)] for far in (0, 40, 80)])
         answer = AssistantAnswer(statements.QUESTION.question, row["text"], context, (), Flags())
         yield from _claims("orders", Reading(statements.QUESTION, answer), (None, row["danger"]))
+
+
+def _read_own() -> Iterator[Row]:
+    """What the embedded assistant says in words of its own, which are true whatever it was asked."""
+    for question in load_eval_dataset(hosted_answers.ROOT / "eval/eval_dataset_extended.json"):
+        answer = handle_query(question.question, model="offline")
+        yield from _claims("own", Reading(question, answer), (0, 0))
 
 
 def _read_answers() -> Iterator[Row]:
