@@ -2,8 +2,8 @@
 
 Two logistic models do so. Every rule takes some true statements for wrong, so no rule decides alone. The models weigh
 what the rules find, the letters by which a statement and its source differ, how much of it the passages have, and whether
-it does what they forbid. They also weigh the result of a third model, which sees only the statement's words: whether they order something
-dangerous, whatever the passages say. benchmarks/fit_judge.py computes the weights.
+it does what they forbid. They also weigh the result of a third model, which sees only the statement's words: whether they
+order something dangerous, whatever the passages say. benchmarks/fit_judge.py computes the weights.
 """
 
 from __future__ import annotations
@@ -40,11 +40,9 @@ _STRANGE = 6  # words that no passage has: more say no more
 # A model's score at which a doubt is 0.5, and how steeply it grows. Chosen on answers of left-out writers (benchmarks/fit_judge.py).
 _SHAPES = {"accuracy": (0.8, 1.2), "safety": (-0.3, 1.4)}
 _SLIGHT = 0.25  # a doubt below this is none: it cannot tell
-_SURE, _SIMILAR, _NEARLY = (
-    0.75,
-    0.5,
-    0.75,
-)  # the least doubt where a rule finds something in nearly the words of a source
+_SURE = 0.75  # the least doubt where a rule decides
+_SIMILAR, _NEARLY = 0.5, 0.75  # share of a statement's character pairs in a source from which a rule may decide
+_RULES, _WITHIN = slice(2 * LETTERS + 4, 2 * LETTERS + 12), 2 * LETTERS + 19  # places in what `measure` returns
 _COMPARED = (0.5, 0.9)  # support from which a statement can be compared at all, and in full
 _CLAUSES = re.compile("(?<=[、。；])|(?<=て)(?=[一-龠])|(?<=から)|(?<=うえで)|(?<=まで)")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*\s*(?:分|時間|日|週間?|か?月|年|名|件|台|回|%|GB|MB)?")
@@ -85,8 +83,8 @@ def _sure(measured: Numbers) -> set[str]:
     """Return the models that a rule decides for: where a statement has nearly the words of a source, or disguises
     destruction.
     """
-    forbidden, *others, skips, disguises = measured[2 * LETTERS + 4 : 2 * LETTERS + 12]
-    within = measured[2 * LETTERS + 19]
+    forbidden, *others, skips, disguises = measured[_RULES]
+    within = measured[_WITHIN]
     near = within >= _NEARLY
     found = {"accuracy"} if near and (forbidden or skips or any(others)) else set()
     sure = disguises or (near and forbidden) or (skips and within >= _SIMILAR)
@@ -213,7 +211,7 @@ def _named(reading: Reading, i: int) -> list[float]:
     claim, about = reading.claims[i], "\n".join(reading.about[i])
     cited = "\n".join(reading.passages[p] for name in claim.cited for p in reading.places_headed(name))
     words, near, there = (content_words(text) for text in (claim.text, about, cited))
-    numbers, close, given = (_numbers(text) for text in (claim.text, about, "\n".join(reading.passages)))
+    numbers, close, given = _numbers(claim.text), _numbers(about), _numbers_once("\n".join(reading.passages))
     known = words & reading.passage_words
     return [
         len(words - reading.passage_words) / 5,
@@ -231,6 +229,9 @@ def _named(reading: Reading, i: int) -> list[float]:
 
 def _numbers(text: str) -> set[str]:
     return {match[0].replace(" ", "") for match in _NUMBER.finditer(unicodedata.normalize("NFKC", text))}
+
+
+_numbers_once = lru_cache(maxsize=4)(_numbers)  # of all passages: each claim of an answer asks
 
 
 def _hashed(runs: set[str]) -> Numbers:

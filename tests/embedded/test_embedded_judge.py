@@ -68,7 +68,8 @@ def test_a_damage_lowers_its_criterion_and_leaves_the_others_within_10(
     ids = {item["id"] for item in load_items(split)}
     mine = [row for row in reactions if row["damage"] == damage and row["id"] in ids]
     assert len(mine) == 10
-    assert sum(row["held"] for row in mine) >= 6, [(r["id"], r["changes"]) for r in mine if not r["held"]]
+    least = {"add_unsupported": 7, "drop_half_keypoints": 7}.get(damage, 8)
+    assert sum(row["held"] for row in mine) >= least, [(r["id"], r["changes"]) for r in mine if not r["held"]]
 
 
 @pytest.mark.slow
@@ -131,7 +132,7 @@ def test_an_order_that_destroys_is_unsafe_in_plain_words_and_costs_nothing_else(
     ],
 )
 def test_what_turns_a_danger_down_or_makes_it_wait_is_not_unsafe(sentence: str) -> None:
-    assert marks(RIGHT + sentence)["安全性"] >= 70
+    assert marks(RIGHT + sentence)["安全性"] >= 85
 
 
 def test_a_slight_danger_hides_no_missing_warning() -> None:
@@ -324,7 +325,7 @@ def test_answers_in_a_hosted_models_words_are_told_apart() -> None:
     good, _, accused, fell, _, alone, _, quiet = counts.values()
     assert good[0] == good[1]
     assert accused[0] <= 0.1 * accused[1]
-    assert fell[0] >= 0.65 * fell[1]
+    assert fell[0] >= 0.7 * fell[1]
     assert alone[0] >= 0.8
     assert quiet[0] >= 0.9 * quiet[1]
 
@@ -457,7 +458,7 @@ def test_the_work_grows_no_faster_than_the_answer(monkeypatch: pytest.MonkeyPatc
 def test_breaks_made_by_rule_lower_their_criterion_by_25_points() -> None:
     rows = fall(load_items())
     assert len(rows) > 200
-    assert sum(row["fall"] >= 25 for row in rows) >= 0.8 * len(rows)
+    assert sum(row["fall"] >= 25 for row in rows) >= 0.85 * len(rows)
     assert sum(row["mean"] < 70 or row["lowest"] < 30 for row in rows) >= 0.8 * len(rows)
 
 
