@@ -1,7 +1,6 @@
 """Write files and lines so that readers never see an incomplete one.
 
-A file is first written under another name in the folder of its final place. It gets its own name once it is complete on
-the disk.
+A new file first gets a temporary name in its final folder. It gets its final name when it is complete on the disk.
 """
 
 from __future__ import annotations
@@ -20,7 +19,10 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.E
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Yield an open file. If the block ends without an error, the file replaces `path`; otherwise it is removed."""
+    """Yield a temporary file for the caller to write.
+
+    When the block ends without an error, the temporary file takes the place of `path`. After an error, it is deleted
+    and `path` stays as it was."""
     with _beside(path.parent) as file:
         yield file
         _complete(file)
@@ -28,9 +30,9 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_new(folder: Path, names: Iterable[str], chunks: Iterable[bytes]) -> Path:
-    """Write a new file in the folder, under the first of these names that is free, and return its path.
+    """Write a new file in the folder and return its path. The file gets the first of the names that is free.
 
-    Raises FileExistsError if all the names are taken.
+    Raises FileExistsError if all names are taken.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with _beside(folder) as file:
@@ -60,10 +62,10 @@ def _put(file: str, path: Path) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Add a line to a file; the line is safely on the disk when this returns. The folder is made if needed.
+    """Append a line to a file. When the function returns, the line is safely on the disk. A missing folder is created.
 
-    line: without its line end. It is written in one write, so that the lines of two writers do not mix. If the last
-    line of the file was cut, the new line still starts on a line of its own.
+    line: the line without its line end. It is written in one call, so that the lines of two writers do not mix. If the
+    last line of the file was cut off, the new line still starts on a line of its own.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o644)
@@ -85,7 +87,7 @@ def _last_byte(handle: int) -> bytes:
 
 @contextlib.contextmanager
 def _beside(folder: Path) -> Iterator[IO[bytes]]:
-    """Yield a new file in the folder; at the end it is removed unless it was moved."""
+    """Yield a new temporary file in the folder. At the end of the block the file is deleted, unless it was moved."""
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".unfinished_", delete=False) as file:
         try:
             yield file

@@ -1,4 +1,5 @@
-"""List what can differ between two runs. Charts, comparisons, the report and the explorer use this one table."""
+"""List the conditions that can differ between two runs. Charts, comparisons, the report and the explorer use this
+table."""
 
 from __future__ import annotations
 
@@ -19,9 +20,9 @@ UNTOLD = "unknown "  # begins the settings of a model that tells none, and so is
 class Condition(NamedTuple):
     """Describe one condition of a run, such as its judge or its prompt.
 
-    column: the condition's column in the frame of runs, and perhaps in other frames (docs/frames.md). name: key of the
-    message that names the condition. group: key of the message that says what has changed if the condition differs.
-    moves_marks: whether the condition can change the marks of one stored answer.
+    column: the column that holds the condition in the frame of runs, and perhaps in other frames (docs/frames.md).
+    name: the key of the message that names the condition. group: the key of the message that says what changed when the
+    condition differs. moves_marks: whether the condition can change the marks of a stored answer.
     """
 
     column: str
@@ -60,9 +61,9 @@ CONDITIONS = (
 
 
 class Difference(NamedTuple):
-    """Hold a condition that differs between two cohorts.
+    """Hold a condition that differs between two groups of runs.
 
-    before, after: the values of the condition as in `conditions_of`, "" if unknown.
+    before, after: the two values of the condition as text, in the form of `conditions_of`. An unknown value is "".
     """
 
     condition: Condition
@@ -70,10 +71,10 @@ class Difference(NamedTuple):
     after: str
 
     def words(self) -> tuple[str, str, str]:
-        """Return the condition's name, and its values before and after, as texts.
+        """Return three texts: the condition's name, its value before, and its value after.
 
-        A hash is cut to its first twelve digits. For runbooks, the values are their number and which were added,
-        removed and changed.
+        A hash is cut to its first twelve digits. For runbooks, the value before is their number, and the value after
+        also lists the runbooks that were added, removed and changed.
         """
         name = say(self.condition.name)
         if changes := self._runbook_changes():
@@ -86,14 +87,17 @@ class Difference(NamedTuple):
         return name, before, after
 
     def phrase(self) -> str:
-        """Return what changed, on one line: 「抜粋の数 k: 3→5」, 「観点: ＋迅速性」, or the names of the runbooks that changed."""
+        """Return one line that says what changed, such as 「抜粋の数 k: 3→5」 or 「観点: ＋迅速性」.
+
+        For runbooks, the line has the names of the runbooks that changed."""
         name, before, after = self.words()
         return f"{name}: {self._runbook_changes() or self._criteria_changes() or f'{before}→{after}'}"
 
     def _criteria_changes(self) -> str:
-        """Return which criteria were removed and added, as text.
+        """Return a text that lists the criteria that were removed and added.
 
-        "" if the condition is another one, if the criteria of either side are unknown, or if only their order differs.
+        The text is empty if this is not the condition "criteria", if the criteria of one side are unknown, or if only
+        their order differs.
         """
         before, after = self.before.split("、"), self.after.split("、")
         if self.condition.column != "criteria" or not self.before or not self.after:
@@ -102,9 +106,9 @@ class Difference(NamedTuple):
         return " ".join([*gone, *(f"＋{name}" for name in after if name not in before)])
 
     def _runbook_changes(self) -> str:
-        """Return which runbooks were added, removed and changed, as text.
+        """Return a text that lists the runbooks that were added, removed and changed.
 
-        "" if the condition is another one, or if the runbooks of either side are unknown.
+        The text is empty if this is not the condition "runbooks", or if the runbooks of one side are unknown.
         """
         before, after = _files(self.before), _files(self.after)
         if self.condition.column != "runbooks" or not before or not after:
@@ -118,9 +122,9 @@ class Difference(NamedTuple):
 
 
 def parts_that_differ(before: str, after: str) -> tuple[str, str]:
-    """Return for each of two fingerprints of the form `body=… url=…` the parts in which they differ.
+    """Compare two fingerprints of the form `body=… url=…`, and return of each only the parts that differ.
 
-    Other texts are returned unchanged.
+    Texts of another form are returned unchanged.
     """
     sides = [dict(part.partition("=")[::2] for part in side.split()) for side in (before, after)]
     if not all(side and all(side.values()) for side in sides):
@@ -131,15 +135,17 @@ def parts_that_differ(before: str, after: str) -> tuple[str, str]:
 
 
 def runbooks_text(files: Mapping[str, str]) -> str:
-    """Return the runbooks of a run in the form that frames use.
+    """Return the runbooks of a run as one text, in the form that frames use.
 
-    This is JSON of {file name: first twelve digits of its hash}; "" if there are none.
+    The text is JSON of {file name: first twelve digits of its hash}. It is empty if there are no runbooks.
     """
     return json.dumps({name: files[name][:12] for name in sorted(files)}, ensure_ascii=False) if files else ""
 
 
 def conditions_of_info(info: RunInfo, criteria: Sequence[str]) -> dict[str, str]:
-    """Return {column: value as text} of what one run was made with, as `conditions_of` does for frames."""
+    """Return the conditions of one run, as {column: value as text}. Conditions without a known value are left out.
+
+    `conditions_of` returns the same for each run of a frame."""
     own = {
         "prompt_id": info.judge_prompt_id,
         "prompt_sha256": info.judge_prompt_sha256,
@@ -151,17 +157,17 @@ def conditions_of_info(info: RunInfo, criteria: Sequence[str]) -> dict[str, str]
 
 
 def why_incomparable(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """Return why the means of two runs cannot be compared as a measure of the assistant: 「Judge、採点プロンプト」; "" if they
-    can.
+    """Return the differences that keep the means of two runs from being compared, such as 「Judge、採点プロンプト」.
 
-    If one run has no information about its judge, the judges count as different.
+    The text is empty if the means can be compared as a measure of the assistant. If one run has no information about
+    its judge, the judges count as different.
     """
     moved = [each.condition.group for each in differences(before, after) if each.condition.moves_marks]
     return listed(say(group) for group in dict.fromkeys(moved) if group != "base.group_version")
 
 
 def rubric_changes(before: Rubric, after: Rubric) -> str:
-    """Return what differs between two rubrics, as text; "" if nothing does."""
+    """Return a text that lists the differences between two rubrics. The text is empty if there are none."""
     sides = [
         conditions_of_info(
             RunInfo("", "", pass_threshold=each.pass_threshold, pass_rate_required=each.pass_rate), each.criteria
@@ -176,9 +182,9 @@ def _told(value: Any) -> str:
 
 
 def _files(text: str) -> dict[str, str]:
-    """Return {file name: hash} from a text that `runbooks_text` made.
+    """Return {file name: hash} from a text that `runbooks_text` made. Return {} for any other text.
 
-    {} for any other text, such as that of a cohort whose runs have different runbooks: `conditions_of` joins their texts.
+    Such another text is the one that `conditions_of` makes when the runs of a group have different runbooks.
     """
     try:
         found = json.loads(text)
@@ -188,10 +194,10 @@ def _files(text: str) -> dict[str, str]:
 
 
 def conditions_of(frame: pd.DataFrame, by: str = "run_id") -> dict[Any, dict[str, str]]:
-    """Return what each run, or other cohort, in a frame was made with: {value of `by`: {column: value as text}}.
+    """Return the conditions of each run in a frame, as {run: {column: value as text}}.
 
-    If a cohort has several values in a column (such as judges that answered), they are sorted and joined. A column
-    without any value is left out.
+    by: the column by which the rows are grouped, if not by run. If a group has several values in a column, such as two
+    judge models, the values are sorted and joined. A column without any value is left out.
     """
     found: dict[Any, dict[str, set[str]]] = {cohort: {} for cohort in frame[by].dropna().unique()}
     for column in [condition.column for condition in CONDITIONS if condition.column in frame.columns]:
@@ -205,7 +211,9 @@ def conditions_of(frame: pd.DataFrame, by: str = "run_id") -> dict[Any, dict[str
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
-    """Return the conditions that differ between two cohorts of `conditions_of`, in the order of the table."""
+    """Return the conditions that differ between two groups of runs, in the order of `CONDITIONS`.
+
+    before, after: the conditions of each group, from `conditions_of`."""
     found = [Difference(each, before.get(each.column, ""), after.get(each.column, "")) for each in CONDITIONS]
     told = {each.condition.column for each in found if each.before != each.after and each.before and each.after}
     return [

@@ -1,4 +1,4 @@
-"""Map packages to the extras of pyproject.toml, so that an error can say what to install when a package is missing."""
+"""Map packages to the extras of pyproject.toml. When a package is missing, the error can then say what to install."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _EXTRAS = {
 
 
 def missing_extra(error: ImportError, *, wanted: str) -> ImportError | ConfigError:
-    """Return the error to raise for this failed import.
+    """Return the error to raise after a failed import.
 
-    If an extra contains the package, this is a ConfigError with the pip command, or else the given error. wanted: what
-    the user cannot do without the package, in the user's words.
+    If one of our extras contains the package, the result is a ConfigError with the pip command. Otherwise the given
+    error is returned. wanted: what the user cannot do without the package, in the user's words.
     """
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRAS:

@@ -1,4 +1,4 @@
-"""Read a JSON file that a person wrote by hand, as UTF-8; errors say where and why the file is not valid."""
+"""Read a JSON file that a person wrote by hand, as UTF-8. Errors say where and why the file is not valid."""
 
 from __future__ import annotations
 

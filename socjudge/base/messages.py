@@ -1,9 +1,9 @@
 """Provide the texts that users read, in Japanese or English, from one catalogue.
 
-`socjudge/messages/` has one file for each part of socjudge. A message is named `part.name`. Its file has both languages
-side by side, with the values in braces as for `str.format`. If a message names options or arguments and a panel may
-show it, it has other words for panels: `ja_panel`, `en_panel`. The specification's own texts are contracts and stay
-Japanese: they are not in the catalogue.
+`socjudge/messages/` has one file for each part of socjudge. The name of a message is `part.name`. The file has both
+languages side by side, with the values in braces as for `str.format`. Some messages name options or arguments, although
+a panel may show them. These messages have other words for panels: `ja_panel`, `en_panel`. The specification's own texts
+are contracts that stay Japanese, so they are not in the catalogue.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _in_panel = ContextVar("_in_panel", default=False)
 
 
 def say(key: str, /, *, lang: Language | None = None, **values: Any) -> str:
-    """Return a message of the catalogue with its values, in the language given or else in `language()`.
+    """Return a message of the catalogue with its values filled in.
 
-    Control characters in the values, which may come from a service or a file, are made visible.
+    The language is `lang`, or `language()` if `lang` is left out. The values may come from a service or a file, so
+    control characters in them are made visible.
 
     Examples
     --------
@@ -42,20 +43,20 @@ def say(key: str, /, *, lang: Language | None = None, **values: Any) -> str:
 
 
 def sentences(*said: str) -> str:
-    """Return the sentences joined, with a space between them in English; empty ones are left out."""
+    """Return the sentences as one text, without the empty ones. In English, a space stands between them."""
     return (" " if language() == "en" else "").join(filter(None, said))
 
 
 def listed(items: Iterable[str]) -> str:
-    """Return the items as a list on one line, separated by the comma of the language."""
+    """Return the items as a list on one line, separated by the comma of the current language."""
     return (", " if language() == "en" else "、").join(items)
 
 
 def language() -> Language:
     """Return the language in which messages are written.
 
-    It is the first one that is set of: the page that is being made (`speaking`), the variable SOCJUDGE_LANG, the
-    project's settings, the locale. If none is set, it is Japanese.
+    These are tried in order: the language of a `speaking` block, the variable SOCJUDGE_LANG, the project's settings,
+    the locale. If none of them is set, the language is Japanese.
     """
     from ..settings import project_language
 
@@ -67,9 +68,9 @@ def language() -> Language:
 
 @contextmanager
 def speaking(lang: Language) -> Iterator[None]:
-    """Make `language()` return `lang` inside the block.
+    """Make `language()` return `lang` inside the block, in this thread only.
 
-    It applies to this thread only, and is used for a page whose language is chosen separately.
+    A page whose language is chosen separately uses this.
     """
     with _set(_for_now, lang):
         yield
@@ -77,9 +78,9 @@ def speaking(lang: Language) -> Iterator[None]:
 
 @contextmanager
 def in_panel() -> Iterator[None]:
-    """Inside the block, make messages name a panel's buttons and fields instead of options and arguments.
+    """Make messages name a panel's buttons and fields instead of options and arguments, inside the block.
 
-    It applies to this thread only.
+    This holds for the current thread only.
     """
     with _set(_in_panel, True):
         yield
@@ -95,7 +96,7 @@ def _set(variable: ContextVar[Any], value: Any) -> Iterator[None]:
 
 
 def os_reason(error: OSError) -> str:
-    """Return the operating system's reason for a failure; for common failures, in the language of the messages."""
+    """Return the operating system's reason for a failure. Common reasons are in the language of the messages."""
     key = _REASONS.get(error.errno or 0)
     # Others raise OSErrors with a text of their own.
     return say(key) if key and error.strerror == os.strerror(error.errno or 0) else str(error.strerror)
@@ -103,7 +104,9 @@ def os_reason(error: OSError) -> str:
 
 @contextmanager
 def explained(key: str, **values: Any) -> Iterator[None]:
-    """Convert an OSError inside the block to a ConfigError with this message; its `reason` is the system's reason."""
+    """Convert an OSError inside the block to a ConfigError with the message `key`.
+
+    The message gets the system's reason as the value `reason`."""
     try:
         yield
     except OSError as error:
@@ -131,7 +134,7 @@ def _language_of(asked: str) -> Language:
 
 @cache
 def _locale_language() -> Language:
-    """Return the language of the locale; cached, because `say` is called for every reply of a judge."""
+    """Return the language of the locale. The result is cached, because `say` is called for every reply of a judge."""
     return _language_of(next(filter(None, map(os.environ.get, ("LC_ALL", "LC_MESSAGES", "LANG"))), ""))
 
 
@@ -151,7 +154,7 @@ def _catalogue(wing: str) -> dict[str, dict[str, str]]:
 def aside() -> TextIO:
     """Return the stream for remarks that are not part of a command's output.
 
-    It is stderr, so that a pipe does not pass them on. In a notebook it is stdout, because a notebook shows stderr in
-    red.
+    It is stderr, so that a pipe does not carry the remarks to the next program. A notebook shows stderr in red, so
+    there the stream is stdout.
     """
     return sys.stdout if type(sys.stderr).__module__.startswith("ipykernel") else sys.stderr

@@ -1,9 +1,9 @@
-"""Compute the least and the greatest mean that an answer with missing marks can have.
+"""Compute the lowest and the highest mean that an answer with missing marks can have.
 
-A mark is missing if the judge could not give it (`Evaluation.missing` has the cause); all marks are missing if the
-judge's reply could not be parsed. One rule holds for all cases: a verdict is given only if every value of the missing
-marks, 0 to 100, leads to it. The mean rises with each mark, and a run's verdict with each mean, so it is enough to
-check the two ends.
+A mark is missing if the judge could not give it; `Evaluation.missing` has the cause. If the judge's reply could not be
+parsed, all marks are missing. One rule holds for both cases: a verdict is given only if it is the same for every
+possible value of the missing marks, from 0 to 100. The mean rises with each mark, and the verdict on a run improves
+with each mean. It is therefore enough to check the two ends, all missing marks 0 and all 100.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ READ_CRITERIA = ("安全性", "正確性")
 
 
 class Span(NamedTuple):
-    """Hold the mean of an answer over its known marks, and its mean if all missing marks are 0, and if all are 100."""
+    """Hold three means of an answer: over its known marks, with 0 for each missing mark, and with 100 for each missing
+    mark."""
 
     mean: float
     low: float
@@ -39,13 +40,14 @@ UNREAD = Span(0.0, 0.0, 100.0)
 
 
 def average(scores: Mapping[str, int | None]) -> float:
-    """Return the mean of the known criterion scores, 0–100; 0 if there are none."""
+    """Return the mean of the known criterion scores, 0–100. Return 0 if no score is known."""
     known = [score for score in scores.values() if score is not None]
     return fsum(known) / len(known) if known else 0.0
 
 
 def span_of(scores: Mapping[str, int | None], average_score: float, status: str) -> Span:
-    """Return the span of the mean of one judged answer; if the reply could not be parsed, the span is 0 to 100."""
+    """Return the lowest and highest mean that a judged answer can have. If the reply could not be parsed, these are 0
+    and 100."""
     marks = scores.values()
     if status == "ok" and scores and None not in marks:
         return Span(average_score, average_score, average_score)
@@ -57,14 +59,16 @@ def span_of(scores: Mapping[str, int | None], average_score: float, status: str)
 
 
 def outcome_of(span: Span, status: str, line: float) -> Outcome:
-    """Return the verdict on one judged answer by the pass line."""
+    """Return the outcome of one judged answer under the pass line `line`: passed, failed, open or unscored."""
     if status != "ok":
         return "unscored"
     return "passed" if reaches(span.low, line) else "open" if reaches(span.high, line) else "failed"
 
 
 def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, float]:
-    """Return the low marks because of which a person must read an answer that passes by its mean; empty for others."""
+    """Return the dangerously low marks of an answer that passes by its mean, as {criterion: score}.
+
+    A person must read such an answer. Return {} if the answer has no such mark or does not pass."""
     if outcome != "passed":
         return {}
     low = ((name, scores.get(name)) for name in READ_CRITERIA)
@@ -72,10 +76,10 @@ def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, f
 
 
 def frame_spans(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the span of the mean of each judged answer of a frame.
+    """Return the lowest and highest possible mean of each judged answer in a frame.
 
-    Columns: mean (missing if the reply could not be parsed), low and high. results: needs average_score. For answers
-    with a missing mark, its columns average_low and average_high are used if they exist.
+    Columns: mean (missing if the reply could not be parsed), low, high. results: a frame with average_score. Its
+    columns average_low and average_high are used for answers with a missing mark, if the frame has them.
     """
     mean = _floats(results["average_score"])
     if "status" in results.columns:

@@ -1,6 +1,6 @@
 """Apply the specification's pass rule to plain numbers.
 
-The rule is defined only here: the run, the readers of logs, the statistics and the charts use it.
+This is the only definition of the rule. Runs, readers of logs, statistics and charts use it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def reaches(value: pd.Series, line: float) -> pd.Series: ...
 @overload
 def reaches(value: NDArray[np.float64], line: float) -> NDArray[np.bool_]: ...
 def reaches(value: Any, line: float) -> Any:
-    """Return whether a value, or each value of a column, is on or above a line; rounding errors are ignored."""
+    """Return whether a value is on or above a line, ignoring rounding errors. For a column, return this for each value."""
     return value >= line - _ROUNDING
 
 
@@ -49,7 +49,7 @@ class PassRule(NamedTuple):
     def is_met(self, passed: Any, total: int, mean: Any) -> Any:
         """Return whether a run passes: enough questions pass, and the overall mean is on or above the line.
 
-        For arrays, return this for each element.
+        For arrays, return one result per element.
         """
         return (passed >= self.needed(total)) & reaches(mean, self.line)
 
@@ -63,7 +63,7 @@ SPECIFIED = rule_of(Rubric())
 
 
 def run_rule(info: RunInfo) -> PassRule:
-    """Return the rule by which a run was judged, from its log; the specification's rule if the log has none."""
+    """Return the pass rule of a run, as its log states it. If the log has no rule, return the specification's."""
     return PassRule(
         SPECIFIED.line if info.pass_threshold is None else info.pass_threshold,
         SPECIFIED.rate if info.pass_rate_required is None else info.pass_rate_required,
@@ -71,9 +71,9 @@ def run_rule(info: RunInfo) -> PassRule:
 
 
 def frame_rule(frame: pd.DataFrame) -> PassRule:
-    """Return the rule by which the rows of a frame were judged; the specification's rule if the frame has none.
+    """Return the pass rule of the runs in a frame. If the frame has no rule, return the specification's.
 
-    If the runs have different rules, return the rule of the latest run; it applies to all counts over several runs.
+    If the runs have different rules, return the rule of the latest run, which then applies to counts over all runs.
     """
     if not len(frame):
         return SPECIFIED
@@ -82,9 +82,8 @@ def frame_rule(frame: pd.DataFrame) -> PassRule:
 
 
 def row_lines(frame: pd.DataFrame) -> pd.Series:
-    """Return for each row of a frame the pass line of the row's run.
-
-    If the frame has no pass lines, it is the specification's line.
+    """Return for each row of a frame the pass line of its run. If the frame has no pass lines, return the
+    specification's.
     """
     return _own(frame, "pass_threshold")
 

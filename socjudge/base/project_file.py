@@ -1,4 +1,4 @@
-"""Check `socjudge.toml`: define what it may contain, and report every fault with file, line and name."""
+"""Check `socjudge.toml`. Define what the file may contain, and report every fault with file, line and name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Check = Callable[[Any], str]  # why a value is unfit; empty for a fit one
 
 
 def read_project_file(path: Path) -> Tables:
-    """Read and check the file of a project; return {} if there is no file. Raises a ConfigError that names every fault."""
+    """Read and check the project file. Return {} if there is no such file. Raises a ConfigError that names every fault."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -66,7 +66,7 @@ def _criteria(value: Any) -> str:
 
 
 def _of_rubric(field: str) -> Check:
-    """Return the check of a field of the rubric, which uses the checks of `Rubric`."""
+    """Return a check for one field of the rubric. It uses the checks of `Rubric`."""
 
     def check(value: Any) -> str:
         try:
@@ -100,8 +100,9 @@ _language = _unless(lambda value: value in get_args(Language), "settings.languag
 class Setting(NamedTuple):
     """Describe a setting.
 
-    check: a function that returns why a value is not valid, "" if it is. about: key of the message that explains the
-    setting. constant: the name of its default value in constants.py. usual: its default value if it has no such name.
+    check: a function that returns why a value is not valid, or "" if the value is valid. about: the key of the message
+    that explains the setting. constant: the name of the constant in constants.py that holds the default value. usual:
+    the default value of a setting that has no such constant.
     """
 
     check: Check
@@ -141,7 +142,7 @@ _PRICE = {name: Setting(_price, "settings.price") for name in ("input", "output"
 
 
 def _faults(found: Mapping[str, Any]) -> list[tuple[Sequence[str], str]]:
-    """Return (path of keys, what is wrong there) for each fault."""
+    """Return each fault as (path of keys to the value, what is wrong with it)."""
     faults: list[tuple[Sequence[str], str]] = []
     tables = {name: table for name, table in found.items() if name in SETTINGS or name in (PRICES, ASSISTANTS)}
     faults += [
@@ -204,9 +205,10 @@ def _shown(value: Any) -> str:
 
 
 def _line_of(text: str, keys: Sequence[str]) -> int:
-    """Return the line where a value begins.
+    """Return the number of the line where a value begins.
 
-    It is the line after the longest beginning of the text that can be parsed and does not contain the value.
+    The function looks for the longest beginning of the text that can be parsed and does not yet contain the value. The
+    value begins on the next line.
     """
     import tomllib
 
@@ -229,7 +231,7 @@ _TWICE = ("overwrite", "twice", "Duplicate", "immutable")
 
 
 def _syntax_fault(path: Path, text: str, said: str) -> str:
-    """Return the parser's message, with its line and, for common faults, the remedy."""
+    """Return the parser's message with its line. For common faults, add how to correct them."""
     lines = text.splitlines() or [""]
     at = re.search(r"line (\d+)", said)
     number = min(int(at[1]) if at else len(lines), len(lines))

@@ -16,15 +16,15 @@ _NAME = re.compile(r"^from (\.\S*) import (\w+) as", re.MULTILINE)
 
 
 def homes(folder: Path) -> dict[str, str]:
-    """Return {public name: its module} of the package in this folder, from the package's stub.
+    """Read a package's stub, and return {public name: the module that defines it}.
 
-    The module is "." if the name is a module itself.
+    If a public name is a module itself, the value is ".".
     """
     return {name: home for home, name in _NAME.findall((folder / "__init__.pyi").read_text("utf-8"))}
 
 
 def public_names(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a package's `__all__`, `__getattr__` and `__dir__`."""
+    """Return the values for `__all__`, `__getattr__` and `__dir__` of a package."""
     folder = Path(sys.modules[package].__path__[0])
     names = homes(folder)
 
@@ -46,8 +46,8 @@ def public_names(package: str) -> tuple[list[str], Callable[[str], Any], Callabl
 
 
 def _absent(name: str, package: str, folder: Path) -> str:
-    """Return the message for a name that is not public in this package; if another namespace has the name, the message
-    says so.
+    """Return the error message for a name that is not public in this package. It says so if another namespace has the
+    name.
     """
     if name.startswith("_") or any(folder.glob(f"{name}*")):
         return name  # a module that is not imported yet, for which the import itself asks

@@ -1,6 +1,6 @@
 """Split passages of runbooks into statements that can be quoted alone.
 
-Statements are list items, paragraphs, commands, and table rows as sentences.
+A statement is a list item, a paragraph, a command, or a table row that was turned into a sentence.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SEVERITY = re.compile(
 class Statement:
     """Hold one statement that can be quoted.
 
-    A row of a table is written as a sentence with its headings; code keeps the paragraph before it.
+    A table row becomes a sentence that includes its headings. Code includes the paragraph before it.
     """
 
     text: str
@@ -51,9 +51,9 @@ def read_statements(text: str) -> Iterator[Statement]:
 
 
 def read_table(lines: Sequence[str]) -> list[str]:
-    """Return the rows of a Markdown table as sentences: "S3（中）: SOCリーダーへ60分以内、CSIRT責任者へ当日中".
+    """Return the rows of a Markdown table as sentences, such as "S3（中）: SOCリーダーへ60分以内、CSIRT責任者へ当日中".
 
-    Row and headings are joined because neither says anything without the other.
+    Each sentence includes the headings, because a row alone says nothing.
     """
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines if not _RULE.match(line)]
     if all(len(cells) == 1 for cells in rows):  # a list in a sheet; its first cell may be a title
@@ -65,7 +65,7 @@ def read_table(lines: Sequence[str]) -> list[str]:
 
 
 def find_severities(question: str) -> set[str]:
-    """Return the severities that a question names, such as {"S3"}; the S3 of "Amazon S3" is not one."""
+    """Return the severities that a question names, such as {"S3"}. The S3 in "Amazon S3" does not count."""
     return {found.upper() for found in _SEVERITY.findall(question)}
 
 

@@ -1,6 +1,6 @@
 """Remove secrets from texts.
 
-A service may repeat a secret in its errors. It must not get into a log, an error or a report.
+The errors of a service may repeat a secret. The secret must not get into a log, an error or a report.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _USUAL_PORTS = {"http": 80, "https": 443}
 def redact(text: str) -> str:
     """Return the text without secrets.
 
-    It removes the values of environment variables that hold secrets, and anything that looks like a key.
+    Secrets are the values of environment variables that hold keys or passwords, and anything that looks like a key.
     """
     secrets = [value.strip() for name, value in os.environ.items() if _SECRET_NAME.search(name)]
     return _KEY_LIKE.sub("[key]", without_secrets(text, secrets))
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Return the text without these secrets; everything else stays.
+    """Return the text without the given secrets. All other text stays as it is.
 
-    Secrets are found in upper or lower case, and also in base64 or URL form.
+    A secret is also found with other upper or lower case, and in its base64 or URL form.
     """
     lower = text.lower()  # to see quickly that there is none
     for secret in secrets:
@@ -53,7 +53,7 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _forms(secret: str) -> tuple[str, ...]:
-    """Return the forms that a secret may have in a text, in lower case, the longest first."""
+    """Return the forms that a secret may have in a text, in lower case. The longest form comes first."""
     raw = secret.encode(errors="replace")
     forms = {secret, quote(secret, safe=""), quote(secret), json.dumps(secret)[1:-1]}
     for before in range(3):  # what stands before it, such as "user:", moves it in base64
@@ -69,10 +69,10 @@ def surprise_text(error: BaseException) -> str:
 
 
 def show_url(url: str) -> str:
-    """Return scheme, host, port and path of a URL in one spelling.
+    """Return scheme, host, port and path of a URL, always spelled the same way.
 
-    User, password, query, default port and final slash are left out. A token in the path is replaced by a short hash,
-    so that two tokens still give two addresses.
+    User, password, query, default port and final slash are left out. A token in the path is replaced by a short hash.
+    URLs with different tokens therefore stay different.
     """
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2].lower().removesuffix(f":{_USUAL_PORTS.get(parts.scheme)}")
@@ -83,9 +83,9 @@ def show_url(url: str) -> str:
 
 
 def path_tokens(url: str) -> tuple[str, ...]:
-    """Return the parts of a URL's path that look random, as a token does.
+    """Return the parts of a URL's path that look like a random token.
 
-    They are long, have digits, and change often from one kind of character to another.
+    Such a part is long, has digits, and often changes from one kind of character to another.
     """
     return tuple(
         part
@@ -96,6 +96,6 @@ def path_tokens(url: str) -> tuple[str, ...]:
 
 
 def hash_query(url: str) -> str:
-    """Return a short hash of a URL's query without its secrets; empty if there is no query."""
+    """Return a short hash of a URL's query, computed without its secrets. Return "" if there is no query."""
     told = [pair for pair in parse_qsl(urlsplit(url).query, True) if not _SECRET_PARAMETER.search(pair[0])]
     return hashlib.sha256(repr(sorted(told)).encode()).hexdigest()[:16] if told else ""

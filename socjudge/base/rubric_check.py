@@ -1,4 +1,4 @@
-"""Check a rubric before any money is spent, whoever made it."""
+"""Check a rubric before any money is spent. All rubrics are checked here, from a file or from Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ TOTAL = "総合"  # the name of the overall mean in tables and charts
 
 
 def check_rubric(rubric: Rubric) -> None:
-    """Raise a ConfigError that names what is wrong with the criteria, the descriptions, the line or the rate."""
+    """Check the criteria, descriptions, pass line and pass rate of a rubric. Raises a ConfigError that names what is
+    wrong."""
     names = rubric.criteria
     if not names:
         raise ConfigError(say("base.rubric_empty"))

@@ -1,4 +1,4 @@
-"""Read tables as users save them: the text of a CSV file, and the rows of a workbook's first sheet."""
+"""Read tables in the formats that users save: a CSV file, or the first sheet of a workbook."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .json_files import decoded
 def table_text(raw: bytes) -> str:
     """Return the text of a table file.
 
-    The file may be UTF-8, with or without a byte order mark, or cp932, in which Excel writes CSV in Japan. Raises
-    ValueError if it is neither.
+    The file may be UTF-8, with or without a byte order mark. It may also be cp932, the encoding of Excel's CSV files in
+    Japan. Raises ValueError if the file is neither.
     """
     try:
         return decoded(raw)
@@ -26,9 +26,10 @@ def table_text(raw: bytes) -> str:
 
 
 def first_sheet(path: Path) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
-    """Return the columns of a workbook's first sheet, and (row number, {column: cell}) for each row that is not empty.
+    """Return the columns and rows of a workbook's first sheet.
 
-    Raises OSError or ValueError if the file cannot be read.
+    Each row is (row number, {column: cell}); empty rows are left out. Raises OSError or ValueError if the file cannot
+    be read.
     """
     try:
         from openpyxl import load_workbook

@@ -1,4 +1,4 @@
-"""Display records in a cell, a panel and a terminal. Only this module escapes texts of models, logs and runbooks."""
+"""Display records in a cell, a panel and a terminal. Only this module escapes the texts of models, logs and runbooks."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ SAFETY = "安全性"  # the criterion whose low mark no mean makes good
 
 @functools.cache
 def symbols() -> str:
-    """Return the CSS with the font of ✅ ❌ ⚠ and similar symbols, which docs/make_symbols.py draws.
+    """Return the CSS with the font for ✅ ❌ ⚠ and similar symbols. docs/make_symbols.py draws this font.
 
-    With it our pages need no emoji font, and the symbols remain text.
+    With this font our pages need no emoji font, and the symbols remain text.
     """
     import base64
 
@@ -95,22 +95,23 @@ def _style() -> str:
 
 
 def escape(text: object) -> str:
-    """Return the text for HTML: nothing in it is read as markup, and invisible characters are made visible."""
+    """Return the text escaped for HTML. Nothing in it is read as markup, and invisible characters are made visible."""
     import html  # its table of entities costs a millisecond
 
     return html.escape(visible(str(text)))
 
 
 def block(kind: str, *lines: str) -> str:
-    """Return lines of HTML joined to one block of a panel.
+    """Return lines of HTML as one block of a panel.
 
-    kind: the colour: "good", "bad", "warn", "grey" or "" (none).
+    kind: the colour, "good", "bad", "warn", "grey" or "" (none).
     """
     return f'{_style()}<div class="socjudge {kind}">{"<br>".join(lines)}</div>'
 
 
 def money(cost_usd: float | None) -> str:
-    """Return a cost as text, in dollars and about how many yen; the text also covers no cost and unknown cost."""
+    """Return a cost as text in dollars, and approximately in yen. There are also texts for no cost and for unknown
+    cost."""
     from ..settings import yen_per_usd
 
     if cost_usd == 0:
@@ -121,7 +122,7 @@ def money(cost_usd: float | None) -> str:
 
 
 def cost_text(run: EvaluationRun) -> str:
-    """Return the cost of a run as text; if only the assistant's cost is unknown, the cost of its judge."""
+    """Return the cost of a run as text. If only the assistant's cost is unknown, return the cost of the judge."""
     judge_usd = run.run.judge_usage.cost_usd
     if run.cost_usd is None and judge_usd is not None:
         return say("base.cost_of_judge", cost=money(judge_usd))
@@ -129,7 +130,8 @@ def cost_text(run: EvaluationRun) -> str:
 
 
 def shown_path(path: Path | None) -> Path | None:
-    """Return a path relative to the project; the full path if it or the working directory is outside the project."""
+    """Return a path relative to the project. If the path or the working directory is outside the project, return the
+    full path."""
     is_ours = path is not None and path.is_relative_to(constants.PROJECT_DIR)
     if path is None or not is_ours or not Path.cwd().is_relative_to(constants.PROJECT_DIR):
         return path
@@ -137,7 +139,9 @@ def shown_path(path: Path | None) -> Path | None:
 
 
 def one_line(text: object, length: int = 60) -> str:
-    """Return a text for a terminal: in quotes, on one line, invisible characters made visible, cut after `length`."""
+    """Return a text in quotes on one line, for a terminal.
+
+    Invisible characters are made visible. The text is cut off after `length` characters."""
     line = " ".join(visible(str(text)).split())
     return f"'{line if len(line) <= length else line[: length - 1] + '…'}'"
 
@@ -148,19 +152,19 @@ def dollars(cost_usd: float | None) -> str:
 
 
 def facts_html(title: str, facts: Mapping[str, object], kind: str = "", after: str = "") -> str:
-    """Return a small table of names and values below a title.
+    """Return a small HTML table of names and values below a title.
 
-    Title, names and values are escaped; `after` is already HTML.
+    Title, names and values are escaped here. `after` must already be HTML.
     """
     rows = "".join(f'<tr><th class="muted">{escape(name)}</th><td>{escape(facts[name])}</td></tr>' for name in facts)
     return block(kind, f'<div><b>{escape(title)}</b></div><table class="facts">{rows}</table>{after}')
 
 
 def table_html(head: Iterable[str], rows: Iterable[Iterable[tuple[object, str]]]) -> str:
-    """Return a table as HTML; its texts are escaped here.
+    """Return a table as HTML. Its texts are escaped here.
 
-    rows: at least one row, with (text, CSS class) for each cell. The heading of a column gets the class of the first
-    cell below it.
+    rows: at least one row, each a list of (text, CSS class) per cell. The heading of a column gets the class of the
+    column's first cell.
     """
     rows = [list(row) for row in rows]
     columns = zip(head, (kind for _, kind in rows[0]), strict=True)
@@ -171,12 +175,12 @@ def table_html(head: Iterable[str], rows: Iterable[Iterable[tuple[object, str]]]
 
 
 def warning_html(verdict: Verdict) -> str:
-    """Return the warning, in red, that a person must read the answer or answers; "" if nobody must."""
+    """Return the red warning that a person must read one or more answers. Return "" if there is no such warning."""
     return f'<div class="to-read">⚠️ {escape(verdict.warning)}</div>' if verdict.warning else ""
 
 
 def note_html(verdict: Verdict) -> str:
-    """Return the note, in grey, that a verdict comes from the embedded judge; "" for other judges."""
+    """Return the grey note that the verdict comes from the embedded judge. Return "" for other judges."""
     return f'<div class="muted">{escape(verdict.note)}</div>' if verdict.is_reference else ""
 
 
@@ -263,14 +267,14 @@ def passage_html(passage: Passage) -> str:
 
 
 def evaluation_line(marks: Evaluation) -> str:
-    """Show the marks in one line: whether they pass, or why there are none."""
+    """Show the marks in one line: whether the answer passes, or why there are no marks."""
     told = f"{answer_verdict(marks).in_english}, mean {marks.average_score:.1f}"
     told = told if marks.status == "ok" else f"{marks.status}, {one_line(marks.error)}"
     return f"<Evaluation: {told}, judge {one_line(marks.model)}>"
 
 
 def evaluation_html(marks: Evaluation) -> str:
-    """Show the marks with their reasons, or why there are none."""
+    """Show the marks with their reasons. If there are no marks, show why."""
     verdict = answer_verdict(marks)
     if verdict.outcome == "unscored":
         why = {say("base.show_reason"): marks.error, "Judge": marks.model}
@@ -297,15 +301,15 @@ def result_html(result: EvaluationResult) -> str:
 
 
 def answered_by(asked: str, resolved: str) -> str:
-    """Return the model that answered, or, if that is not known, the model that was asked for."""
+    """Return the name of the model that answered. If it is not known, return the name of the model that was asked for."""
     return asked if resolved in ("", UNKNOWN) else resolved
 
 
 def question_html(result: EvaluationResult, *, line: float | None = None, opened: bool = False) -> str:
-    """Return a judged answer as HTML: its marks in tiles, their reasons, the comment, the answer and the context.
+    """Return a judged answer as HTML: its marks in tiles, the reasons, the comment, the answer and the context.
 
-    Answer and context are folded; they are open if `opened`. line: the pass line by which the answer was judged. Marks
-    below it are red, and a warning names a 安全性 mark below it, whatever the mean is.
+    Answer and context are folded unless `opened` is true. line: the pass line of the run. Marks below the line are red.
+    A warning names a 安全性 mark below the line, even if the mean is high.
     """
     marks, question = result.evaluation, result.question
     verdict = answer_verdict(marks, line)
@@ -356,7 +360,7 @@ def answer_line(answer: AssistantAnswer) -> str:
 
 
 def answer_html(question: str, answer: AssistantAnswer) -> str:
-    """Return a question and its answer as HTML, and below it each cited passage, folded."""
+    """Return a question and its answer as HTML. Each cited passage is folded below the answer."""
     body = answer.answer
     cited = [passage for passage in answer.passages if passage.citation in body]
     passages = "".join(
@@ -379,10 +383,10 @@ def answer_html(question: str, answer: AssistantAnswer) -> str:
 
 
 def steps_html(text: str) -> str:
-    """Return an answer in Markdown as HTML that is easy to read.
+    """Turn an answer in Markdown into HTML that is easy to read.
 
-    Steps have their numbers, commands are below their step, citations are small. Only numbers, headings (**…**), list
-    items, commands and citations are formatted; everything else is shown as plain text.
+    Steps keep their numbers, commands stand below their step, and citations are small. Only numbers, headings (**…**),
+    list items, commands and citations are formatted. Everything else is shown as plain text.
     """
     shown: list[str] = []
     code: list[str] | None = None
@@ -402,7 +406,7 @@ def steps_html(text: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Return one line as HTML: a heading in bold, citations small, file names as code.
+    """Return one line of an answer as HTML. A heading is bold, citations are small, and file names are set as code.
 
     The line is escaped first, so that nothing in it is read as markup.
     """
@@ -450,8 +454,9 @@ def record_html(record: Any) -> str:
 
 
 def show_table(frame: pd.DataFrame, *, digits: int = 1) -> Styler:
-    """Return a frame as a table that is easy to read: with `digits` decimals, – for unknown values, and texts to the
-    left.
+    """Return a frame as a table that is easy to read.
+
+    Numbers have `digits` decimals, unknown values are shown as –, and texts are aligned to the left.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Read and write logs in a folder, or in an object store by its URL (`s3://bucket/logs`), through fsspec.
 
-Every error of a store is raised as an OSError. Its strerror says what to do and contains no secrets. So callers can
-treat a store like a disk.
+Every error of a store is raised as an OSError, so that callers can treat a store like a disk. The error's `strerror`
+says what to do and contains no secrets.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ _WITH_PASSWORD = re.compile(r"[^/@]*:.*@", re.DOTALL)
 
 
 def as_path(place: Path | str) -> Path:
-    """Return a Path for a local place, including file://; for another URL return a UPath, which has the methods of a
+    """Return a Path for a local place, also for a file:// URL. For any other URL, return a UPath, which works like a
     Path.
 
-    Raises ConfigError for an unknown kind of URL, and for a URL that contains a secret, because messages would show it.
+    Raises ConfigError for an unknown kind of URL. It is also raised for a URL that contains a secret, because messages
+    would show the URL.
     """
     if isinstance(place, str | Path):
         place = str(place)
@@ -52,15 +53,14 @@ def as_path(place: Path | str) -> Path:
 
 
 def is_remote(path: Path) -> bool:
-    """Return whether a path from `as_path` is in a store and not on a disk."""
+    """Return whether a path from `as_path` is in an object store."""
     return not isinstance(path, Path)
 
 
 def check_place(place: Path) -> None:
-    """Raise ConfigError if a log cannot be written to this store. Nothing is written; the check is made before money is
-    spent.
+    """Raise ConfigError if a log cannot be written to this object store. The check writes nothing, and costs no money.
 
-    A folder is not checked, because the run's journal fails at once if the folder cannot be used.
+    Local folders are not checked here, because a run's journal fails at once if its folder cannot be used.
     """
     if not is_remote(place):
         return
@@ -77,7 +77,7 @@ def check_place(place: Path) -> None:
 
 
 def load_bytes(path: Path, start: int = 0, end: int | None = None) -> bytes:
-    """Return the bytes of a file or object, from `start` to `end`; all of them if these are left out."""
+    """Return the bytes of a file or object from `start` to `end`. Without these two, return all bytes."""
     if not is_remote(path):
         with open(path, "rb", buffering=0 if end is None else -1, opener=_open_file) as file:  # read in one go
             if start:
@@ -89,7 +89,7 @@ def load_bytes(path: Path, start: int = 0, end: int | None = None) -> bytes:
 
 
 def _open_file(path: str, flags: int) -> int:
-    """Open a file as `os.open` does, but refuse a pipe or device, because reading it may wait for ever."""
+    """Open a file as `os.open` does. A pipe or device is refused, because reading it may wait for ever."""
     number = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     if stat.S_ISREG(os.fstat(number).st_mode):
         return number
@@ -98,7 +98,7 @@ def _open_file(path: str, flags: int) -> int:
 
 
 def load_names(folder: Path) -> list[str]:
-    """Return the names in a folder or under a URL; none if there is no such folder."""
+    """Return the names in a folder or under a URL. Return none if the folder does not exist."""
     if not is_remote(folder):
         return [path.name for path in folder.iterdir()] if folder.is_dir() else []
     with _in_words(folder):
@@ -113,7 +113,9 @@ def load_names(folder: Path) -> list[str]:
 
 
 def write_object(path: Path, file: Path) -> None:
-    """Upload the file as one object; readers see all of it or nothing. Raises FileExistsError if the name is taken."""
+    """Upload the file as one object. Readers see either the whole object or nothing.
+
+    Raises FileExistsError if the name is taken."""
     with _in_words(path):
         store, key = _open(path, to_write=True)
         with contextlib.suppress(PermissionError):  # may write, but not look
@@ -131,9 +133,9 @@ def write_object(path: Path, file: Path) -> None:
 
 
 def _is_same(store: Any, key: str, file: Path) -> bool:
-    """Return whether the object has the contents of this file.
+    """Return whether an object in the store has the same contents as this file.
 
-    If so, it is our own: a first upload may succeed although its response is lost, and is then repeated.
+    If so, we wrote the object ourselves: an upload succeeded, its response was lost, and the upload was repeated.
     """
     with contextlib.suppress(PermissionError):
         return bool(store.size(key) == file.stat().st_size and store.cat_file(key) == file.read_bytes())
@@ -141,7 +143,7 @@ def _is_same(store: Any, key: str, file: Path) -> bool:
 
 
 def _open(path: Path, *, to_write: bool = False) -> tuple[Any, str]:
-    """Return the file system of a remote path, and the path as that file system writes it."""
+    """Return the file system of a remote path, and the path in the spelling of that file system."""
     remote: Any = path
     if to_write and remote.protocol in ("http", "https"):
         raise OSError(errno.EROFS, say("base.web_read_only"))
@@ -168,9 +170,9 @@ def _said(error: Exception) -> str:
 
 
 def _remedy(error: Exception) -> str:
-    """Return what to do about an error of a store, as text.
+    """Return a text that says what to do about an error of a store.
 
-    If s3fs has not converted an error to one of Python's own, it is recognised by the name of its botocore class.
+    s3fs converts most errors to Python's own. The others are recognised by the name of their botocore class.
     """
     kind = type(error).__name__
     if isinstance(error, ImportError):

@@ -1,6 +1,6 @@
-"""Split Japanese answers and runbook passages into units, and measure their overlap.
+"""Split Japanese answers and runbook passages into units, and measure how much two texts overlap.
 
-Units are sentences, list items and command lines.
+A unit is a sentence, a list item or a command line.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ DEVICE_NAME = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.I
 
 @dataclass(frozen=True)
 class Unit:
-    """Hold one statement.
+    """Hold one statement of a text.
 
-    group: a number that all units of one list item or paragraph share. cited: the sources that are cited for the unit.
+    group: a number that all units of the same list item or paragraph share. cited: the sources that the text cites for
+    this unit.
     """
 
     text: str
@@ -55,10 +56,10 @@ class Unit:
 
 
 def split_units(text: str) -> list[Unit]:
-    """Return the statements of a Markdown text in order, each with the citations that follow it.
+    """Return the statements of a Markdown text in order, each with its citations.
 
-    A citation covers the uncited statements before it in its list item or paragraph; a citation on a line of its own
-    also covers the paragraph or the list above, up to the blank line or heading before it.
+    A citation belongs to all statements before it in its list item or paragraph that have no citation yet. A citation
+    on a line of its own also belongs to the paragraph or list above it, up to the previous blank line or heading.
     """
     units: list[Unit] = []
     group, block, in_code = 0, 0, False
@@ -104,20 +105,17 @@ def _line_units(body: str, group: int, in_code: bool) -> Iterator[Unit]:
 
 
 def change_citations(text: str, change: Callable[[str], str]) -> str:
-    """Replace each citation, including its brackets, by the result of `change` for the source that it names."""
+    """Replace each citation and its brackets by `change(source)`, where `source` is the source that the citation names."""
     return CITATION.sub(lambda found: change(found[found.lastgroup or 0].strip()), text)
 
 
 def cited_sources(text: str) -> list[str]:
-    """Return the sources that a text cites, each once, in the order of their first citation."""
+    """Return the sources that a text cites, in the order of their first citation. Each source is returned once."""
     return list(dict.fromkeys(found[found.lastgroup or 0].strip() for found in CITATION.finditer(text)))
 
 
 def encodable(text: str) -> str:
-    """Return the text with "?" for lone surrogates, which no file and no tokeniser accepts.
-
-    All other text stays as it is.
-    """
+    """Return the text with "?" in place of each lone surrogate. Files and tokenisers do not accept lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -126,10 +124,9 @@ def encodable(text: str) -> str:
 
 
 def local_time(moment: datetime) -> str:
-    """Return a moment in this machine's time zone, such as 2026-01-01 09:00:00 +09:00.
+    """Return a moment as text in this machine's time zone, such as 2026-01-01 09:00:00 +09:00.
 
-    The offset shows the time zone. Every view shows times in this form; logs and frames keep moments in UTC or with
-    their offset.
+    All views show times in this form. Logs and frames keep moments in UTC or with their offset.
     """
     text = moment.astimezone().isoformat(sep=" ", timespec="seconds")
     return f"{text[:19]} {text[19:]}"
@@ -147,24 +144,25 @@ def fold(text: str) -> str:
 
 @lru_cache(maxsize=2_000)
 def bigrams(text: str) -> frozenset[str]:
-    """Return the character pairs of a folded text (the text itself if it is one character)."""
+    """Return the pairs of neighbouring characters in a folded text. For a text of one character, return that character."""
     return frozenset(map(add, text, text[1:])) or frozenset([text] if text else [])
 
 
 def containment(part: frozenset[str], whole: frozenset[str]) -> float:
-    """Return the share of `part` that is in `whole`, 0–1; 0 for an empty part."""
+    """Return the share of `part` that also is in `whole`, 0–1. Return 0 if `part` is empty."""
     return len(part & whole) / len(part) if part else 0.0
 
 
 def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
-    """Return the number of elements in both sets divided by the number in either, 0–1."""
+    """Return the Jaccard similarity of two sets, 0–1: the number of shared elements divided by the number in either
+    set."""
     return len(a & b) / len(a | b) if a or b else 0.0
 
 
 def split_blocks(text: str) -> list[str]:
-    """Return the quotable pieces of a passage: list items, paragraphs, table rows, and code with its introduction.
+    """Return the pieces of a passage that can be quoted: list items, paragraphs, table rows and code blocks.
 
-    List markers are dropped; a code block keeps its fences and the paragraph before it.
+    List items lose their markers. A code block keeps its fences and the paragraph before it.
     """
     blocks: list[str] = []
     lines = iter(text.splitlines())
@@ -193,20 +191,20 @@ def split_blocks(text: str) -> list[str]:
 
 
 def plain_name(name: str) -> str:
-    """Return a person's name in one form.
+    """Return a person's name in one uniform spelling.
 
-    The form is NFKC, without invisible characters, with single blanks inside and none around the name.
+    The spelling is NFKC without invisible characters. Inner blanks are reduced to one, and outer blanks are removed.
     """
     return " ".join(without_unseen(unicodedata.normalize("NFKC", name)).split())
 
 
 def without_unseen(text: str) -> str:
-    """Return the text without invisible characters; spaces and line breaks stay."""
+    """Return the text without invisible characters. Spaces and line breaks stay."""
     return "".join(letter for letter in text if letter.isspace() or not _is_unseen(letter))
 
 
 def fold_name(name: str) -> str:
-    """Return a person's name in a form for comparison: NFKC, lower case, only letters and digits, without さん."""
+    """Return a person's name in a form for comparison: NFKC, lower case, letters and digits only, without さん."""
     letters = unicodedata.normalize("NFKC", name).casefold()
     folded = "".join(letter for letter in letters if unicodedata.category(letter)[0] not in "CPSZ")
     return _HONORIFIC.sub("", folded) or folded

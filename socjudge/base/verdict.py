@@ -27,12 +27,13 @@ _CAUSES = {
 
 
 class Verdict(NamedTuple):
-    """Hold the verdict on a run, on several judges together, or on one answer.
+    """Hold the verdict on a run, on several judges together, or on one answer. Every view takes symbol and words from
+    here.
 
-    Every view takes the symbol and the words from here. outcome: "open" if it depends on missing marks, or if judges
-    differ; "unscored" for an answer without any mark. reason: why the outcome is open. is_reference: whether the
-    embedded judge, which is no LLM, gave the verdict. warning: says that a person must read an answer that passes by
-    its mean; it is shown in red wherever the verdict is shown.
+    outcome: "passed", "failed", "open" or "unscored". It is "open" if it depends on missing marks, or if judges
+    disagree. It is "unscored" for an answer without any mark. reason: why the outcome is open. is_reference: whether
+    the embedded judge gave the verdict, which is not an LLM. warning: a text that tells a person to read an answer that
+    passes by its mean. Every view shows the warning in red.
     """
 
     outcome: Outcome
@@ -52,19 +53,18 @@ class Verdict(NamedTuple):
 
     @property
     def in_english(self) -> str:
-        """Return the verdict's word in English; the one-line form for a terminal is English in every language."""
+        """Return the verdict's word in English. The one-line form for a terminal is always English."""
         return say(_WORDS[self.outcome], lang="en")
 
     @property
     def said(self) -> str:
-        """Return the verdict on an answer: symbol and word."""
+        """Return the verdict on an answer as symbol and word."""
         return f"{self.mark} {self.word}"
 
     @property
     def headline(self) -> str:
-        """Return the verdict on a run in the specification's words; if it is open, also why.
-
-        The specification's words are Japanese in every language.
+        """Return the verdict on a run in the specification's words, which are always Japanese. If it is open, add the
+        reason.
         """
         if self.outcome in ("passed", "failed"):
             return f"{self.mark} MVP{say(_WORDS[self.outcome], lang='ja')}"
@@ -72,14 +72,14 @@ class Verdict(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Return the note that is shown with every verdict of the embedded judge; empty for other judges."""
+        """Return the note that stands beside every verdict of the embedded judge. Return "" for other judges."""
         return say("base.reference_note") if self.is_reference else ""
 
     @property
     def paint(self) -> str:
         """Return the verdict's colour: "good", "bad", "warn" or "grey".
 
-        Green ("good") and red ("bad") are only for judges that are language models.
+        Only judges that are language models get green ("good") and red ("bad").
         """
         if self.outcome in ("open", "unscored"):
             return "warn"
@@ -87,17 +87,19 @@ class Verdict(NamedTuple):
 
 
 def run_verdict(run: EvaluationRun) -> Verdict:
-    """Return the verdict on a run; if several judges were asked, their common verdict."""
+    """Return the verdict on a run. If several judges were asked, return their common verdict."""
     return judges_verdict([judge_verdict(each) for each in (run, *run.others)], run.judges_asked)
 
 
 def judge_verdict(run: EvaluationRun) -> Verdict:
-    """Return the verdict of this run's own judge, whatever the verdicts of other judges on the same answers."""
+    """Return the verdict of this run's own judge. Verdicts of other judges on the same answers are ignored."""
     return summary_verdict(run.summary, is_reference=is_embedded(run.run.judge_model_resolved))
 
 
 def judges_verdict(verdicts: Sequence[Verdict], asked: int) -> Verdict:
-    """Return the common verdict of judges of the same answers: open unless all that were asked gave the same one."""
+    """Return the common verdict of several judges on the same answers.
+
+    It is open unless all judges that were asked gave the same verdict. asked: the number of these judges."""
     outcome, reason = verdicts[0][:2]
     if len(verdicts) < asked:
         outcome, reason = "open", say("base.reason_judges_missing", asked=asked, judged=len(verdicts))
@@ -122,7 +124,8 @@ def summary_verdict(summary: RunSummary, *, is_reference: bool = False) -> Verdi
 def answer_verdict(marks: Evaluation, line: float | None = None) -> Verdict:
     """Return the verdict on one judged answer.
 
-    line: the run's pass line. Without it, an answer with a missing mark is open, unless it is known to pass.
+    line: the run's pass line. If it is left out, an answer with a missing mark is open, unless `marks` says that it
+    passes.
     """
     span = span_of(marks.scores, marks.average_score, marks.status)
     if span.is_whole or line is None:
@@ -136,7 +139,7 @@ def answer_verdict(marks: Evaluation, line: float | None = None) -> Verdict:
 def marked_verdict(
     outcome: Outcome, scores: Mapping[str, float | None], missing: Mapping[str, str], *, is_reference: bool = False
 ) -> Verdict:
-    """Return the verdict on an answer with these marks, with the reason and the warning that belong to it."""
+    """Return a verdict with this outcome on an answer with these marks. Reason and warning are derived from the marks."""
     low = listed(f"{name} {score:g}" for name, score in to_read(scores, outcome).items())
     causes = missing.items() if outcome == "open" else ()
     reason = listed(f"{name}: {cause_text(cause)}" for name, cause in causes)
@@ -144,33 +147,34 @@ def marked_verdict(
 
 
 def cause_text(cause: str) -> str:
-    """Return in words why a mark is missing; a cause that only a newer version knows is returned unchanged."""
+    """Return words for the cause of a missing mark. A cause that only a newer version of socjudge knows is returned
+    unchanged."""
     return say(_CAUSES[cause]) if cause in _CAUSES else cause
 
 
 def mark_text(score: int | None) -> str:
-    """Return a mark as text, or a dash if it is missing."""
+    """Return a mark as text. Return a dash if the mark is missing."""
     return "–" if score is None else f"{score:g}"
 
 
 def reason_text(marks: Evaluation, criterion: str) -> str:
-    """Return the judge's reason for a mark; if the mark is missing, why it is missing."""
+    """Return the judge's reason for a mark. If the mark is missing, return why."""
     return cause_text(marks.missing[criterion]) if criterion in marks.missing else marks.rationale.get(criterion, "")
 
 
 def mean_text(marks: Evaluation) -> str:
-    """Return the mean of an answer as text; if marks are missing, also how many of the criteria the mean includes."""
+    """Return the mean of an answer as text. If marks are missing, the text says how many criteria the mean includes."""
     return say("base.show_mean", mean=marks.average_score) + of_criteria(marks)
 
 
 def of_criteria(marks: Evaluation) -> str:
-    """Return a text that says how many of the criteria a mean includes; "" if no mark is missing."""
+    """Return a text that says how many criteria a mean includes. Return "" if no mark is missing."""
     marked, total = len(marks.scores) - list(marks.scores.values()).count(None), len(marks.scores)
     return say("base.of_criteria", marked=marked, total=total) if marked < total else ""
 
 
 class Tally:
-    """Count results one by one for the specification's summary."""
+    """Count judged answers one by one, and summarise them as the specification says."""
 
     def __init__(self) -> None:
         # Per question: sums over its answers, and how many; arrays, because there may be a million questions.
@@ -182,8 +186,8 @@ class Tally:
     def add(self, question_id: int | str, span: Span, *, is_read: bool = True, is_to_read: bool = False) -> None:
         """Count a judged answer.
 
-        is_read: whether the judge's reply could be parsed. is_to_read: whether a person must read the answer, whether
-        or not it passes.
+        is_read: whether the judge's reply could be parsed. is_to_read: whether a person must read the answer because of
+        a dangerously low mark.
         """
         place = self._places.setdefault(question_id, len(self._counts))
         if place == len(self._counts):
@@ -198,7 +202,7 @@ class Tally:
         self._to_read += is_to_read
 
     def add_marks(self, question_id: int | str, marks: Evaluation, line: float) -> None:
-        """Count the marks of an answer."""
+        """Count a judged answer by its marks and the pass line."""
         span = span_of(marks.scores, marks.average_score, marks.status)
         low = to_read(marks.scores, outcome_of(span, marks.status, line))
         self.add(question_id, span, is_read=marks.status == "ok", is_to_read=bool(low))
@@ -206,10 +210,10 @@ class Tally:
     def summary(self, rule: PassRule = SPECIFIED) -> RunSummary:
         """Return the summary of the counted answers.
 
-        A question passes at the rule's line. The run passes if the rule's share of the questions passes and the overall
-        mean reaches the line too. Repeats of a question are averaged first. A reply that could not be parsed counts as
-        zeros, as the specification says, and is counted in `n_unscored`. Missing marks count as zeros for whether a
-        question passes, but not for the mean that is shown.
+        First, the repeats of each question are averaged. A question passes if its mean reaches the rule's line. The run
+        passes if enough questions pass and the overall mean reaches the line too. A reply that could not be parsed
+        counts as zeros, as the specification says; `n_unscored` counts these replies. A missing mark counts as zero
+        when questions are passed or failed, but it is left out of the mean that is shown.
         """
         worst, best = self._case(self._lows, rule), self.best_case(rule)
         return replace(
@@ -219,7 +223,7 @@ class Tally:
         )  # fmt: skip
 
     def best_case(self, rule: PassRule = SPECIFIED) -> RunSummary:
-        """Return the summary that would result from full marks for everything that is missing."""
+        """Return the summary that would result if every missing mark were 100."""
         return self._case(self._highs, rule)
 
     def _mean(self, sums: array[float]) -> float:
@@ -252,7 +256,8 @@ _CERTAIN = {
 
 
 def certainty_text(info: RunInfo) -> str:
-    """Return the text below the verdict of a run until it was certain; "" for other runs."""
+    """Return the text below the verdict of a run that was repeated until its verdict was certain. Return "" for other
+    runs."""
     if not info.stopped_because:
         return ""
     counts = info.repeats.values()
@@ -265,7 +270,7 @@ def certainty_text(info: RunInfo) -> str:
 def mixed_text(info: RunInfo, judged: int) -> str:
     """Return the text below the verdict of a run whose judge answered under several names, or was a pair of judges.
 
-    "" for other runs. judged: number of judged answers.
+    Return "" for other runs. judged: the number of judged answers.
     """
     if info.n_unsure:
         return _cascade_text(info, judged)
@@ -274,7 +279,7 @@ def mixed_text(info: RunInfo, judged: int) -> str:
 
 
 def reasons_text(info: RunInfo) -> str:
-    """Return the text below the verdict of a run in which a chat model gave reasons; "" for other runs."""
+    """Return the text below the verdict of a run in which a chat model gave the reasons. Return "" for other runs."""
     if not info.n_reasons:
         return ""
     paid = info.reasons_usage.cost_usd
@@ -292,7 +297,7 @@ def _cascade_text(info: RunInfo, judged: int) -> str:
 
 
 def judges_text(run: EvaluationRun) -> str:
-    """Return the verdicts of several judges on the same answers in one line."""
+    """Return one line with the verdicts of several judges on the same answers."""
     runs = (run, *run.others)
     verdicts = [judge_verdict(each) for each in runs]
     told = listed(f"{each.judge_model} {verdict.word}" for each, verdict in zip(runs, verdicts, strict=True))
@@ -318,7 +323,8 @@ SUMMARY = """## 評価結果サマリー
 
 
 def rule_text(total: int, rule: PassRule = SPECIFIED, *, lang: Language = "ja") -> str:
-    """Return the whole pass rule for `total` questions. All views but the specification's summary use this wording.
+    """Return the whole pass rule for `total` questions as text. All views use this wording, except the specification's
+    summary.
 
     Examples
     --------
@@ -329,11 +335,11 @@ def rule_text(total: int, rule: PassRule = SPECIFIED, *, lang: Language = "ja") 
 
 
 def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = None) -> str:
-    """Return the summary in the specification's words (Markdown), which are Japanese in every language.
+    """Return the summary as Markdown, in the specification's words. They are Japanese in every language.
 
-    If there were replies that could not be parsed, a line says how many. The verdict is open if it depends on them, or
-    if judges differ. summary: the run if possible, because it has the rule by which it was judged, and its other
-    judges. For a summary alone, give `rule`; the specification's rule if left out.
+    If replies could not be parsed, one line says how many. The verdict is open if it depends on these replies, or if
+    judges disagree. summary: a run, or only its summary. A run is better, because it also has its pass rule and its
+    other judges. rule: the pass rule for a summary alone; the specification's rule if left out.
     """
     verdict, more = None, list[str]()
     if isinstance(summary, EvaluationRun):
