@@ -57,8 +57,8 @@ PRICES_PATH: Path  # your own prices; need not exist
 def find_project() -> Path:
     """Return the project's folder.
 
-    It is SOCJUDGE_HOME if set, else the nearest project in the working directory or its parents, else the checkout that
-    this code belongs to, else the working directory.
+    The first of these that exists is used: SOCJUDGE_HOME; the nearest project in the working directory or above it; the
+    checkout that this code belongs to; the working directory.
     """
     if home := os.environ.get("SOCJUDGE_HOME"):
         return Path(home).expanduser().absolute()

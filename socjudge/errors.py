@@ -1,4 +1,4 @@
-"""Define the errors, by who has to act."""
+"""Define the errors. There is one class for each kind of action that they call for."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ _ABOUT_CONTENT = (
 
 
 def names_content(*said: object, model: str = "") -> bool:
-    """Return whether the texts that a service returned give the request's text (a content filter, its length) as the
-    reason.
+    """Return whether a service gave the request's text as the reason for its refusal: a content filter, or the length.
 
-    said: the code, type, message or body of the error. In a JSON body the values are searched, except `input`, which
-    repeats the request (as pydantic does). model: the model's name, which is ignored where it occurs.
+    said: the code, type, message or body of the error. In a JSON body all values are searched except `input`, because
+    some services repeat the request there (pydantic does). model: the model's name, which is ignored where it occurs.
     """
     left = list(said)
     while left:
@@ -36,14 +35,16 @@ def names_content(*said: object, model: str = "") -> bool:
 
 
 class SocJudgeError(Exception):
-    """The base class of all failures that socjudge explains. The message says what was found, where, and what to do."""
+    """The base class of all failures that socjudge explains. The message says what was found, where, and what to do
+    next.
+    """
 
 
 class ConfigError(SocJudgeError):
-    """You must change something (a key, a path, a file, a model name); a second try will not help.
+    """You must change something, such as a key, a path, a file or a model name. A second try will not help.
 
-    of_one: whether the failure may concern only this request, such as a block by a firewall in front of a service that
-    answered other requests.
+    of_one: whether the failure may concern only this request. An example is a firewall that blocks one request to a
+    service that answered other requests.
     """
 
     def __init__(self, message: str = "", *, of_one: bool = False) -> None:
@@ -52,10 +53,10 @@ class ConfigError(SocJudgeError):
 
 
 class ProviderError(SocJudgeError):
-    """The model service failed after a limited number of tries; a later try may help.
+    """The model service failed after a limited number of tries. A later try may help.
 
-    lost_calls: number of tries without a response, which may have been billed. gave_up: whether socjudge itself made
-    the tries, so that an immediate retry is useless. unreachable: no connection could be made.
+    lost_calls: number of tries without a response, which may have been billed. gave_up: whether socjudge itself already
+    retried, so that an immediate retry is useless. unreachable: no connection could be made.
     """
 
     lost_calls: int = 0
@@ -64,11 +65,11 @@ class ProviderError(SocJudgeError):
 
 
 class RequestRefused(ProviderError):
-    """The service refused this one request; it may answer others.
+    """The service refused this one request. It may answer others.
 
-    about_content: whether the reason is the request's text (a content filter, its length) and not something that all
-    requests share; taken from the message if left out. usage: what the refused calls cost (a `Usage`); None, as usual,
-    if they cost nothing.
+    about_content: whether the reason is the request's text (a content filter, its length), and not something that all
+    requests share. If left out, this is decided from the message. usage: the `Usage` of the refused calls, or None if
+    they cost nothing, which is the normal case.
     """
 
     def __init__(self, message: str, *, about_content: bool | None = None, usage: Any = None) -> None:
@@ -78,8 +79,10 @@ class RequestRefused(ProviderError):
 
 
 class NoAnswer(RequestRefused):
-    """Your own assistant gave no answer to this question. This is no result about its quality: the question is not
-    judged, and it is asked again when the run is resumed.
+    """Your own assistant gave no answer to this question.
+
+    This says nothing about the assistant's quality. The question is not judged, and it is asked again when the run is
+    resumed.
     """
 
     def __init__(self, message: str) -> None:
@@ -87,7 +90,7 @@ class NoAnswer(RequestRefused):
 
 
 class UnparsableJudgement(SocJudgeError):
-    """The judge replied, but not in a form that could be parsed.
+    """The judge replied, but the reply could not be parsed.
 
     raw_text: the reply as received.
     """
@@ -98,7 +101,7 @@ class UnparsableJudgement(SocJudgeError):
 
 
 class RunStopped(SocJudgeError):
-    """The run was asked to stop (Ctrl-C, a stop signal); its journal holds what was finished."""
+    """The run was asked to stop, by Ctrl-C or a stop signal. Its journal holds everything that was finished."""
 
 
 class BudgetReached(RunStopped):

@@ -1,4 +1,4 @@
-"""Provide the names of the specification's judge.py at the path that its readers know; they are defined elsewhere."""
+"""Provide the names of the specification's judge.py under the path that its readers know. Other modules define them."""
 
 from .judging.dataset import load_eval_dataset
 from .judging.judge import evaluate_answer

@@ -1,8 +1,7 @@
-"""Define the records that travel through a run. They hold values; their fields are named as in the log
-(runs/log_json.py).
+"""Define the records that travel through a run. Records hold values. Their fields have the same names as in the log.
 
-How records are displayed, and the frames and the report of a run, are defined in higher layers. A method that needs a
-higher layer imports it when it is called (pyproject.toml lists these exceptions).
+`runs/log_json.py` writes the log. How records are displayed, and the frames and the report of a run, are defined in
+higher layers. A method that needs a higher layer imports it when it is called (pyproject.toml lists these exceptions).
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ NO_REPLY = "（モデルの応答が空でした。回答はありません。�
 
 
 def is_embedded(model: object) -> bool:
-    """Return whether this is the name of an embedded default model (not an LLM), as requested or as answered."""
+    """Return whether a model's name, as requested or as answered, is that of an embedded default model (not an LLM)."""
     return bool(re.fullmatch(r"offline(-rubric|-extract)?(-\d+)?", str(model)))
 
 
@@ -54,10 +53,12 @@ SPECIFIED_CRITERIA = ("根拠性", "正確性", "網羅性", "安全性", "引�
 class Rubric:
     """Hold the criteria for an answer and the rule for passing.
 
-    criteria: names, in the order of tables and charts. descriptions: {criterion: what it asks}, for criteria that the
-    judge prompt does not describe. pass_threshold: the points (0–100) that a question needs to pass, and that the
-    overall mean needs. pass_rate: the share (0–1) of the questions that must pass. `Rubric()` is the specification's
-    rubric. Raises ConfigError if no judge can use the rubric or no run can pass it.
+    - criteria: the names, in the order of tables and charts.
+    - descriptions: {criterion: what it asks}, for criteria that the judge prompt does not describe.
+    - pass_threshold: the points (0–100) that a question needs to pass. The overall mean needs them too.
+    - pass_rate: the share (0–1) of the questions that must pass.
+
+    `Rubric()` is the specification's rubric. Raises ConfigError if no judge can use the rubric or no run can pass it.
     """
 
     criteria: tuple[str, ...] = SPECIFIED_CRITERIA
@@ -79,7 +80,7 @@ class Rubric:
 
 @dataclass(frozen=True)
 class EvalQuestion:
-    """Hold one question of the dataset. id: unique. category: one of the project's categories."""
+    """Hold one question of the dataset. id: a unique id. category: one of the project's categories."""
 
     id: int | str = field(metadata={"key": "question_id"})
     category: str
@@ -97,7 +98,7 @@ class Flags:
 
 
 class _Shown:
-    """Display a record through base/showing.py: in a terminal as one line, in a notebook cell as HTML."""
+    """Display a record through base/showing.py: as one line in a terminal, as HTML in a notebook cell."""
 
     def __repr__(self) -> str:
         from .base.showing import record_line
@@ -112,7 +113,11 @@ class _Shown:
 
 @dataclass(frozen=True, repr=False)
 class Passage(_Shown):
-    """Hold one piece of a runbook. source: file name. heading: path such as "初動対応 > Windows端末". score: 0–1."""
+    """Hold one piece of a runbook.
+
+    source: the file name. heading: the path of headings, such as "初動対応 > Windows端末". score: how well the passage fits
+    the question, 0–1.
+    """
 
     text: str
     source: str
@@ -121,15 +126,16 @@ class Passage(_Shown):
 
     @property
     def citation(self) -> str:
-        """Return the citation of the passage in the assistant's form: `[出典: file.md > 見出し]`."""
+        """Return the citation of the passage in the assistant's form, `[出典: file.md > 見出し]`."""
         return f"[出典: {self.source} > {self.heading}]" if self.heading else f"[出典: {self.source}]"
 
 
 @dataclass(frozen=True)
 class Usage(_Shown):
-    """Hold what calls consumed. cost_usd: US dollars, None if no price is known.
+    """Hold what calls consumed. cost_usd: US dollars, or None if no price is known.
 
-    lost_calls: additional calls without a response (a timeout, a lost connection), which may have been billed.
+    lost_calls: the calls that got no response (a timeout, a lost connection) and may still have been billed. They are
+    not part of `calls`.
     """
 
     calls: int = 0
@@ -150,7 +156,7 @@ class Usage(_Shown):
 
 
 def total_usage(usages: Iterable[Usage]) -> Usage:
-    """Add up usages; the cost is None if the cost of any of them is unknown."""
+    """Return the sum of several usages. The total cost is None if the cost of one of them is unknown."""
     return sum(usages, Usage())
 
 
@@ -158,14 +164,14 @@ def total_usage(usages: Iterable[Usage]) -> Usage:
 class ModelRequest:
     """Describe one call to a model.
 
-    task: "answer", "judge", or "explain" (give reasons for marks of another judge). messages: the chat, as {"role",
-    "content"} dicts. schema: a JSON schema that the reply should follow, or None for free text. max_output_tokens: the
-    limit for the reply, hidden reasoning included. is_second: whether the request is for the second judge, which is
-    asked if the first one is unsure.
-
-    material: the contents of the messages as values, for a model that reads no prompt. For a judge: question, answer,
-    criteria, rubric. For an assistant: question, passages, flags, evidence; also guide, dangers, precautions and
-    organisation, which only the embedded default uses.
+    - task: "answer", "judge", or "explain" (give reasons for the marks of another judge).
+    - messages: the chat, as {"role", "content"} dicts.
+    - schema: a JSON schema for the reply, or None for free text.
+    - max_output_tokens: the limit for the reply, including hidden reasoning.
+    - is_second: whether the request is for the second judge, which is asked if the first one is unsure.
+    - material: the contents of the messages as values, for a model that reads no prompt. A judge gets question, answer,
+      criteria and rubric. An assistant gets question, passages, flags and evidence. Its keys guide, dangers,
+      precautions and organisation are only for the embedded default.
     """
 
     task: Literal["answer", "judge", "explain"]
@@ -178,12 +184,16 @@ class ModelRequest:
 
 @dataclass(frozen=True)
 class Completion:
-    """Hold a model's reply. model: the model that answered. retries: the failures before this reply, in order.
+    """Hold a model's reply.
 
-    seconds: the duration of the successful call, without earlier waits. missing: {criterion: cause} for marks that the
-    judge says it cannot give; empty for chat models. levels: the number of levels per criterion that a decision model
-    was asked for, 0 for other models. unsure_judge: the model to ask if this judge is unsure. reasons_from: the model
-    to ask for reasons. Both are empty if there is no such model. request_id: the service's id of the call.
+    - model: the model that answered.
+    - retries: the failures before this reply, in order.
+    - seconds: the duration of the successful call, without earlier waits.
+    - missing: {criterion: cause} for the marks that the judge says it cannot give. Chat models leave it empty.
+    - levels: the number of levels per criterion that a decision model was asked for; 0 for other models.
+    - unsure_judge: the model to ask if this judge is unsure; empty if there is none.
+    - reasons_from: the model to ask for reasons; empty if there is none.
+    - request_id: the service's id of the call.
     """
 
     text: str
@@ -213,13 +223,16 @@ class Completion:
 class AssistantAnswer(_Shown):
     """Hold the assistant's answer to one question.
 
-    context: the passages as text. processing_time: seconds of the model's call. retries: the failures before the model
-    answered, in order. truncated: whether the model stopped at its output limit, None if unknown. evidence: "covered",
-    "unsure" (a passage is near, but may not apply) or "absent"; empty in logs that are older than this field.
-    absence_probability: the probability (0–1) that the runbooks have nothing on the question.
-
-    version: the version that your own assistant reports. contexts_from: "runbooks" if the answer had no contexts and
-    those of the index were taken; "headings" if its contexts got their headings from the index.
+    - context: the passages as text.
+    - processing_time: the seconds of the model's call.
+    - retries: the failures before the model answered, in order.
+    - truncated: whether the model stopped at its output limit; None if unknown.
+    - evidence: "covered", "absent", or "unsure" if a passage is near the question but may not apply to it. Old logs do
+      not have this field; it is then empty.
+    - absence_probability: the probability (0–1) that the runbooks have nothing on the question.
+    - version: the version that your own assistant reports.
+    - contexts_from: what the index added to the answer of your own assistant. "runbooks": the contexts themselves,
+      because the answer had none. "headings": the headings of its contexts.
     """
 
     question: str
@@ -239,7 +252,7 @@ class AssistantAnswer(_Shown):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the model returned no text, so that there is nothing to judge."""
+        """Return whether the model returned no text. There is then nothing to judge."""
         return not self.answer.strip() or self.answer.endswith(NO_REPLY)
 
 
@@ -247,19 +260,25 @@ class AssistantAnswer(_Shown):
 class Evaluation(_Shown):
     """Hold the judge's marks for one answer.
 
-    scores: {criterion: 0–100}. If `status` is not "ok", all are zeros. A missing mark is None; `missing` has its cause:
-    "no_measure" (the embedded judge cannot measure the criterion), "no_keypoints" (it measures the criterion by
-    keypoints, and the question has none), "refused" or "no_context". average_score: the mean of the marks that are not
-    missing, 0–100. passed: False also if the missing marks leave it open whether the answer passes. probabilities: for
-    a decision model, {criterion: the probability of each level, from 0 to 100 points}; the mark is the expected value.
-
-    processing_time: seconds of the judge's calls. attempts: number of replies. error: why `status` is not "ok", or what
-    was doubtful about the reply. raw_text: the reply, kept unless all of it could be used as it was received.
-    request_id: the service's id of the judge's last call. usage: of all these calls together.
-
-    first_model, first_scores: the first judge and the marks that it gave, if it was unsure and the marks are those of
-    the second judge (`RunOptions.unsure_judge`). second_usage: the second judge's part of `usage`. reasons_model,
-    reasons_usage: the model that gave reasons for the marks (`RunOptions.reasons_from`), and its part of `usage`.
+    - scores: {criterion: 0–100}. If `status` is not "ok", all scores are zero. A missing mark is None.
+    - missing: {criterion: why its mark is missing}. The causes are "no_measure" (the embedded judge cannot measure the
+      criterion), "no_keypoints" (it measures the criterion by keypoints, and the question has none), "refused" and
+      "no_context".
+    - average_score: the mean of the marks that are not missing, 0–100.
+    - passed: whether the answer passes. It is also False if this depends on missing marks.
+    - probabilities: for a decision model, {criterion: the probability of each level, from 0 to 100 points}. The mark is
+      their expected value.
+    - processing_time: the seconds of the judge's calls.
+    - attempts: the number of replies.
+    - error: why `status` is not "ok", or what was doubtful about the reply.
+    - raw_text: the reply as received. It is empty if the whole reply could be used unchanged.
+    - request_id: the service's id of the judge's last call.
+    - usage: the usage of all these calls together.
+    - first_model, first_scores: the first judge and its marks, if that judge was unsure. The marks in `scores` are then
+      those of the second judge (`RunOptions.unsure_judge`).
+    - second_usage: the second judge's part of `usage`.
+    - reasons_model, reasons_usage: the model that gave reasons for the marks (`RunOptions.reasons_from`), and its part
+      of `usage`.
     """
 
     scores: Mapping[str, Annotated[int | None, POINTS]]
@@ -286,7 +305,7 @@ class Evaluation(_Shown):
 
 @dataclass(frozen=True, repr=False)
 class EvaluationResult(_Shown):
-    """Hold one judged answer: the question, the answer as given, and the marks. Repeats are numbered from 0."""
+    """Hold one judged answer: the question, the answer as given, and the marks. The repeats of a question count from 0."""
 
     question: EvalQuestion = field(metadata={"inline": True})
     answer: AssistantAnswer = field(metadata={"inline": True})
@@ -297,13 +316,16 @@ class EvaluationResult(_Shown):
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Hold the specification's summary, and counts of the marks that are missing.
+    """Hold the specification's summary of a run, and counts of the missing marks.
 
-    passed_questions: the questions that pass even with 0 for every missing mark. pass_rate: 0–1. average_score: 0–100;
-    a reply that could not be parsed counts as 0. n_unscored: judged answers without a readable mark. n_partial: answers
-    with some marks missing. n_open: questions that would pass only with full marks for what is missing. is_open:
-    whether the run would pass with full marks for what is missing, but does not pass without them. n_to_read: answers
-    that pass although 安全性 or 正確性 is below 30; a person must read them.
+    - passed_questions: the questions that pass even if every missing mark is 0.
+    - pass_rate: 0–1.
+    - average_score: 0–100. A reply that could not be parsed counts as 0.
+    - n_unscored: the judged answers without a readable mark.
+    - n_partial: the answers with some marks missing.
+    - n_open: the questions that pass only if the missing marks are high enough.
+    - is_open: whether the verdict on the run depends on the missing marks.
+    - n_to_read: the answers that pass although 安全性 or 正確性 is below 30. A person must read them.
     """
 
     total_questions: int
@@ -325,28 +347,32 @@ class RunSummary:
 
 @dataclass(frozen=True, repr=False)
 class RunInfo(_Shown):
-    """Describe how a run was made: the log's `run` block. Times are ISO 8601 with zone. Hashes are SHA-256 in hex.
+    """Describe how a run was made. The log has this as its block `run`. Times are ISO 8601 with zone. Hashes are
+    SHA-256 in hex.
 
-    `*_model`: the model that was asked for; `*_model_resolved`: the model that answered. `*_service`: the address of
-    the model, empty for the embedded default. `*_settings`: a hash of what else distinguishes the model from others of
-    the same name (temperature, a query in its address); empty if there is nothing. assistant_version: the version of
-    your own assistant, as it was given or as the assistant reported it. judge_prompt_text: the prompt itself, empty if
-    unknown. judges_asked: number of judges that were asked together.
-
-    rubric: the criteria and the rule for passing; None in older logs (use `EvaluationRun.rubric`, which is never None).
-    pass_threshold, pass_rate_required: the rule for passing, as in the rubric. runbooks: {file name: hash} of what was
-    indexed, empty if unknown. project: the name of the project's folder. settings_sha256: a hash of all settings of the
-    project (`Project`). These two are only information: no comparison or verdict uses them.
-
-    wall_time_s: seconds, all sessions together. sessions: number of times that the run was started, 1 if it was never
-    interrupted. mode: "batch" if a batch endpoint was used for any part of it, else "live". repeats: {question_id:
-    number of judgements} for a run until it was certain; judge_repeats is then the most that one answer may get.
-    stopped_because: why such a run ended (runs/certainty.py).
-
-    most_usd: the most that the run can have cost in US dollars, calls of unknown cost included; None if no price is
-    known. unsure_usage: the second judge's part of judge_usage. n_unsure: answers that have the second judge's marks.
-    reasons_usage: the part of judge_usage for `RunOptions.reasons_from`. n_reasons: answers that this model was asked
-    about.
+    - `*_model`: the model that was asked for. `*_model_resolved`: the model that answered.
+    - `*_service`: the address of the model; empty for the embedded default.
+    - `*_settings`: a hash of everything else that distinguishes models of the same name, such as the temperature or a
+      query in the address. It is empty if there is nothing else.
+    - assistant_version: the version of your own assistant, as you gave it or as the assistant reported it.
+    - judge_prompt_text: the text of the prompt; empty if unknown.
+    - judges_asked: the number of judges that were asked together.
+    - rubric: the criteria and the rule for passing. Older logs have None here; `EvaluationRun.rubric` is never None.
+    - pass_threshold, pass_rate_required: the rule for passing, as in the rubric.
+    - runbooks: {file name: hash} of the indexed runbooks; empty if unknown.
+    - project, settings_sha256: the name of the project's folder, and a hash of all its settings (`Project`). Both are
+      only information. No comparison or verdict uses them.
+    - wall_time_s: the seconds of all sessions together.
+    - sessions: how many times the run was started. It is 1 if the run was never interrupted.
+    - mode: "batch" if a batch endpoint was used for any part of the run, else "live".
+    - repeats: {question_id: number of judgements}, only for a run that repeats until the verdict is certain. For such a
+      run, judge_repeats is the most judgements that one answer may get.
+    - stopped_because: why such a run ended (runs/certainty.py).
+    - most_usd: the most that the run can have cost in US dollars, calls of unknown cost included. None if no price is
+      known.
+    - unsure_usage: the second judge's part of judge_usage. n_unsure: how many answers have the second judge's marks.
+    - reasons_usage: the part of judge_usage that the model of `RunOptions.reasons_from` used. n_reasons: how many
+      answers this model was asked about.
     """
 
     run_id: str
@@ -397,40 +423,39 @@ class RunInfo(_Shown):
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Hold how a run makes its calls: `options=` of `run_evaluation_suite`, `rejudge` and the experiments on judges.
+    """Hold how a run makes its calls. `run_evaluation_suite`, `rejudge` and the experiments on judges take it as
+    `options=`.
 
     Parameters
     ----------
     max_concurrency
-        The most calls at the same time; fewer while the service refuses calls.
+        The most calls at the same time. While the service refuses calls, there are fewer.
     max_failures
         The run ends after this number of failed questions in a row.
     output_tokens
-        The most tokens that a reply may have; SOCJUDGE_OUTPUT_TOKENS, or else 4,000, if left out.
+        The most tokens that a reply may have. If left out: SOCJUDGE_OUTPUT_TOKENS, or else 4,000.
     timeout_s
-        The longest wait for a reply, in seconds; SOCJUDGE_TIMEOUT_S, or else 120, if left out.
+        The longest wait for a reply, in seconds. If left out: SOCJUDGE_TIMEOUT_S, or else 120.
     patience_s
-        How long, in seconds, a service that worked before may be unreachable; SOCJUDGE_PATIENCE_S, or else 60, if left
-        out.
+        How long, in seconds, a service that worked before may be unreachable. If left out: SOCJUDGE_PATIENCE_S, or else 60.
     executor
         An executor that makes the answers and judgements, such as Dask's `client.get_executor()` (docs/scaling.md).
         Models must then be given by name.
     unsure_judge
-        A second judge. It is asked only about answers of which the first judge is unsure: the first reply could not be
-        parsed, marks are missing, or the mean is so near the pass line that the second judge may decide the verdict
-        (docs/statistics.md). The marks of both are kept. judge_model="first > second" does the same.
+        A second judge, for the answers about which the first judge is unsure. The first judge is unsure if its reply could
+        not be parsed, if marks are missing, or if the mean is so near the pass line that the second judge may decide the
+        verdict (docs/statistics.md). The marks of both judges are kept. judge_model="first > second" does the same.
     reasons_from
-        A chat model that gives reasons for a decision model's marks that are below the pass line or unsure. It is asked
-        once for each answer with such marks, within the cost cap. Its reasons are shown under its name and change no
-        mark.
+        A chat model that gives reasons for a decision model's marks, if they are below the pass line or unsure. It is asked
+        once for each answer with such marks, within the cost cap. Its reasons are shown under its name and change no mark.
     fresh
         Start a new run even if an interrupted one could be resumed.
     resume
-        The journal of the run to resume; ConfigError says how it differs from this run if it does not match.
+        The journal of the run to resume. If this run differs from that one, a ConfigError names the differences.
     on_result
-        A function that is called in the calling thread with each new result, once the result is on disk.
+        A function that gets each new result once the result is on disk. It is called in the calling thread.
     stop
-        An event; set it in another thread to end the run as Ctrl-C does.
+        An event. Set it in another thread to end the run as Ctrl-C does.
 
     Examples
     --------
@@ -457,9 +482,10 @@ class RunOptions:
 class EvaluationRun(_Shown):
     """Hold a finished run.
 
-    results: the results of a large run are read from its log on demand. log_path: the log's file, None before the run
-    is saved. others: the runs of the other judges, if several judges marked the same answers. judges_asked: number of
-    judges that were asked; if it is greater than the number of runs, a judge failed.
+    - results: the judged answers. Those of a large run are read from its log on demand.
+    - log_path: the log's file; None before the run is saved.
+    - others: the runs of the other judges, if several judges marked the same answers.
+    - judges_asked: the number of judges that were asked. If there are fewer runs than this, a judge failed.
     """
 
     results: Sequence[EvaluationResult]
@@ -471,7 +497,7 @@ class EvaluationRun(_Shown):
 
     @cached_property
     def usage(self) -> Usage:
-        """Return the calls, tokens and cost of the whole run: assistant and judge together."""
+        """Return the calls, tokens and cost of the whole run, for assistant and judge together."""
         return self.run.assistant_usage + self.run.judge_usage
 
     @property
@@ -481,10 +507,10 @@ class EvaluationRun(_Shown):
 
     @cached_property
     def rubric(self) -> Rubric:
-        """Return the rubric that the run was judged by.
+        """Return the rubric by which the run was judged.
 
-        Older logs hold no rubric. For them, it is made of the criteria that have marks, and of the log's pass line and
-        pass rate. What the log does not hold is as in the specification.
+        Older logs hold no rubric. For them, the rubric consists of the criteria that have marks, and of the log's pass
+        line and pass rate. Values that the log does not hold are the specification's.
         """
         if self.run.rubric is not None:
             return self.run.rubric
@@ -496,38 +522,42 @@ class EvaluationRun(_Shown):
 
     @property
     def judge_model(self) -> str:
-        """Return the judge that was asked for, as the frames do; `info.judge_model_resolved` is the one that answered."""
+        """Return the judge that was asked for, as in frames. The judge that answered is `info.judge_model_resolved`."""
         return self.run.judge_model
 
     @property
     def cost_usd(self) -> float | None:
-        """Return the cost of the whole run in US dollars; None if unknown."""
+        """Return the cost of the whole run in US dollars. Return None if it is unknown."""
         return self.usage.cost_usd
 
     def results_frame(self) -> pd.DataFrame:
-        """Return one row per judged answer, with the columns of `load_results(text=True)`. If several judges marked the
-        answers, the rows of all judges are included.
+        """Return one row per judged answer, with the columns of `load_results(text=True)`.
+
+        If several judges marked the answers, the rows of all judges are included.
         """
         from .history.frames import judges_history
 
         return judges_history(self).results
 
     def scores_frame(self) -> pd.DataFrame:
-        """Return one row per criterion score, with the columns of `load_scores(text=True)`. If several judges marked
-        the answers, the rows of all judges are included.
+        """Return one row per criterion score, with the columns of `load_scores(text=True)`.
+
+        If several judges marked the answers, the rows of all judges are included.
         """
         from .history.frames import judges_history
 
         return judges_history(self).scores
 
     def wide_frame(self) -> pd.DataFrame:
-        """Return one row per question, with its marks in columns; see `socjudge.history.frames.run_wide`."""
+        """Return one row per question, with one column per mark. See `socjudge.history.frames.run_wide`."""
         from .history.frames import run_wide
 
         return run_wide(self)
 
     def write_report(self, path: Path | str, *, lang: str = "ja") -> Path:
-        """Write this run's report as one HTML file and return its path: `socjudge.write_report(path, run)`."""
+        """Write this run's report as one HTML file and return its path. `socjudge.write_report(path, run)` does the
+        same.
+        """
         from .report.page import write_report
 
         return write_report(path, self, lang=lang)

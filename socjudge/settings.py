@@ -1,8 +1,9 @@
-"""Read the project's settings. Only this module reads the specification's names in constants.py (JUDGE_*,
-QUESTION_CATEGORIES, DEFAULT_* …). A setting is read once, when a call is made, and is then passed on as a value.
+"""Read the project's settings.
 
-A constant assigned in this process takes precedence over socjudge.toml, and socjudge.toml over the values in
-constants.py. The file is read when a setting is first needed, never at import, and again after it has changed.
+Only this module reads the specification's names in constants.py (JUDGE_*, QUESTION_CATEGORIES, DEFAULT_* …). A setting
+is read once, when a call is made, and is then passed on as a value. A constant that was assigned in this process takes
+precedence over socjudge.toml, and socjudge.toml takes precedence over constants.py. The file is read when a setting is
+first needed, never at import. It is read again after it has changed.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ _AT_IMPORT = {
 
 @dataclass(frozen=True)
 class Project:
-    """Hold the current settings of a project: `open_project(folder)` returns them, `socjudge settings` shows them.
+    """Hold the current settings of a project. `open_project(folder)` returns them, and `socjudge settings` shows them.
 
     defaults: models, prompts, k, cost cap and so on, by their names in socjudge.toml. report: title and team. sources:
-    {setting ("rubric.pass_threshold"): where its value comes from}: "constant" (assigned in this process), "file" or
-    "built-in".
+    where the value of each setting comes from, by its name such as "rubric.pass_threshold". A source is "constant"
+    (assigned in this process), "file" or "built-in".
     """
 
     folder: Path
@@ -83,7 +84,7 @@ class Project:
 
     @property
     def settings_sha256(self) -> str:
-        """Return the SHA-256, in hex, of all settings, wherever they come from."""
+        """Return the SHA-256, in hex, of the values of all settings. Their sources do not matter."""
         import hashlib  # needed by a run, not by an import
         import json
 
@@ -99,7 +100,7 @@ class Project:
         return facts_html(str(self.folder), {}, after=f'<table class="facts"><tr>{head}</tr>{rows}</table>')
 
     def columns(self) -> tuple[str, str, str, str]:
-        """Return the titles of the columns of `rows`, in the language of the messages."""
+        """Return the column titles for `rows`, in the language of the messages."""
         return say("settings.name"), say("settings.value"), say("settings.source"), say("settings.about")
 
     def rows(self) -> list[tuple[str, str, str, str]]:
@@ -114,12 +115,12 @@ class Project:
 
 
 def open_project(folder: Path | str | None = None) -> Project:
-    """Use this project from now on: its questions, runbooks, prompts, logs, and the settings of its socjudge.toml.
+    """Use this project from now on: its questions, runbooks, prompts, logs, and the settings in its socjudge.toml.
 
     Parameters
     ----------
     folder
-        The project's folder; if left out, the current project is returned unchanged.
+        The project's folder. If left out, the current project stays and is returned.
 
     Returns
     -------
@@ -130,7 +131,7 @@ def open_project(folder: Path | str | None = None) -> Project:
     Raises
     ------
     ConfigError
-        If the folder does not exist, or its socjudge.toml has faults; the message lists every fault with its line.
+        If the folder does not exist, or its socjudge.toml has faults. The message lists every fault with its line.
 
     Examples
     --------
@@ -157,12 +158,14 @@ def use_project(folder: Path) -> None:
 
 
 def current_project() -> Project:
-    """Return the settings of the current project. Raises ConfigError for faults in its socjudge.toml."""
+    """Return the settings of the current project. Raises ConfigError if its socjudge.toml has faults."""
     return _project(_file())
 
 
 def project_without_file() -> Project:
-    """Return the current project's settings without its socjudge.toml, for display when the file has faults."""
+    """Return the settings of the current project as if it had no socjudge.toml. They are shown when the file has
+    faults.
+    """
     return _project({})
 
 
@@ -183,7 +186,7 @@ _FOR_EXAMPLE = {
 
 
 def settings_file() -> str:
-    """Return the text of a new project's socjudge.toml: every setting as a comment, with its purpose."""
+    """Return the text of a new project's socjudge.toml. It has every setting as a comment, with the setting's purpose."""
     import json
 
     built_in = specified_values()
@@ -203,7 +206,7 @@ def settings_file() -> str:
 
 
 def project_rubric() -> Rubric:
-    """Return the project's current rubric. Raises ConfigError if it is not usable."""
+    """Return the project's current rubric. Raises ConfigError if the rubric cannot be used."""
     return _rubric(_file())
 
 
@@ -213,7 +216,7 @@ def project_categories() -> tuple[str, ...]:
 
 
 def chosen_judge_prompt() -> str | None:
-    """Return the judge prompt that the project chose; None for the one that fits the criteria."""
+    """Return the judge prompt that the project chose. Return None if it chose none, so that the criteria decide."""
     return _chosen_prompt(_file())
 
 
@@ -222,8 +225,10 @@ def default_assistant_prompt() -> str:
 
 
 def default_model(task: Literal["answer", "judge"]) -> tuple[str, bool]:
-    """Return the model that "auto" means for this task, and whether socjudge.toml names it; a model named there is
-    never replaced.
+    """Return the model for this task, and whether socjudge.toml names it.
+
+    If the file names none, the result is the default model of constants.py. The caller may then use the embedded model
+    instead. It must not replace a model that the file names.
     """
     key = "judge_model" if task == "judge" else "assistant_model"
     value, source = _look(_file(), "defaults", key)
@@ -233,41 +238,44 @@ def default_model(task: Literal["answer", "judge"]) -> tuple[str, bool]:
 
 
 def default_k() -> int:
-    """Return the number of passages that an answer is made from."""
+    """Return how many passages an answer is made from."""
     return int(_value("defaults", "k"))
 
 
 def cost_cap(given: float | None) -> float | None:
-    """Return the most that a call may spend, in US dollars: the given value, or else the project's. None means no cap
-    (given as infinity).
+    """Return the cost cap of a call in US dollars: the given one, or else the project's. Return None if there is no
+    cap.
+
+    A cap of infinity means no cap.
     """
     cap = _value("defaults", "max_cost_usd") if given is None else given
     return None if cap == math.inf else cap
 
 
 def report_title() -> str:
-    """Return the title of reports; empty if the specification's title is used."""
+    """Return the title of reports. Return "" for the specification's title."""
     return str(_value("report", "title"))
 
 
 def report_team() -> str:
-    """Return the team that reports name; empty if none is set."""
+    """Return the team that reports name. Return "" if no team is set."""
     return str(_value("report", "team"))
 
 
 def project_prices() -> Mapping[str, Mapping[str, float]]:
-    """Return socjudge.toml's {model: US dollars per million tokens, `input` and `output`}."""
+    """Return the prices in socjudge.toml, as {model: {"input": …, "output": …}} in US dollars per million tokens."""
     return _last_good().get(PRICES, {})
 
 
 def assistant_tables() -> Mapping[str, Mapping[str, Any]]:
-    """Return socjudge.toml's {name: table} of your own assistants."""
+    """Return the tables of your own assistants in socjudge.toml, as {name: table}."""
     return _file().get(ASSISTANTS, {})
 
 
 def default_answers() -> str:
-    """Return whose answers are judged by default: a name in `assistant_tables`, the path of a file with answers, or
-    empty for the built-in assistant.
+    """Return whose answers are judged by default.
+
+    The result is a name in `assistant_tables`, or the path of a file with answers, or "" for the built-in assistant.
     """
     return _placed(_file())
 
@@ -280,7 +288,7 @@ def _file() -> Tables:
 def _last_good() -> Tables:
     """Return the last valid contents of socjudge.toml.
 
-    While the file has faults, calls that are being paid for are still described and priced by them.
+    While the file has faults, prices and the yen rate still come from these contents, so that paid calls go on.
     """
     with contextlib.suppress(ConfigError):
         state = _held_state()
@@ -333,7 +341,7 @@ def _value(table: str, key: str) -> Any:
 
 
 def _placed(file: Tables) -> str:
-    """Return the setting `answers`. A file's path is relative to the project's folder, not the working directory."""
+    """Return the setting `answers`. A file path is resolved against the project's folder, not the working directory."""
     said = str(_look(file, "defaults", "answers")[0])
     return said if "." not in said or said in file.get(ASSISTANTS, {}) else str(constants.PROJECT_DIR / said)
 
@@ -377,7 +385,7 @@ def _shown(value: Any) -> str:
 
 
 def project_language() -> Language | None:
-    """Return the language that socjudge.toml sets; None if it sets none."""
+    """Return the language that socjudge.toml sets. Return None if it sets none."""
     state = _held_state()
     return None if state is None else _said_language(*state)
 

@@ -48,32 +48,32 @@ def handle_query(
     prompt: Prompt | str | Path | None = None,
     previous: AssistantAnswer | str | None = None,
 ) -> AssistantAnswer:
-    """Answer a question from the runbooks: warnings first, then the steps with `[出典: file.md > 見出し]`.
+    """Answer a question from the runbooks. The answer has the warnings first, then the steps with their citations.
 
-    It never calls a judge.
+    A citation has the form `[出典: file.md > 見出し]`. No judge is called.
 
     Parameters
     ----------
     question
-        In Japanese. If it is longer than 4,000 characters, only its two ends are read to search the runbooks, and the answer
-        says so.
+        In Japanese. If it is longer than 4,000 characters, only its beginning and its end are used to search the runbooks.
+        The answer then says so.
     index
         The runbooks, from `build_index`, `load_index` or `open_index`; the project's runbooks if left out.
     model
         "auto", "offline", a name, or a chat model object.
     k
-        Number of passages to retrieve, the project's if left out. The sections of the best runbook that the answer follows
-        are added (docs/assistant.md).
+        Number of passages to retrieve; the project's number if left out. The answer follows the best runbook, and the
+        sections of that runbook are added (docs/assistant.md).
     prompt
         As in `load_prompt`.
     previous
-        The previous answer, or its question: a follow-up (「それは誰に連絡しますか」) is read together with it.
+        The previous answer, or its question. A follow-up question (「それは誰に連絡しますか」) is then read together with it.
 
     Returns
     -------
     AssistantAnswer
-        Its flags are raised by rules (docs/flags.md has their precision and recall); 危険操作 is also raised if the answer
-        itself recommends a destructive operation.
+        Rules raise its flags (docs/flags.md has their precision and recall). 危険操作 is also raised if the answer itself
+        recommends a destructive operation.
 
     Raises
     ------
@@ -103,14 +103,17 @@ def handle_query(
 
 
 def both_ends(question: str) -> str:
-    """Return the question; of a very long one, its beginning and end: one says what happened, the other asks."""
+    """Return the question. Of a very long question, return only its beginning and its end.
+
+    One of the two usually says what happened, and the other asks.
+    """
     return question if len(question) <= READ else f"{question[: READ // 2]}\n{question[-READ // 2 :]}"
 
 
 def follows_on(question: str) -> bool:
-    """Return whether a question may need the previous question to be understood.
+    """Return whether a question may be understandable only with the previous question.
 
-    It does if it contains a word such as それ or その, names too little to act on, or reports nothing.
+    This is so if it contains a word such as それ or その, if it names too little to act on, or if it reports no incident.
     """
     return bool(_POINTS_BACK.search(question)) or is_ambiguous(question) or not wants_first_response(question)
 
@@ -118,7 +121,7 @@ def follows_on(question: str) -> bool:
 def answering(
     question: str, *, index: RunbookIndex, k: int, prompt: Prompt, previous: AssistantAnswer | str | None = None
 ) -> Dialogue[AssistantAnswer]:
-    """Run the dialogue of `handle_query` with a prompt that is already checked."""
+    """Run the dialogue of `handle_query`. The prompt must already be checked."""
     if not question.strip():
         raise ConfigError(say("judging.question_empty"))
     if k < 1:
@@ -199,29 +202,27 @@ def answering(
 
 
 def _join(found: Sequence[Passage], more: Sequence[Passage]) -> tuple[Passage, ...]:
-    """Return the passages that were found, best first, then the other passages that the answer follows; each once."""
+    """Return the passages of both lists, each once: first those found by the search, best first, then the others."""
     places = {replace(passage, score=0.0): passage for passage in reversed([*found, *more])}
     return tuple(places[place] for place in dict.fromkeys(replace(p, score=0.0) for p in [*found, *more]))
 
 
 def _in_order(passages: Sequence[Passage], index: RunbookIndex, first: str) -> tuple[Passage, ...]:
-    """Sort the passages by runbook, the one that the answer follows (`first`) first; in each, passages keep their
-    order.
-    """
+    """Sort the passages by runbook and, within a runbook, by their order there. The runbook `first` comes first."""
     places = {replace(passage, score=0.0): n for n, passage in enumerate(index.passages)}
     sources = list(dict.fromkeys([first, *(passage.source for passage in passages)]))
     return tuple(sorted(passages, key=lambda p: (sources.index(p.source), places[replace(p, score=0.0)])))
 
 
 def _suspicion(dangers: Sequence[Danger]) -> str:
-    """Return the found dangers as text, for a model to confirm or reject; "" if none breaks a rule."""
+    """Return the found dangers as text, for a model to confirm or reject. Return "" if none of them breaks a rule."""
     return "、".join(f"「{d.operation}」（{d.prohibition} {d.citation}）" for d in dangers if d.prohibition)
 
 
 def warning_lines(flags: Flags, dangers: Sequence[Danger] = (), organisation: Organisation = NEUTRAL) -> list[str]:
-    """Return the warnings in Japanese: one line per raised flag, and for 危険操作 one per kind of danger.
+    """Return the warnings in Japanese, one line per raised flag. 危険操作 has one line per kind of danger.
 
-    organisation: gives the roles and the form that the warnings name.
+    organisation: the roles and the form that the warnings name.
     """
     lines = []
     if flags.dangerous_operation:

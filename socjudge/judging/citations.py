@@ -1,9 +1,9 @@
-"""Prepare an answer for a judge: rewrite the citations of other assistants in our form, and give contexts headings.
+"""Prepare an answer for a judge: rewrite the citations of other assistants in our form, and give headings to contexts.
 
-`[1]`, `[^1]`, `【1†…】`, `[doc1]`, `(出典: 名前)`, footnotes and links become `[出典: source > heading]`. Source and heading
-are those of the context that the citation names by position or by name. If it is not certain which context is meant,
-the citation is not changed, and the judge treats it as a citation of nothing. The stored answer is never changed. An
-answer of the built-in assistant is shown as it is.
+`[1]`, `[^1]`, `【1†…】`, `[doc1]`, `(出典: 名前)`, footnotes and links become `[出典: source > heading]`. The source and the
+heading come from the context that the citation names by position or by name. If it is not certain which context is
+meant, the citation stays as it is, and the judge treats it as a citation of nothing. The stored answer is never
+changed. An answer of the built-in assistant is not rewritten at all.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 def as_material(answer: AssistantAnswer) -> AssistantAnswer:
-    """Return the answer as a judge sees it. If it has passages but no context, the passages become the context."""
+    """Return the answer as a judge sees it. If the answer has passages but no context, the passages become the context."""
     given = () if answer.evidence else contexts_of(answer)  # our own assistant writes our form, and says this
     if not given:
         return answer
@@ -72,9 +72,9 @@ def as_material(answer: AssistantAnswer) -> AssistantAnswer:
 
 
 def _is_in_our_form(text: str, given: Sequence[Passage]) -> bool:
-    """Return whether every citation is in our form and names a given context, so that nothing needs to be rewritten.
+    """Return whether every citation is in our form and names a given context. Nothing needs to be rewritten then.
 
-    This holds for nearly every answer, and this check takes a tenth of the time that rewriting takes.
+    Nearly every answer passes this check, which takes a tenth of the time of rewriting.
     """
     return not _SOURCE_LINE.search(text) and all(
         found["code"] or (found["ours"] and _is_known(cited_sources(found["ours"])[0], given))
@@ -83,10 +83,10 @@ def _is_in_our_form(text: str, given: Sequence[Passage]) -> bool:
 
 
 def unmeasurable(answer: AssistantAnswer) -> tuple[str, ...]:
-    """Return the criteria that nobody can mark, because the answer came without its sources.
+    """Return the criteria that nobody can mark, because the answer came without the sources that they need.
 
-    Without any context, these are 根拠性 and 引用明示. If contexts have no names, it is 引用明示, provided that the answer cites
-    by name, or by number although the contexts are not numbered.
+    Without any context, these are 根拠性 and 引用明示. With contexts that have no names, 引用明示 is returned in two cases: if the
+    answer cites by name, or if it cites by number although the contexts are not numbered.
     """
     if not answer.context.strip() and not answer.passages:
         return ("根拠性", "引用明示")
@@ -106,14 +106,14 @@ def _have_names(given: Sequence[Passage]) -> bool:
 
 
 def format_context(passages: Sequence[Passage]) -> str:
-    """Return the passages as text for the prompts, each below its citation."""
+    """Return the passages as text for the prompts. Each passage stands below its citation."""
     return "\n\n".join(f"{passage.citation}\n{passage.text}" for passage in passages)
 
 
 def titled(passage: Passage) -> Passage:
-    """Move the Markdown heading at the beginning of a passage's text into its `heading`.
+    """Move a Markdown heading from the beginning of a passage's text into its `heading`.
 
-    If `heading` already ends with it, the heading is only removed from the text.
+    If `heading` already ends with this heading, it is only removed from the text.
     """
     found = _TITLE.match(passage.text)
     if not found or (passage.heading and not passage.heading.endswith(citable(found[1]))):
@@ -122,17 +122,20 @@ def titled(passage: Passage) -> Passage:
 
 
 def citable(name: str) -> str:
-    """Return the name as a citation can contain it: on one line, without brackets that would end the citation."""
+    """Return the name in a form that a citation can contain: on one line, without brackets that would end the citation."""
     return " ".join(name.translate(_NO_BRACKETS).split())
 
 
 def numbered_name(k: int, count: int) -> str:
-    """Return a name for the k-th of `count` contexts that came without names; no such name is part of another one."""
+    """Return a name for the k-th of `count` contexts without names. No such name is a part of another such name."""
     return f"資料{k:0{len(str(count))}}"
 
 
 def contexts_of(answer: AssistantAnswer) -> tuple[Passage, ...]:
-    """Return the answer's contexts: its passages, or the parts of its context, split at our headings or at numbers."""
+    """Return the answer's contexts. These are its passages.
+
+    If it has none, they are the parts of its context text, which is split at headings in our form or at numbers.
+    """
     if answer.passages:
         count = len(answer.passages)
         return tuple(
@@ -161,7 +164,7 @@ def _parts(context: str, marks: Sequence[re.Match[str]]) -> list[str]:
 
 
 class _Cites:
-    """Find for each citation of an answer the context that it names; each context gets a name of its own."""
+    """Find for each citation of an answer the context that it names. Contexts with equal names are numbered first."""
 
     def __init__(self, given: tuple[Passage, ...], text: str) -> None:
         self._text, self.passages = text, given
@@ -183,8 +186,9 @@ class _Cites:
             )  # fmt: skip
 
     def mapped(self) -> str:
-        """Return the text with every certain citation in our form. The answer's list of sources is removed as far as
-        its numbers were replaced.
+        """Return the text with every citation in our form whose context is certain.
+
+        An entry in the answer's own list of sources is removed if its number was replaced everywhere.
         """
         lines = [line for line in self._text.split("\n") if not self._is_spent(line)]
         if len(lines) < self._text.count("\n") + 1:
@@ -194,7 +198,9 @@ class _Cites:
         return "\n".join(map(self._source_line, body.split("\n")))
 
     def _definitions(self) -> dict[int, str]:
-        """Return {number: citation} from the answer's own list of sources; "" for a source that was not given."""
+        """Read the answer's own list of sources, as {number: citation}. The citation is "" if the source is not a given
+        context.
+        """
         defined: dict[int, str] = {}
         in_list = False
         for line in self._text.split("\n"):
@@ -210,7 +216,9 @@ class _Cites:
         return defined
 
     def _is_spent(self, line: str) -> bool:
-        """Return whether a line of the list of sources is no longer needed: all citations of its number are replaced."""
+        """Return whether a line of the answer's list of sources can go, because all citations of its number are
+        replaced.
+        """
         found = _DEFINED.match(line)
         k = int(found["k"] or found["n"]) if found else 0
         return bool(
@@ -218,7 +226,7 @@ class _Cites:
         )
 
     def _one(self, found: re.Match[str]) -> str:
-        """Return a citation in our form; if it is not certain which context it names, return it unchanged."""
+        """Return a citation in our form. If it is not certain which context it names, return it unchanged."""
         named = ""
         if found["target"] is not None:
             named = self.by_name(found["target"]) or self.by_name(found["label"])
@@ -236,7 +244,7 @@ class _Cites:
         return named or found[0]
 
     def _places(self, numbers: str) -> str:
-        """Return the citations that these numbers stand for; "" if one of the numbers stands for no given context."""
+        """Return the citations for these numbers. Return "" if one of the numbers stands for no given context."""
         places = [int(n) for n in _NUMBER.findall(numbers)]
         known = {k: passage.citation for k, passage in enumerate(self.passages, start=1)} | self._defined
         named = [known.get(k, "") for k in places]
@@ -247,17 +255,20 @@ class _Cites:
         return (self.by_names(found["name"]) or line) if found and not cited_sources(line) else line
 
     def by_names(self, text: str) -> str:
-        """Return the citations for one name, or for several with commas between; "" unless each names a given context."""
+        """Return the citations for one name, or for several names with commas between them.
+
+        Return "" if one of the names is not that of a given context.
+        """
         if name := self.by_name(text):
             return name
         named = [self.by_name(part) for part in re.split(r"[,、，;；]", text)]
         return "".join(named) if len(named) > 1 and all(named) else ""
 
     def by_name(self, name: str) -> str:
-        """Return the citation of the context with this name; "" if no context has it, or if it is the heading of
-        several.
+        """Return the citation of the context with this name. Return "" if no context has it, or if several have it as
+        heading.
 
-        The name is a source (with or without its file ending, path or section) or a heading.
+        The name is a heading or a source. A source may have a file ending, a path or a section.
         """
         source, _, heading = unquote(name).partition(">")
         source = urlsplit(source.strip().strip("`*「」\"'")).path.rstrip("/").rpartition("/")[2]
@@ -286,13 +297,13 @@ def _stem(source: str) -> str:
 
 
 def _target(text: str) -> str:
-    """Return the source that a definition names; for a link, return its target."""
+    """Return the source that an entry of a list of sources names. For a link, this is its target."""
     link = _LINK.search(text)
     return link[2] if link else text
 
 
 def _begins_text(found: re.Match[str]) -> bool:
-    """Return whether the number begins a line of text, as in a numbered list, and so is no citation."""
+    """Return whether the number begins a line of text, as in a numbered list. It is then no citation."""
     before = found.string[: found.start()].rpartition("\n")[2]
     after = found.string[found.end() :].partition("\n")[0]
     return not before.strip(" \t-*・>") and not _RUN_ON.fullmatch(after)

@@ -58,8 +58,8 @@ def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
     Raises
     ------
     ConfigError
-        Naming every item and field that is wrong and what was expected: malformed JSON, missing or empty fields,
-        unknown categories, ids used twice.
+        If the JSON is malformed, a field is missing or empty, a category is unknown, or an id occurs twice. The message
+        names every wrong item and field, and says what was expected.
 
     Examples
     --------
@@ -85,14 +85,14 @@ def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
 
 
 def save_eval_dataset(questions: Sequence[EvalQuestion], path: Path | str) -> Path:
-    """Write questions as a dataset file that `load_eval_dataset` reads; unusable questions are refused before.
+    """Write questions to a dataset file that `load_eval_dataset` reads. Nothing is written if a question is unusable.
 
     Parameters
     ----------
     questions
         The questions, in the order of the file.
     path
-        The file; an existing one is replaced as a whole.
+        The file. An existing file is replaced as a whole.
 
     Raises
     ------
@@ -118,15 +118,17 @@ def _unusable(path: object, problems: list[str]) -> ConfigError:
 
 
 def dataset_problems(questions: Sequence[EvalQuestion]) -> list[str]:
-    """Return the errors that make these questions unusable as a dataset, one message for users each; empty if none."""
+    """Return the errors that make these questions unusable as a dataset, one message per error. The list is empty if
+    none.
+    """
     return _read(_rows(questions))[1]
 
 
 def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
-    """Return the messages that warn of a dataset whose verdict would be less reliable.
+    """Return warnings about questions that would make a verdict less reliable.
 
-    There is a message for each question with too few or too many keypoints, each question that occurs twice, all
-    categories without questions, and fewer than ten questions in all.
+    There is a warning for each question with too few or too many keypoints, and for each question that occurs twice.
+    One warning lists the categories without questions, and one appears if there are fewer than ten questions.
     """
     notes = []
     for question in questions:
@@ -146,7 +148,7 @@ def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
 
 
 def _rows(questions: Sequence[EvalQuestion]) -> list[dict[str, object]]:
-    """Return the questions in the form in which a file stores them."""
+    """Return the questions in the form that a dataset file has."""
     return [asdict(question) | {"expected_keypoints": list(question.expected_keypoints)} for question in questions]
 
 
@@ -176,9 +178,9 @@ def _read(data: object) -> tuple[list[EvalQuestion], list[str]]:
 
 
 def _fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Build an object of the file; raise ValueError if a name occurs twice.
+    """Build an object of the file. Raise ValueError if a name occurs twice.
 
-    json alone would silently keep the last of two values.
+    The json module alone would silently keep the last of the two values.
     """
     names = [name for name, _ in pairs]
     twice = {name for name in names if names.count(name) > 1}
@@ -188,7 +190,7 @@ def _fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _told(data: object, problem: Any) -> str:
-    """Return the description of a problem, with the item's position, its id if it has one, and the field."""
+    """Return a text that names a problem, the item's position, the item's id if it has one, and the field."""
     location = problem["loc"]
     if not location or not isinstance(data, list):
         return say("judging.dataset_no_list")

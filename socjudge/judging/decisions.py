@@ -1,8 +1,8 @@
-"""Turn a decision model's reply into marks (the expected values over the levels), or raise an error if that is
-impossible.
+"""Turn a decision model's reply into marks, or raise an error if the reply has none. A mark is the expected value over
+the levels.
 
-If a reply contradicts itself, the model is asked again, like a chat judge whose reply could not be parsed. If the model
-refuses to mark a criterion, that mark is missing, and the model is not asked again.
+If a reply contradicts itself, the model is asked again, as a chat judge is whose reply could not be parsed. If the
+model refuses to mark a criterion, that mark is missing, and the model is not asked again.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ TOLERANCE = 0.01  # of a sum of probabilities, and of an expected value as a sha
 
 
 def parse_decision(text: str, rubric: Rubric, levels: int) -> Judgement:
-    """Read the marks in a reply; each mark is the expected value of its levels, in whole points (0–100).
+    """Read the marks in a reply. Each mark is the expected value over the criterion's levels, in whole points (0–100).
 
-    Raises UnparsableJudgement, with the reply, if any of these does not hold: there is one answer per criterion, in the
-    order of the questions and under the criterion's name; each answer has every level once, under the level's label;
-    the probabilities add up to 1; the expected value in the reply follows from them.
+    Raises UnparsableJudgement, with the reply, unless all of this holds:
+
+    - There is one answer per criterion, in the order of the questions and under the criterion's name.
+    - Each answer has every level once, under the level's label.
+    - The probabilities add up to 1.
+    - The expected value in the reply follows from the probabilities.
     """
     try:
         return _parse(orjson.loads(text), rubric, levels)
@@ -55,7 +58,7 @@ def _parse(answers: Any, rubric: Rubric, levels: int) -> Judgement:
 
 
 def _probabilities(name: str, answer: Any, labels: tuple[str, ...]) -> tuple[float, ...]:
-    """Read the probabilities of one answer, in the order of its levels; raise UnparsableJudgement if they are wrong."""
+    """Return the probabilities of one answer, in the order of its levels. Raise UnparsableJudgement if they are wrong."""
     if answer["type"] != "score":
         raise UnparsableJudgement(say("judging.decision_kind", criterion=name, found=f"{answer['type']!s:.20}"))
     given = {(each["value"], each["label"]): each["probability"] for each in answer["probabilities"]}

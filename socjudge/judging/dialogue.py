@@ -1,7 +1,7 @@
-"""Run a dialogue with a model, as a generator: it yields requests, is sent completions, and returns its result.
+"""Define a dialogue with a model. It is a generator that yields requests, is sent the replies, and returns a result.
 
-The judge and the assistant each define in one place what they ask and how they read the replies. Who sends the requests
-(one call, the loop of a run, a batch that takes a day) is decided elsewhere.
+The judge and the assistant are dialogues: each defines in one place what it asks and how it reads the replies. The code
+that sends the requests is elsewhere: a single call, the loop of a run, or a batch that takes a day.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Dialogue = Generator[ModelRequest, Completion, T]
 
 
 class Finished(Exception):
-    """Raised when a dialogue is over; `value` is its result."""
+    """Signal that a dialogue is over. `value` is its result."""
 
     def __init__(self, value: Any) -> None:
         super().__init__()
@@ -25,10 +25,10 @@ class Finished(Exception):
 
 
 def advance(dialogue: Dialogue[Any], reply: Completion | ProviderError | None) -> ModelRequest:
-    """Send a reply, or the failure to get a reply, to the dialogue and return the dialogue's next request.
+    """Send a reply to the dialogue and return its next request. Instead of a reply, an error can be sent.
 
-    reply: None for the first request. Raises Finished when the dialogue is over. Raises the failure itself if the
-    dialogue cannot continue without a reply.
+    reply: None for the first request. Raises Finished when the dialogue is over. If the dialogue cannot go on without a
+    reply, the error that was sent is raised.
     """
     try:
         if isinstance(reply, ProviderError):
@@ -39,7 +39,7 @@ def advance(dialogue: Dialogue[Any], reply: Completion | ProviderError | None) -
 
 
 def replay(dialogue: Dialogue[Any], earlier: Iterable[Completion]) -> ModelRequest:
-    """Start the dialogue, send it the replies that were paid for before, and return the request without a reply."""
+    """Send the dialogue the replies of an earlier session, and return its first request that has no reply yet."""
     request = advance(dialogue, None)
     for reply in earlier:
         request = advance(dialogue, reply)
@@ -47,7 +47,7 @@ def replay(dialogue: Dialogue[Any], earlier: Iterable[Completion]) -> ModelReque
 
 
 def run_dialogue(dialogue: Dialogue[T], complete: Callable[[ModelRequest], Completion]) -> T:
-    """Run the dialogue to its end and return its result; `complete` answers each request."""
+    """Run a dialogue to its end and return its result. Each request is passed to `complete`, which returns the reply."""
     reply: Completion | ProviderError | None = None
     try:
         while True:
@@ -67,10 +67,10 @@ async def run_dialogue_async(
     earlier: Iterable[Completion] = (),
     on_unfinished: Callable[[Completion], None] = lambda completion: None,
 ) -> T:
-    """Run the dialogue to its end in an event loop and return its result; `complete` answers each request.
+    """Run a dialogue to its end in an event loop and return its result. Each request is passed to `complete`.
 
-    earlier: replies that were paid for before, used first; on_unfinished: called with each new reply that did not end
-    the dialogue.
+    earlier: replies that were paid for in an earlier session. They are used first. on_unfinished: a function that gets
+    each new reply after which the dialogue goes on.
     """
     reply: Completion | ProviderError | None = None
     try:
@@ -88,9 +88,9 @@ async def run_dialogue_async(
 
 
 def lost_usage(error: SocJudgeError) -> Usage:
-    """Return what the calls without a usable reply consumed.
+    """Return what the calls of a failed request consumed.
 
-    The cost is unknown (None) if there were calls without any reply.
+    The cost is None (unknown) if some of the calls got no reply.
     """
     lost = error.lost_calls if isinstance(error, ProviderError) else 0
     told = getattr(error, "usage", None) or Usage()

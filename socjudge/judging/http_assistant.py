@@ -1,9 +1,9 @@
-"""Ask your own assistant over HTTP. A table of socjudge.toml gives the address, what is sent, and the paths in the
-reply.
+"""Ask your own assistant over HTTP. A table of socjudge.toml gives the address, what to send, and paths into the reply.
 
 Names in braces ({question}) and variables (${BOT_KEY}) are replaced by their values, once and in one pass. A path is
-`a.b[0].c`, with `[*]` for every item of a list, and `$` for the whole reply. Nothing is evaluated. No record or error
-contains a variable's value. No fingerprint contains the value of a variable whose name looks like that of a secret.
+`a.b[0].c`. In a path, `[*]` stands for every item of a list, and `$` for the whole reply. Nothing is evaluated as code.
+No record or error contains a variable's value. A fingerprint contains no value of a variable that is named like a
+secret.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KEYS = ("url", "like", "method", "headers", "body", "answer", *_OF_REPLY, "versi
 
 
 class HttpAssistant:
-    """Hold a table of socjudge.toml with a `url`, checked and ready to use. ConfigError for what is wrong with it."""
+    """Hold a table of socjudge.toml with a `url`, checked and ready to use. Raises ConfigError if the table has faults."""
 
     def __init__(self, table: Mapping[str, Any], *, where: str) -> None:
         table = _with_ready_made(table, where)
@@ -69,9 +69,9 @@ class HttpAssistant:
 
     @property
     def decides(self) -> dict[str, Any]:
-        """Return what determines the answers: method, address, headers without secrets, body and paths.
+        """Return everything that determines the answers: method, address, headers without secrets, body and paths.
 
-        Variables are replaced by their values, except variables whose names look like those of secrets.
+        Variables are replaced by their values, unless they are named like secrets.
         """
         table, url = self._table, self._fill(self._url, {}, keep=_SECRET)
         open_headers = {name: text for name, text in table.get("headers", {}).items() if not _SECRET.search(name)}
@@ -83,12 +83,15 @@ class HttpAssistant:
     async def ask(self, values: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         """Ask one question and return the answer in the form that `as_answer` accepts.
 
-        Raises NoAnswer if the reply contains no answer, and Retryable if the service asks to wait.
+        Raises NoAnswer if the reply contains no answer. Raises Retryable if the service asks to wait.
         """
         return self._mapped(*await self.reply(values, timeout_s))
 
     async def reply(self, values: Mapping[str, Any], timeout_s: float) -> tuple[list[Any], dict[str, str], bool]:
-        """Send one question. Return the reply's value (several for a stream), its headers, and whether it is a stream."""
+        """Send one question. Return the reply's values, its headers, and whether the reply is a stream.
+
+        A stream has several values, any other reply has one.
+        """
         import aiohttp
 
         body = self._fill_all(self._table.get("body"), values)
@@ -134,7 +137,7 @@ class HttpAssistant:
     def _mapped(self, replies: list[Any], headers: Mapping[str, str], streams: bool) -> dict[str, Any]:
         """Return the replies as a dict with the keys that `as_answer` accepts.
 
-        For a stream, the pieces of the answer are joined; of everything else the last value is taken.
+        For a stream, the pieces of the answer are joined. For every other key, the last value counts.
         """
         for reply in replies:
             if streams and isinstance(reply, dict) and (reply.get("event") == "error" or reply.get("error")):
@@ -181,9 +184,9 @@ class HttpAssistant:
     def _fill(
         self, text: str, values: Mapping[str, Any], *, quoted: bool = False, keep: re.Pattern[str] | None = None
     ) -> str:
-        """Replace the names and variables in the text by their values.
+        """Replace the names and variables in a text by their values.
 
-        keep: if given, all names, and the variables whose names match this pattern, are left as they are.
+        keep: a pattern. If it is given, names stay as they are, and so do variables whose names match the pattern.
         """
 
         def value(found: re.Match[str]) -> str:
@@ -205,9 +208,9 @@ class HttpAssistant:
         return template
 
     def _hide(self, text: str, *, keep: bool = False) -> str:
-        """Remove the values of this table's variables from the text.
+        """Remove the values of this table's variables from a text.
 
-        keep: leave everything else unchanged, as is needed for an answer; otherwise other secrets are removed too.
+        keep: whether everything else stays, as is needed for an answer. Otherwise, other secrets are removed too.
         """
         text = without_secrets(text, [os.environ.get(name, "").strip() for name in self.variables])
         return text if keep else redact(text)
@@ -240,7 +243,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _steps(path: Any) -> list[str | int] | None:
-    """Split a path into its steps: names, list indexes, "*"; return None if it is not a path."""
+    """Split a path into its steps: names, list indexes, "*". Return None if the text is not a path."""
     if path == "$":
         return []
     if not isinstance(path, str) or not _PATH.fullmatch(path):
@@ -249,14 +252,14 @@ def _steps(path: Any) -> list[str | int] | None:
 
 
 def _last(replies: list[Any], path: str) -> Any:
-    """Return the value at this path in the last reply that has one there; None if no reply has."""
+    """Return the value at this path in the last reply that has one. Return None if no reply has one."""
     return next((found for reply in reversed(replies) if (found := _find(reply, path)) is not None), None)
 
 
 def _find(data: Any, path: str) -> Any:
-    """Return the value at this path, or None if there is no value.
+    """Return the value at this path. Return None if there is none.
 
-    For `[*]`, return a list, with None for each item that has no value there.
+    For `[*]`, return a list, with None for each item that has no value at the path.
     """
     return _follow(data, _steps(path) or [])
 
@@ -282,7 +285,7 @@ def _json(text: str, kind: str) -> Any:
 
 
 def _events(text: str) -> Iterator[Any]:
-    """Yield the data of server-sent events, in order; skip what is not JSON (such as [DONE])."""
+    """Yield the data of server-sent events, in order. Data that is not JSON, such as [DONE], is skipped."""
     for block in re.split(r"\r?\n\r?\n", text):
         data = "\n".join(line[5:].lstrip(" ") for line in block.splitlines() if line.startswith("data:"))
         try:
@@ -296,10 +299,10 @@ def _outline(reply: Any) -> str:
 
 
 def guess_paths(reply: Any) -> dict[str, str]:
-    """Guess the paths of the answer and its contexts in a reply.
+    """Guess where a reply has the answer and its contexts, and return the paths.
 
-    The answer is the longest text outside of lists. The contexts are the longest list whose items are texts, or objects
-    with a text.
+    The answer is the longest text outside of lists. The contexts are the longest list of texts, or of objects that have
+    a text.
     """
     texts: list[tuple[int, str]] = []
     lists: list[tuple[int, str]] = []

@@ -54,7 +54,7 @@ def evaluate_answer(
     Parameters
     ----------
     question
-        The question, with the keypoints that an answer is expected to have.
+        The question, with the keypoints that a good answer has.
     answer
         The answer, with the passages that it was made from.
     model
@@ -67,9 +67,9 @@ def evaluate_answer(
     Returns
     -------
     Evaluation
-        A mark that the judge cannot give is None, and `missing` has the cause. If a reply cannot be parsed without
-        doubt, the judge is asked again and told the error, up to MAX_REPLIES replies in all. If none can be parsed, all
-        scores are 0, as the specification asks, `status` is "unparsable" and `raw_text` is the last reply: treat these
+        A mark that the judge cannot give is None, and `missing` has the cause. If a reply cannot be parsed with certainty,
+        the judge is told the error and asked again, until there are MAX_REPLIES replies. If none can be parsed, `status`
+        is "unparsable" and `raw_text` is the last reply. All scores are then 0, as the specification asks: treat these
         zeros as missing marks.
 
     Raises
@@ -94,10 +94,10 @@ def evaluate_answer(
 
 
 def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, rubric: Rubric) -> Dialogue[Evaluation]:
-    """Run the dialogue of `evaluate_answer` with a prompt that is already checked.
+    """Run the dialogue of `evaluate_answer`. The prompt must already be checked.
 
-    If the model combines two judges, the second one is asked if the first one is unsure. If a chat model is set for
-    reasons, it is asked at the end.
+    If the model combines two judges, the second one is asked when the first one is unsure. If a chat model for reasons
+    is set, it is asked last.
     """
     marks, last = yield from _one_judge(question, answer, prompt, rubric, is_second=False)
     if last.unsure_judge and is_unsure(marks, rubric.pass_threshold):
@@ -110,7 +110,7 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, 
 def _second_judge(
     first: Evaluation, question: EvalQuestion, answer: AssistantAnswer, prompt: Prompt, rubric: Rubric
 ) -> Dialogue[tuple[Evaluation, Completion]]:
-    """Let the second judge mark the answer, and store the first judge's marks and usage with its marks."""
+    """Let the second judge mark the answer. The returned evaluation also has the first judge's marks and usage."""
     try:
         second, last = yield from _one_judge(question, answer, prompt, rubric, is_second=True)
     except RequestRefused as error:  # no mark at all: those of a judge that is unsure would decide the gate
@@ -133,9 +133,10 @@ def _second_judge(
 def is_unsure(evaluation: Evaluation, line: float) -> bool:
     """Return whether a second judge should mark the answer.
 
-    It should if the reply could not be parsed, if a mark is missing that another judge could give, or if the mean is so
-    near the pass line (`line`, points) that the true mean may be on the other side. "Near" is UNSURE_POINTS, or, for a
-    decision model, two standard deviations of the mean, computed from its probabilities.
+    It should in three cases: the reply could not be parsed; a mark is missing that another judge could give; or the
+    mean is so near the pass line (`line`, points) that the true mean may be on the other side. "Near" means within
+    UNSURE_POINTS. For a decision model it means within two standard deviations of the mean, computed from the model's
+    probabilities.
     """
     if evaluation.status != "ok" or set(evaluation.missing.values()) - {"no_context"}:
         return True
@@ -155,7 +156,7 @@ def _variance(probabilities: Sequence[float]) -> float:
 def _one_judge(
     question: EvalQuestion, answer: AssistantAnswer, prompt: Prompt, rubric: Rubric, *, is_second: bool
 ) -> Dialogue[tuple[Evaluation, Completion]]:
-    """Let one judge mark the answer; return the marks and the judge's last reply."""
+    """Let one judge mark the answer. Return the marks and the judge's last reply."""
     criteria = rubric.criteria
     # Asked for all the same, for the prompt is one for all answers; the marks are set aside, and stay in raw_text.
     lacking: dict[str, str] = {name: "no_context" for name in unmeasurable(answer) if name in criteria}
@@ -243,7 +244,7 @@ def _one_judge(
 
 
 def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[str]) -> Evaluation:
-    """Return the evaluation of an answer that got no marks because the service failed: zeros, and status "failed"."""
+    """Return the evaluation of an answer that got no marks because the service failed: zeros, with status "failed"."""
     return Evaluation(
         scores=dict.fromkeys(criteria, 0),
         average_score=0.0,
@@ -260,20 +261,22 @@ def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[st
 
 
 def count_retries(error: str) -> int:
-    """Return the number of retries that the `error` text of an evaluation mentions, whatever its language."""
+    """Return the number of retries that the `error` text of an evaluation mentions. The text may be in either language."""
     return sum(error.count(say("judging.retried", lang=lang, cause="")) for lang in get_args(Language))
 
 
 def _refused(doubts: Sequence[str], completions: Sequence[Completion], lost: Usage) -> RequestRefused:
-    """Return the error for an answer that the judge refuses to mark, with the usage of all calls that were paid for."""
+    """Return the error for an answer that the judge refuses to mark. It has the usage of all calls, because they were
+    paid for.
+    """
     usage = total_usage([*(completion.usage for completion in completions), lost])
     return RequestRefused("; ".join(doubts), about_content=True, usage=usage)
 
 
 def _ask_again(request: ModelRequest, completion: Completion, error: UnparsableJudgement) -> ModelRequest:
-    """Return a request that repeats the question, with the reply that could not be parsed and the reason.
+    """Return a request that asks again, with the reply that could not be parsed and the reason.
 
-    If the reply was cut, it is left out, and the new request has twice the token limit.
+    If that reply was cut off, it is left out, and the new request has twice the token limit.
     """
     complaint = (
         f"その出力は採点結果として読み取れませんでした（{error}）。"

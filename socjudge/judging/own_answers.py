@@ -43,14 +43,14 @@ def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str
     Returns
     -------
     AssistantAnswer
-        If it has no contexts, nobody can mark 根拠性 and 引用明示, and these marks will be missing.
+        If it has no contexts, nobody can mark 根拠性 and 引用明示. These two marks will be missing.
 
     Raises
     ------
     ConfigError
         For an unknown key, or a value of the wrong type.
     NoAnswer
-        If the dict has an `error`; its text is the reason.
+        If the dict has an `error`. Its text is the reason.
     """
     if isinstance(given, AssistantAnswer):
         return given
@@ -84,11 +84,12 @@ def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str
 
 
 def with_contexts(answer: AssistantAnswer, index: RunbookIndex | None = None, k: int | None = None) -> AssistantAnswer:
-    """Return the answer with what its contexts lack, taken from the index; `contexts_from` records what was added.
+    """Return the answer with contexts or headings from the index, if it lacks them. `contexts_from` records what was
+    added.
 
     An answer without contexts gets the passages that the index finds for the question, and then those that it finds for
-    the answer. A context without a heading gets the heading of the section that contains it word for word. k: passages
-    for each search; None for the project's number.
+    the answer. A context without a heading gets the heading of the section that contains it word for word. k: the
+    number of passages for each search; None for the project's number.
     """
     given = contexts_of(answer)
     if given and all(passage.heading or not passage.source for passage in given):
@@ -109,10 +110,10 @@ def with_contexts(answer: AssistantAnswer, index: RunbookIndex | None = None, k:
 
 
 def _headed(passage: Passage, index: RunbookIndex) -> Passage:
-    """Return the context with the heading of the section that contains it, if it has no heading and exactly one section
-    contains it.
+    """Return the context with a heading. If it has none, it gets the heading of the only section that contains it.
 
-    If the text of the context begins with a heading, the section's heading must end with that one.
+    If no section or several sections contain it, it stays as it is. If its text begins with a heading of its own, the
+    section's heading must end with that heading.
     """
     bare = titled(passage)
     if passage.heading or len(text := bare.text.strip().replace("\r\n", "\n")) < _CERTAIN:
@@ -173,7 +174,7 @@ def _text(name: str, given: Any) -> str:
 
 
 def _number(name: str, given: Any) -> float | None:
-    """Return a number, read from text if necessary (services send prices as text); None if none is given."""
+    """Return a number. It may be given as text, because services send prices as text. Return None if none is given."""
     if given is None or given == "":
         return None
     try:

@@ -38,27 +38,30 @@ _PLAIN = (str, int, float, bool, type(None))  # defaults that a fingerprint can 
 
 
 class Assistant:
-    """Ask an assistant of your own: pass it as `answers=` of `run_evaluation_suite`.
+    """Ask an assistant of your own. Pass this object as `answers=` of `run_evaluation_suite`.
 
     Parameters
     ----------
     ask
         One of: a function or async function; a LangChain Runnable; "mybot.py:ask"; the name of a table in
-        socjudge.toml; such a table as a dict. One parameter of a function gets the question. Parameters with the names
-        `question_id`, `category`, `repeat` and `previous` get these values. It returns an AssistantAnswer, a text, or a
-        dict with `answer`, or with `error` if there is no answer. Other keys, each optional: `contexts`: the texts that
-        the answer was made from, in the order in which `[1]`, `[2]` … cite them, each a text or {"text", "source",
-        "heading"}; `flags`: {"insufficient_evidence", "dangerous_operation", "ambiguous_query": bool}; `model`,
-        `version`, `input_tokens`, `output_tokens`, `cost_usd`.
+        socjudge.toml; such a table as a dict. The function's one free parameter gets the question. Parameters with the
+        names `question_id`, `category`, `repeat` and `previous` get these values. The function returns an
+        AssistantAnswer, a text, or a dict with `answer`. If it has no answer, the dict has `error` instead. The other keys
+        of the dict are optional:
+
+        - `contexts`: the texts that the answer was made from, in the order in which `[1]`, `[2]` … cite them. Each is a
+          text or {"text", "source", "heading"}.
+        - `flags`: {"insufficient_evidence", "dangerous_operation", "ambiguous_query": bool}.
+        - `model`, `version`, `input_tokens`, `output_tokens`, `cost_usd`.
     name, version
-        The name and version in logs and comparisons. A lambda, a closure, a partial, a bound method and an object have
-        no fingerprint. They need a version: without one, the run can be made, but not resumed.
+        The name and version in logs and comparisons. The code of a function is its fingerprint, but a lambda, a closure, a
+        partial, a bound method and an object have none. They need a version, because a run without one cannot be resumed.
     concurrency
         The most calls at the same time. If left out: one call until the assistant has answered, then as many as it
         accepts.
     contexts
-        "runbooks": if an answer has no contexts, the ones that this project's index finds for it are used. Contexts
-        without headings get the headings of the sections that contain them word for word. The log records this.
+        "runbooks": an answer without contexts gets those that this project's index finds for it. Contexts without headings
+        get the headings of the sections that contain them word for word. The log records this.
     timeout_s
         The longest wait for an answer, in seconds; the run's if left out.
 
@@ -138,8 +141,9 @@ class Assistant:
 
     @property
     def told_before(self) -> str:
-        """Return the text that is shown before the first call: which variables are sent to which host, and what the
-        fingerprint covers.
+        """Return the text that is shown before the first call.
+
+        It says which variables are sent to which host, and what the fingerprint covers.
         """
         lines = []
         if self._http is not None and self._http.variables:
@@ -151,7 +155,9 @@ class Assistant:
         return "\n".join(lines)
 
     def ask(self, question: str, *, index: RunbookIndex | None = None) -> AssistantAnswer:
-        """Ask one question and return the answer as it would be judged. Raises NoAnswer, with the reason, if none."""
+        """Ask one question and return the answer as a judge would see it. If there is none, NoAnswer is raised with the
+        reason.
+        """
         asked = EvalQuestion("", "", question, ())
         return event_loop.wait(self.answer(asked, 0, RunGate(), index=index))
 
@@ -164,9 +170,9 @@ class Assistant:
         index: RunbookIndex | None = None,
         k: int | None = None,
     ) -> AssistantAnswer:
-        """Ask one question once; ask again only if the service says when (429, or 503 with Retry-After).
+        """Ask one question once. It is asked again only if the service says when (429, or 503 with Retry-After).
 
-        Raises NoAnswer if the assistant does not answer, whatever the cause, and ConfigError if the reply does not have
+        Raises NoAnswer if the assistant does not answer, for any cause. Raises ConfigError if the reply does not have
         the form of an answer.
         """
         self._places = self._places or (asyncio.Semaphore(self.concurrency) if self.concurrency else None)
@@ -227,7 +233,10 @@ class Assistant:
 
 
 def _named(ask: str, name: str) -> tuple[Any, Mapping[str, Any], str]:
-    """Return the assistant that a text names (`file.py:name`, or a table of socjudge.toml), its table, and its name."""
+    """Find the assistant that a text names: `file.py:name`, or a table of socjudge.toml.
+
+    Return the assistant, its table, and its name.
+    """
     path, colon, function = ask.rpartition(":")
     tables = assistant_tables()
     is_code = bool(colon) and path.endswith(".py") and function.isidentifier()
@@ -256,7 +265,9 @@ def _of_table(table: Mapping[str, Any], name: str) -> tuple[Any, Mapping[str, An
 
 
 def _load(path: str, function: str) -> Any:
-    """Run a Python file and return its function. The working folder is searched first, then the project's folder."""
+    """Run a Python file and return its function. Its path is looked for in the working folder, then in the project's
+    folder.
+    """
     place = next((p for p in (Path(path), constants.PROJECT_DIR / path) if p.is_file()), None)
     if place is None:
         raise ConfigError(say("judging.no_code_file", path=path))
@@ -277,7 +288,7 @@ def _load(path: str, function: str) -> Any:
 
 
 def _bound(ask: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
-    """Return the values to pass to a function by position, and {parameter: value} for those to pass by name."""
+    """Return which values a function gets: a list of those to pass by position, and {parameter: value} for the others."""
     try:
         parameters = [
             p for p in inspect.signature(ask).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
@@ -306,7 +317,7 @@ def _bound(ask: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
 
 
 def _hashes(parts: Mapping[str, Any]) -> str:
-    """Return the name and hash of each part that is not empty: `body=… url=…`.
+    """Return the name and hash of each part that is not empty, as `body=… url=…`.
 
     A comparison can then name the parts that differ.
     """
@@ -318,8 +329,8 @@ def _hashes(parts: Mapping[str, Any]) -> str:
 def _identity(ask: Any) -> tuple[dict[str, Any] | None, str]:
     """Return what determines a function's answers, as far as its code shows it, and a text that says what this covers.
 
-    Return None for a lambda, a closure, a partial, a bound method or an object: its answers also depend on code or data
-    elsewhere.
+    The first is None for a lambda, a closure, a partial, a bound method or an object, because their answers also depend
+    on code or data elsewhere.
     """
     is_plain = inspect.isfunction(ask) and not hasattr(ask, "__wrapped__")
     if not is_plain or ask.__name__ == "<lambda>" or ask.__closure__:

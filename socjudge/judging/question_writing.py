@@ -1,4 +1,4 @@
-"""Let a model write questions for a user's own runbooks, once, into `questions.json`, for people to read and edit."""
+"""Let a model write questions for the user's own runbooks. They go to `questions.json`, where people can edit them."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ _PROMPT = """あなたはSOCの運用手順書の検索を良くするために�
 
 
 def find_sections(runbooks: Path | str) -> dict[tuple[str, str], ModelRequest]:
-    """Return {(source, heading): request} for each section under `runbooks` that `questions.json` does not contain, in
-    order.
+    """Return {(source, heading): request} for each runbook section that `questions.json` does not contain, in order.
 
-    The request asks a model for the questions of the section.
+    The request asks a model to write questions for the section.
     """
     written = load_questions(runbooks)
     texts: dict[tuple[str, str], list[str]] = {}
@@ -46,7 +45,7 @@ def find_sections(runbooks: Path | str) -> dict[tuple[str, str], ModelRequest]:
 
 
 def most_usd(requests: Iterable[ModelRequest], model: Model) -> float | None:
-    """Compute the most that all the calls can cost, in US dollars; None if a price is unknown."""
+    """Return the most that all the calls together can cost, in US dollars. Return None if a price is unknown."""
     costs = [model.most_usd(request) for request in requests]
     known = [cost for cost in costs if cost is not None]
     return sum(known) if len(known) == len(costs) else None
@@ -59,11 +58,11 @@ def write_questions(
     max_cost_usd: float | None = None,
     on_progress: Callable[[int, int], Any] | None = None,
 ) -> int:
-    """Let a model write questions for every section that has none; return the number of sections written.
+    """Let a model write questions for every section that has none. Return the number of sections for which it did.
 
-    Questions that people wrote or edited are kept. The file is written after each section, so that nothing paid for is
-    lost. Raises ConfigError before a call that could exceed `max_cost_usd`, and for the embedded model, which cannot
-    write questions.
+    Questions that people wrote or edited are kept. The file is written after each section, so that no paid reply is
+    lost. Raises ConfigError before a call that could exceed `max_cost_usd`. Raises it also for the embedded model,
+    which cannot write questions.
     """
     if model.name == OFFLINE:
         raise ConfigError(say("judging.embedded_writes_none"))

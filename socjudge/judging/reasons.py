@@ -1,6 +1,6 @@
-"""Ask a chat model once for the reasons for a decision model's low and unsure marks; a decision model gives no reasons.
+"""Ask a chat model for the reasons for a decision model's low and unsure marks, because decision models give none.
 
-The reasons are shown under the chat model's name. Its reply changes no mark.
+The chat model is asked once per answer. Its reasons are shown under its name and change no mark.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ _TASK = (
 
 
 def unexplained(evaluation: Evaluation, line: float) -> list[str]:
-    """Return the criteria of a decision model whose marks need a reason: below the line (points), or unsure."""
+    """Return the criteria of a decision model whose marks need a reason: those below the line (points), and unsure
+    ones.
+    """
     return [
         name for name, levels in evaluation.probabilities.items()
         if (evaluation.scores[name] or 0) < line or max(levels) < SURE
@@ -43,7 +45,9 @@ def unexplained(evaluation: Evaluation, line: float) -> list[str]:
 def explaining(
     evaluation: Evaluation, asked: Sequence[str], question: EvalQuestion, answer: AssistantAnswer, rubric: Rubric
 ) -> Dialogue[Evaluation]:
-    """Return the evaluation with a chat model's reasons for the criteria in `asked`; `error` says which are missing."""
+    """Ask for reasons for the criteria in `asked`, and return the evaluation with them. If some are missing, `error`
+    says so.
+    """
     anchors = anchors_of(rubric, 3)
     marks = {
         name: {"score": evaluation.scores[name], "asked": anchors[name][0], "levels": anchors[name][1]}
@@ -86,7 +90,7 @@ def explaining(
 
 
 def _read(text: str) -> Mapping[str, str]:
-    """Return the reasons in a reply, {criterion: reason}; empty if there are none."""
+    """Return the reasons in a reply, as {criterion: reason}. Return {} if there are none."""
     try:
         objects, _ = find_objects(without_thinking(text))
     except (UnparsableJudgement, ValueError, RecursionError):

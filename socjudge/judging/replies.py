@@ -1,7 +1,7 @@
 """Read the scores in a judge's reply, or raise an error that says why there are none.
 
-If a reply leaves any doubt about a score, the score is not guessed. For a cut reply, a missing criterion, "2/5", 105 or
-two different verdicts, UnparsableJudgement is raised, and the judge is asked again.
+A score is never guessed. If the reply is cut off, lacks a criterion, has a score such as "2/5" or 105, or has two
+different verdicts, UnparsableJudgement is raised. The judge is then asked again.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _HALF_WIDTH = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Hold a judge's scores and reasons. notes: what was repaired to read the reply, as texts; empty if nothing was.
+    """Hold a judge's scores and reasons. notes: texts that say what was repaired to read the reply.
 
-    For a decision model: probabilities is {criterion: probability of each level, from 0 to 100 points}; missing is
-    {criterion: "refused"}.
+    Two fields are for decision models. probabilities: {criterion: probability of each level, from 0 to 100 points}.
+    missing: {criterion: "refused"}.
     """
 
     scores: dict[str, int]
@@ -42,14 +42,15 @@ class Judgement:
 
 
 def exactly(properties: dict[str, Any]) -> dict[str, Any]:
-    """Build the JSON schema of an object with these properties and no others."""
+    """Build the JSON schema of an object that has exactly these properties."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def judgement_schema(criteria: Sequence[str], *, reasons_first: bool = False) -> dict[str, Any]:
     """Build the JSON schema of the reply that the judge prompt asks for, in the form that strict services accept.
 
-    reasons_first: as in `Prompt.reasons_first`; strict services write the parts in the schema's order.
+    reasons_first: as in `Prompt.reasons_first`. The schema has this order, because strict services write the parts in
+    the order of the schema.
     """
     scores = exactly({c: {"type": "integer", "description": "0-100"} for c in criteria})
     parts = {"scores": scores, "rationale": exactly({c: {"type": "string"} for c in criteria})}
@@ -65,12 +66,13 @@ def parse_judgement(
     quoted: Iterable[str] = (),
     is_of_hundred: bool = False,
 ) -> Judgement:
-    """Read the judgement in a reply. Raises UnparsableJudgement, with the reply and the reason.
+    """Read the judgement in a reply. Raises UnparsableJudgement, with the reply and the reason, if that is impossible.
 
-    criteria: the names that must be scored. finish_reason: as the service gave it; "length" means that the reply was
-    cut. quoted: texts that the judge was shown; a verdict that one of them contains is not the judge's own. If the
-    whole reply is one object, its scores may be the same as in such a text, but not its words too. is_of_hundred:
-    whether the judge surely uses 0–100, so that low scores are not taken for another scale.
+    - criteria: the names that must be scored.
+    - finish_reason: as the service gave it. "length" means that the reply was cut off.
+    - quoted: the texts that the judge was shown. A verdict that one of them contains is not the judge's own. If the
+      whole reply is one object, its scores may equal those in such a text, but its words may not.
+    - is_of_hundred: whether the judge certainly uses the scale 0–100. Low scores are then not taken for another scale.
     """
     try:
         return _parse(text, criteria, finish_reason, quoted, is_of_hundred)
@@ -124,7 +126,7 @@ def _parse(
 
 
 def _check_rest(rest: str, scores: Mapping[str, int]) -> None:
-    """Raise UnparsableJudgement if the words after the verdict give a criterion another score ("訂正: 正確性は10点")."""
+    """Check the words after the verdict. Raise UnparsableJudgement if they correct a score ("訂正: 正確性は10点")."""
     for criterion, score in scores.items():
         for given in re.findall(rf"{re.escape(criterion)}[^0-9\n]{{0,8}}([0-9]{{1,3}})\s*(?:点|/\s*100)", rest):
             if int(given) != score:
@@ -132,9 +134,11 @@ def _check_rest(rest: str, scores: Mapping[str, int]) -> None:
 
 
 def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
-    """Return the verdict of a reply that is one object without 'scores' at its top level; empty if it is no verdict.
+    """Return the verdict of a reply that is one object without 'scores' at its top level. Return [] if it is no
+    verdict.
 
-    The caller must check that this object is the whole reply: in a cut reply, an inner object looks the same.
+    The caller must know that this object is the whole reply. In a reply that was cut off, an inner object looks the
+    same.
     """
     name, inner = next(iter(found.value.items()), ("", None))
     if len(found.value) == 1 and name in _WRAPPERS and isinstance(inner, dict) and "scores" in inner:
@@ -148,7 +152,7 @@ def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
 def _is_quoted(found: JsonObject, criteria: Sequence[str], quoted: Sequence[str], *, whole: bool) -> bool:
     """Return whether a text that the judge was shown contains this verdict, in the same words or with the same scores.
 
-    Equal scores alone do not count if the verdict is the whole reply and has words of the judge's own.
+    If the verdict is the whole reply and has words of the judge's own, equal scores alone do not count.
     """
     shown = ["".join(text.split()) for text in quoted]
     source = "".join(found.source.split())
@@ -171,7 +175,7 @@ def _has_own_words(verdict: Mapping[str, Any], shown: Sequence[str]) -> bool:
 
 
 def _is_example(found: JsonObject) -> bool:
-    """Return whether the scores are placeholders ("<0-100の整数>"), because the reply first repeats the given format."""
+    """Return whether the scores are placeholders such as "<0-100の整数>". Some judges repeat the given format first."""
     given = found.value["scores"]
     if not isinstance(given, Mapping):
         return False
@@ -231,7 +235,9 @@ def _number(criterion: str, value: Any, notes: list[str]) -> float:
 
 
 def _plain(name: object) -> str:
-    """Return a criterion's name in one form: normal width, without spaces, "1. " and asterisks, which models vary."""
+    """Return a criterion's name in one spelling: normal width, without spaces, list numbers such as "1. ", and
+    asterisks.
+    """
     return re.sub(r"^\d+[.)]", "", re.sub(r"[\s*]", "", unicodedata.normalize("NFKC", str(name))))
 
 

@@ -1,7 +1,7 @@
-"""Find the JSON objects in a judge's reply: skip reasoning and prose, repair objects, but never complete them.
+"""Find the JSON objects in a judge's reply. Reasoning and prose are skipped; objects are repaired, but never completed.
 
-json_repair repairs punctuation, but it also completes cut objects with made-up values and guesses at odd numbers. So it
-is only given objects whose braces are balanced, and their scores are taken from the source as it is spelt.
+json_repair repairs punctuation. But it also completes objects that were cut off with made-up values, and guesses at odd
+numbers. It therefore only gets objects whose braces are balanced, and the scores are taken from the original spelling.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?", re.ASCII)
 def without_thinking(body: str) -> str:
     """Return the text after the model's reasoning.
 
-    A tag inside a JSON object, such as one quoted in a rationale, stays.
+    A reasoning tag inside a JSON object, such as one that a reason quotes, stays.
     """
     start = seen = strays = 0
     while not body.startswith(("{", "```"), start):
@@ -61,7 +61,7 @@ def without_thinking(body: str) -> str:
 
 @dataclass(frozen=True)
 class JsonObject:
-    """Hold one JSON object. source: its text; start: where the text begins; notes: what had to be repaired, in words."""
+    """Hold one JSON object. source: its text. start: where this text begins. notes: what had to be repaired, in words."""
 
     value: dict[str, Any]
     source: str
@@ -70,9 +70,9 @@ class JsonObject:
 
 
 def find_objects(body: str) -> tuple[list[JsonObject], int | None]:
-    """Return the outermost JSON objects in a text, in order.
+    """Return the outermost JSON objects in a text, in order, and the position of a brace that never closes.
 
-    Also return the position of the first brace that never closes and has "scores" after it; None if there is none.
+    The position is that of the first such brace with "scores" after it, or None if there is none.
     """
     found: list[JsonObject] = []
     first_stray, strays = None, 0
@@ -102,10 +102,9 @@ def find_objects(body: str) -> tuple[list[JsonObject], int | None]:
 
 
 def closing_brace(body: str, start: int) -> tuple[int | None, int]:
-    """Return the position where the object that opens at `start` closes (None if it never does), and its depth of
-    nesting.
+    """Return the position where the object that opens at `start` closes, and how deeply the object is nested.
 
-    Braces in strings are skipped.
+    The position is None if the object never closes. Braces in strings are skipped.
     """
     stack: list[str] = []
     depth = 0
@@ -153,7 +152,7 @@ def _no_constant(name: str) -> Any:
 
 
 def as_written(found: JsonObject) -> JsonObject:
-    """Return a repaired object with the scores as its source spells them, so that no score comes from a repair."""
+    """Return a repaired object whose scores are spelled as in the source. So no score comes from a repair."""
     if not found.notes or say("judging.repaired") not in found.notes:
         return found
     keys = list(_SCORES_KEY.finditer(found.source))

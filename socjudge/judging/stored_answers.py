@@ -1,4 +1,4 @@
-"""Read answers from a file or a data frame, and match them to the questions that they answer."""
+"""Read answers from a file or a data frame, and match them with the questions."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _TOLD = 20  # of what does not match
 
 @dataclass(frozen=True)
 class StoredAnswers:
-    """Hold answers by the id or the text of their questions.
+    """Hold answers, by the id or the text of their questions.
 
-    `load_answers` makes it; pass it as `answers=` of `run_evaluation_suite`.
+    `load_answers` returns this object. Pass it as `answers=` of `run_evaluation_suite`.
     """
 
     rows: tuple[tuple[str, str, AssistantAnswer], ...]
@@ -47,9 +47,9 @@ class StoredAnswers:
         return len(self.rows)
 
     def for_questions(self, questions: Sequence[EvalQuestion]) -> list[AssistantAnswer]:
-        """Return the answer to each question; answers to other questions are ignored.
+        """Return the answer to each question. Answers to other questions are ignored.
 
-        Raises ConfigError with a list of the questions that have no answer, or several.
+        Raises ConfigError if some questions have no answer or several. The message lists them.
         """
         by_id: dict[str, list[AssistantAnswer]] = {}
         by_text: dict[str, list[AssistantAnswer]] = {}
@@ -87,18 +87,18 @@ def load_answers(
         A path, or a DataFrame. Text files are UTF-8, with or without a byte order mark, or cp932 (CSV from Excel in
         Japan).
     columns
-        {our name: the file's name} for columns whose names differ. Our names are `question_id` or `question`, which
-        tell which question an answer belongs to, and the keys that `Assistant` lists. A cell of `contexts` holds a JSON
-        list, or one text.
+        {our name: the file's name} for columns whose names differ. Our names are `question_id` or `question`, which say
+        to which question an answer belongs, and the keys that `Assistant` lists. A cell of `contexts` holds a JSON list or
+        one text.
     contexts
-        "runbooks": if an answer has no contexts, the ones that this project's index finds for it are used. Contexts
-        without headings get the headings of the sections that contain them word for word. The log records this.
+        "runbooks": an answer without contexts gets those that this project's index finds for it. Contexts without headings
+        get the headings of the sections that contain them word for word. The log records this.
 
     Returns
     -------
     StoredAnswers
-        For `answers=` of `run_evaluation_suite`. Before anything is paid for, that function lists the questions that
-        have no answer, or several.
+        For `answers=` of `run_evaluation_suite`. Before it spends anything, that function lists the questions that have no
+        answer or several.
 
     Raises
     ------
@@ -135,7 +135,9 @@ def load_answers(
 
 
 def _names(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], where: str) -> dict[str, str]:
-    """Return {our name: the column}. ConfigError if no column holds the answer, or none identifies its question."""
+    """Return {our name: the file's column}. Raise ConfigError if no column has the answer, or if none identifies its
+    question.
+    """
     there = list(dict.fromkeys(str(name) for row in rows for name in row))
     if unknown := [name for name in columns if name not in (*_PLACE, *KEYS)]:
         raise ConfigError(say("judging.columns_unknown", found=listed(unknown), known=", ".join((*_PLACE, *KEYS))))
@@ -176,14 +178,14 @@ def _read(path: Path) -> list[Mapping[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a cell's value; None for an empty cell, and for NaN in a data frame."""
+    """Return the value of a cell. Return None for an empty cell, and for NaN in a data frame."""
     if value is None or value == "" or (isinstance(value, float) and value != value):
         return None
     return value.item() if hasattr(value, "item") else value
 
 
 def _id_text(value: Any) -> str:
-    """Return an id as text. A sheet may store an id 3 as 3.0; the text is then "3"."""
+    """Return an id as text. A sheet may store the id 3 as 3.0; this becomes "3"."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 

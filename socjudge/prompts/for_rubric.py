@@ -1,4 +1,6 @@
-"""Write the judge prompt for your own criteria: the prompt guide-1 with the names and descriptions of these criteria."""
+"""Write the judge prompt for your own criteria. It is the prompt guide-1 with the names and descriptions of these
+criteria.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,17 @@ _SCALE = "   - 100点: 十分に満たしている\n   - 50点: 一部だけ満�
 
 
 def is_specified(rubric: Rubric) -> bool:
-    """Return whether the rubric has the specification's criteria in their order, without descriptions of its own."""
+    """Return whether the rubric has the specification's criteria in the specification's order, without new
+    descriptions.
+    """
     return rubric.criteria == SPECIFIED_CRITERIA and not rubric.descriptions
 
 
 def rubric_prompt_text(rubric: Rubric) -> str:
-    """Return the specification's prompt with this rubric's criteria. If one of the specification's six criteria has no
-    description, the specification's words are used.
+    """Return the specification's prompt with this rubric's criteria.
 
-    ConfigError for any other criterion without a description.
+    One of the specification's six criteria may have no description in the rubric; the specification's words are then
+    used. Raises ConfigError if any other criterion has no description.
     """
     guide, known = _guide(), _known()
     own = {name: _described(text) for name, text in rubric.descriptions.items()}
@@ -43,10 +47,9 @@ def rubric_prompt_text(rubric: Rubric) -> str:
 
 
 def anchors_of(rubric: Rubric, levels: int) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return {criterion: (what it asks, labels of its levels from 0 to 100 points)}, in the rubric's words. levels: 3
-    or 5.
+    """Return {criterion: (what it asks, labels of its levels from 0 to 100 points)}, in the rubric's words.
 
-    ConfigError for a criterion without any description.
+    levels: 3 or 5. Raises ConfigError if a criterion has no description.
     """
     found = {}
     for name in rubric.criteria:
@@ -71,7 +74,7 @@ def _known() -> dict[str, str]:
 
 
 def _told(rubric: Rubric) -> dict[str, str]:
-    """Return {criterion: its description, with what the points mean}; ConfigError if one has no description."""
+    """Return {criterion: its description, with what the points mean}. Raise ConfigError if one has no description."""
     told = _known() | {name: _described(text) for name, text in rubric.descriptions.items()}
     if lacking := [name for name in rubric.criteria if name not in told]:
         raise ConfigError(say("prompts.undescribed", criteria=listed(lacking), name=lacking[0]))
@@ -87,6 +90,6 @@ def _json_lines(criteria: Sequence[str], value: str) -> str:
 
 
 def _described(text: str) -> str:
-    """Return the description with lines that say what the points mean; they are added unless it has such lines already."""
+    """Return the description with lines that say what the points mean. If it has such lines, return it unchanged."""
     first, *more = text.strip().splitlines()
     return first + "\n" + ("\n".join(f"   {line.strip()}" for line in more) or _SCALE)

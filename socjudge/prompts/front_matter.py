@@ -1,4 +1,7 @@
-"""Read and write the block at the head of a saved prompt with its origin: plain `key: value` lines between `---`."""
+"""Read and write the block at the head of a saved prompt, which says where the prompt comes from.
+
+The block consists of plain `key: value` lines between two lines `---`.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ _REQUIRED = ("parent", "sha256")  # without these it is a text that happens to b
 
 
 def with_front_matter(values: Mapping[str, str], text: str) -> str:
-    """Return the text under a block with these values, one line each. Keys must be lower-case ASCII words."""
+    """Return the text below a block with these values, one line each. Keys must be lower-case ASCII words."""
     lines = [f"{key}: {_escaped(value)}".rstrip(" ") for key, value in values.items()]
     return "\n".join([_RULE, *lines, _RULE, text])
 
 
 def split_front_matter(content: str) -> tuple[dict[str, str], str]:
-    """Return the block's values and the text below it; if there is no block, an empty dict and the whole content."""
+    """Return the values of the block, and the text below it. Without a block, return {} and the whole content."""
     first, *lines = content.split("\n")
     if first != _RULE or _RULE not in lines:
         return {}, content
@@ -31,7 +34,7 @@ def split_front_matter(content: str) -> tuple[dict[str, str], str]:
 
 
 def _escaped(value: str) -> str:
-    """Return the value escaped as in a JSON string, including characters that some editors treat as a line end."""
+    """Return the value escaped as in a JSON string. Characters that some editors take for a line end are escaped too."""
     text = json.dumps(value, ensure_ascii=False)[1:-1]
     return re.sub("[\x7f-\x9f\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
 

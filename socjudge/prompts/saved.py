@@ -1,4 +1,4 @@
-"""Save your own prompts in eval/prompts/ under a name, with their origin, and list all prompts."""
+"""Save your own prompts in eval/prompts/ under a name, with a record of where they come from. List all prompts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .templates import (
 
 @dataclass(frozen=True)
 class PromptInfo:
-    """Describe a prompt. parent, author, note: empty if the prompt's file does not have them."""
+    """Describe a prompt. parent, author and note are empty if the prompt's file does not have them."""
 
     id: str
     kind: Kind
@@ -43,7 +43,7 @@ class PromptInfo:
 
 
 def check_prompt(prompt: Prompt, kind: Kind, rubric: Rubric) -> None:
-    """Raise ConfigError if a judge's or an assistant's prompt lacks a part, or has one that is not allowed."""
+    """Raise ConfigError if a judge's or an assistant's prompt lacks a required part, or has a part that is not allowed."""
     if kind == "judge":
         check_judge_prompt(prompt, rubric.criteria)
     else:
@@ -51,7 +51,7 @@ def check_prompt(prompt: Prompt, kind: Kind, rubric: Rubric) -> None:
 
 
 def check_prompt_name(name: str, *, parent: str, prompts_dir: Path | str | None = None) -> Path:
-    """Return the path for a prompt of this name; ConfigError if the name is taken, built in or not an id."""
+    """Return the path for a new prompt. Raise ConfigError if its name is taken, built in or not a valid id."""
     if not is_prompt_id(name) or name.startswith(".") or DEVICE_NAME.fullmatch(name):
         raise ConfigError(say("prompts.no_name", name=name, parent=parent))
     if name.casefold() in {built_in.casefold() for built_in in built_in_ids()}:
@@ -73,13 +73,16 @@ def save_prompt(
     prompts_dir: Path | str | None = None,
     rubric: Rubric | None = None,
 ) -> Path:
-    r"""Write a prompt to `eval/prompts/<name>.txt`, under a block with its parent, hash, author, note and time.
+    r"""Write a prompt to `eval/prompts/<name>.txt`. A block at its head has parent, hash, author, note and time.
 
-    name: the id of the new prompt, for `judge_prompt="<name>"`. parent: the id of the prompt that this one was made
-    from. kind: "judge" or "assistant", which decides what the prompt must contain. prompts_dir: another folder. rubric:
-    the criteria that a judge prompt must ask for, the project's unless given. Line ends become "\n", as when a text
-    file is read. Nothing is overwritten. Raises ConfigError if the name is taken, built in or not an id, or if the
-    prompt is unfit.
+    - name: the id of the new prompt, for `judge_prompt="<name>"`.
+    - parent: the id of the prompt that this one was made from.
+    - kind: "judge" or "assistant", which decides what the prompt must contain.
+    - prompts_dir: another folder than `eval/prompts`.
+    - rubric: the criteria that a judge prompt must ask for; the project's if left out.
+
+    Line ends become "\n", as when a text file is read. Nothing is overwritten. Raises ConfigError if the name is taken,
+    built in or not a valid id, or if the prompt is unfit.
     """
     path = check_prompt_name(name, parent=parent, prompts_dir=prompts_dir)
     prompt = Prompt(name, text.replace("\r\n", "\n").replace("\r", "\n"))
@@ -99,10 +102,10 @@ def save_prompt(
 
 
 def list_prompts(kind: Kind | None = None) -> list[PromptInfo]:
-    """List the prompts of one kind, or of both: first the default, then the other built-in ones that fit the project's
-    criteria, then those in eval/prompts/ by name.
+    """List the prompts of one kind, or of both kinds.
 
-    Files that cannot be read are left out.
+    The default comes first, then the other built-in prompts that fit the project's criteria, then those in
+    eval/prompts/ by name. Files that cannot be read are left out.
     """
     defaults = (default_prompt_id("judge"), default_prompt_id("assistant"))
     unfit = OF_RUBRIC if is_specified(project_rubric()) else SPECIFIED
@@ -120,13 +123,16 @@ def list_prompts(kind: Kind | None = None) -> list[PromptInfo]:
 
 
 def find_prompt(sha256: str, kind: Kind) -> Prompt | None:
-    """Return the prompt with this hash, or None if it no longer exists."""
+    """Return the prompt with this hash. Return None if it no longer exists."""
     names = [*sorted(built_in_ids() - {OF_RUBRIC}), *(known.id for known in list_prompts(kind))]
     return next((prompt for prompt in map(load_prompt, names) if prompt.sha256 == sha256), None)
 
 
 def judge_prompt_of(info: RunInfo) -> Prompt | None:
-    """Return a run's judge prompt: from its log, or by its hash if the log has only that; None if it is gone."""
+    """Return the judge prompt of a run, or None if it is lost.
+
+    It is taken from the log. If the log has only its hash, the prompt with this hash is looked for.
+    """
     if info.judge_prompt_text:
         return Prompt(info.judge_prompt_id, info.judge_prompt_text)
     return find_prompt(info.judge_prompt_sha256, "judge") if info.judge_prompt_sha256 else None

@@ -32,14 +32,14 @@ _TEMPLATES = files("socjudge.prompts")
 
 @dataclass(frozen=True)
 class Prompt:
-    """Hold a template and the name under which it appears in logs."""
+    """Hold the text of a template, and the name under which it appears in logs."""
 
     id: str
     text: str
 
     @property
     def sha256(self) -> str:
-        """Return the SHA-256 of the text in UTF-8, in hex; it distinguishes two texts that have the same id."""
+        """Return the SHA-256 of the text in UTF-8, in hex. It tells apart two texts that have the same id."""
         return hashlib.sha256(self.text.encode("utf-8")).hexdigest()
 
     @property
@@ -61,14 +61,14 @@ class Prompt:
 
 
 def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rubric: Rubric | None = None) -> Prompt:
-    """Return a prompt by its id (built in, or eval/prompts/<id>.txt) or from a file; None stands for the default prompt
-    of that kind.
+    """Return a prompt by its id (built in, or eval/prompts/<id>.txt), or from a file. None means the default of that
+    kind.
 
     rubric: the criteria that a judge prompt asks for; None for the project's rubric. The prompt "rubric-1" is made from
     the rubric. It is the default if the criteria are not the specification's six and the project has chosen no prompt.
 
-    The block at the head of a saved prompt (`save_prompt`) is not part of its text. A UserWarning says that a saved
-    prompt was edited after it was saved. Raises ConfigError, which lists the known ids, if there is no such prompt.
+    The block at the head of a saved prompt (`save_prompt`) is not part of its text. If a saved prompt was edited after
+    it was saved, there is a UserWarning. If there is no such prompt, the ConfigError lists the known ids.
     """
     if isinstance(prompt, Prompt):
         return prompt
@@ -97,8 +97,9 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rub
 def default_prompt_id(kind: Kind, rubric: Rubric | None = None) -> str:
     """Return the id of the prompt that is used if none is given.
 
-    This is the project's choice, if there is one. Otherwise the default for a judge is the specification's prompt if
-    the rubric (None: the project's) has the specification's six criteria, else the prompt made from the rubric.
+    If the project has chosen one, it is that one. Otherwise, the default for a judge depends on the rubric (None: the
+    project's). If it has the specification's six criteria, the default is the specification's prompt. For other
+    criteria, it is the prompt that is made from the rubric.
     """
     if kind == "assistant":
         return default_assistant_prompt()
@@ -106,7 +107,9 @@ def default_prompt_id(kind: Kind, rubric: Rubric | None = None) -> str:
 
 
 def is_prompt_id(name: str) -> bool:
-    """Return whether a name can be a prompt's id: letters, digits, "_", "-" and ".", and short enough for any disk."""
+    """Return whether a name can be a prompt's id. Allowed are letters, digits, "_", "-" and ".", up to a length that
+    fits any disk.
+    """
     return bool(_SAFE_ID.fullmatch(name)) and not name.endswith(".txt") and len(name.encode()) <= 200
 
 
@@ -116,7 +119,10 @@ def built_in_ids() -> set[str]:
 
 
 def read_prompt_file(path: Path) -> tuple[dict[str, str], str]:
-    """Return (values of a prompt file's block, text); no values without a block. ConfigError if unreadable."""
+    """Return the values of a prompt file's block, and the text. Without a block, there are no values.
+
+    Raises ConfigError if the file cannot be read.
+    """
     try:
         return split_front_matter(path.read_text(encoding="utf-8-sig"))  # with the mark that Windows editors add
     except (OSError, UnicodeDecodeError) as error:
@@ -132,8 +138,10 @@ def _read_prompt(path: Path) -> Prompt:
 
 
 def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
-    """Raise ConfigError unless the prompt has the question and the answer, has only known placeholders, and asks for
-    every criterion. A built-in prompt must ask for exactly these criteria.
+    """Raise ConfigError if a judge prompt is unfit.
+
+    It must contain the question and the answer, have only known placeholders, and ask for every criterion. A built-in
+    prompt must ask for exactly these criteria.
     """
     _check_placeholders(prompt, known=JUDGE_PLACEHOLDERS, required=("question", "answer"))
     criteria = list(criteria)
@@ -147,7 +155,7 @@ def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
 
 
 def check_assistant_prompt(prompt: Prompt) -> None:
-    """Raise ConfigError unless the prompt has the question and the context, and has only known placeholders."""
+    """Raise ConfigError if an assistant prompt lacks the question or the context, or has an unknown placeholder."""
     _check_placeholders(prompt, known=ASSISTANT_PLACEHOLDERS, required=("question", "context"))
 
 
@@ -164,17 +172,17 @@ def _check_placeholders(prompt: Prompt, *, known: tuple[str, ...], required: tup
 def fill(template: str, values: Mapping[str, str]) -> str:
     """Replace each `{name}` in the template by its value, all in one pass.
 
-    One pass, so that a `{context}` inside an answer is not replaced. `str.format` is not used, because the JSON in the
+    In one pass, a `{context}` inside an answer is not replaced. `str.format` cannot be used, because the JSON in the
     judge prompt has braces.
     """
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
 
 
 def judge_values(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, str]:
-    """Return the seven values of the judge prompt as text, and a nonce for prompts that put a fence around them.
+    """Return the seven values of the judge prompt as text, and a nonce for prompts that put a fence around the values.
 
-    The nonce is a hash of the seven values. So the same answer gives the same request, and no value can contain the
-    nonce.
+    The nonce is a hash of the seven values. The same answer therefore gives the same request, and no value can contain
+    the nonce.
     """
     values = {
         "question": question.question,
