@@ -1,1 +1,3 @@
-"""Call models (hosted ones, LangChain's, your own and the embedded default), with their pacing, prices and event loop."""
+"""Call models: hosted ones, LangChain's, your own, and the embedded default. Pacing, prices and the event loop are here
+too.
+"""

@@ -9,11 +9,10 @@ from ..settings import cost_cap
 
 @dataclass
 class Budget:
-    """Limit what several runs may spend together: `max_usd` in US dollars, None for no limit.
+    """Limit what several runs may spend together. max_usd: US dollars, or None for no limit.
 
-    Spending is recorded per run id. So the spending of an earlier session can be reported again without being counted
-    twice. Runs that share a budget run one after the other, and within a run only the background loop changes the
-    budget.
+    Spending is recorded per run id. If an earlier session of a run reports its spending again, it is not counted twice.
+    Runs that share a budget run one after the other. Within a run, only the background loop changes the budget.
     """
 
     max_usd: float | None = None
@@ -21,7 +20,7 @@ class Budget:
 
     @property
     def spent_usd(self) -> float:
-        """Return the sum of what all runs have spent; a call of unknown cost counts as the most that it can cost."""
+        """Return what all runs together have spent. A call of unknown cost counts as the most that it can cost."""
         return sum(self._spent.values())
 
     def spent_by(self, run_id: str) -> float:
@@ -29,7 +28,7 @@ class Budget:
         return self._spent.get(run_id, 0.0)
 
     def note(self, run_id: str, usd: float) -> None:
-        """Record that a run has spent at least `usd` in total."""
+        """Record that a run has spent at least `usd` in total, for example in an earlier session."""
         self._spent[run_id] = max(usd, self.spent_by(run_id))
 
     def add(self, run_id: str, usd: float) -> None:
@@ -42,7 +41,8 @@ class Budget:
 
 
 def as_budget(given: Budget | float | None) -> Budget:
-    """Return the given budget, or make one from a limit in US dollars. None means the project's limit; infinity means
-    no limit.
+    """Return the given budget, or make one from a limit in US dollars.
+
+    None means the project's limit. Infinity means no limit.
     """
     return given if isinstance(given, Budget) else Budget(cost_cap(given))

@@ -1,4 +1,4 @@
-"""Combine two models into one judge: the second model is asked if the first is unsure, or for reasons.
+"""Combine two models into one judge. The second model is asked if the first is unsure, or to give reasons.
 
 `judging/judge.py` decides when the second model is asked.
 """
@@ -21,8 +21,9 @@ THEN = " > "  # between the two names: "gpt-4o-mini > gpt-5.1" is the name of th
 
 
 class _Two:
-    """Combine two models behind the interface of one. The request decides which of them replies. A reply of the first
-    model also names the second.
+    """Combine two models behind the interface of one.
+
+    The request says which of them replies. A reply of the first model also names the second one.
     """
 
     names_second: ClassVar[str]  # the field of a Completion
@@ -38,12 +39,14 @@ class _Two:
         return self._named(request, await self._of(request).complete_async(request, run))
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that this call can cost in US dollars, None if the price of either model is unknown."""
+        """Return the most that this call can cost in US dollars. Return None if the price of one of the models is
+        unknown.
+        """
         costs = [each.most_usd(request) for each in (self.first, self.second)]
         return None if None in costs else costs[self._is_for_second(request)]
 
     async def check_name(self) -> None:
-        """Raise ConfigError if the service of either model reports that it has no such model."""
+        """Raise ConfigError if a service reports that it does not have the model that we ask for."""
         for each in (self.first, self.second):
             if check := getattr(each, "check_name", None):
                 await check()
@@ -60,7 +63,7 @@ class _Two:
 
 
 class Cascade(_Two):
-    """Combine two judges into one: the second judge marks the answers of which the first is unsure."""
+    """Combine two judges into one. The second judge marks the answers about which the first judge is unsure."""
 
     names_second = "unsure_judge"
 
@@ -79,8 +82,8 @@ class Cascade(_Two):
 
 
 class Explained(_Two):
-    """Combine a judge with a chat model that gives reasons. The pair has the judge's name and settings, because the
-    marks are the judge's.
+    """Combine a judge with a chat model that gives reasons. The marks are the judge's, so the pair has the judge's
+    name.
     """
 
     names_second = "reasons_from"

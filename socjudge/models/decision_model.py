@@ -1,7 +1,7 @@
-"""Use a decision model as a judge: `POST /decisions` answers typed questions with probabilities and writes no text.
+"""Use a decision model as a judge: `POST /decisions` answers typed questions with probabilities, and writes no text.
 
-There is one request per answer. It has the material as JSON, and one score question per criterion, whose levels are the
-rubric's anchors. `judging/decisions.py` checks whether a reply can be used as marks.
+There is one request per answer. It has the material as JSON and one score question per criterion. The levels of a score
+question are described in the words of the rubric. `judging/decisions.py` checks whether a reply can be used as marks.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ _TASK = (
 
 
 def split_name(name: str) -> tuple[int, str] | None:
-    """Split "decisions:name" or "decisions-5:name" into levels (three or five) and model name; None for any other name."""
+    """Split "decisions:name" or "decisions-5:name" into the number of levels (3 or 5) and the model's name.
+
+    Return None for any other name.
+    """
     found = _PREFIX.fullmatch(name)
     return (int(found[1] or 3), found[2]) if found else None
 
 
 def material_json(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, Any]:
-    """Return the question and the answer to be judged as a dict for JSON."""
+    """Return the question and the answer as a dict that can be written as JSON."""
     return {
         "question": encodable(question.question),
         "context": encodable(answer.context),
@@ -54,7 +57,7 @@ def material_json(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, 
 
 
 class DecisionModel(OpenAIModel):
-    """Call a model behind a decisions endpoint; each criterion has 3 or 5 `levels`."""
+    """Call a model behind a decisions endpoint. Each criterion has 3 or 5 `levels`."""
 
     path = "/decisions"
 
@@ -65,7 +68,7 @@ class DecisionModel(OpenAIModel):
         self.settings = " ".join(filter(None, [self.settings, f"{levels} levels, wording {WORDING}"]))
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that one call can cost in US dollars; None if the price is unknown."""
+        """Return the most that one call can cost in US dollars. Return None if the price is unknown."""
         return most_usd_of(self.own_name, self._as_sent(request) if "rubric" in request.material else request)
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
@@ -74,15 +77,16 @@ class DecisionModel(OpenAIModel):
         return await super()._send(self._as_sent(request), run)
 
     def _as_sent(self, request: ModelRequest) -> ModelRequest:
-        """Return the request with the text that is really sent as its message, because that text decides the cost."""
+        """Return the request with the text that is really sent as its message. This text decides the cost."""
         sent = orjson.dumps(self.body(request)).decode()
         return replace(request, messages=({"role": "user", "content": sent},))
 
     def body(
         self, request: ModelRequest, refused: Set[str] = frozenset(), max_output_tokens: int | None = None
     ) -> dict[str, Any]:
-        """Return the body to send. `refused` and `max_output_tokens` are ignored: the endpoint takes no output limit,
-        and every parameter is needed.
+        """Return the body to send.
+
+        `refused` and `max_output_tokens` are ignored: the endpoint needs every parameter, and takes no output limit.
         """
         rubric: Rubric = request.material["rubric"]
         data = material_json(request.material["question"], request.material["answer"])
@@ -104,8 +108,9 @@ class DecisionModel(OpenAIModel):
         }
 
     def read(self, response: Any, sent: int = 0) -> Completion:
-        """Return a response as a completion, without checking its marks. Raises TypeError or a similar error if the
-        response holds no decision.
+        """Return a response as a completion. Its marks are not checked.
+
+        Raises TypeError or a similar error if the response holds no decision.
         """
         answers = response["answers"]
         if not isinstance(answers, list):

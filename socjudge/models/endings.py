@@ -1,5 +1,6 @@
-"""Warn before a model is shut down. model_ends.toml is a dated table with sources; the project's own file of that name
-takes precedence.
+"""Warn before a model is shut down.
+
+model_ends.toml has the dates with their sources. The project's own file of that name takes precedence.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ FILE = "model_ends.toml"
 
 
 def ending_text(model: str, today: date | None = None) -> str:
-    """Return a warning that a judge will be, or was, shut down, and what to do; "" if no end was announced.
+    """Return a warning that a judge will be or was shut down, and what to do. Return "" if no end was announced.
 
     If the name combines two judges, both are checked. Raises ConfigError if the project's table cannot be read.
     """
@@ -35,8 +36,9 @@ def ending_text(model: str, today: date | None = None) -> str:
 
 
 def judge_ending(model: str = "auto") -> str:
-    """Return the warning of `ending_text` for a judge as it is chosen: "auto" is the project's judge. "" for the
-    embedded one.
+    """Return the warning of `ending_text` for a chosen judge. "auto" stands for the project's judge.
+
+    Return "" for the embedded judge.
     """
     if model != "auto":
         return ending_text(model)

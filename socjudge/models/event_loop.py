@@ -1,6 +1,6 @@
-"""Run everything that talks to a service in one event loop, in a thread of its own; synchronous calls wait for it.
+"""Run everything that talks to a service in one event loop, which has its own thread. Synchronous calls wait for it.
 
-So the same call works in a script and in a notebook cell, where another loop is already running.
+The same call therefore works in a script and in a notebook cell, where another loop is already running.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _pid = 0  # a forked child has none of its parent's threads
 
 
 def get_loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop; it is started on first use."""
+    """Return the event loop. It is started on first use."""
     global _loop, _pool, _pid
     with _lock:
         if _loop is None or _pid != os.getpid():
@@ -42,7 +42,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def is_forked() -> bool:
-    """Return whether this process was forked while the loop was running; the copy of that loop cannot be used."""
+    """Return whether this process was forked while the loop was running. Its copy of the loop cannot be used."""
     return _pid not in (0, os.getpid())
 
 
@@ -52,7 +52,7 @@ def start(coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
 
 
 def wait(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the coroutine's result; an interrupt (Ctrl-C) while waiting cancels the coroutine."""
+    """Return the coroutine's result. An interrupt (Ctrl-C) while waiting cancels the coroutine."""
     future = start(coroutine)
     try:
         while not concurrent.futures.wait([future], HEARTBEAT_S).done:
@@ -63,7 +63,7 @@ def wait(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def in_thread(function: Any, *arguments: Any) -> Any:
-    """Run a function in a thread beside the loop; RuntimeError if it calls `sys.exit`."""
+    """Run a function in a thread beside the loop. If the function calls `sys.exit`, raise RuntimeError."""
     return await asyncio.get_running_loop().run_in_executor(_pool, _contained, function, *arguments)
 
 

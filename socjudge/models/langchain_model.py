@@ -1,4 +1,4 @@
-"""Use clients that others wrote as models: any LangChain chat model, and any object with `complete`."""
+"""Use clients that others wrote as models: any LangChain chat model, and any object with a method `complete`."""
 
 from __future__ import annotations
 
@@ -61,8 +61,9 @@ PROVIDERS = frozenset(
 
 
 def init_langchain_model(provider: str, name: str) -> BaseChatModel | None:
-    """Make a model with LangChain's `init_chat_model`. Return None if LangChain has no such provider: in "qwen2.5:7b"
-    the colon is part of the model's name.
+    """Make a model with LangChain's `init_chat_model`. Return None if LangChain has no such provider.
+
+    In "qwen2.5:7b", for example, the colon belongs to the model's name.
     """
     try:
         from langchain.chat_models import init_chat_model
@@ -83,11 +84,11 @@ def init_langchain_model(provider: str, name: str) -> BaseChatModel | None:
 
 
 class LangChainModel(PacedModel):
-    """Call a LangChain chat model with the parameters it was made with.
+    """Call a LangChain chat model with the parameters that it was made with, with two exceptions.
 
-    There are two exceptions. The model's own retries are switched off if possible, because socjudge counts its own. A
-    model without an output limit gets one. `settings` identifies the model's address and parameters, so that a run
-    resumes only with the same ones.
+    The model's own retries are switched off if possible, because socjudge counts retries itself. A model without an
+    output limit gets one. `settings` is a hash of the model's address and parameters, so that a run resumes only with
+    the same ones.
     """
 
     service = "langchain"
@@ -106,7 +107,9 @@ class LangChainModel(PacedModel):
         super().__init__(name, name, _account_of(chat_model, keys), keys)
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that one call can cost in US dollars; None if the price or the output limit is unknown."""
+        """Return the most that one call can cost in US dollars. Return None if the price or the output limit is
+        unknown.
+        """
         if _limit_name(self._chat_model) is None:
             return None
         limits = [limit for name in _LIMITS if (limit := _setting(self._chat_model, name))]
@@ -117,7 +120,10 @@ class LangChainModel(PacedModel):
         return most_usd_of(self.name, replace(request, max_output_tokens=limit * n))
 
     def counted_usd(self, completion: Completion) -> float | None:
-        """Return the cost of the call by the model asked for or the model that answered, whichever costs more."""
+        """Return the cost of an answered call.
+
+        If the price of the model that was asked for and that of the model that answered differ, the higher one counts.
+        """
         return dearest_usd(completion.usage, self.name, completion.model)
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
@@ -149,10 +155,10 @@ class LangChainModel(PacedModel):
 
 
 class ForeignModel(PacedModel):
-    """Call any object with `complete(request)` in a thread. A call with an error that may be temporary is retried.
+    """Call any object with `complete(request)` in a thread. A call is retried after an error that may be temporary.
 
-    `max_cost_usd` can only be used if the object has `most_usd(request)` or a name with a known price. A run can only
-    be resumed if the object has `settings`: text or values that differ between its versions.
+    `max_cost_usd` needs an object that has `most_usd(request)`, or a name with a known price. A run can only be resumed
+    if the object has `settings`: text or values that differ between its versions.
     """
 
     def __init__(self, model: Any, name: str = "") -> None:
@@ -163,7 +169,9 @@ class ForeignModel(PacedModel):
         super().__init__(name, name, Account())
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Return what the object's own `most_usd` says if it has one, otherwise the most by the price of its name."""
+        """Return the result of the object's own `most_usd`. If it has none, compute the most from the price of its
+        name.
+        """
         own = getattr(self._model, "most_usd", None)
         most: float | None = own(request) if own else most_usd_of(self.name, request)
         return most
@@ -190,14 +198,17 @@ class ForeignModel(PacedModel):
 
 
 def _refusal(message: Any) -> str | None:
-    """Return the refusal that OpenAI's models put beside the text; None if there is none."""
+    """Return the refusal that OpenAI's models put beside the text. Return None if there is none."""
     parts = message.content if isinstance(message.content, list) else []
     told = [message.additional_kwargs, *(part for part in parts if isinstance(part, dict))]
     return next((str(each["refusal"]) for each in told if each.get("refusal")), None)
 
 
 def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
-    """Return our exception for another client's, by its status code, because every provider has its own exceptions."""
+    """Return our exception for an exception of another client.
+
+    It is chosen by the status code, because every provider has its own exceptions.
+    """
     reason = model.redact(str(error))[:300]
     if isinstance(error, TypeError | NotImplementedError):
         return ConfigError(say("models.cannot_call", model=model.name, reason=reason, remedy=remedy))
@@ -218,9 +229,9 @@ def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
 
 
 def settings_of(model: Any) -> str:
-    """Return a hash of the model's own `settings`, which distinguishes it from others of its name.
+    """Return a hash of the model's own `settings`, which tell it apart from other models of its name.
 
-    A hash is used because the settings may contain a key. Empty settings give "default". If a model has no settings, or
+    It is a hash because the settings may contain a key. Empty settings give "default". If the model has no settings, or
     settings that are neither text nor plain values, the result is different each time.
     """
     own = getattr(model, "settings", None)
@@ -236,7 +247,7 @@ def settings_of(model: Any) -> str:
 
 
 def _made_with(chat_model: Any) -> str:
-    """Return a hash of the parameters that a chat model was made with, as LangChain lists them, and of its address."""
+    """Return a hash of a chat model's address and of the parameters that LangChain lists for it."""
     kwargs: dict[str, Any] = {}
     while hasattr(chat_model, "bound"):  # of `bind`
         kwargs, chat_model = {**chat_model.kwargs, **kwargs}, chat_model.bound
@@ -259,7 +270,7 @@ def _fields(chat_model: Any) -> dict[str, Any]:
 
 
 def _without_retries(chat_model: Any) -> Any:
-    """Return a copy of the chat model that does not retry, if it has a setting for retries."""
+    """Return a copy of the chat model that does not retry, if the model has a setting for retries."""
     if "max_retries" not in _fields(chat_model):
         return chat_model
     copy = chat_model.model_copy(update={"max_retries": 0})
@@ -273,7 +284,7 @@ def _without_retries(chat_model: Any) -> Any:
 
 
 def _account_of(chat_model: Any, keys: Sequence[str]) -> Account:
-    """Return the account that belongs to the chat model's keys; if they cannot be read, a new account."""
+    """Return the account that belongs to the chat model's keys. If the keys cannot be read, return a new account."""
     if not keys:
         return Account()
     fields = _fields(chat_model)
@@ -289,8 +300,9 @@ def _limit_name(chat_model: Any) -> str | None:
 
 
 def _setting(chat_model: Any, name: str) -> Any:
-    """Return the value that is sent under this name: the last one bound, one added to each request, or the model's
-    field.
+    """Return the value that is sent under this name.
+
+    It is the last value that was bound, or one that is added to each request, or the model's field.
     """
     while hasattr(chat_model, "bound"):  # of `bind`
         if name in chat_model.kwargs:

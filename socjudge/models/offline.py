@@ -1,6 +1,6 @@
-"""Provide the embedded default: a model without a model service, built from retrieval, rules and sentence similarity.
+"""Provide the embedded default, a model that needs no service. It uses retrieval, rules and sentence similarity.
 
-It answers by quoting the passages (`embedded/answer.py`), and judges by measuring what can be measured without an LLM
+It answers by quoting the passages (`embedded/answer.py`). It judges by measuring what can be measured without an LLM
 (`embedded/judge.py`). It costs nothing and needs no network. The model's name, the judge's comment and the log always
 show that it is the embedded default.
 """
@@ -26,7 +26,7 @@ def measured_criteria() -> tuple[str, ...]:
 
 
 class OfflineModel(PacedModel):
-    """Answer and judge by the embedded default; it reads a request's material, not its prompt."""
+    """Answer and judge as the embedded default. It reads a request's material, not its prompt."""
 
     settings = ""
 

@@ -50,7 +50,7 @@ _INHERITED: list[Any] = []  # in a fork: its parent's clients, whose connections
 
 
 def _close(client: Any, pid: int) -> None:
-    """Close the connections of a model object that was garbage-collected, in the loop that made them."""
+    """Close the connections of a model object that was garbage-collected. This happens in the loop that made them."""
     if pid != os.getpid():
         _INHERITED.append(client)
         return
@@ -109,7 +109,7 @@ class OpenAIModel(PacedModel):
         self._refused: set[str] = set()
 
     def _connect(self) -> None:
-        """Make the client and the account for this process; a forked process needs its own."""
+        """Make the client and the account for this process. A forked process needs its own."""
         import openai
 
         self._pid = os.getpid()
@@ -121,14 +121,14 @@ class OpenAIModel(PacedModel):
         weakref.finalize(self, _close, self._client, self._pid)
 
     async def complete_async(self, request: ModelRequest, run: RunGate | None = None) -> Completion:
-        """Return the reply to a request of a run; called in the background loop."""
+        """Return the reply to a request of a run. This is called in the background loop."""
         if self._pid != os.getpid():
             _INHERITED.append(self._client)
             self._connect()
         return await super().complete_async(request, run)
 
     async def check_name(self) -> None:
-        """Raise ConfigError if the service lists its models and this one is not in the list; the check costs nothing."""
+        """Raise ConfigError if the service lists its models and this one is not in the list. The check costs nothing."""
         import openai
 
         try:
@@ -147,7 +147,7 @@ class OpenAIModel(PacedModel):
         raise ConfigError(say("models.holds_key", model=repr(self), name=self.name))
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that one call can cost in US dollars, None if the price is unknown."""
+        """Return the most that one call can cost in US dollars. Return None if the price is unknown."""
         return most_usd_of(self.name, request)
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
@@ -196,8 +196,8 @@ class OpenAIModel(PacedModel):
     async def _post(self, body: Mapping[str, Any], settings: CallSettings) -> Any:
         """Post the body and return the raw response.
 
-        This uses the SDK's method for plain endpoints. `chat.completions.create` would build typed objects of request
-        and response, which takes as long as everything else together (docs/performance.md).
+        This uses the SDK's method for plain endpoints. The method `chat.completions.create` would build typed objects,
+        which takes as long as everything else together (docs/performance.md).
         """
         import aiohttp
         import openai
@@ -212,8 +212,9 @@ class OpenAIModel(PacedModel):
             raise openai.APIConnectionError(request=None) from error  # type: ignore[arg-type]
 
     def _connection_error(self, error: Exception, settings: CallSettings) -> Exception:
-        """Return our exception for a call that got no response. The transport's error shows whether the request was
-        sent; the SDK's error does not.
+        """Return our exception for a call that got no response.
+
+        Only the transport's error shows whether the request was sent. The SDK's error does not show it.
         """
         import aiohttp
 
@@ -231,14 +232,16 @@ class OpenAIModel(PacedModel):
         return Retryable(say("models.connection_lost", reason=why), may_be_billed=True)
 
     def counted_usd(self, completion: Completion) -> float | None:
-        """Return the cost by the model asked for or the model that answered, whichever costs more: either may be
-        billed.
+        """Return the cost of an answered call, by the model that was asked for or the one that answered.
+
+        Either may be billed, so the higher price counts.
         """
         return dearest_usd(completion.usage, self.name, completion.model)
 
     def read(self, response: Any, sent: int = 0) -> Completion:
-        """Return a response as a completion. Raises TypeError or a similar error if it is not a chat completion. sent:
-        bytes of the request's text.
+        """Return a response as a completion. sent: the number of bytes of the request's text.
+
+        Raises TypeError or a similar error if the response is not a chat completion.
         """
         choices = response["choices"]
         # Azure and Gemini, where nothing else is left to say.
@@ -266,7 +269,7 @@ class OpenAIModel(PacedModel):
     def body(
         self, request: ModelRequest, refused: Set[str] = frozenset(), max_output_tokens: int | None = None
     ) -> dict[str, Any]:
-        """Return the body to send, without the parameters in `refused` and those that the service has refused so far.
+        """Return the body to send. It lacks the parameters in `refused` and those that the service has refused so far.
 
         max_output_tokens: replaces the request's limit if given.
         """
@@ -287,17 +290,19 @@ class OpenAIModel(PacedModel):
         return {"model": self.name, "messages": request.messages, **parameters}
 
     def refused_parameter(self, error: Any, sent: Mapping[str, Any]) -> str:
-        """Return the parameter of the body that the service refuses. Raises RequestRefused if it refuses something
-        else.
+        """Return the parameter of the body that the service refuses.
 
-        error: has the `message`, `code`, `param` and `status_code` that the service gave.
+        error: an error with the service's `message`, `code`, `param` and `status_code`. Raises RequestRefused if the
+        service refuses something other than a parameter.
         """
         if name := self._refused_name(error, sent):
             return name
         raise self._refusal(error) from None
 
     def _refused_name(self, error: Any, sent: Mapping[str, Any]) -> str:
-        """Return which of our parameters the error is about, whatever its wording; "" if none."""
+        """Return the parameter that the error is about, in any wording. Return "" if it is about none of our
+        parameters.
+        """
         if error.code in ("context_length_exceeded", "content_filter"):
             return ""
         said = error.param or " ".join(_PLACE.findall(error.message)) or error.message
@@ -311,8 +316,9 @@ class OpenAIModel(PacedModel):
         return ""
 
     def _room(self, said: str, limit: int) -> int | None:
-        """Return an output limit that the service accepts, computed from the numbers in its error; None if the error is
-        about something else.
+        """Return an output limit that the service accepts, computed from the numbers in its error.
+
+        Return None if the error is about something else.
         """
         context, given = _CONTEXT.search(said), _GIVEN.search(said)
         if context and given:
@@ -336,7 +342,7 @@ class OpenAIModel(PacedModel):
         )
 
     def _names_content(self, error: Any) -> bool:
-        """Return whether an error gives the request's text as its reason, in its message or in its JSON body."""
+        """Return whether an error gives the request's text as its reason. Its message and its JSON body are searched."""
         body = getattr(error, "body", None)
         told = None if isinstance(body, str) else body  # text is somebody's page
         return names_content(error.code, getattr(error, "type", ""), error.message, told, model=self.own_name)
@@ -371,7 +377,7 @@ def _is_url(url: str) -> bool:
 
 
 def _door(url: str) -> tuple[str, str | None, int | None]:
-    """Return scheme, host and port of a URL, because a different one of them may be a different service.
+    """Return scheme, host and port of a URL. If one of them differs, it may be another service.
 
     The port is None if it is not a number.
     """
@@ -383,7 +389,9 @@ def _door(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _check_error(response: Any) -> None:
-    """Raise the error that some gateways send with status 200; the real status is in its code."""
+    """Raise the error that a response with status 200 contains. Some gateways send errors so, with the real status as
+    code.
+    """
     import openai
 
     choices = response.get("choices") or [{}]
@@ -396,7 +404,9 @@ def _check_error(response: Any) -> None:
 
 
 async def _check_response(response: Any) -> None:
-    """Read the response up to a size limit. A redirect to another service is refused: it would get the prompt."""
+    """Read the response up to a size limit. Refuse a redirect to another service, because that service would get the
+    prompt.
+    """
     if response.has_redirect_location:
         here, there = str(response.request.url), urljoin(str(response.request.url), response.headers["location"])
         # Other statuses than these lose the body. Behind another port may be another user of the same machine.
@@ -427,8 +437,9 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def retry_after_s(headers: Any) -> float | None:
-    """Return the seconds of a Retry-After header. Return None if there is none, or if it is a date: then the normal
-    backoff is used.
+    """Return the seconds of a Retry-After header.
+
+    Return None if there is no such header, or if it holds a date. The normal backoff is used then.
     """
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:

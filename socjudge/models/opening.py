@@ -1,8 +1,8 @@
 """Turn a model's name into an object that completes requests: `open_model`.
 
-There are five kinds: the OpenAI SDK (OpenAI, Azure, vLLM, Ollama, llama.cpp …), a decision model through the same SDK,
-any LangChain chat model, your own model, and the embedded default, which needs no service. This module does not use
-prompts.
+There are five kinds of model: a chat model through the OpenAI SDK (OpenAI, Azure, vLLM, Ollama, llama.cpp …), a
+decision model through the same SDK, any LangChain chat model, your own model, and the embedded default, which needs no
+service. This module does not use prompts.
 """
 
 from __future__ import annotations
@@ -33,39 +33,47 @@ Task = Literal["answer", "judge"]
 
 
 class Model(Protocol):
-    """Complete requests; `open_model` returns such an object."""
+    """Complete requests. `open_model` returns such an object."""
 
     name: str  # as it was asked for, for the log
 
     def complete(self, request: ModelRequest) -> Completion:
-        """Return the reply. Raises ConfigError (stop now) or ProviderError (after a limited number of retries)."""
+        """Return the reply. Raises ConfigError if the user must change something.
+
+        Raises ProviderError if the call failed after a limited number of retries.
+        """
         ...
 
     async def complete_async(self, request: ModelRequest, run: RunGate) -> Completion:
-        """Return the reply to a request of a run; called in the background loop. `PacedModel` provides this method."""
+        """Return the reply to a request of a run. It is called in the background loop. `PacedModel` provides this
+        method.
+        """
         ...
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that one call can cost in US dollars; None if unknown, 0 for a model without a service."""
+        """Return the most that one call can cost in US dollars. Return None if unknown, 0 for a model without a
+        service.
+        """
         ...
 
 
 def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "judge") -> Model:
-    """Return the model of this name, ready to be called; nothing is sent yet. Raises ConfigError if a key or a package
-    is missing, or if an object is not a model.
+    """Return the model of this name, ready to be called. Nothing is sent yet.
+
+    Raises ConfigError if a key or a package is missing, or if an object is not a model.
 
     - "offline": the embedded default.
     - "gpt-4o-mini" and other plain names: the OpenAI SDK, with OPENAI_API_KEY and OPENAI_BASE_URL.
-    - "decisions:name": a decision model at the same address, which judges and never answers. It uses three
-      levels; "decisions-5:name" uses five.
+    - "decisions:name": a decision model at the same address, which judges and never answers. It uses three levels;
+      "decisions-5:name" uses five.
     - "anthropic:…", "google_genai:…": LangChain's `init_chat_model`.
     - "a > b": two judges as one, see `RunOptions.unsure_judge`.
-    - "auto": the model that socjudge.toml names for the task. If it names none: DEFAULT_JUDGE_MODEL or
-      DEFAULT_ASSISTANT_MODEL if a key or a base URL is configured, else "offline"; stderr shows the choice once.
+    - "auto": the model that socjudge.toml names for the task. If it names none, the choice is DEFAULT_JUDGE_MODEL or
+      DEFAULT_ASSISTANT_MODEL if a key or a base URL is configured, else "offline". stderr shows this choice once.
 
     A LangChain chat model, or a model that is already open, is used as it is. An object of your own needs
-    `complete(request)`; it is called in a thread and retried like other models. An installed package can give such an
-    object a name by the entry point `socjudge.models` (docs/servers.md).
+    `complete(request)`. It is called in a thread and retried like other models. An installed package can give such an
+    object a name through the entry point `socjudge.models` (docs/servers.md).
     """
     if not isinstance(model, str):
         if isinstance(model, type):
@@ -108,10 +116,9 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
 
 
 def with_second(judge: str | BaseChatModel | Model, second: str | BaseChatModel | Model | None) -> Any:
-    """Return a judge combined with the second judge that it asks when unsure; without a second judge, return it
-    unchanged.
+    """Return a judge that asks the second judge when it is unsure. Without a second judge, return the judge unchanged.
 
-    The result is a name if both judges are names.
+    If both judges are given as names, the result is a name too.
     """
     if second is None:
         return judge
@@ -123,7 +130,7 @@ def with_second(judge: str | BaseChatModel | Model, second: str | BaseChatModel 
 def with_reasons(
     judges: Sequence[str | BaseChatModel | Model], reasons_from: str | BaseChatModel | Model | None
 ) -> list[Any]:
-    """Return the judges, with a chat model for reasons added to each decision model.
+    """Return the judges. Each decision model among them is combined with a chat model for reasons.
 
     Raises ConfigError if no judge is a decision model, because other judges give their own reasons.
     """
@@ -138,13 +145,13 @@ def with_reasons(
 
 
 def _answers_itself(model: object) -> bool:
-    """Return whether this is an application that answers without our prompt: a function or a LangChain chain."""
+    """Return whether this is a function or a LangChain chain. Such an application answers without our prompt."""
     kind = type(model).__name__
     return inspect.isroutine(model) or (kind.startswith("Runnable") and kind != "RunnableBinding")
 
 
 def resolve_auto(task: Task) -> str:
-    """Return the model that "auto" means for this task; printed once on stderr if socjudge.toml names none."""
+    """Return the model that "auto" means for this task. If socjudge.toml names none, stderr shows the choice once."""
     default, is_named = default_model(task)
     if is_named:
         return default
@@ -162,7 +169,7 @@ def _announce(model: str, hosted: bool) -> None:
 
 @functools.lru_cache(maxsize=16)
 def _own_model(name: str) -> ForeignModel | None:
-    """Return the model that an installed package offers under this name; None if no package does."""
+    """Return the model that an installed package offers under this name. Return None if no package does."""
     for offered in entry_points(group="socjudge.models", name=name):
         try:
             return ForeignModel(offered.load()(), name)

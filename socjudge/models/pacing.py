@@ -1,7 +1,7 @@
 """Control how fast calls are sent: retries, the account's limit, and the run's limits (concurrency, money, stop
 signal).
 
-All of this runs in the background loop, so nothing here needs a lock. A model that needs it extends `PacedModel`.
+All of this runs in the background loop, so nothing here needs a lock. A model with these limits extends `PacedModel`.
 """
 
 from __future__ import annotations
@@ -47,11 +47,14 @@ CLEAN_S = 5.0  # so long after the last refusal, each call adds one
 
 @dataclass(eq=False, repr=False)
 class Retryable(Exception):
-    """Raised for a failure that may pass.
+    """Signal a failure that may pass.
 
-    refused: the service answered "too many requests" (429). retry_after_s: the wait that the service asked for, in
-    seconds. may_be_billed: the request may have been processed although no reply came. timed_out: no reply came in
-    time. down: the service is unavailable. unreachable: no connection could be made.
+    - refused: the service answered "too many requests" (429).
+    - retry_after_s: the wait that the service asked for, in seconds.
+    - may_be_billed: the request may have been processed although no reply came.
+    - timed_out: no reply came in time.
+    - down: the service is unavailable.
+    - unreachable: no connection could be made.
     """
 
     cause: str
@@ -72,7 +75,7 @@ class Retryable(Exception):
 class CallSettings:
     """Hold the limits of calls.
 
-    output_tokens: the most tokens of a reply, hidden reasoning included. timeout_s: the longest wait for a reply.
+    output_tokens: the most tokens of a reply, including hidden reasoning. timeout_s: the longest wait for a reply.
     patience_s: how long a service that worked before may be unavailable.
     """
 
@@ -81,8 +84,9 @@ class CallSettings:
     patience_s: float
 
     def fit(self, request: ModelRequest) -> ModelRequest:
-        """Return the request with its output limit scaled to `output_tokens`: a request for twice the normal limit
-        still gets twice.
+        """Return the request with its output limit scaled to `output_tokens`.
+
+        A request for twice the normal limit still gets twice the limit.
         """
         if self.output_tokens == OUTPUT_TOKENS:
             return request
@@ -93,10 +97,10 @@ class CallSettings:
 def get_settings(
     output_tokens: int | None = None, timeout_s: float | None = None, patience_s: float | None = None
 ) -> CallSettings:
-    """Return the settings of calls. Each is the given value, else its variable SOCJUDGE_OUTPUT_TOKENS,
-    SOCJUDGE_TIMEOUT_S or SOCJUDGE_PATIENCE_S, else its default.
+    """Return the settings of calls. A setting that is not given comes from its variable, or else is its default.
 
-    Raises ConfigError for an invalid number.
+    The variables are SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S and SOCJUDGE_PATIENCE_S. Raises ConfigError for an
+    invalid number.
     """
     return CallSettings(
         int(_setting("output_tokens", output_tokens, OUTPUT_TOKENS, 1)),
@@ -120,15 +124,15 @@ class Account:
     """Learn how many concurrent calls a service accepts, over all models and runs that share the account.
 
     `limit` follows the service's refusals. There is no limit until the first refusal. Each refusal lowers it by one, so
-    that many refusals at once reduce it to the number that the service accepted. Each success raises it, by one if the
-    last refusal is long past.
+    that many refusals at once reduce it to the number that the service accepted. Each success raises it. The rise is
+    one if the last refusal is long past, and less before.
 
     `room` follows the service's speed, for servers that queue calls instead of refusing them. If the server works on
-    one call at a time, the time of a call grows with n, the number of calls in flight. Then n · (timeout/2) / (time of
-    a call sent as the n-th) calls are answered within half of the timeout (Little's law: Little 1961, Operations
-    Research 9, 383-387). If a service works on many calls at once, its replies show this, and n multiplies. A group of
-    timeouts halves the room, which then grows by one per round: additive increase, multiplicative decrease (Chiu and
-    Jain 1989, Computer Networks and ISDN Systems 17, 1-14).
+    one call at a time, a call takes longer the more calls are in flight. Let a call that was sent as the n-th take t
+    seconds. Then n · (timeout/2) / t calls are answered within half of the timeout (Little's law: Little 1961,
+    Operations Research 9, 383-387). If a service works on many calls at once, its replies show this, and the room
+    multiplies. A group of timeouts halves the room, which then grows by one per round: additive increase,
+    multiplicative decrease (Chiu and Jain 1989, Computer Networks and ISDN Systems 17, 1-14).
     """
 
     def __init__(self) -> None:
@@ -149,7 +153,7 @@ class Account:
         return min(self.limit, self.room)
 
     async def enter(self, run: RunGate) -> int:
-        """Wait until another call may be sent; return how many calls are in flight then, this one included."""
+        """Wait until another call may be sent. Return how many calls are then in flight, including this one."""
         try:
             while True:
                 while (pause := self._paused_until - time.monotonic()) > 0:
@@ -182,7 +186,7 @@ class Account:
         self._wake()
 
     def succeeded(self, seconds: float, sent_as: int, timeout_s: float) -> None:
-        """Update limit and room after a successful call. sent_as: the number of calls in flight when it was sent."""
+        """Update limit and room after a successful call. sent_as: how many calls were in flight when it was sent."""
         now = time.monotonic()
         self._refused_in_a_row = 0
         if self.limit < math.inf:
@@ -197,14 +201,16 @@ class Account:
         self._wake()
 
     def timed_out(self, sent_at: float) -> None:
-        """Halve the room after a timeout, only once for calls that were in flight together."""
+        """Halve the room after a timeout. Several timeouts of calls that were in flight together halve it only once."""
         if sent_at > self._cut_at:
             self._cut_at = time.monotonic()
             self.room = max(1.0, min(self.room, self.in_flight) / 2)
 
     def refused(self, retry_after_s: float | None, sent_as: int) -> None:
-        """Lower the limit below the number of calls in flight: now, or when this call was sent as the `sent_as`-th, if
-        that is more.
+        """Lower the limit after a refusal.
+
+        The first refusal sets it below the number of calls in flight, now or when this call was sent, whichever is
+        higher. sent_as: the number of calls in flight when this call was sent.
         """
         self._refused_at = time.monotonic()
         self.held_back(retry_after_s)
@@ -214,7 +220,7 @@ class Account:
         self.limit = max(1.0, self.limit - 1)
 
     def held_back(self, retry_after_s: float | None) -> None:
-        """Count a call that the service asked to wait; after several in a row, all calls wait."""
+        """Count a call that the service asked to wait. After several such calls in a row, all calls wait."""
         self._refused_in_a_row += 1
         if self._refused_in_a_row >= WAVE:
             self.pause(retry_after_s)
@@ -233,7 +239,7 @@ class Account:
 
 
 def get_account(base_url: str, api_key: str) -> Account:
-    """Return the account behind a key, shared by all its models in this process."""
+    """Return the account for a key at an address. All models in this process that use the key share it."""
     return _account_of(base_url, api_key, os.getpid())
 
 
@@ -243,12 +249,12 @@ def _account_of(base_url: str, api_key: str, pid: int) -> Account:
 
 
 class RunGate:
-    """Let a run's calls out as its stop signal, its limit on concurrent calls and its budget allow.
+    """Let a run's calls go out only when its stop signal, its limit on concurrent calls and its budget allow it.
 
-    Before a call is sent, the budget reserves the most that the call can cost. Spending is recorded under `run_id`,
-    including calls without a reply that may have been billed. Once `signal` is set, in any thread, no further call is
-    sent. For display, the gate also holds the number of retries, the number of calls that are being retried with the
-    last cause, and the limit of the account that was called last.
+    Before a call is sent, the budget reserves the most that the call can cost. Spending is recorded under `run_id`. It
+    includes calls without a reply, because they may have been billed. Once `signal` is set, in any thread, no further
+    call is sent. For display, the gate also holds the number of retries, the number of calls that are being retried,
+    the last cause, and the limit of the account that was called last.
     """
 
     def __init__(
@@ -279,7 +285,7 @@ class RunGate:
         return self.budget.spent_by(self._run_id)
 
     def stop(self, reason: SocJudgeError | None = None) -> None:
-        """Let no further call be sent; calls in flight finish. If it is called again, the first reason is kept."""
+        """Let no further call be sent. Calls in flight finish. If this is called again, the first reason is kept."""
         self.reason = self.reason or reason or RunStopped(say("models.run_stopped"))
         self._stopping.set()
         self._settled.set()
@@ -292,13 +298,13 @@ class RunGate:
             raise self.reason
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep this number of seconds; wake and raise the reason if the run is to stop."""
+        """Sleep this number of seconds. If the run is to stop, wake and raise the reason."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), seconds)
         self.check()
 
     async def enter(self, most_usd: float | None) -> None:
-        """Wait until the run's limits allow a call. most_usd: the most that the call can cost, None if unknown."""
+        """Wait until the run's limits allow a call. most_usd: the most that the call can cost, or None if unknown."""
         self.check()
         await self._places.acquire()
         try:
@@ -309,7 +315,7 @@ class RunGate:
         self.in_flight += 1
 
     def leave(self, most_usd: float | None, cost_usd: float | None) -> None:
-        """Record that a call has ended. most_usd: as for `enter`. cost_usd: what the call cost, None if unknown."""
+        """Record that a call has ended. most_usd: as for `enter`. cost_usd: what the call cost, or None if unknown."""
         self.in_flight -= 1
         self._reserved_usd -= most_usd or 0.0
         self.budget.add(self._run_id, (most_usd or 0.0) if cost_usd is None else cost_usd)
@@ -340,11 +346,11 @@ async def send_with_retries(
     counted_usd: Callable[[Completion], float | None] = lambda completion: completion.usage.cost_usd,
     timeout_s: float | None = None,
 ) -> Completion:
-    """Send until there is a completion, which records the causes of the retries. Raises ProviderError after the last
-    try.
+    """Send until there is a completion, and return it with the causes of the retries.
 
-    what: names the service in errors. most_usd: returns the most that one try can cost. counted_usd: returns what an
-    answered try counts in the budget, None if unknown. timeout_s: the longest wait for a reply, if not the run's.
+    what: names the service in errors. most_usd: a function that returns the most that one try can cost. counted_usd: a
+    function that returns what an answered try counts in the budget, or None if unknown. timeout_s: the longest wait for
+    a reply, if it is not the run's. Raises ProviderError after the last try.
     """
     run = run or RunGate()
     most = most_usd()
@@ -393,7 +399,7 @@ async def _try(
     counted_usd: Callable[[Completion], float | None],
     timeout_s: float,
 ) -> Completion | Retryable:
-    """Send once; return the completion, or a failure that may pass."""
+    """Send once. Return the completion, or a failure that may pass."""
     await run.enter(most_usd)
     cost: float | None = 0.0  # an error that is not retried was refused, not processed
     try:
@@ -445,11 +451,11 @@ class PacedModel:
         self._keys = tuple(keys)
 
     def complete(self, request: ModelRequest) -> Completion:
-        """Return the reply; see `opening.Model.complete`."""
+        """Return the reply. See `opening.Model.complete`."""
         return event_loop.wait(self.complete_async(request))
 
     async def complete_async(self, request: ModelRequest, run: RunGate | None = None) -> Completion:
-        """Return the reply to a request of a run; called in the background loop."""
+        """Return the reply to a request of a run. This is called in the background loop."""
         run = run or RunGate()
         request = run.settings.fit(request)
         return await send_with_retries(
@@ -458,11 +464,11 @@ class PacedModel:
         )  # fmt: skip
 
     def counted_usd(self, completion: Completion) -> float | None:
-        """Return what an answered call counts in a budget, in US dollars; None if unknown."""
+        """Return what an answered call counts in a budget, in US dollars. Return None if unknown."""
         return completion.usage.cost_usd
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that one call can cost in US dollars, None if unknown."""
+        """Return the most that one call can cost in US dollars. Return None if unknown."""
         raise NotImplementedError
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
@@ -470,11 +476,12 @@ class PacedModel:
         raise NotImplementedError
 
     def redact(self, text: str) -> str:
-        """Return the text on one line, without this model's keys (which may not be in the environment) and without
-        other keys.
+        """Return the text on one line without keys.
+
+        It is cleared of this model's keys, which may not be in the environment, and of all others.
         """
         return " ".join(redact_keys(self.without_keys(text)).split())
 
     def without_keys(self, text: str) -> str:
-        """Return a model's text without the keys that the service was sent; everything else stays."""
+        """Return a model's text without the keys that the service was sent. Everything else stays."""
         return without_secrets(text, self._keys)
