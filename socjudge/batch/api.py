@@ -1,9 +1,8 @@
-"""Make runs through OpenAI's Batch endpoint, at half the list price and within a day: prepare, submit, and collect the
-replies.
+"""Make runs through OpenAI's Batch endpoint, at half the list price and within a day: prepare, submit, collect.
 
-A job is a folder beside the run's journal, and every reply is written into that journal. So a run that was begun as a
-batch can be finished live, and a live run can be finished as a batch. Each function can be called again after an
-interruption at any moment. No file of a job contains a key.
+A job is a folder beside the run's journal, and every reply is written into that journal. A run that was begun as a
+batch can therefore be finished live, and a live run can be finished as a batch. Each function can be called again after
+an interruption at any moment. No file of a job contains a key.
 """
 
 from __future__ import annotations
@@ -70,15 +69,18 @@ def prepare_batch(
 ) -> BatchJob:
     """Write the requests of a run as files for the Batch endpoint. Nothing is sent.
 
-    dataset: the questions, EVAL_DATASET_PATH if left out. log: judge the stored answers of this log instead, as
-    `rejudge` does. judge_model: the name of an OpenAI model. assistant_model: the name of an OpenAI model, or
-    "offline", which answers at once on this machine. requests_per_file: a lower limit, for an account that may not have
-    so many tokens waiting. The other arguments are as in `run_evaluation_suite`. The run has the same journal as a live
-    run: results that an unfinished run already has are not requested again.
+    - dataset: the questions; EVAL_DATASET_PATH if left out.
+    - log: a log whose stored answers are judged instead, as `rejudge` does.
+    - judge_model: the name of an OpenAI model.
+    - assistant_model: the name of an OpenAI model, or "offline", which answers at once on this machine.
+    - requests_per_file: a lower limit, for an account that may not have so many tokens waiting.
 
-    If a job of the same run exists and was not submitted, it is written again; if it was submitted, it is returned
-    unchanged. Raises ConfigError: unfit arguments, no key, a model without a batch endpoint, a folder that cannot be
-    written, or the same run under way in another process.
+    The other arguments are as in `run_evaluation_suite`. The run has the same journal as a live run, so results that an
+    unfinished run already has are not requested again. If a job of the same run exists, it is written again, unless it
+    was submitted. A submitted job is returned unchanged.
+
+    Raises ConfigError if an argument is unfit, there is no key, a model has no batch endpoint, a folder cannot be
+    written, or another process is making the same run.
     """
     logs_dir = logs_dir or constants.LOGS_DIR
     if dataset is not None and log is not None:
@@ -114,12 +116,14 @@ def prepare_batch(
 
 
 def submit_batch(path: Path | str, *, max_cost_usd: float | None = None) -> BatchJob:
-    """Upload the request files of the job in this folder, and have the service make a batch of each. This costs money.
+    """Upload the request files of the job in this folder, and let the service make a batch of each. This costs money.
 
-    max_cost_usd: nothing is sent if the run's cost so far plus the estimated cost of these files is higher, US dollars;
-    the project's cap unless given, infinity for none. Nothing is submitted twice. Raises ConfigError (no such job, no
-    key or a refused key, the environment names another service than the job was prepared for, the run has continued
-    live meanwhile) and ProviderError (the service failed: submit again later).
+    max_cost_usd: the cap in US dollars; the project's if left out, infinity for none. If the run's cost so far and the
+    estimated cost of these files together exceed it, nothing is sent. Nothing is submitted twice.
+
+    Raises ConfigError if there is no such job, if the key is missing or refused, if the environment names another
+    service than the job was prepared for, or if the run has continued live meanwhile. Raises ProviderError if the
+    service failed; submit again later.
     """
     state = load_state(path)
     client = open_client(state)
@@ -142,7 +146,8 @@ def submit_batch(path: Path | str, *, max_cost_usd: float | None = None) -> Batc
 def batch_status(path: Path | str) -> BatchJob:
     """Return the state of the job in this folder as the service reports it. Nothing is changed.
 
-    Raises ConfigError (no such job, no key or a refused key) and ProviderError (the service failed).
+    Raises ConfigError if there is no such job, or if the key is missing or refused. Raises ProviderError if the service
+    failed.
     """
     state = load_state(path)
     client = open_client(state)
@@ -155,15 +160,16 @@ def batch_status(path: Path | str) -> BatchJob:
 def collect_batch(path: Path | str) -> BatchJob:
     """Fetch the replies to the submitted files, also of batches that expired or were cancelled midway.
 
-    When all files of a round are in, there are two cases. If something is missing, the next round is written, to be
-    submitted: failed lines, replies that could not be parsed, and judgements of new answers. If nothing is missing, the
-    log is written, the job's folder is removed, and `run` is the finished run. A line that failed in three rounds
-    becomes a row with status "failed". If the service refuses a whole file, this does not count as a failure of its
-    lines.
+    When all files of a round are in, there are two cases. If nothing is missing, the log is written, the job's folder
+    is removed, and `run` is the finished run. Otherwise the next round is written, to be submitted. It requests failed
+    lines, replies that could not be parsed, and judgements of new answers. A line that failed in three rounds becomes a
+    row with status "failed". If the service refuses a whole file, this does not count as a failure of its lines.
 
-    In the log, the calls of a batch cost half the list price and have a `processing_time` of 0, and `wall_time_s` does
-    not include the waiting. Raises ConfigError (no such job, no key; the dataset, log, index or version of socjudge has
-    changed since the job was prepared) and ProviderError (the service failed, or refused all files of the round).
+    In the log, the calls of a batch cost half the list price and have a `processing_time` of 0. `wall_time_s` does not
+    include the waiting.
+
+    Raises ConfigError if there is no such job or no key, or if the dataset, log, index or version of socjudge has
+    changed since the job was prepared. Raises ProviderError if the service failed, or refused all files of the round.
     """
     state = load_state(path)
     client = open_client(state)
@@ -202,7 +208,7 @@ def _absolute(place: Path | str) -> str:
 def _collect(
     client: openai.OpenAI, state: BatchState, assignment: Assignment, journal: Journal, file: RequestFile, batch: Batch
 ) -> list[str]:
-    """Write the replies of an ended batch into the journal, count the failures, and return notes on problems."""
+    """Write the replies of an ended batch into the journal and count the failures. Return notes on problems."""
     number, path = len(state.rounds), state.folder / file.name
     sent = {custom_id for custom_id, _ in load_requests(path)}
     failures: dict[str, Failure] = {}
@@ -243,7 +249,7 @@ def _collect(
 def _failed(
     state: BatchState, assignment: Assignment, journal: Journal, path: Path, failures: dict[str, Failure], status: str
 ) -> Iterator[str]:
-    """Record for each request of a file that has no reply why it has none, and yield these notes."""
+    """Record why requests of a file have no reply, and yield these reasons as notes."""
     for custom_id, body in load_requests(path):
         line = parse_custom_id(custom_id, len(state.rounds))
         if line is None or not is_missing(assignment, journal, line):

@@ -1,4 +1,4 @@
-"""Write the files of a batch: requests as JSON lines, within the service's limits; and parse the files of replies."""
+"""Write the files of a batch, as JSON lines within the service's limits. Parse the files of replies."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _CUSTOM_ID = re.compile(r"round(\d{1,9})-s(\d{1,9})-(?:a|r(\d{1,9})-t(\d{1,9}))"
 
 @dataclass(frozen=True)
 class Line:
-    """Describe what a request is for: the answer of a sample or, if `repeat` is given, a judgement of this answer.
+    """Describe what a request asks for: the answer of a sample or, if `repeat` is given, a judgement of this answer.
 
-    turn: number of earlier replies that could not be parsed. It is in the line's name, so a reply counts only once even
-    if its file is collected several times.
+    turn: the number of earlier replies that could not be parsed. It is part of the line's name. A reply therefore
+    counts only once, even if its file is collected several times.
     """
 
     sample: int
@@ -39,7 +39,7 @@ class Line:
 
     @property
     def name(self) -> str:
-        """Return the line's name, which is the same in every round."""
+        """Return the line's name. It is the same in every round."""
         return f"s{self.sample}-a" if self.repeat is None else f"s{self.sample}-r{self.repeat}-t{self.turn}"
 
     def custom_id(self, round_number: int) -> str:
@@ -48,7 +48,7 @@ class Line:
 
 
 def parse_custom_id(custom_id: str, round_number: int) -> Line | None:
-    """Return the line with this id; None if it is not an id of this round."""
+    """Return the line with this id. Return None if it is not an id of this round."""
     match = _CUSTOM_ID.fullmatch(custom_id)
     if match is None or int(match[1]) != round_number:
         return None
@@ -59,10 +59,11 @@ def parse_custom_id(custom_id: str, round_number: int) -> Line | None:
 class RequestFile:
     """Describe one file of requests, all for one model, and its state.
 
-    requests: number of requests; answers: how many of them request an answer, not a judgement. creating: whether the
-    service may have a batch of this file although its id is not known here. status: "prepared", "uploaded", or the
-    batch's status at the service. completed, failed: numbers of requests, as last reported by the service. problem: why
-    the service refused the file.
+    - requests: the number of requests. answers: how many of them request an answer, not a judgement.
+    - creating: whether the service may have a batch of this file although its id is not known here.
+    - status: "prepared", "uploaded", or the batch's status at the service.
+    - completed, failed: the numbers of requests that the service last reported.
+    - problem: why the service refused the file.
     """
 
     name: str
@@ -85,7 +86,8 @@ def write_requests(
 ) -> list[RequestFile]:
     """Write request files `stem-001.jsonl`, `stem-002.jsonl` … within the service's limits, each for one model.
 
-    requests: (line, custom id, body), grouped by model. ConfigError if a single request is larger than a file may be.
+    requests: (line, custom id, body), grouped by model. Raises ConfigError if a single request is larger than a file
+    may be.
     """
     written: list[RequestFile] = []
     with contextlib.ExitStack() as opened:
@@ -108,7 +110,7 @@ def write_requests(
 
 
 def load_requests(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (custom id, body) for each request in a file; ConfigError if the file is gone or was changed."""
+    """Yield (custom id, body) for each request in a file. Raises ConfigError if the file is gone or was changed."""
     try:
         with path.open("rb") as file:
             for raw in file:
@@ -122,7 +124,7 @@ def load_requests(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class Failure:
-    """Describe why a request failed, with the fields of the SDK's errors."""
+    """Describe why a request failed. The fields have the names that the SDK's errors use."""
 
     message: str
     status_code: int = 0
@@ -131,8 +133,9 @@ class Failure:
 
 
 def parse_replies(raw: bytes) -> Iterator[tuple[str, Any]]:
-    """Yield (custom id, body of the reply or Failure) for each line of an output or error file. If a line cannot be
-    read, its custom id is empty.
+    """Yield (custom id, body of the reply or Failure) for each line of an output or error file.
+
+    If a line cannot be read, its custom id is empty.
     """
     for line in io.BytesIO(raw):  # splitting would copy it all
         if line.strip():

@@ -46,10 +46,14 @@ ENDED = ("completed", "failed", "expired", "cancelled")  # of the states that th
 class BatchJob:
     """Describe a batch job.
 
-    path: its folder. next_step: "submit", "wait" (for the service), "collect" or "done". round: number of the current
-    round, from 1. files: the files of this round. done: judged answers so far, of `total`. estimate: the cost of the
-    files that are not yet submitted. rest: the cost of everything that is still to be requested. Both are at half the
-    list price. notes: problems found when collecting. run: the finished run.
+    - path: its folder.
+    - next_step: "submit", "wait" (for the service), "collect" or "done".
+    - round: the number of the current round, from 1. files: the files of this round.
+    - done: the judged answers so far, of `total`.
+    - estimate: the cost of the files that are not yet submitted, at half the list price.
+    - rest: the cost of everything that is still to be requested, at half the list price.
+    - notes: the problems found when collecting.
+    - run: the finished run.
     """
 
     path: Path
@@ -65,7 +69,7 @@ class BatchJob:
 
 
 def assign(source: Source, index: RunbookIndex | None = None) -> Assignment:
-    """Return the run's assignment, from its sources in their present state; ConfigError if they cannot be read."""
+    """Return the run's assignment, made from its sources as they are now. Raises ConfigError if they cannot be read."""
     judge: dict[str, Any] = {
         "judge_model": source.judge_model,
         "judge_prompt": source.judge_prompt,
@@ -86,7 +90,9 @@ def assign(source: Source, index: RunbookIndex | None = None) -> Assignment:
 
 
 def write_job(assignment: Assignment, source: Source, logs_dir: Path | str, *, requests_per_file: int) -> BatchJob:
-    """Write a job with its first round, or rewrite the part of a job that was not submitted; see `batch.prepare_batch`."""
+    """Write a job with its first round. If the job exists and was not submitted, write it again; see
+    `batch.prepare_batch`.
+    """
     place, key = as_path(logs_dir), assignment.key
     check_place(place)
     folder = journal_folder(place).absolute()
@@ -124,8 +130,8 @@ def write_job(assignment: Assignment, source: Source, logs_dir: Path | str, *, r
 def open_job(state: BatchState, key: Mapping[str, Any]) -> Iterator[Journal]:
     """Lock the run's journal, and with it the job, and read the job's state again.
 
-    The journal is the job's own, or a new one if an unsuccessful live run has removed it. key: the run's identity, from
-    the sources in their present state; ConfigError that names the difference if they have changed.
+    The journal is the job's own. If an unsuccessful live run has removed it, a new one is made. key: the run's
+    identity, made from its sources as they are now. If they have changed, the ConfigError names the differences.
     """
     folder = state.folder.parent
     path = folder / state.journal
@@ -155,7 +161,7 @@ def open_job(state: BatchState, key: Mapping[str, Any]) -> Iterator[Journal]:
 
 
 def add_round(state: BatchState, assignment: Assignment, journal: Journal) -> None:
-    """Write the request files of a new round, for everything that is missing."""
+    """Write the request files of a new round for everything that is missing."""
     number = len(state.rounds) + 1
     missing = list(missing_lines(assignment, journal, state.failures))
 
@@ -180,7 +186,7 @@ def save_job(state: BatchState, journal: Journal) -> None:
 
 
 def finish_job(state: BatchState, assignment: Assignment, journal: Journal) -> EvaluationRun:
-    """Write the log, with rows of status "failed" for what is missing, and remove the journal."""
+    """Write the log and remove the journal. Whatever is missing becomes a row with status "failed"."""
     add_failures(assignment, journal, state.failures)
     journal.sync()
     journal.info = replace(journal.info, mode="batch")
@@ -190,12 +196,15 @@ def finish_job(state: BatchState, assignment: Assignment, journal: Journal) -> E
 
 
 def find_run(state: BatchState) -> Path | None:
-    """Return the run's log (finished live, or written before the process was killed), None if there is none."""
+    """Return the run's log if there is one, else None.
+
+    The run may have been finished live, or the process may have been killed after the log was written.
+    """
     return find_log(state.run["run_id"], state.logs_dir, started_at=state.run["started_at"])
 
 
 def remove_job(state: BatchState, run: EvaluationRun, notes: Sequence[str] = ()) -> BatchJob:
-    """Remove a job whose run has a log, and its journal if there still is one; return the job as done."""
+    """Remove a job whose run has a log, with its journal if there still is one. Return the job as done."""
     if (state.folder.parent / state.journal).is_file():
         with open_job(state, state.key) as journal:
             journal.close(discard=True)
@@ -223,7 +232,9 @@ def describe(state: BatchState, *, notes: Sequence[str] = ()) -> BatchJob:
 
 
 def _find_job(folder: Path, key: Mapping[str, Any]) -> BatchState | None:
-    """Return the job of the run with this key, None if there is none. A job whose run was finished live is removed."""
+    """Return the job of the run with this key. Return None if there is none. A job whose run was finished live is
+    removed.
+    """
     for state in map(load_state, unfinished_batches(folder)):
         if state.key == key:
             if find_run(state) is None:
@@ -233,7 +244,7 @@ def _find_job(folder: Path, key: Mapping[str, Any]) -> BatchState | None:
 
 
 def _estimate_calls(assignment: Assignment, journal: Journal) -> dict[str, dict[str, float | None]]:
-    """Estimate the tokens and half the list price of one call for an answer and of one call for a judgement."""
+    """Estimate the tokens and half the list price of a call for an answer, and of a call for a judgement."""
     samples, plan = [assignment.sample_at(i) for i in range(assignment.n_samples)], assignment.plan
     questions = [sample.question for sample in samples]
     answers = [answer for i, sample in enumerate(samples) if (answer := sample.stored or journal.answer(i))]

@@ -1,7 +1,7 @@
-"""Work out the requests of a round of a batch, and put the replies into the journal: each reply continues one dialogue
-of the run.
+"""Work out the requests of a round of a batch, and put the replies into the journal.
 
-A dialogue is not stored between two replies; it is replayed from the journal.
+Each reply continues one dialogue of the run. A dialogue is not stored between two replies. It is replayed from the
+journal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_FAILURES = 3  # rounds in which a line may fail
 
 
 def check_models(assignment: Assignment) -> None:
-    """Raise ConfigError unless the run's models can be called through OpenAI's Batch endpoint, or are embedded."""
+    """Raise ConfigError unless each model of the run is embedded or can be called through OpenAI's Batch endpoint."""
     plan = assignment.plan
     if not isinstance(plan.judge, OpenAIModel) or isinstance(plan.judge, DecisionModel):
         instead = say("batch.instead", model=default_model("judge")[0])
@@ -63,7 +63,7 @@ def add_local_answers(assignment: Assignment, journal: Journal) -> None:
 
 
 def missing_lines(assignment: Assignment, journal: Journal, failures: Mapping[str, Sequence[str]]) -> Iterator[Line]:
-    """Yield a line for each request that can be made now. A judgement can be requested only after its answer has come."""
+    """Yield a line for each request that can be made now. A judgement can be requested only if its answer is there."""
     for i in range(assignment.n_samples):
         answer = _get_answer(assignment, journal, i)
         if answer is None:
@@ -76,7 +76,9 @@ def missing_lines(assignment: Assignment, journal: Journal, failures: Mapping[st
 
 
 def is_missing(assignment: Assignment, journal: Journal, line: Line) -> bool:
-    """Return whether a reply to the line is still needed: it belongs to the run, and the journal lacks the reply."""
+    """Return whether a reply to the line is still needed. It is, if the line belongs to the run and the journal lacks
+    the reply.
+    """
     if line.sample >= assignment.n_samples:
         return False
     answer = _get_answer(assignment, journal, line.sample)
@@ -160,7 +162,7 @@ def _get_answer(assignment: Assignment, journal: Journal, i: int) -> AssistantAn
 
 
 def replay_line(assignment: Assignment, journal: Journal, line: Line) -> tuple[Dialogue[object], ModelRequest]:
-    """Return the line's dialogue, replayed up to the request that has no reply yet, and this request."""
+    """Replay the line's dialogue from the journal. Return the dialogue and its first request that has no reply yet."""
     if line.repeat is None:
         dialogue: Dialogue[object] = _answering(assignment, line.sample)
         return dialogue, advance(dialogue, None)

@@ -24,9 +24,9 @@ _FORMAT = 1
 
 @dataclass
 class Source:
-    """Hold what a run is made from, so that its assignment can be made again when replies arrive.
+    """Hold what a run is made from. With it, the run's assignment can be made again when replies arrive.
 
-    log: the log whose stored answers are judged; if empty, the questions of `dataset` are asked.
+    log: the log whose stored answers are judged. If it is empty, the questions of `dataset` are asked.
     """
 
     judge_model: str
@@ -46,11 +46,14 @@ class Source:
 class BatchState:
     """Hold a batch job's state.
 
-    run: the run's info, for its journal. key: the run's identity. done: number of judged answers in the journal, of
-    `total`. journal: the journal's file name, or its path if it is not beside the job. logs_url: the URL for the log,
-    empty if the log goes beside the job. rounds: the files of each round. per_call: estimated tokens and price of an
-    "answer" call and a "judge" call. failures: {line name: the reason of each failure, one per round}. learned: {model:
-    parameters that the service refuses}.
+    - run: the run's info, for its journal. key: the run's identity.
+    - done: the number of judged answers in the journal, of `total`.
+    - journal: the journal's file name, or its path if it is not beside the job.
+    - logs_url: the URL for the log; empty if the log goes beside the job.
+    - rounds: the files of each round.
+    - per_call: the estimated tokens and price of an "answer" call and of a "judge" call.
+    - failures: {line name: the reason of each failure, one per round}.
+    - learned: {model: parameters that the service refuses}.
     """
 
     folder: Path
@@ -84,7 +87,7 @@ class BatchState:
 
 
 def save_state(state: BatchState) -> None:
-    """Write the state to the disk, completely or not at all."""
+    """Write the state to the disk as a whole or not at all."""
     values = {name: value for name, value in asdict(state).items() if name != "folder"}
     values["rounds"] = [{"files": files} for files in values["rounds"]]
     with replacing(state.folder / _STATE) as file:
@@ -92,7 +95,7 @@ def save_state(state: BatchState) -> None:
 
 
 def load_state(folder: Path | str) -> BatchState:
-    """Load the state of the job in this folder; ConfigError if there is no job or its state is damaged."""
+    """Load the state of the job in this folder. Raises ConfigError if there is no job, or if its state is damaged."""
     path = Path(folder).absolute() / _STATE
     try:
         values = orjson.loads(path.read_bytes())

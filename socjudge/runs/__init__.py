@@ -1,1 +1,1 @@
-"""Make a whole evaluation: its assignment, the engine that carries it out, and the journal and log that store it."""
+"""Make a whole evaluation. An assignment says what to do, the engine does it, and journal and log store the results."""

@@ -1,4 +1,7 @@
-"""Work out what a run has to do: checked arguments, opened models, samples, and the run's identity. Nothing is sent."""
+"""Work out what a run has to do: check the arguments, open the models, and build samples and the run's identity.
+
+Nothing is sent.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ _OF_ANSWERS = (
 
 @dataclass(frozen=True)
 class Sample:
-    """Hold one answer to judge. stored: the answer, None if it still has to be requested."""
+    """Hold one answer to judge. stored: the answer, or None if it must still be requested."""
 
     question: EvalQuestion
     answer_repeat: int
@@ -56,8 +59,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class Plan:
-    """Hold what all samples of a run have in common. own: your own assistant. assistant: the model of socjudge's
-    assistant; None if all answers are stored or `own` gives them.
+    """Hold what all samples of a run have in common.
+
+    own: your own assistant. assistant: the model of socjudge's assistant. It is None if all answers are stored, or if
+    `own` gives them.
     """
 
     judge: Model
@@ -72,14 +77,16 @@ class Plan:
 
     @property
     def asks(self) -> bool:
-        """Return whether answers have to be requested."""
+        """Return whether answers must be requested."""
         return self.assistant is not None or self.own is not None
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """Hold what a run has to do. n_samples: number of answers to judge. sample_at: returns a sample by its number.
-    given: what decides the marks but is not in the run's info (`_given`).
+    """Hold what a run has to do.
+
+    n_samples: number of answers to judge. sample_at: a function that returns a sample by its number. given: everything
+    that decides the marks and is not in the run's info (`_given`).
     """
 
     n_samples: int
@@ -90,18 +97,19 @@ class Assignment:
 
     @property
     def key(self) -> dict[str, Any]:
-        """Return the run's identity: everything that decides an answer or a mark, and nothing else. A journal is
-        resumed only if its key is equal.
+        """Return the run's identity: everything that decides an answer or a mark, and nothing else.
+
+        A journal is resumed only if its key is equal.
         """
         return {name: getattr(self.info, name) for name in _DECIDES} | self.given
 
     @property
     def total(self) -> int:
-        """Return how many judged answers the run will have."""
+        """Return how many judged answers the finished run has."""
         return self.n_samples * self.plan.judge_repeats
 
     def is_done_in(self, run: EvaluationRun) -> bool:
-        """Return whether a run from a log is this assignment and complete."""
+        """Return whether a stored run did exactly this assignment and is complete."""
         same = all(getattr(run.run, name) == getattr(self.info, name) for name in (*_DECIDES, *_IN_LOG))
         return same and len(run.results) == self.total and run.rubric == self.plan.rubric
 
@@ -120,7 +128,10 @@ def assign_suite(
     judge_repeats: int,
     k: int | None,
 ) -> Assignment:
-    """Return what `run_evaluation_suite` will do with these arguments; ConfigError if unfit. Nothing is sent."""
+    """Return what `run_evaluation_suite` will do with these arguments. Nothing is sent.
+
+    Raises ConfigError if an argument is unfit.
+    """
     k = default_k() if k is None else k
     check_counts(answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k)
     if not len(questions):
@@ -163,8 +174,9 @@ def assign_suite(
 
 
 def rubric_to_judge(run: EvaluationRun) -> Rubric:
-    """Return the rubric for judging a run's answers again: the run's own rubric, or the project's if another tool
-    judged the run.
+    """Return the rubric for judging a run's answers again.
+
+    This is the run's own rubric. If another tool judged the run, it is the project's.
     """
     return project_rubric() if run.run.mode == IMPORTED else run.rubric
 
@@ -177,9 +189,9 @@ def assign_rejudging(
     judge_repeats: int,
     rubric: Rubric | None = None,
 ) -> Assignment:
-    """Return what `rejudge` will do with these arguments. Raise ConfigError if they are unfit. Nothing is sent.
+    """Return what `rejudge` will do with these arguments. Nothing is sent.
 
-    judge_prompt, rubric: the run's own unless given.
+    judge_prompt, rubric: the run's own if left out. Raises ConfigError if an argument is unfit.
     """
     check_counts(judge_repeats=judge_repeats)
     judge_prompt, rubric = judge_prompt or judge_prompt_of(run.run), rubric or rubric_to_judge(run)
@@ -203,7 +215,7 @@ def assign_rejudging(
 def each_judge(
     judge_model: str | BaseChatModel | Model | Sequence[str | BaseChatModel | Model],
 ) -> Sequence[str | BaseChatModel | Model]:
-    """Return the judges as a list, also if only one judge was given."""
+    """Return the judges as a list. A single judge becomes a list of one."""
     several = isinstance(judge_model, Sequence) and not isinstance(judge_model, str)
     return judge_model if several else [judge_model]  # type: ignore[return-value, list-item]
 
@@ -215,7 +227,7 @@ def check_counts(**counts: int) -> None:
 
 
 def begin_now(info: RunInfo) -> RunInfo:
-    """Copy the run's description for a new run that begins now."""
+    """Return a copy of a run's description for a new run, which begins now."""
     started = datetime.now().astimezone()
     run_id = f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
     return replace(info, run_id=run_id, started_at=started.isoformat(timespec="seconds"))
@@ -239,8 +251,9 @@ def _plan_judging(
 
 
 def _check_measures(criteria: Sequence[str]) -> None:
-    """Raise ConfigError if the embedded judge can measure none of the criteria. If it can measure some, the marks of
-    the other criteria are missing.
+    """Raise ConfigError if the embedded judge can measure none of the criteria.
+
+    If it can measure some of them, the marks of the others will be missing.
     """
     from ..models.offline import measured_criteria
 
@@ -281,7 +294,9 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
 
 
 def _sha256(values: Iterable[Any]) -> str:
-    """Return the SHA-256 of the values as a JSON list, in hex; the layout of their file does not matter."""
+    """Return the SHA-256 of the values as a JSON list, in hex. The layout of the file that they come from does not
+    matter.
+    """
     digest, separator = hashlib.sha256(b"["), b""
     for value in values:
         digest.update(separator + orjson.dumps(value))
@@ -296,7 +311,7 @@ def _uses_index(plan: Plan) -> bool:
 
 
 def _shown(answer: AssistantAnswer) -> list[str]:
-    """List the parts of a stored answer that the judge sees, or from which the judge's view is made."""
+    """Return the parts of a stored answer that the judge sees, and the parts from which its view is made."""
     told = [answer.answer, answer.context, str(answer.flags)]
     if not answer.evidence:  # of somebody else's: its citations are read by its passages
         told += [str((passage.source, passage.heading, passage.text)) for passage in answer.passages]
@@ -304,9 +319,10 @@ def _shown(answer: AssistantAnswer) -> list[str]:
 
 
 def _given(questions: Sequence[EvalQuestion], rubric: Rubric) -> dict[str, Any]:
-    """Collect what decides the marks but is not in the run's info: questions without categories, criteria with
-    descriptions, and socjudge's version without the patch number. The pass line and rate decide no mark, so they are
-    left out.
+    """Return what decides the marks and is not in the run's info.
+
+    This is: the questions without categories, the criteria with descriptions, and socjudge's version without the patch
+    number. Pass line and pass rate decide no mark, so they are left out.
     """
     asked = _sha256([question.id, question.question, question.expected_keypoints] for question in questions)
     return {

@@ -1,9 +1,9 @@
-"""Judge again until the verdict is certain: choose the answers to judge once more, and note why the run ended.
+"""Judge again until the verdict is certain. Choose which answers to judge once more, and note why the run ended.
 
-Every answer is judged twice. Then only the questions that decide the verdict are judged again (`gate_progress`). The
-choice is made from the journal, so an interrupted run resumes with the same questions. Judgements whose reply could not
-be parsed are requested once more before the run ends. The verdict counts as certain only if the log's own verdict, in
-which these marks are zeros, is the same.
+Every answer is judged twice. Then only those questions are judged again that decide the verdict (`gate_progress`). The
+choice is made from the journal, so an interrupted run resumes with the same questions. If a reply could not be parsed,
+the judgement is requested once more before the run ends. In the log, such a judgement counts as zeros. The verdict is
+called certain only if the log's own verdict, with these zeros, is the same.
 """
 
 from __future__ import annotations
@@ -31,17 +31,21 @@ MAX_QUESTIONS = 300  # a look takes a second there; with more, no single questio
 
 
 def most_repeats(judge_repeats: int, until_certain: bool) -> int:
-    """Return the largest number of judgements of one answer."""
+    """Return how many judgements one answer can get at most."""
     return MOST if until_certain and judge_repeats == 1 else judge_repeats
 
 
 class Certainty:
-    """Track the results so far of a run that judges until the verdict is certain.
+    """Track the results of a run that judges until the verdict is certain.
 
-    wanted: number of judgements that each answer should have by now. stopped_because: empty while the run goes on;
-    "certain pass" or "certain fail"; "settled" if the repeats that are still allowed would hardly change the verdict;
-    "most" if no more repeats are allowed; "unread" if the judge's reply about a deciding question cannot be parsed;
-    "budget" if the budget is used up.
+    wanted: for each answer, the number of judgements that it should have by now. stopped_because: why the run ended:
+
+    - "": it goes on.
+    - "certain pass", "certain fail": the verdict is certain.
+    - "settled": the repeats that are still allowed would hardly change the verdict.
+    - "most": no more repeats are allowed.
+    - "unread": the judge's reply about a deciding question cannot be parsed.
+    - "budget": the budget is used up.
     """
 
     def __init__(self, assignment: Assignment, journal: Journal) -> None:
@@ -83,7 +87,7 @@ class Certainty:
             self._failed.add(i)
 
     def next_round(self) -> list[int]:
-        """Return the numbers of the answers to judge once more, most decisive first; empty if the run is over."""
+        """Return the numbers of the answers to judge once more, the most decisive first. Return [] if the run is over."""
         found = self._progress()
         # What was refused just now would be refused again.
         asked = [i for i in found.ask if i not in self._failed and self.wanted[i] < self._most][:ROUND]
@@ -109,8 +113,9 @@ class Certainty:
         return []
 
     def _progress(self) -> Any:
-        """Test how certain the verdict is. A missing mark counts as 0 in the test for a pass, and as 100 in the test
-        for a fail.
+        """Test how certain the verdict is.
+
+        A missing mark counts as 0 when a pass is tested, and as 100 when a fail is tested.
         """
         from ..stats.sequential import gate_progress  # scipy, which only such a run needs
 
@@ -123,7 +128,9 @@ class Certainty:
         return found if found.passes or lows == highs else gate_progress(highs, rule=self._rule, cap=self._most)
 
     def _unread(self) -> set[tuple[int, int]]:
-        """Return (answer, repeat) of each reply that could not be parsed; answers with a refusal are left out."""
+        """Return each judgement whose reply could not be parsed, as (answer, repeat). Answers with a refusal are left
+        out.
+        """
         return {
             (i, repeat)
             for i, marks in enumerate(self._marks) if i not in self._failed
@@ -139,12 +146,15 @@ class Certainty:
         return tally.summary(self._rule)
 
     def ends_with(self, reason: SocJudgeError | None) -> bool:
-        """Return whether the budget is used up with at least one judgement per answer; sets `stopped_because`."""
+        """Return whether this reason ends the run: the budget is used up, and every answer has at least one judgement.
+
+        If so, set `stopped_because`.
+        """
         if isinstance(reason, BudgetReached) and all(self._marks):
             self.stopped_because = "budget"
         return self.stopped_because == "budget"
 
     @property
     def repeats(self) -> Mapping[str, int]:
-        """Return {question id: number of judgements of its answer}."""
+        """Return how often each question's answer was judged, as {question id: number}."""
         return {str(name): len(marks) for name, marks in zip(self._names, self._marks, strict=True)}

@@ -1,6 +1,6 @@
-"""Carry out a run: send samples through assistant and judge, and write each result into the journal.
+"""Carry out a run: send samples to assistant and judge, and write each result into the journal.
 
-The engine runs in the background loop. Hosted models are called from this loop; embedded models run in threads; with an
+The engine runs in the background loop and calls hosted models from there. Embedded models run in threads. With an
 executor, the calls are made elsewhere (executor_calls.py).
 """
 
@@ -35,12 +35,12 @@ MAX_UNREADABLE = 5  # judgements, three replies each, from a judge that has give
 
 
 class Engine:
-    """Carry out a run. A result enters the journal at once; it counts when `synced_results` has made sure that it is on
-    the disk.
+    """Carry out a run.
 
-    n_left: number of judgements still to come. n_undelivered: number of these that the service failed to deliver;
-    last_failure: the error of the last failure. Undelivered judgements are no results, and a resumed run requests them
-    again.
+    A result enters the journal at once. It counts as soon as `synced_results` has made sure that it is on the disk.
+
+    n_left: the number of judgements still to come. n_undelivered: how many of them the service failed to deliver. These
+    are no results, and a resumed run requests them again. last_failure: the error of the last failure.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class Engine:
         return time.monotonic() - self._started
 
     async def run(self, max_concurrency: int) -> None:
-        """Make the judgements that the journal does not have yet. If the run ended early, the gate's `reason` is the
+        """Make the judgements that the journal does not have yet. If the run ends early, the gate's `reason` is the
         error.
 
         Questions that were refused in an earlier session come last. If answers are requested, samples are sent one at a
-        time until one has succeeded, so that a judge that cannot be called costs only one answer.
+        time until one has succeeded. A judge that cannot be called then costs only one answer.
         """
         refused = {i for i in range(self._n_samples) if self._journal.has_failed(i)}
         new = (i for i in range(self._n_samples) if i not in refused)
@@ -102,9 +102,9 @@ class Engine:
                 recalling.cancel()
 
     def synced_results(self) -> list[EvaluationResult]:
-        """Return the results since the last call of this function, after making sure that they are on the disk.
+        """Make sure that all results are on the disk, and return those that came since the last call.
 
-        Call it from the waiting thread: in the loop, waiting for the disk would delay the calls.
+        Call this from the waiting thread. In the loop, waiting for the disk would delay the calls.
         """
         batch = [self._uncounted.popleft() for _ in range(len(self._uncounted))]
         if batch:
@@ -112,7 +112,7 @@ class Engine:
         return batch
 
     async def _until_certain(self, certainty: Certainty, max_concurrency: int) -> None:
-        """Judge again the answers that decide the verdict, until the verdict is certain or nothing more can be done."""
+        """Judge the deciding answers again, until the verdict is certain or nothing more can be done."""
         while not self.n_undelivered:
             if certainty.ends_with(self._gate.reason):
                 self.n_left = 0
@@ -126,7 +126,9 @@ class Engine:
             await self._work_off(iter(asked), max_concurrency)
 
     async def _work_off(self, todo: Iterator[int], max_concurrency: int) -> None:
-        """Judge the samples, so many at once; while calls wait because the service asked for it, others go out."""
+        """Judge the samples, at most `max_concurrency` at once. If calls wait because the service asked for it, others
+        go out.
+        """
         count = min(max_concurrency, self._n_samples)
         more: list[asyncio.Task[None]] = []
 
@@ -146,7 +148,7 @@ class Engine:
             await self._judge_sample(i)
 
     def _missing(self, i: int) -> list[int]:
-        """Return the judge repeats of a sample that are still to be made."""
+        """Return the judge repeats of a sample that still have to be made."""
         missing = [repeat for repeat in range(self._plan.judge_repeats) if not self._journal.is_done(i, repeat)]
         return missing if self._certainty is None else missing[: self._certainty.n_missing(i)]
 
@@ -199,9 +201,10 @@ class Engine:
     async def _or_failed(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], work: Coroutine[Any, Any, T]
     ) -> T | None:
-        """Return the result of `work`. If it fails, return None and do what the failure asks for.
+        """Wait for `work` and return its result. If it fails, deal with the failure and return None.
 
-        It becomes a row "failed", stops the run, or is left to the next session.
+        Depending on the failure, the sample gets a row "failed", the run stops, or the sample is left for the next
+        session.
         """
         try:
             return await work
@@ -222,12 +225,13 @@ class Engine:
     def _fail(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError
     ) -> None:
-        """Record a failure: add a row if it concerns this question only, add nothing if the service failed, end the run
-        if it concerns all questions.
+        """Record a failure.
 
-        A refused request is a reply of the service, so it becomes a row; it neither ends the run nor counts as an
-        outage. Only if this model has never replied, and the refusal does not name the text as its reason, is the
-        set-up taken to be wrong, and the run ends.
+        - If your own assistant gave no answer, or the service refused this question, there is a row "failed". The run
+          goes on, and this does not count as an outage.
+        - If the service failed, there is no row. A resumed run requests the sample again.
+        - If the failure concerns all questions, the run ends. This is assumed when the model has never replied and the
+          refusal does not name the text as its reason.
         """
         if isinstance(error, NoAnswer):
             is_old = self._journal.has_failed(i)  # those of an earlier session come last, one after the other
@@ -255,10 +259,11 @@ class Engine:
     def _put_aside(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: ConfigError
     ) -> None:
-        """Record a refusal that has one of two causes: a firewall that refuses this one question, or a withdrawn key.
+        """Record a refusal with two possible causes: a firewall that blocks this one question, or a key that was
+        withdrawn.
 
-        The question comes last in the next session; if it is refused again, it becomes a row. Several such refusals in
-        succession end the run.
+        The question comes last in the next session. If it is refused again, it becomes a row "failed". Several such
+        refusals in succession end the run.
         """
         is_old = all(self._journal.is_refused(i, repeat) for repeat in repeats)
         self._add_failed(i, sample, answer, repeats, error)
@@ -271,7 +276,7 @@ class Engine:
             self._gate.stop(error)
 
     def _stop_unanswered(self) -> None:
-        """End a run because your own assistant does not answer; it can be resumed."""
+        """End the run because your own assistant does not answer. The run can be resumed."""
         name, count = self._plan.own.name if self._plan.own else "", self._unanswered_in_a_row
         self._gate.stop(ProviderError(say("runs.own_silent", name=name, count=count, cause=self.last_failure)))
 
@@ -331,7 +336,9 @@ class Engine:
         )
 
     def _add(self, i: int, result: EvaluationResult) -> None:
-        """Write a result into the journal and count it. Its usage includes earlier attempts without a result."""
+        """Write a result into the journal and count it. The usage of earlier attempts without a result is added to its
+        usage.
+        """
         usage = result.evaluation.usage + self._journal.paid_before(i, result.judge_repeat)
         result = self._journal.judged(replace(result, evaluation=replace(result.evaluation, usage=usage)))
         if self._keep(self._journal.add_result, i, result):
@@ -342,7 +349,9 @@ class Engine:
                 self._certainty.add(i, result.judge_repeat, marks.scores, marks.average_score, marks.status)
 
     def _keep(self, add: Callable[..., None], *what: Any) -> bool:
-        """Write to the journal, and return whether it worked. If not, end the run: paid results would be lost."""
+        """Write to the journal, and return whether this worked. If not, end the run, because paid results would be
+        lost.
+        """
         try:
             add(*what, self.elapsed_s)
         except ConfigError as error:

@@ -1,4 +1,4 @@
-"""Estimate what a run will cost before it is started: calls, tokens and list price. Nothing is sent."""
+"""Estimate the calls, tokens and list price of a run before it is started. Nothing is sent."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _ANSWER_TOKENS, _GUIDE_TOKENS, _PASSAGE_TOKENS, _CRITERION_TOKENS, _COMMENT_TOKE
 
 @dataclass(frozen=True)
 class Estimate:
-    """Hold the expected cost of a run. cost_usd: US dollars at list prices, None if a price is unknown.
+    """Hold the expected cost of a run. cost_usd: US dollars at list prices, or None if a price is unknown.
 
-    lowest: the least that the run may cost; None unless the run judges until the verdict is certain, or asks another
-    model about some answers only. If there is a `lowest`, all other fields are the most that the run may cost.
-    least_share: the judgements that `lowest` covers, as a share of all (0–1).
+    Some runs may need less than the most: those that judge until the verdict is certain, and those that ask another
+    model about some answers only. For them, `lowest` is the least that the run may cost, and all other fields are the
+    most. For other runs, `lowest` is None. least_share: the share (0–1) of all judgements that `lowest` covers.
     """
 
     calls: int
@@ -54,7 +54,9 @@ class Estimate:
         return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd, lowest, share)
 
     def after(self, done: int, total: int) -> Estimate:
-        """Return the estimate for the answers left, in proportion, after `done` of `total` were judged."""
+        """Return the estimate for the rest of the run, after `done` of `total` answers were judged. It is in
+        proportion.
+        """
         left = self._part(1 - done / total)
         if self.lowest is None or not self.calls:
             return left
@@ -89,7 +91,7 @@ def estimate_run(
     until_certain: bool = False,
     k: int | None = None,
 ) -> Estimate:
-    """Estimate calls, tokens and list price of `run_evaluation_suite` with the same arguments; sends nothing.
+    """Estimate calls, tokens and list price of `run_evaluation_suite` with the same arguments. Nothing is sent.
 
     The estimate is rough: it leaves out hidden reasoning and repeated calls. The embedded default counts as no calls.
 
@@ -142,8 +144,9 @@ def estimate_run(
 
 
 def _in_two_steps(judges: Sequence[str | BaseChatModel | Model]) -> tuple[list[Any], list[Any]]:
-    """Split each judge into the model that marks every answer and the models that are asked only about some answers (if
-    the first model is unsure) or only for reasons. Return both as lists.
+    """Split each judge into the model that marks every answer, and the models that may be asked in addition.
+
+    An additional model is asked if the first one is unsure, or only for reasons. Return both as lists.
     """
     firsts: list[Any] = []
     seconds: list[Any] = []

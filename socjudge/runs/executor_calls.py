@@ -58,10 +58,10 @@ class ExecutorCalls:
         earlier: Sequence[Completion],
         on_unfinished: Callable[[Completion], None],
     ) -> Evaluation:
-        """Return the judge's marks; see `dialogue.run_dialogue_async`.
+        """Return the judge's marks. The arguments are those of `dialogue.run_dialogue_async`.
 
-        A remote call is a single request. So a reply that could not be parsed is stored here and sent along with the
-        next call.
+        A remote call is a single request. If its reply cannot be parsed, it is kept here and sent along with the next
+        call.
         """
         plan, paid = self._plan, list(earlier)
         while True:
@@ -78,7 +78,7 @@ class ExecutorCalls:
             paid.append(done)
 
     async def recall_on_stop(self) -> None:
-        """Wait until the run is to stop, then withdraw the calls that no worker has begun."""
+        """Wait until the run is to stop, and then withdraw the calls that no worker has begun."""
         with contextlib.suppress(SocJudgeError):
             while True:
                 await self._gate.sleep(3600)
@@ -96,12 +96,17 @@ class ExecutorCalls:
             future.cancel()
 
     def _most_usd(self, model: Model, request: ModelRequest | None) -> float | None:
-        """Return the most that one call can cost in US dollars; None if there is no request or the price is unknown."""
+        """Return the most that the call for this request can cost, in US dollars.
+
+        Return None if there is no request, or if the model's price is unknown.
+        """
         return None if request is None else model.most_usd(self._gate.settings.fit(request))
 
     def _longest_request(self, question: str) -> ModelRequest | None:
-        """Build the longest request for an answer that a worker can send, because the passages that the worker will
-        find are not known here. None if this run has no budget.
+        """Build the longest request for an answer that a worker may send.
+
+        The passages that the worker will find are not known here, so the longest ones are assumed. Return None if the
+        run has no budget.
         """
         plan = self._plan
         if self._gate.budget.max_usd is None or plan.assistant_prompt is None:
@@ -117,7 +122,7 @@ class ExecutorCalls:
         return format_context(by_length[-self._plan.k - MOST_PASSAGES :])
 
     async def _send(self, model: Model, most: float | None, **material: Any) -> Any:
-        """Make a call and return its value, or raise its error. most: the most that it can cost, US dollars."""
+        """Make a call and return its value, or raise its error. most: the most that the call can cost, in US dollars."""
         lost = 0
         while True:
             await self._gate.enter(most)
@@ -143,8 +148,8 @@ class ExecutorCalls:
     async def _submit(self, call: RemoteCall) -> Outcome:
         """Submit the call to the executor and return its outcome.
 
-        Raises RunStopped if the call was withdrawn, ConfigError if the executor is gone, RequestRefused if the executor
-        lost only this call. An error inside the call is not raised; it is in the outcome.
+        An error inside the call is not raised, it is part of the outcome. Raises RunStopped if the call was withdrawn,
+        ConfigError if the executor is gone, and RequestRefused if the executor lost only this call.
         """
         try:
             future = self._executor.submit(run_remote_call, call)

@@ -1,7 +1,7 @@
-"""List the finished runs of a call in a small file beside the journals, until all runs of the call are finished.
+"""Keep a small file beside the journals that lists which runs of a call are finished.
 
 A call can make several runs (several judges, parts of an experiment). If it was interrupted, the same call makes only
-the runs that are not in this list.
+the runs that are not in the list. The file is removed when all runs are finished.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .load import load_run
 class FinishedParts:
     """Keep the finished runs of a call on disk as {place: log}, in the order in which they finished.
 
-    assignments: everything that the call has to do, which identifies it. fresh: whether to forget the finished runs and
-    start with none.
+    assignments: everything that the call has to do. This identifies the call. fresh: whether to forget the finished
+    runs and start with none.
     """
 
     def __init__(self, folder: Path, assignments: Sequence[Assignment], *, fresh: bool) -> None:
@@ -53,7 +53,7 @@ class FinishedParts:
 
 
 def forget_parts(folder: Path, logs: Iterable[Path | None]) -> None:
-    """Remove the list of finished runs of each call whose logs are all among `logs`."""
+    """Remove a call's list of finished runs if all logs in the list are among `logs`."""
     over = {_where(log) for log in logs}
     for path in folder.glob(".judges_*.json"):
         with contextlib.suppress(OSError, orjson.JSONDecodeError):

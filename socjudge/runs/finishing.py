@@ -31,11 +31,10 @@ def finish_run(
     spent_usd: float | None = None,
     certainty: Certainty | None = None,
 ) -> EvaluationRun:
-    """Write the log from the journal, row by row, and return the run; its results are read from the log.
+    """Write the log from the journal, row by row, and return the run. The results of this run are read from the log.
 
-    Values that decide no mark, such as categories, are taken from the last start of the run. The pass line is an
-    exception: it stays as in the journal. spent_usd: the most that the run has cost, US dollars, None if no price is
-    known.
+    Values that decide no mark, such as categories, are those of the last start of the run. Only the pass line stays as
+    in the journal. spent_usd: the most that the run has cost in US dollars, or None if no price is known.
     """
     lost, rule = journal.lost_usage, run_rule(journal.info)
     small, began, categories = assignment.total <= IN_MEMORY, journal.info, _categories(journal.info, assignment)
@@ -93,7 +92,7 @@ def finish_run(
 
 
 def _categories(there: RunInfo, assignment: Assignment) -> dict[int | str, str]:
-    """Return {question id: category} if the dataset has changed since the journal was begun; categories decide no mark."""
+    """Return {question id: category} if the dataset has changed since the journal was begun. Categories decide no mark."""
     if there.dataset_sha256 == assignment.info.dataset_sha256:
         return {}
     samples = map(assignment.sample_at, range(assignment.n_samples))
@@ -101,7 +100,9 @@ def _categories(there: RunInfo, assignment: Assignment) -> dict[int | str, str]:
 
 
 class _Totals:
-    """Sum over the rows of a log, which come question by question. starts: the position at which each row begins."""
+    """Compute the totals of a log from its rows. The rows of a question come together. starts: the position of each
+    row.
+    """
 
     def __init__(self, line: float) -> None:
         self._line = line

@@ -19,11 +19,10 @@ Given = Any  # Sequence of answers, StoredAnswers, DataFrame, path, function, Ru
 
 
 def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[AssistantAnswer] | Assistant | None:
-    """Return one answer per question, or your own assistant to ask for them; None if socjudge's own assistant is to be
-    asked.
+    """Return one answer per question, or your own assistant. Return None if socjudge's own assistant is to be asked.
 
-    A text is looked up as an existing file, then as `file.py:name`, then as a table of socjudge.toml. Raises
-    ConfigError if it is none of these or two of them, or if a question has no answer.
+    A text may be an existing file, `file.py:name`, or a table of socjudge.toml. Raises ConfigError if it is none of
+    these, if it is two of them, or if a question has no answer.
     """
     if given is None or isinstance(given, Assistant):
         return given

@@ -1,17 +1,16 @@
-"""Keep the journal of a run, `logs/judge_eval_….partial.jsonl`: everything that was paid for, written to disk as it
-arrives.
+"""Keep the journal of a run, `logs/judge_eval_….partial.jsonl`. Everything that was paid for is written as it arrives.
 
-Each line is a JSON object. The first line is the header: {"journal", "run", "key", "total", "folder"}; folder is where
-the journal belongs, even if it had to be written elsewhere. Every other line has "t", the seconds since its session
-began, and "spent_usd", the run's cost by then, including calls without a reply. A later line about the same answer or
-judgement replaces an earlier one. The other lines are:
+Each line is a JSON object. The first line is the header: {"journal", "run", "key", "total", "folder"}. `folder` is
+where the journal belongs, even if it had to be written elsewhere. Every other line has two numbers: "t", the seconds
+since its session began, and "spent_usd", the cost of the run so far, including calls without a reply. A later line
+about the same answer or judgement replaces an earlier one. The other lines are:
 
 - {"session"}: the run was started or resumed
 - {"answer", "sample"}: an answer of the assistant
 - {"reply", "sample", "repeat"}: a judge's reply that could not be parsed
-- {"row", "sample", "repeat"}: a judged answer as it will stand in the log
-- {"over"}: a run that judges until the verdict is certain requests no more
-- {"handed_on"}: another judge's journal has its answers, with their cost
+- {"row", "sample", "repeat"}: a judged answer as the log will have it
+- {"over"}: a run that judges until the verdict is certain requests nothing more
+- {"handed_on"}: another judge's journal now has the answers of this one, with their cost
 
 If the disk is full, or the file is removed or replaced during the run, the journal continues in the fallback folder
 (`logs.fallback_folder`).
@@ -57,12 +56,14 @@ _FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)  # Windows would w
 
 
 class Journal:
-    """Keep a run on disk, locked for this process, so that nobody else can resume the run meanwhile.
+    """Keep a run on disk. The journal is locked, so that no other process can resume the run meanwhile.
 
-    info: the run's info from the header. folder: the folder that the journal belongs to. wall_time_s: duration of the
-    earlier sessions, seconds. n_done: number of judged answers in the journal. is_over: whether a run that judges until
-    the verdict is certain has ended. meter: function that returns the cost so far, US dollars; noted_usd: the last cost
-    that was written.
+    - info: the run's info from the header.
+    - folder: the folder that the journal belongs to.
+    - wall_time_s: the duration of the earlier sessions, in seconds.
+    - n_done: the number of judged answers in the journal.
+    - is_over: whether a run that judges until the verdict is certain has ended.
+    - meter: a function that returns the cost so far, in US dollars. noted_usd: the last cost that was written.
     """
 
     def __init__(self, folder: Path, *, total: int, judge_repeats: int) -> None:
@@ -92,28 +93,31 @@ class Journal:
     # -- what it holds
 
     def is_done(self, sample: int, repeat: int) -> bool:
-        """Return whether the journal has this judgement; a failed judgement does not count."""
+        """Return whether the journal has this judgement. A failed judgement does not count."""
         row = sample * self.judge_repeats + repeat
         return self._rows[row] != _MISSING and not self._failed[row]
 
     def answer(self, sample: int) -> AssistantAnswer | None:
-        """Return the sample's answer, None if the journal does not have it."""
+        """Return the answer of a sample. Return None if the journal does not have it."""
         start = self._answers[sample]
         return None if start == _MISSING else from_dict(AssistantAnswer, self._line(start)["answer"], str(self.path))
 
     def replies(self, sample: int, repeat: int) -> list[Completion]:
-        """Return the paid replies that could not be parsed, in order; only those after the judgement's last row."""
+        """Return the replies for a judgement that were paid for but could not be parsed, in order.
+
+        Only replies after the judgement's last row are returned.
+        """
         row = sample * self.judge_repeats + repeat
         starts = [start for start in self._replies.get(row, ()) if start > self._rows[row]]
         return [from_dict(Completion, self._line(start)["reply"], str(self.path)) for start in starts]
 
     def has_failed(self, sample: int) -> bool:
-        """Return whether a judgement of the sample failed, so that it has to be requested again."""
+        """Return whether a judgement of the sample failed and must be requested again."""
         first = sample * self.judge_repeats
         return any(self._failed[first : first + self.judge_repeats])
 
     def is_refused(self, sample: int, repeat: int) -> bool:
-        """Return whether the judgement's last request was refused."""
+        """Return whether the last request for this judgement was refused."""
         row = sample * self.judge_repeats + repeat
         return bool(self._failed[row]) and self._line(self._rows[row])["row"]["evaluation"]["status"] == "failed"
 
@@ -124,7 +128,7 @@ class Journal:
 
     @property
     def has_readable(self) -> bool:
-        """Return whether any reply of the judge could be parsed."""
+        """Return whether at least one reply of the judge could be parsed."""
         return self._first_read < sys.maxsize
 
     @property
@@ -134,11 +138,13 @@ class Journal:
 
     @property
     def assistant_version(self) -> str:
-        """Return the version that the assistant reported with its answers, "" if it reported none."""
+        """Return the version that the assistant reported with its answers. Return "" if it reported none."""
         return next((told for i in range(len(self._answers)) if (told := getattr(self.answer(i), "version", ""))), "")
 
     def paid_before(self, sample: int, repeat: int) -> Usage:
-        """Return the usage of earlier attempts at a judgement that failed or could not be parsed."""
+        """Return the usage of the earlier attempts at a judgement: those that failed, and those that could not be
+        parsed.
+        """
         row = sample * self.judge_repeats + repeat
         if not self._failed[row]:
             return Usage()
@@ -146,7 +152,7 @@ class Journal:
 
     @property
     def lost_usage(self) -> Usage:
-        """Return the usage of the replies that are in no row, because their judgements were given up."""
+        """Return the usage of replies that are in no row, because their judgements were given up."""
         given_up = [start for row, starts in self._replies.items() for start in starts if start > self._rows[row]]
         return total_usage(Usage(**self._line(start)["reply"]["usage"]) for start in given_up)
 
@@ -160,7 +166,7 @@ class Journal:
 
     @property
     def spent_usd(self) -> float:
-        """Return the known cost of earlier sessions. A call without a reply counts at its maximum possible cost."""
+        """Return the known cost of earlier sessions. A call without a reply counts as the most that it can cost."""
         return count(self.path).spent_usd
 
     @property
@@ -173,7 +179,9 @@ class Journal:
         )
 
     def judged(self, result: EvaluationResult) -> EvaluationResult:
-        """Return the result with its verdict by the pass line that the run began with, whatever the settings say now."""
+        """Return the result with its verdict. The pass line is the one with which the run began, not that of the
+        settings now.
+        """
         marks = result.evaluation
         span = span_of(marks.scores, marks.average_score, marks.status)
         passed = outcome_of(span, marks.status, run_rule(self.info).line) == "passed"
@@ -186,7 +194,7 @@ class Journal:
         self._answers[sample] = self._append({"answer": to_dict(answer), "sample": sample, "t": t})
 
     def add_reply(self, sample: int, repeat: int, completion: Completion, t: float) -> None:
-        """Write a reply that was paid for and could not be parsed."""
+        """Write a judge's reply that could not be parsed. It was paid for."""
         line = {"reply": asdict(completion), "sample": sample, "repeat": repeat, "t": t}
         self._replies.setdefault(sample * self.judge_repeats + repeat, []).append(self._append(line))
 
@@ -197,8 +205,9 @@ class Journal:
         self._note_row(sample, repeat, self._append(line), result.evaluation.status)
 
     def take_over(self, old: Path) -> None:
-        """Copy from the journal `old`, over the same samples, the judge's rows and replies that this journal lacks;
-        `old` is not changed.
+        """Copy the judge's rows and replies that this journal lacks from the journal `old`.
+
+        Both journals must have the same samples. `old` is not changed.
         """
         known = {row for row, start in enumerate(self._rows) if start != _MISSING} | {*self._replies}
         for _, line in lines(old):
@@ -210,17 +219,17 @@ class Journal:
         self._ask_anew()
 
     def note_end(self) -> None:
-        """Write that no more judgements are requested, because the number of judged answers does not show this."""
+        """Write that no more judgements are requested. The number of judged answers alone does not show this."""
         self.is_over = True
         self._append({"over": True})
 
     def note_spending(self, t: float) -> None:
-        """Write what the run has cost, unless the last cost written is still right."""
+        """Write what the run has cost, if it is not what was last written."""
         if self.meter() > self.noted_usd:
             self._append({"t": t})
 
     def sync(self) -> None:
-        """Wait until everything is on the disk, here or in the fallback folder; ConfigError if both fail."""
+        """Wait until everything is on the disk, here or in the fallback folder. Raises ConfigError if both fail."""
         path = self.path
         try:
             self._check_in_place()
@@ -231,7 +240,10 @@ class Journal:
                     self._move(problem)
 
     def close(self, *, discard: bool = False) -> None:
-        """Unlock and close the journal. discard: also remove it, because the log has all or nothing was paid."""
+        """Unlock and close the journal.
+
+        discard: whether to remove it too, because the log has everything or nothing was paid for.
+        """
         if self._handle >= 0:
             _unlock(self._handle)
             os.close(self._handle)
@@ -251,7 +263,7 @@ class Journal:
     # -- inside
 
     def hold(self, path: Path) -> None:
-        """Lock the journal at this path for this process; filelock.Timeout if another process has locked it."""
+        """Lock the journal at this path for this process. Raises filelock.Timeout if another process has locked it."""
         name = path.name.removesuffix(SUFFIX).removeprefix(".")
         file = path.with_name(f".{name}.lock")
         file.touch()  # filelock would take a folder that takes no files for a lock that is held
@@ -269,20 +281,20 @@ class Journal:
             self._unread[row] = start
 
     def _ask_anew(self) -> None:
-        """Mark for a new request the judgements that do not count as done; see `unfinished.is_done`."""
+        """Mark the judgements that do not count as done (`unfinished.is_done`), so that they are requested again."""
         for row, start in self._unread.items():
             if self._rows[row] == start and not is_done("unparsable", start, self._first_read):
                 self.ask_again(*divmod(row, self.judge_repeats))
 
     def ask_again(self, sample: int, repeat: int) -> None:
-        """Mark for a new request a judgement that could not be parsed; its cost is kept (`paid_before`)."""
+        """Mark a judgement that could not be parsed, so that it is requested again. Its cost is kept (`paid_before`)."""
         row = sample * self.judge_repeats + repeat
         self._failed[row] = True
         self.n_done -= 1
         self._replies[row] = [at for at in self._replies.get(row, ()) if at > self._rows[row]]
 
     def _open(self) -> IO[bytes]:
-        """Open the file for reading by its handle, because the file at the path may have been removed or replaced."""
+        """Open the file for reading by its handle. The file at the path may have been removed or replaced."""
         return open(self._handle, "rb", 2**16, closefd=False)  # most lines in one go
 
     def _line(self, start: int) -> dict[str, Any]:
@@ -292,7 +304,7 @@ class Journal:
             return line
 
     def _append(self, line: dict[str, Any]) -> int:
-        """Write a line at once, so that a killed process loses nothing; return the position at which the line begins."""
+        """Write a line at once, so that a killed process loses nothing. Return the position of the line."""
         if (spent_usd := self.meter()) > 0:
             line["spent_usd"] = self.noted_usd = spent_usd
         data = to_json(line, indent=False) + b"\n"
@@ -313,7 +325,7 @@ class Journal:
                 raise FileNotFoundError(errno.ENOENT, say("runs.journal_replaced"))
 
     def _move(self, problem: OSError, data: bytes = b"") -> None:
-        """Continue the journal in the fallback folder, with a warning. data: the line that could not be written."""
+        """Warn, and continue the journal in the fallback folder. data: the line that could not be written."""
         old = self.path
         try:
             path, handle = _create_file(make_fallback_folder(), self.info, mode=0o600)
@@ -417,13 +429,17 @@ def open_journal(
     path: Path | None = None,
     in_fallback: bool = False,
 ) -> Journal:
-    """Open the run's unfinished journal if there is one, else a new one.
+    """Open the unfinished journal of the run. If there is none, open a new one.
 
-    key: the run's identity (`Assignment.key`). total: number of judged answers that the run will have. logs_dir: the
-    folder or URL of the run's log, if it is not `folder`. fresh: whether to begin a new journal in any case. path: the
-    journal to resume. in_fallback: whether to use the fallback folder, because `folder` cannot be written. Raises
-    ConfigError if the journal at `path` belongs to another run (the message names the difference), or if another
-    process is making the run.
+    - key: the run's identity (`Assignment.key`).
+    - total: the number of judged answers that the finished run has.
+    - logs_dir: the folder or URL of the run's log, if it is not `folder`.
+    - fresh: whether to begin a new journal in any case.
+    - path: the journal to resume.
+    - in_fallback: whether to use the fallback folder, because `folder` cannot be written.
+
+    Raises ConfigError if another process is making the run. Raises it also if the journal at `path` belongs to another
+    run; the message then names the differences.
     """
     place = make_fallback_folder() if in_fallback else folder
     place.mkdir(parents=True, exist_ok=True)
@@ -460,7 +476,7 @@ def open_journal(
 
 
 def drop_journal(path: Path) -> None:
-    """Remove the journal of an unwanted run; ConfigError if the file is no journal or the run is under way."""
+    """Remove the journal of an unwanted run. Raises ConfigError if the file is no journal, or if the run is under way."""
     if not path.name.endswith(SUFFIX) or not path.is_file():
         raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
     journal = Journal(path.parent, total=0, judge_repeats=1)
@@ -484,7 +500,7 @@ def drop_journal(path: Path) -> None:
 
 
 def _create_file(folder: Path, info: RunInfo, *, mode: int) -> tuple[Path, int]:
-    """Create a journal file named after the run's start; return its path and handle."""
+    """Create a journal file that is named after the run's start. Return its path and handle."""
     while True:
         path = new_log_name(folder, info.started_at, SUFFIX)
         with contextlib.suppress(FileExistsError):  # another run of the same second took the name just now
@@ -492,7 +508,7 @@ def _create_file(folder: Path, info: RunInfo, *, mode: int) -> tuple[Path, int]:
 
 
 def _lock(handle: int) -> None:
-    """Lock the file under all its names (links); filelock.Timeout if another process has locked it."""
+    """Lock the file under all its names (links). Raises filelock.Timeout if another process has locked it."""
     if fcntl is not None:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

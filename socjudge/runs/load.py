@@ -1,4 +1,4 @@
-"""Load stored runs: from a log, or from the journal of an unfinished run."""
+"""Load stored runs from a log, or from the journal of an unfinished run."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ def find_log(name: Path | str, logs_dir: Path | str | None = None) -> Path:
 
 
 def load_run(path: Path | str) -> EvaluationRun:
-    """Load a run from a log file that socjudge wrote, or from a bare log in the specification's form.
+    """Load a run from a log file that socjudge wrote, or from a log that has only the specification's fields.
 
     Parameters
     ----------
     path
-        The log file, or a URL such as s3://bucket/logs/judge_eval_….json; also packed (.json.gz). If it is a journal
-        (….partial.jsonl), the results that the unfinished run has so far are loaded.
+        The log file, or a URL such as s3://bucket/logs/judge_eval_….json. It may be packed (.json.gz). If it is the journal
+        of an unfinished run (….partial.jsonl), the results so far are loaded.
 
     Returns
     -------
     EvaluationRun
-        For a bare log, the start time is taken from the file name, and the judge model is "unknown".
+        If the log has only the specification's fields, the start time comes from the file name, and the judge model is
+        "unknown".
 
     Raises
     ------
     ConfigError
-        If the file cannot be read; the message names the file, the place in it and what was expected.
+        If the file cannot be read. The message names the file, the place in it and what was expected.
 
     Examples
     --------

@@ -1,8 +1,7 @@
-"""Convert records to and from the JSON of logs and journals. The shape follows from the records (records.py).
+"""Convert records to the JSON of logs and journals, and back. The shape of the JSON follows from records.py.
 
-A log has the specification's keys first, in the specification's order, and socjudge's own keys after them. Bare logs in
-the specification's form (without `run`, `status` and the other keys of socjudge) can also be read; the missing values
-are filled in.
+A log has the specification's keys first, in the specification's order, and socjudge's own keys after them. A bare log,
+which has only the specification's keys, can also be read. The missing values are filled in.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ _Reader = Callable[[Any, str, str], Any]  # from a value, where it stands, and i
 
 
 class LogField(NamedTuple):
-    """Describe how a log holds a record's field.
+    """Describe how a log holds a field of a record.
 
     kind: the field's type annotation. key, block, inline: see records.py. default: the value if the log does not have
-    the field, MISSING if the log must have it.
+    the field, or MISSING if the log must have it.
     """
 
     name: str
@@ -55,7 +54,7 @@ class LogField(NamedTuple):
 
 @functools.cache
 def log_fields(record: Any) -> tuple[LogField, ...]:
-    """Return for each field of the record its key and its block in the log."""
+    """Return the fields of a record, each with its key and its block in the log."""
     kinds = get_type_hints(record, include_extras=True)
     return tuple(
         LogField(
@@ -77,7 +76,7 @@ def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
 
 
 def to_dict(record: Any) -> dict[str, Any]:
-    """Return a record as a JSON object, with the keys that it has in a row of `results`."""
+    """Return a record as a JSON object with the keys that a row of `results` has."""
     # `asdict` copies every value deeply, at ten times the cost.
     found: dict[str, Any] = {}
     for name, key, block, inline, plain in _writers(record.__class__):
@@ -95,7 +94,7 @@ def _writers(record: Any) -> tuple[tuple[str, str, str, bool, Callable[[Any], An
 
 
 def _plain(hint: Any) -> Callable[[Any], Any] | None:
-    """Return the function that turns values of this annotation into JSON; None if such values are JSON already."""
+    """Return a function that turns values of this annotation into JSON. Return None if such values are JSON already."""
     origin, inner = get_origin(hint), get_args(hint)
     if is_dataclass(hint):
         return to_dict
@@ -106,7 +105,7 @@ def _plain(hint: Any) -> Callable[[Any], Any] | None:
 
 
 def answer_sha256(answer: str, context: str) -> str:
-    """Return the SHA-256 of answer and context, in hex, which identifies a stored answer."""
+    """Return the SHA-256, in hex, of an answer and its context. It identifies a stored answer."""
     # Of their JSON, as logs hold it: a reader of many logs need not take the texts out.
     return hashlib.sha256(_text_json(answer) + _text_json(context)).hexdigest()
 
@@ -131,10 +130,10 @@ def writable(text: str) -> str:
 
 
 def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
-    """Return the run in the parsed JSON of a log.
+    """Read a run from the parsed JSON of a log.
 
-    where: the log's name in errors. bare: the info of the run if the log has no `run` block. Raises ConfigError that
-    names the place and what was expected there.
+    where: the log's name in errors. bare: the run's info if the log has no `run` block. Raises ConfigError that names
+    the place and what was expected there.
     """
     top = _mapping(data, where)
     rows = top.get("results")
@@ -154,7 +153,7 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
 
 
 def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
-    """Return the info in the `run` block of a log; ConfigError that names `where` and the field if a field is unfit."""
+    """Read the run's info from the `run` block of a log. If a field is unfit, the ConfigError names it and `where`."""
     info = from_dict(RunInfo, data, where)
     for name, most in RULE_LIMITS.items():
         if (value := getattr(info, name)) is not None and not 0 <= value <= most:
@@ -165,14 +164,16 @@ def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
 
 
 def rule_agrees(info: RunInfo) -> bool:
-    """Return whether the pass line and rate of the info equal those of its rubric; a log has both."""
+    """Return whether pass line and pass rate of the info equal those of its rubric. A log has both."""
     told, rubric = (info.pass_threshold, info.pass_rate_required), info.rubric
     return rubric is None or told == (rubric.pass_threshold, rubric.pass_rate)
 
 
 def from_dict(kind: Callable[..., T], data: Any, where: str) -> T:
-    """Read a record, such as an element of a log's `results`, from its JSON object. Unknown keys, which a newer log may
-    have, are ignored. ConfigError names `where` and the field that is missing or unfit.
+    """Read a record from its JSON object, such as an element of a log's `results`.
+
+    Unknown keys are ignored, because a newer log may have them. If a field is missing or unfit, the ConfigError names
+    it and `where`.
     """
     top = _mapping(data, where)
     blocks = {"": (top, where)}
@@ -201,8 +202,9 @@ def from_dict(kind: Callable[..., T], data: Any, where: str) -> T:
 
 @functools.cache
 def _reader(hint: Any) -> tuple[_Reader, bool]:
-    """Return the function that reads values of this annotation, and whether these values are objects or lists.
-    TypeError for an unknown annotation.
+    """Return a function that reads values of this annotation, and whether these values are objects or lists.
+
+    Raises TypeError for an unknown annotation.
     """
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Evaluation:
@@ -227,8 +229,9 @@ def _reader(hint: Any) -> tuple[_Reader, bool]:
 
 
 def _scalar(kinds: tuple[type, ...], value: Any, where: str, name: str) -> Any:
-    """Return the value if it has one of these types, else raise ConfigError. In a float field, null is read as NaN,
-    because JSON cannot hold numbers that are not finite.
+    """Return the value if it has one of these types. Otherwise raise ConfigError.
+
+    In a float field, null is read as NaN, because JSON cannot hold NaN and infinity.
     """
     kind = type(value)
     fits = kind in kinds or (kind is int and float in kinds)
@@ -263,7 +266,7 @@ def _values(read: _Reader, value: Any, where: str, name: str) -> dict[str, Any]:
 
 
 def _evaluation(data: Any, where: str, name: str) -> Evaluation:
-    """Read the judge's marks, also in the form that older versions of socjudge wrote."""
+    """Read the judge's marks, in the present form or in that of older versions of socjudge."""
     where = f"{where}.{name}"
     block = dict(_mapping(data, where))
     reasons = block.get("rationale")
@@ -310,6 +313,6 @@ def _unfit(where: str, name: str, value: Any, expected: str) -> ConfigError:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as an error shows it: as it is in the log, shortened."""
+    """Return a value as errors show it: as the log has it, shortened."""
     text = say("runs.missing_or_null") if value is None else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else f"{text[:60]}…"

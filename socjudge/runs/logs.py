@@ -1,4 +1,6 @@
-"""Write the log of a run, `logs/judge_eval_YYYYMMDD_HHMMSS.json`, to a folder or a bucket, complete or not at all."""
+"""Write the log of a run, `logs/judge_eval_YYYYMMDD_HHMMSS.json`, to a folder or a bucket. It is written as a whole or
+not at all.
+"""
 
 from __future__ import annotations
 
@@ -36,24 +38,24 @@ _LOG_NAME = re.compile(r"judge_eval_(\d{8}_\d{6})\b")
 
 
 def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = None) -> Path:
-    """Write the run's log and return its path; the file is named `judge_eval_YYYYMMDD_HHMMSS.json` after the run's
+    """Write the run's log and return its path. The file is named `judge_eval_YYYYMMDD_HHMMSS.json` after the run's
     start.
 
-    Nothing is overwritten: if a file of that name exists, the next free second is used. Characters that UTF-8 cannot
-    hold (half of a surrogate pair, which a model may send) are written as U+FFFD.
+    Nothing is overwritten: if the name is taken, the next free second is used. Characters that UTF-8 cannot hold (half
+    of a surrogate pair, which a model may send) are written as U+FFFD.
 
     Parameters
     ----------
     run
         A run, for example from `load_run`. (`run_evaluation_suite` has already saved the run that it returns.)
     logs_dir
-        A folder, or a URL such as s3://bucket/logs, where the log becomes one object; the project's logs unless given.
+        A folder, or a URL such as s3://bucket/logs, where the log becomes one object. The project's logs if left out.
 
     Returns
     -------
     Path
-        If the place cannot be written (no permission, disk full, no such bucket), the log is in the system's temporary
-        folder instead, and a warning says where.
+        Usually in `logs_dir`. If that place cannot be written (no permission, disk full, no such bucket), the log is in
+        the system's temporary folder, and a warning says so.
 
     Raises
     ------
@@ -76,7 +78,7 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
 
 
 def log_chunks(rows: Iterable[dict[str, Any]], end: Callable[[], tuple[RunSummary, RunInfo]]) -> Iterator[bytes]:
-    """Yield a log's bytes: its head, one chunk per row of `results`, and its end, which is built after all rows."""
+    """Yield a log's bytes: its head, one chunk per row of `results`, and its end. The end is built after all rows."""
     yield b'{\n  "results": ['
     # A row as it stands in a log of one row: indented alike.
     head, tail = len(b'{\n  "results": ['), len(b"\n  ]\n}")
@@ -90,7 +92,9 @@ def log_chunks(rows: Iterable[dict[str, Any]], end: Callable[[], tuple[RunSummar
 
 
 def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: Path | str) -> Path:
-    """Write a log as `save_evaluation_results` does. chunks: returns its bytes; called again after a failure."""
+    """Write a log as `save_evaluation_results` does. chunks: a function that returns its bytes, called again after a
+    failure.
+    """
     place = as_path(logs_dir)
     write = _upload_new if is_remote(place) else write_new
     try:
@@ -106,7 +110,7 @@ def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: 
 
 
 def nowhere(key: str, problem: OSError, fallback_problem: OSError, **place: Any) -> ConfigError:
-    """Return the ConfigError, with both reasons, if neither the place nor the fallback folder can be written."""
+    """Return the error for a log or journal that can be written neither to its place nor to the fallback folder."""
     reasons: dict[str, Any] = {"reason": os_reason(problem), "fallback_reason": os_reason(fallback_problem)}
     return ConfigError(say(key, **place, **reasons, fallback=fallback_folder()))
 
@@ -118,7 +122,7 @@ def fallback_folder() -> Path:
 
 
 def make_fallback_folder() -> Path:
-    """Create the fallback folder, readable by this user only; OSError if it exists and belongs to somebody else."""
+    """Create the fallback folder, readable by this user only. Raises OSError if it exists and belongs to somebody else."""
     folder = fallback_folder()
     folder.mkdir(0o700, parents=True, exist_ok=True)
     if not is_ours(folder):
@@ -128,8 +132,9 @@ def make_fallback_folder() -> Path:
 
 
 def is_ours(path: Path, *, beside: Path | None = None) -> bool:
-    """Return whether the path is a file or folder that belongs to this user, or to the owner of the folder `beside`;
-    False for a link or a pipe.
+    """Return whether a file or folder belongs to this user, or to the owner of the folder `beside`.
+
+    Return False for a link or a pipe.
     """
     try:
         there = os.lstat(path)
@@ -166,7 +171,7 @@ class LoggedResults(Sequence[EvaluationResult]):
         return self._rows(range(len(self))[::-1])
 
     def _rows(self, indices: range) -> Iterator[EvaluationResult]:
-        """Yield rows, read many at a time, because in an object store each read is a request."""
+        """Yield rows. Many are read at a time, because in an object store each read is a request."""
         n = max(1, AT_ONCE // abs(indices.step))
         for batch in (indices[i : i + n] for i in range(0, len(indices), n)):
             first, last = sorted((batch[0], batch[-1]))
@@ -193,7 +198,10 @@ class LoggedResults(Sequence[EvaluationResult]):
 
 
 def parse_log(raw: bytes, path: Path) -> EvaluationRun:
-    """Parse the run in a log's bytes. path: named in errors; its name gives the start time of a bare log."""
+    """Parse the run in a log's bytes.
+
+    path: the log's path, for errors. The start time of a bare log comes from its name.
+    """
     try:
         data = from_json(raw)
     except orjson.JSONDecodeError as error:
@@ -202,7 +210,9 @@ def parse_log(raw: bytes, path: Path) -> EvaluationRun:
 
 
 def bare_info(name: str) -> RunInfo:
-    """Return the info of a run whose log has no `run` block: id and start from the log's name, unknown costs."""
+    """Return the info of a run whose log has no `run` block. Id and start come from the log's name, and costs are
+    unknown.
+    """
     unknown = Usage(cost_usd=None)
     return RunInfo(
         name.removesuffix(".gz").removesuffix(".json"), time_in_name(name),
@@ -211,8 +221,9 @@ def bare_info(name: str) -> RunInfo:
 
 
 def load_log(path: Path) -> bytes:
-    """Read a log's bytes, unpacked if its name ends in .gz. Raises ConfigError if the file cannot be unpacked, or is
-    too large when unpacked.
+    """Read a log's bytes. A log whose name ends in .gz is unpacked.
+
+    Raises ConfigError if the file cannot be unpacked, or is too large when unpacked.
     """
     raw = load_bytes(path)
     if not path.name.endswith(".gz"):
@@ -228,10 +239,9 @@ def load_log(path: Path) -> bytes:
 
 
 def log_files(logs_dir: Path | str | None = None) -> list[Path]:
-    """List the logs in a folder or under a URL in the order of their names, which is the order of their start; an empty
-    list if there is no such folder.
+    """List the logs in a folder or under a URL, ordered by name. This is also the order of their start.
 
-    ConfigError if the folder or URL cannot be read.
+    The list is empty if the folder does not exist. Raises ConfigError if the folder or URL cannot be read.
     """
     logs_dir = logs_dir or constants.LOGS_DIR
     place = as_path(logs_dir)
@@ -241,7 +251,9 @@ def log_files(logs_dir: Path | str | None = None) -> list[Path]:
 
 
 def find_log(run_id: str, *places: Path | str, started_at: str) -> Path | None:
-    """Return the log of a run, or None. Logs whose names have a time before the run's start are skipped."""
+    """Return the log of a run, or None if there is none. Logs with a time before the run's start in their name are
+    skipped.
+    """
     first = next(_names(started_at, ""))
     mark = f'"run_id": "{run_id}"'.encode()
     for place in places:
@@ -254,12 +266,12 @@ def find_log(run_id: str, *places: Path | str, started_at: str) -> Path | None:
 
 
 def is_log_name(name: str) -> bool:
-    """Return whether a file name is a log's: judge_eval_….json, or packed (.json.gz)."""
+    """Return whether a file name is that of a log: judge_eval_….json, or packed (.json.gz)."""
     return name.startswith("judge_eval_") and name.endswith((".json", ".json.gz"))
 
 
 def to_json(value: dict[str, Any], *, indent: bool = True) -> bytes:
-    """Return the value as JSON. What orjson refuses is replaced (`_writable`): no value may make a run fail."""
+    """Return the value as JSON. What orjson refuses is replaced (`_writable`), because no value may make a run fail."""
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | (orjson.OPT_INDENT_2 if indent else 0)
     try:
         return orjson.dumps(value, option=options)
@@ -281,7 +293,7 @@ def _writable(value: Any) -> Any:
 
 
 def from_json(raw: bytes) -> Any:
-    """Parse JSON, also with the byte order mark, NaN or lone surrogates that other tools write."""
+    """Parse JSON. The byte order mark, NaN and lone surrogates that other tools write are accepted."""
     try:
         return orjson.loads(raw.removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError as error:
@@ -292,8 +304,9 @@ def from_json(raw: bytes) -> Any:
 
 
 def _upload_new(place: Path, names: Iterator[str], chunks: Iterable[bytes]) -> Path:
-    """Write an object under a name that does not exist yet. The bytes go to a temporary file first, because half an
-    upload must not become a log.
+    """Upload an object under a name that does not exist yet.
+
+    The bytes go to a temporary file first, so that half an upload cannot become a log.
     """
     with tempfile.TemporaryDirectory(prefix="socjudge-") as temporary:
         file = Path(temporary) / "log.json"
@@ -307,7 +320,7 @@ def _upload_new(place: Path, names: Iterator[str], chunks: Iterable[bytes]) -> P
 
 
 def new_log_name(folder: Path, started_at: str, suffix: str) -> Path:
-    """Return a path for a log, named after the run's start; while the name exists, the time is moved on by one second."""
+    """Return a new path for a log. It is named after the run's start, or after the next second whose name is free."""
     return next(path for name in _names(started_at, suffix) if not os.path.lexists(path := folder / name))
 
 
@@ -322,7 +335,7 @@ def _names(started_at: str, suffix: str) -> Iterator[str]:
 
 
 def time_in_name(name: str) -> str:
-    """Return the start time in a log's name, ISO 8601 without a zone; empty if the name has no time."""
+    """Return the start time in a log's name, as ISO 8601 without a zone. Return "" if the name has no time."""
     match = _LOG_NAME.search(name)
     try:
         return datetime.fromisoformat(match[1].replace("_", "T")).isoformat() if match else ""

@@ -1,6 +1,6 @@
-"""Make one call to a model, on any machine, for an executor.
+"""Make one call to a model on any machine, for an executor.
 
-A call contains only records and names. The key and the connection are those of the process that makes it.
+A call contains only records and names. Key and connection are those of the process that makes the call.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _gates: defaultdict[str, set[RunGate]] = defaultdict(set)  # of the remote_calls
 class RemoteCall:
     """Describe one call to a model by records and names, without a key or an open connection.
 
-    answer: the answer to judge by the rubric; None if the call requests an answer. paid: earlier replies that could not
-    be parsed. most_usd: the most that the call may spend, US dollars, None without a budget.
+    answer: the answer to judge, or None if the call requests an answer. paid: earlier replies that could not be parsed.
+    most_usd: the most that the call may spend in US dollars, or None without a budget.
     """
 
     run_id: str
@@ -60,7 +60,9 @@ class RemoteCall:
     k: int = 0
 
     def __dask_tokenize__(self) -> str:
-        """Return the call's own id: Dask makes equal calls once, but repeats are wanted to see how they differ."""
+        """Return the call's own id. Dask would make equal calls only once, but repeats are needed to see how they
+        differ.
+        """
         return self.id
 
 
@@ -70,7 +72,7 @@ Outcome = tuple[AssistantAnswer | Evaluation | Completion | SocJudgeError, float
 
 
 def run_remote_call(call: RemoteCall) -> Outcome:
-    """Make the call. An error is returned, not raised: on the way it would be printed with its arguments, or retried."""
+    """Make the call. An error is returned, not raised. A raised error would be printed with its arguments, or retried."""
     gate = RunGate(budget=call.most_usd, settings=call.settings)
     value: AssistantAnswer | Evaluation | Completion | SocJudgeError
     try:
@@ -125,7 +127,7 @@ def _admit(run_id: str, gate: RunGate) -> None:
 
 
 def stop_remote_calls(run_id: str) -> None:
-    """Stop a run in this process: no further call of the run is begun or retried."""
+    """Stop a run in this process. No further call of the run is begun or retried."""
     with _lock:
         _stopped.add(run_id)
         for gate in _gates.pop(run_id, ()):
@@ -133,7 +135,7 @@ def stop_remote_calls(run_id: str) -> None:
 
 
 def get_terms(model: Model) -> Terms:
-    """Return the settings that all machines must share for their calls to be one run."""
+    """Return the settings of a model that must be the same on all machines of a run."""
     sample = ModelRequest("judge", ({"role": "user", "content": "x" * 1000},), {})
     return (
         (say("runs.version_of_socjudge"), __version__),
@@ -145,7 +147,9 @@ def get_terms(model: Model) -> Terms:
 
 @functools.lru_cache(maxsize=8)
 def _open_checked(name: str, terms: Terms, run_id: str) -> Model:
-    """Open the model once per run and process. Raise ConfigError if a setting differs from where the run was started."""
+    """Open the model, once per run and process. Raise ConfigError if a setting differs from the machine that started
+    the run.
+    """
     model = open_model(name)
     for (what, there), (_, here) in zip(terms, get_terms(model), strict=False):
         if there != here:

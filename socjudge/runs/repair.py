@@ -1,4 +1,4 @@
-"""Repair an old log: request the failed rows again, and copy all others."""
+"""Repair an old log: request its failed rows again, and copy all others."""
 
 from __future__ import annotations
 
@@ -40,12 +40,14 @@ def repair_run(
     progress: bool = True,
     options: RunOptions | None = None,
 ) -> EvaluationRun:
-    """Make a new run, with its own log, from an old run: request the failed results again and copy all others.
+    """Make a new run, with its own log, from an old run. Failed results are requested again, and all others are copied.
 
     Models, prompts, repeats and rubric are those of the old log. The cost of the copied results is not counted again.
-    answers: the run's own assistant; needed if questions are still unanswered and the name in the log does not open it.
-    index, max_cost_usd, logs_dir, progress, options: as in `run_evaluation_suite`. Raises ConfigError if nothing
-    failed, or if something that decides an answer or a mark (runbooks, prompts, services, their settings) has changed.
+    answers: the run's own assistant. It is needed if questions are still unanswered and the name in the log does not
+    open it. index, max_cost_usd, logs_dir, progress, options: as in `run_evaluation_suite`.
+
+    Raises ConfigError if nothing failed. Raises it also if something that decides an answer or a mark has changed:
+    runbooks, prompts, services, or their settings.
     """
     if not any(result.evaluation.status == "failed" for result in run.results):
         raise ConfigError(say("runs.nothing_failed", run=run.log_path or say("runs.the_run")))
@@ -70,7 +72,9 @@ def repair_run(
 
 
 def own_assistant(run: EvaluationRun, answers: Given = None) -> Assistant | None:
-    """Return your own assistant (`answers`, or opened by its name in the log) if it must be asked again; or None."""
+    """Return your own assistant if it must be asked again, else None. It is `answers`, or is opened by its name in the
+    log.
+    """
     info = run.run
     if info.assistant_prompt_id != OWN or info.rejudged_from or not any(r.answer.is_empty for r in run.results):
         return None
@@ -83,7 +87,7 @@ def own_assistant(run: EvaluationRun, answers: Given = None) -> Assistant | None
 
 
 def _paid(result: EvaluationResult) -> EvaluationResult:
-    """Return the result with a cost of zero, because the log that it comes from already counts its cost."""
+    """Return the result with a cost of zero. The log that it comes from already counts its cost."""
     answer, evaluation = (replace(part, usage=Usage()) for part in (result.answer, result.evaluation))
     return replace(result, answer=answer, evaluation=evaluation)  # type: ignore[arg-type]
 
@@ -91,7 +95,7 @@ def _paid(result: EvaluationResult) -> EvaluationResult:
 def estimate_repair(run: EvaluationRun, *, answers: Given = None) -> Estimate:
     """Estimate calls, tokens and list price of `repair_run`. Answers that the log has are not requested again.
 
-    For a run that judges until the verdict is certain, the estimate is the most that the repair may need; `lowest`
+    For a run that judges until the verdict is certain, the estimate is the most that the repair may need. Its `lowest`
     covers only the failed results.
     """
     own = own_assistant(run, answers)
@@ -109,7 +113,9 @@ def estimate_repair(run: EvaluationRun, *, answers: Given = None) -> Estimate:
 def _estimate(
     run: EvaluationRun, own: Assistant | None, n_judgements: Callable[[Sequence[EvaluationResult]], int]
 ) -> Estimate:
-    """Estimate judging each answer again. n_judgements: returns the number of judgements for the rows of one answer."""
+    """Estimate judging each answer again. n_judgements: a function of an answer's rows that returns how many judgements
+    to make.
+    """
     answers: dict[tuple[int | str, int], list[EvaluationResult]] = {}
     for row in run.results:
         answers.setdefault((row.question.id, row.answer_repeat), []).append(row)
@@ -128,7 +134,7 @@ def _estimate(
 
 
 def asks_assistant(run: EvaluationRun) -> bool:
-    """Return whether the run asked socjudge's assistant instead of judging answers that were given."""
+    """Return whether the run asked socjudge's assistant. If not, the answers were given."""
     given = run.run.assistant_model == STORED or run.run.assistant_prompt_id == OWN
     return not run.run.rejudged_from and not given
 

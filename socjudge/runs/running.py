@@ -1,4 +1,4 @@
-"""Carry out an assignment: open its journal, run its engine, show the progress meanwhile, and write its log."""
+"""Carry out an assignment: open its journal, run its engine, show the progress, and write its log."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ LOG_S = 30.0  # the same where a bar is not redrawn in place: each time is a lin
 
 @dataclass(frozen=True)
 class RunTerms(RunOptions):
-    """Hold how a run is made: its cost cap, log folder, display and options, under the names of `run_evaluation_suite`."""
+    """Hold how a run is made: its cost cap, log folder, display and options. The names are those of
+    `run_evaluation_suite`.
+    """
 
     max_cost_usd: Budget | float | None = None
     logs_dir: Path | str | None = None
@@ -45,7 +47,7 @@ class RunTerms(RunOptions):
 
 
 def terms_of(options: RunOptions | None, **direct: Any) -> RunTerms:
-    """Return the terms of a run: the options, and the arguments that a function takes in addition to them."""
+    """Return the terms of a run. They consist of the options, and of the arguments that a function takes besides them."""
     return RunTerms(**vars(options or RunOptions()), **direct)
 
 
@@ -58,9 +60,9 @@ def run_assignment(
 ) -> EvaluationRun:
     """Carry out an assignment and write the log, for `run_evaluation_suite` and `rejudge`.
 
-    The run begins now, even if it was assigned earlier: each call makes a new run or resumes an interrupted one. known:
-    results that exist already; if one failed, only its answer is used. old: a journal of the same judge over the same
-    answers; its rows and replies are copied, and then it is removed.
+    The run begins now, even if it was assigned earlier. Each call makes a new run or resumes an interrupted one. known:
+    results that exist already. Of a failed one, only its answer is used. old: a journal of the same judge over the same
+    answers. Its rows and replies are copied, and then it is removed.
     """
     check_counts(max_concurrency=terms.max_concurrency, max_failures=terms.max_failures)
     settings = get_settings(terms.output_tokens, terms.timeout_s, terms.patience_s)
@@ -145,8 +147,11 @@ def shared_budget(
     folder: Path,
     interrupted: Iterable[Assignment],
 ) -> Budget:
-    """Return the budget of several runs, charged with the cost of the finished and of the interrupted ones (journals in
-    `folder`). ConfigError if there is a limit and the cost of a finished run is unknown.
+    """Return the budget of several runs. The cost of the finished runs and of the interrupted ones is already charged
+    to it.
+
+    interrupted: the runs that have journals in `folder`. Raises ConfigError if there is a limit and the cost of a
+    finished run is unknown.
     """
     budget = as_budget(given)
     for run in finished:
@@ -162,7 +167,7 @@ def shared_budget(
 
 
 def _unpriced(plan: Plan) -> str:
-    """Return the name of a model whose maximum cost per call is unknown; empty if there is none."""
+    """Return the name of a model whose highest cost per call is unknown. Return "" if there is none."""
     models = (model for model in (plan.judge, plan.assistant) if model is not None)
     return next((model.name for model in models if model.most_usd(ModelRequest("judge", (), {})) is None), "")
 
@@ -182,7 +187,9 @@ def _open_journal(folder: Path, info: RunInfo, key: Mapping[str, Any], **keyword
 
 
 def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: RunTerms) -> None:
-    """Wait for the engine; meanwhile show the progress and pass on the results. Raise the error if the run ended early."""
+    """Wait for the engine. Meanwhile, show the progress and pass on the results. Raise the error if the run ended
+    early.
+    """
     from tqdm.auto import tqdm
 
     on_result, stop = terms.on_result, terms.stop
@@ -246,7 +253,7 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: Ru
 
 
 def _under_way(engine: Engine, gate: RunGate, unread: int, max_concurrency: int) -> str:
-    """Return a text for the progress bar about calls in flight, retries and the like; zeros are left out."""
+    """Return a text for the progress bar about calls in flight, retries and so on. Zeros are left out."""
     out = min(gate.in_flight, math.ceil(min(gate.limit, max_concurrency)))
     counts = {
         say("runs.bar_in_flight"): out, say("runs.bar_queued"): gate.in_flight - out, say("runs.bar_retries"): gate.retries,

@@ -1,9 +1,10 @@
-"""Have several judges mark the same answers: each answer is made once and marked by every judge.
+"""Have several judges mark the same answers. Each answer is made once and marked by every judge.
 
-Each judge has its own run, journal and log: the first judge's run makes the answers, and the other runs judge these
-(`rejudged_from` names the first run). So a log has one judge, as in the specification, and every reader, frame and
-chart can show the marks without knowing that there are several judges. If a judge fails or is stopped, the results of
-the other judges are kept: when the call is started again, it requests only what is missing (finished_parts.py).
+Each judge has its own run, journal and log. The first judge's run makes the answers. The other runs judge these
+answers, and their `rejudged_from` names the first run. So a log has one judge, as in the specification, and every
+reader, frame and chart can show the marks without knowing that there are several judges. If a judge fails or is
+stopped, the results of the other judges are kept. The same call, started again, requests only what is missing
+(finished_parts.py).
 """
 
 from __future__ import annotations
@@ -44,10 +45,11 @@ def assign_judges(
     judging: dict[str, Any],
     answering: dict[str, Any],
 ) -> tuple[list[Assignment], Over]:
-    """Return the assignment of each judge, in which the answers are made too, and a function (run, place of the judge)
-    that returns the judge's assignment over the answers of an existing run. ConfigError as in `assign_suite`.
+    """Return the assignment of each judge, in which the answers are made too, and a function for the other judges.
 
-    judging: judge_prompt, rubric and judge_repeats. answering: the other arguments of `assign_suite`.
+    The function takes a run and the place of a judge. It returns that judge's assignment over the run's answers.
+    judging: judge_prompt, rubric and judge_repeats. answering: the other arguments of `assign_suite`. Raises
+    ConfigError as `assign_suite` does.
     """
     # One text for all, whatever becomes of its file.
     judging |= {"judge_prompt": load_prompt(judging["judge_prompt"], rubric=judging["rubric"])}
@@ -70,9 +72,9 @@ def check_judges(assignments: Sequence[Assignment]) -> None:
 
 
 def judged_already(assignments: Sequence[Assignment], over: Over, logs_dir: Path | str | None) -> list[int]:
-    """Count for each judge the answers that it has marked, in its log or in a journal that would be resumed.
+    """Return how many answers each judge has marked, in its log or in a journal that would be resumed.
 
-    assignments, over: from `assign_judges`. ConfigError for a damaged journal.
+    assignments, over: from `assign_judges`. Raises ConfigError for a damaged journal.
     """
     folder = journal_folder(logs_dir or constants.LOGS_DIR)
     runs = dict(FinishedParts(folder, assignments, fresh=False).load())
@@ -96,10 +98,10 @@ def estimate_judges_left(
     answering: dict[str, Any],
     until_certain: bool = False,
 ) -> Estimate:
-    """Estimate the cost of starting or resuming these judges: it covers the answers that each judge has not marked yet.
+    """Estimate what is left to pay for these judges: the answers that each judge has not marked yet. Nothing is sent.
 
-    already: for each judge the number of answers marked, of `total`, from `judged_already`. The other arguments are
-    those of `assign_judges`. Nothing is sent.
+    already: how many of the `total` answers each judge has marked, from `judged_already`. The other arguments are those
+    of `assign_judges`.
     """
     left = Estimate(0, 0, 0, 0.0)
     for place, (judge, done) in enumerate(zip(judges, already, strict=True)):
@@ -113,11 +115,10 @@ def estimate_judges_left(
 
 
 def run_judges(assignments: Sequence[Assignment], over: Over, terms: RunTerms) -> EvaluationRun:
-    """Have several judges mark the same answers. Return the run that made the answers; its `others` are the other
-    judges' runs.
+    """Have several judges mark the same answers. Return the run that made the answers; its `others` are the other runs.
 
-    assignments, over: from `assign_judges`. A judge that fails is left out with a warning; SocJudgeError if all judges
-    fail. max_cost_usd is the cap for all judges together.
+    assignments, over: from `assign_judges`. A judge that fails is left out with a warning. Raises SocJudgeError if all
+    judges fail. max_cost_usd is the cap for all judges together.
     """
     if terms.resume is not None:
         raise ConfigError(say("runs.judges_resume"))
@@ -173,9 +174,11 @@ def run_judges(assignments: Sequence[Assignment], over: Over, terms: RunTerms) -
 def _left_to_do(
     place: int, assignment: Assignment, over: Over, runs: Mapping[int, EvaluationRun], folder: Path
 ) -> tuple[Assignment, Path | None]:
-    """Return the assignment that the judge at this place has to carry out now, and a journal to copy from or None. Once
-    a run is finished, the assignment is to judge the answers of the first finished run. The journal is the one in
-    which the judge has judged the same answers while it made them.
+    """Return what the judge at this place must do now, and a journal to copy from or None.
+
+    Before any run is finished, the judge also makes the answers. Later, it marks the answers of the first finished run.
+    An earlier attempt of this judge may have marked the same answers while it made them. The journal is that of this
+    attempt.
     """
     if not runs or place in runs:
         return assignment, None
@@ -186,8 +189,10 @@ def _left_to_do(
 
 
 def _has_answers_of(journal: Path, first: Assignment, over: Assignment) -> bool:
-    """Return whether a journal holds the answers that the judge has to mark now. The journal is that of a judge that
-    failed while it made the answers; if its answers differ, it belongs to another run.
+    """Return whether a journal holds the answers that the judge must mark now.
+
+    The journal is from an attempt that failed while it made the answers. If its answers differ, it belongs to another
+    run.
     """
     samples = [over.sample_at(i) for i in range(over.n_samples)]
     if [s.question.id for s in samples] != [first.sample_at(i).question.id for i in range(first.n_samples)]:

@@ -48,7 +48,7 @@ def run_evaluation_suite(
     progress: bool = True,
     options: RunOptions | None = None,
 ) -> EvaluationRun:
-    """Answer and judge every question, apply the pass rule, and write the log; its path is `run.log_path`.
+    """Answer and judge every question, apply the pass rule, and write the log. The log's path is `run.log_path`.
 
     Everything paid for is written at once to the journal, `logs_dir/judge_eval_….partial.jsonl`. If the disk is full or
     the file was removed, the journal continues in the system's temporary folder, and a warning says so. To resume an
@@ -60,37 +60,37 @@ def run_evaluation_suite(
     questions
         From `load_eval_dataset`.
     answers
-        Answers to judge instead of those of socjudge's assistant. Stored answers: a list in the order of the questions
-        (texts, dicts as an `Assistant` returns, or AssistantAnswers), a DataFrame, the path of a CSV, JSONL, JSON or
-        Excel file (see `load_answers`), or the path of a run's journal. Or your own assistant, asked once per question
-        and repeat: a function, a LangChain Runnable, an `Assistant`, "mybot.py:ask", or the name of a table in
+        Answers to judge instead of those of socjudge's assistant. They may be stored: a list in the order of the questions
+        (texts, dicts as an `Assistant` returns, or AssistantAnswers), a DataFrame, the path of a CSV, JSONL, JSON or Excel
+        file (see `load_answers`), or the path of a run's journal. Or they come from your own assistant, which is asked once
+        per question and repeat: a function, a LangChain Runnable, an `Assistant`, "mybot.py:ask", or the name of a table in
         socjudge.toml. A question that your assistant does not answer is a row without marks.
     index
         The runbooks; the index in INDEX_DIR if left out.
     assistant_model, judge_model
-        "auto", "offline", a name, or a chat model object. If judge_model is a list, the answers are made once and
-        every judge marks them. Each judge has its own log; the run returned has the other judges' runs as `others`. A
-        judge that fails is left out with a warning; the same call again asks only that judge.
+        "auto", "offline", a name, or a chat model object. If judge_model is a list, the answers are made once and every
+        judge marks them. Each judge has its own log, and the returned run has the other judges' runs as `others`. A judge
+        that fails is left out with a warning. The same call again asks only that judge.
     assistant_prompt, judge_prompt
         As for `load_prompt`.
     k
-        Passages per question; the project's number unless given.
+        Passages per question; the project's number if left out.
     rubric
-        The criteria and the pass rule; the project's current rubric unless given. With `options.resume`, the journal's
+        The criteria and the pass rule; the project's current rubric if left out. With `options.resume`, the journal's
         rubric and judge prompt are used.
     answer_repeats, judge_repeats
         The number of answers per question, and of judgements per answer.
     until_certain
         Judge each answer twice, then judge again only the answers that decide the verdict. The run ends when the
-        verdict is certain, when further repeats would hardly change it, or at max_cost_usd. judge_repeats is the
-        largest number of judgements per answer (10 unless given). `run.info.repeats` and `run.info.stopped_because`
-        say how the run ended. More judgements reduce the judge's noise; they do not replace more questions.
+        verdict is certain, when further repeats would hardly change it, or at max_cost_usd. judge_repeats is then the
+        largest number of judgements per answer (10 if left out). `run.info.repeats` and `run.info.stopped_because`
+        say how the run ended. More judgements reduce the judge's noise. They do not replace more questions.
     max_cost_usd
-        A hard cap on the whole run, US dollars, repeated calls included; prices must be known. The project's cap
-        unless given; infinity for no cap.
+        A hard cap on the whole run in US dollars, repeated calls included. Prices must be known. The project's cap if left
+        out; infinity for no cap.
     logs_dir
         A folder or a URL such as s3://bucket/logs, as in `save_evaluation_results`. A URL is tried before the first
-        call; the journal is then in LOGS_DIR.
+        call. The journal is then in LOGS_DIR.
     progress
         Whether to show a progress bar.
     options
@@ -174,16 +174,16 @@ def rejudge(
     progress: bool = True,
     options: RunOptions | None = None,
 ) -> EvaluationRun:
-    """Judge the stored answers of a run again, with another judge or prompt: the assistant is not asked.
+    """Judge the stored answers of a run again, with another judge or prompt. The assistant is not asked.
 
-    The new log says in `run.rejudged_from` where the answers come from, and keeps how they were made.
+    The new log keeps how the answers were made. Its `run.rejudged_from` names the run that they come from.
 
     Parameters
     ----------
     run
         From `load_run` or `run_evaluation_suite`.
     judge_prompt, rubric
-        The run's own unless given. If the log does not have its prompt, the project's prompt is used. If the rubric is
+        The run's own if left out. If the log does not have its prompt, the project's prompt is used. If the rubric is
         another one, the differences are shown before the first call.
     judge_model, judge_repeats, until_certain, max_cost_usd, logs_dir, progress, options
         As in `run_evaluation_suite`.

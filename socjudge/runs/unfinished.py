@@ -1,4 +1,6 @@
-"""Find the runs that were interrupted or are under way, by their journals (journal.py), and read these journals."""
+"""Find the runs that were interrupted or are under way. They are found by their journals (journal.py), which are read
+here.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,10 @@ SUFFIX = ".partial.jsonl"
 class UnfinishedRun:
     """Describe a journal whose run has no log yet.
 
-    done: how many of the `total` answers are judged and will not be requested again. unread: how many of these have a
-    judge's reply that could not be parsed. cost_usd: US dollars, None if unknown. spent_usd: the most that the run can
-    have cost, US dollars, as far as prices are known.
+    - done: how many of the `total` answers are judged and will not be requested again.
+    - unread: how many of these judgements have a reply that could not be parsed.
+    - cost_usd: the cost in US dollars; None if unknown.
+    - spent_usd: the most that the run can have cost in US dollars, as far as prices are known.
     """
 
     path: Path
@@ -52,7 +55,9 @@ class UnfinishedRun:
 
     @property
     def unread_text(self) -> str:
-        """Return how many judgements could not be parsed, in words that follow the total number; empty if none."""
+        """Return a text that says how many judgements could not be parsed. It follows the total number. Return "" if
+        none.
+        """
         return say("runs.unfinished_unread", count=self.unread) if self.unread else ""
 
     def _repr_html_(self) -> str:
@@ -65,7 +70,7 @@ class UnfinishedRun:
 
 
 def journal_folder(logs_dir: Path | str) -> Path:
-    """Return the folder of the journals of runs whose logs go to `logs_dir`: the same, or LOGS_DIR for a URL."""
+    """Return the folder of the journals for runs whose logs go to `logs_dir`. It is LOGS_DIR if `logs_dir` is a URL."""
     place = as_path(logs_dir)
     return constants.LOGS_DIR if is_remote(place) else place
 
@@ -73,19 +78,19 @@ def journal_folder(logs_dir: Path | str) -> Path:
 def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
     """List the runs of a log folder that were interrupted or are still running, the oldest first.
 
-    To resume a run, start the same run again; to drop it, delete its journal (`path`). Journals that had to continue in
+    To resume a run, start the same run again. To drop it, delete its journal (`path`). Journals that had to continue in
     the system's temporary folder are included.
 
     Parameters
     ----------
     logs_dir
-        The folder; the project's logs unless given. For a URL, the journals in LOGS_DIR are listed, also those of runs
-        whose logs go to another URL.
+        The folder; the project's logs if left out. For a URL, all journals in LOGS_DIR are listed, also those of runs whose
+        logs go to another URL.
 
     Raises
     ------
     ConfigError
-        If a journal is damaged; the message names the journal and the line.
+        If a journal is damaged. The message names the journal and the line.
 
     Examples
     --------
@@ -98,7 +103,7 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
 
 
 def note_handed_on(path: Path) -> None:
-    """Write into a journal that its answers, with their cost, are now in another judge's journal."""
+    """Write into a journal that another judge's journal now has its answers, with their cost."""
     with contextlib.suppress(OSError), path.open("ab") as file:  # else the cost is shown twice
         file.write(b'{"handed_on":true}\n')
 
@@ -133,17 +138,17 @@ def count(path: Path) -> UnfinishedRun:
 
 
 def is_done(status: str, start: int, first_read: int) -> bool:
-    """Return whether a resumed run keeps a row.
+    """Return whether a resumed run keeps a row of the journal.
 
-    A failed row is requested again. So is a row whose reply could not be parsed, if it came before the first reply that
-    could: the judge was unfit then, and may be fit now. start: position in the journal at which the row's line begins.
-    first_read: position of the first row whose reply could be parsed.
+    A failed row is requested again. A row whose reply could not be parsed is requested again if it came before the
+    first reply that could be parsed, because the judge was unfit then and may be fit now. start: the position of the
+    row's line in the journal. first_read: the position of the first row whose reply could be parsed.
     """
     return status == "ok" or (status != "failed" and start > first_read)
 
 
 def load_unfinished(path: Path) -> EvaluationRun:
-    """Load the judged answers that an unfinished run has so far, with their summary, as a run without a log."""
+    """Load the judged answers of an unfinished run, with their summary, as a run without a log."""
     rows: dict[tuple[int, int], dict[str, Any]] = {}
     header: dict[str, Any] = {}
     for _, line in lines(path):
@@ -158,13 +163,13 @@ def load_unfinished(path: Path) -> EvaluationRun:
 
 
 def load_unjudged(path: Path) -> dict[int, AssistantAnswer]:
-    """Return {sample number: the assistant's answer} for the answers in a journal."""
+    """Return the assistant's answers in a journal, as {sample number: answer}."""
     found = {line["sample"]: line["answer"] for _, line in lines(path) if "answer" in line}
     return {sample: from_dict(AssistantAnswer, answer, str(path)) for sample, answer in found.items()}
 
 
 def journal_info(path: Path) -> RunInfo:
-    """Return the info of the run that a journal belongs to; ConfigError if the file is no journal."""
+    """Return the info of the run that a journal belongs to. Raises ConfigError if the file is no journal."""
     header = _named_header(path)
     if "run" not in header:
         raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
@@ -172,24 +177,25 @@ def journal_info(path: Path) -> RunInfo:
 
 
 def newest(folder: Path, key: Mapping[str, Any]) -> Path | None:
-    """Return the newest journal of the run with this key, None if there is none."""
+    """Return the newest journal of the run with this key. Return None if there is none."""
     return next((path for path, header in reversed(_journals(folder)) if header.get("key") == key), None)
 
 
 def _journals(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
-    """List the journals that belong to a folder, with their headers, the oldest first. If a journal was moved during
-    its run, only the one that continued is listed.
+    """List the journals that belong to a folder, with their headers, the oldest first.
+
+    If a journal was moved during its run, only the moved one is listed.
     """
     found = {str(header.get("run", path)): (path, header) for path, header in headers(folder)}
     return sorted(found.values(), key=lambda journal: journal[0].name)
 
 
 def headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield (path, header) of every journal of this folder: first those in the folder, then those in the fallback
+    """Yield (path, header) of every journal of this folder. Those in the folder come before those in the fallback
     folder.
 
-    A link is not read, because its target belongs to the folder that it is in, and may be removed there. Another user's
-    file is not read, because its content would become part of the run.
+    A link is not read: its target belongs to another folder and may be removed there. Another user's file is not read,
+    because its content would become part of the run.
     """
     for path in sorted(folder.glob(f"judge_eval_*{SUFFIX}")):
         if is_ours(path, beside=folder):
@@ -206,13 +212,13 @@ def headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def stubs(folder: Path) -> list[Path]:
-    """List the journals whose first line was never finished; they hold nothing that was paid for."""
+    """List the journals whose first line was never finished. They hold nothing that was paid for."""
     files = filter(is_ours, sorted(folder.glob(f"judge_eval_*{SUFFIX}")))
     return [path for path in files if b"\n" not in path.read_bytes()]
 
 
 def fitting(path: Path, key: Mapping[str, Any]) -> Path:
-    """Return `path` if the journal there has this key; otherwise ConfigError that names the difference."""
+    """Return `path` if the journal there has this key. Otherwise, raise ConfigError that names the differences."""
     there = _named_header(path).get("key")
     if not isinstance(there, dict):
         raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
@@ -222,8 +228,9 @@ def fitting(path: Path, key: Mapping[str, Any]) -> Path:
 
 
 def _named_header(path: Path) -> dict[str, Any]:
-    """Read the header of a journal that the user named; ConfigError if it is another user's file, or not a regular
-    file.
+    """Read the header of a journal that the user named.
+
+    Raises ConfigError if it is another user's file, or not a regular file.
     """
     if path.exists() and not is_ours(path.resolve(), beside=path.resolve().parent):
         raise ConfigError(say("runs.journal_not_ours", path=path))
@@ -231,7 +238,7 @@ def _named_header(path: Path) -> dict[str, Any]:
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """Describe each difference between the keys of two runs."""
+    """Return a text for each difference between the keys of two runs."""
     names = [name for name in sorted({*there, *here}) if there.get(name) != here.get(name)]
     told = []
     for name in names:
@@ -249,7 +256,7 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
 
 
 def _read_header(path: Path) -> dict[str, Any]:
-    """Read a journal's header; {} if the file has none, because the process was killed when it had just started."""
+    """Read a journal's header. Return {} if the file has none, because the process was killed right after its start."""
     try:
         with path.open("rb") as file:
             raw = file.readline()
@@ -262,7 +269,9 @@ def _read_header(path: Path) -> dict[str, Any]:
 
 
 def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (position, line) for each complete line, with its bytes under "raw"; ConfigError if one is damaged."""
+    """Yield (position, line) for each complete line, with its bytes under "raw". Raises ConfigError if a line is
+    damaged.
+    """
     start = 0
     with path.open("rb") as file:
         for number, raw in enumerate(file, start=1):
@@ -277,7 +286,7 @@ def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _parsed(raw: bytes, *, is_first: bool) -> dict[str, Any]:
-    """Parse a line; ValueError if it lacks a number that is counted, or a row lacks what a log's totals need."""
+    """Parse a line. Raise ValueError if it lacks a number that is counted, or if a row lacks what a log's totals need."""
     line: dict[str, Any] = orjson.loads(raw)
     try:
         fits = is_first == ("journal" in line)
