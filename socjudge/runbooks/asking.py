@@ -1,8 +1,8 @@
 """Find the sentences of a long report that ask something.
 
-A long report tells what happened before it asks. What happened shows which runbook is needed, but it is most like the
-sections about work that is already done. Only the sentence that asks names the section that is wanted. So this sentence
-is also searched for separately.
+A long report tells what happened before it asks. What happened shows which runbook is needed. But that part of the text
+is most like the sections about work that is already done. Only the sentence that asks names the section that is wanted,
+so this sentence is also searched for separately.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ _STAGES = tuple(
 
 
 def split_clauses(question: str) -> list[str]:
-    """Return the last MOST_CLAUSES sentences of a question, without end marks; very short ones are left out."""
+    """Return the last MOST_CLAUSES sentences of a question, without end marks. Very short sentences are left out."""
     return [text for text, _ in _read(question)][-MOST_CLAUSES:]
 
 
 def find_asking(question: str) -> str:
-    """Return the sentences of a long report that ask, joined; at most the last MOST_ASKING.
+    """Return the sentences of a long report that ask something, as one text. There are at most MOST_ASKING, the last
+    ones.
 
-    If none asks, return those that announce what will be done. Return "" if there are neither, or if the question is
-    short.
+    If none asks, return those that announce what will be done. Return "" if there are none of these either, or if the
+    question is short.
     """
     sentences = _read(question)
     for pattern in (_ASKS, _PLANS) if len(sentences) >= LONG_REPORT else ():
@@ -59,7 +60,7 @@ def find_asking(question: str) -> str:
 
 
 def asks_leave(question: str) -> bool:
-    """Return whether a text asks for permission to do something: もう戻していいですか."""
+    """Return whether a text asks for permission to do something, such as もう戻していいですか."""
     return bool(_ASKS_LEAVE.search(question.strip()))
 
 
@@ -69,7 +70,7 @@ def wants_leave(question: str) -> bool:
 
 
 def is_of_stage(heading: str, asking: str) -> bool:
-    """Return whether a section's heading names the stage of work that `asking` is about: 戻していい -> 復旧."""
+    """Return whether a section's heading names the stage of work that `asking` is about. 戻していい is about 復旧."""
     return any(asks.search(asking) and named.search(heading) for asks, named in _STAGES)
 
 

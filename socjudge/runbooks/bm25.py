@@ -34,17 +34,18 @@ _REMEMBERED = 500  # characters of a text whose words are remembered
 
 
 def normalise_text(text: str) -> str:
-    """Return a text in the form in which texts are compared: NFKC (ＥＤＲ and ｴﾗｰ become EDR and エラー), lower case."""
+    """Return a text in the form for comparison: NFKC and lower case. NFKC turns ＥＤＲ into EDR and ｴﾗｰ into エラー."""
     return unicodedata.normalize("NFKC", text).lower()
 
 
 def tokenise(text: str) -> list[str]:
-    """Return the BM25 tokens of a text, in order and with repeats; no token is empty.
+    """Return the BM25 tokens of a text, in order and with repeats. No token is empty.
 
-    A run of kanji gives its single characters and pairs, a run of hiragana its pairs, and a run of katakana the whole
-    run and its pieces of four letters (フィッシングメール must find フィッシング). A Latin word or a number gives itself; if it is
-    joined by - _ or ., its parts are tokens too. Where two scripts meet, the pair of characters at that place is also a
-    token (を切 in 電源を切る).
+    - A run of kanji gives its single characters and its pairs.
+    - A run of hiragana gives its pairs.
+    - A run of katakana gives itself and its pieces of four letters, so that フィッシングメール finds フィッシング.
+    - A Latin word or a number gives itself. If it has parts joined by - _ or ., these are tokens too.
+    - Where two scripts meet, the two characters there are also a token, such as を切 in 電源を切る.
     """
     normal = normalise_text(text)
     tokens: list[str] = []
@@ -90,8 +91,10 @@ Scores = np.ndarray[Any, np.dtype[np.float32]]
 
 @dataclass(frozen=True)
 class LexicalMatch:
-    """Hold the result of a BM25 query. scores: (passages,) the BM25 score of each. ratio: 0–1, see `Bm25.match`.
-    unknown: the tokens of the query that occur in no indexed text.
+    """Hold the result of a BM25 query.
+
+    scores: the BM25 score of each passage. ratio: 0–1, see `Bm25.match`. unknown: the tokens of the query that occur in
+    no indexed text.
     """
 
     scores: Scores
@@ -108,7 +111,7 @@ def _weight(token: str) -> int:
 
 
 class Bm25:
-    """Search texts by BM25 (Lucene's variant, by bm25s). It can be used from several threads."""
+    """Search texts by BM25, in Lucene's variant as bm25s implements it. Several threads can use this object."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         import bm25s
@@ -131,11 +134,11 @@ class Bm25:
     def match(self, query: str) -> LexicalMatch:
         """Score every text for a query.
 
-        The score of a text is a sum over the query's distinct tokens t without English function words: idf(t) * tf /
+        The score of a text is a sum over the query's distinct tokens t, without English function words: idf(t) * tf /
         (tf + k1 * (1 - b + b * length / mean length)). For Latin words and numbers, the term is multiplied by
         LATIN_WEIGHT. The last factor of a term stays below 1, so no text can score more than the sum of idf(t). `ratio`
-        is the best score divided by that sum; it is 0 for a query without tokens. A token that no text contains counts
-        with the highest possible idf, ln(1 + (N + 0.5) / 0.5), and so lowers the ratio.
+        is the best score divided by that sum. It is 0 for a query without tokens. A token that no text contains counts
+        with the highest possible idf, ln(1 + (N + 0.5) / 0.5). Such a token lowers the ratio.
         """
         tokens = _query_tokens(query)
         known = [self._ids[token] for token in tokens if token in self._ids]
@@ -147,7 +150,7 @@ class Bm25:
         return LexicalMatch(scores, float(scores.max()) / highest, unknown)
 
     def match_among(self, query: str, texts: Sequence[int] | np.ndarray[Any, Any]) -> Scores:
-        """Score some of the texts for a query by the words that are rare among these texts; (texts,).
+        """Return the score of each of some texts for a query. Words that are rare among these texts count more.
 
         The formula is that of `match`, but the idf of a token is computed from these texts alone. If all of them are
         about phishing, the word "phishing" does not distinguish them.
@@ -163,11 +166,11 @@ class Bm25:
         return found
 
     def match_groups(self, query: str, groups: np.ndarray[Any, Any]) -> Scores:
-        """Measure how much of a query each group of texts covers, (groups,): the sum, over the query's tokens, of the
-        best score that a text of the group has for the token.
+        """Return how much of a query each group of texts covers.
 
-        groups: (texts,) number of each text's group. Several texts of a group together may cover what no single text
-        covers.
+        For each token of the query, the best score that a text of the group has is taken, and these are added up.
+        Several texts of a group together may so cover what no single text covers. groups: the number of each text's
+        group.
         """
         found = np.zeros(int(groups.max(initial=-1)) + 1, dtype=np.float32)
         for _, numbers, scores in self._postings(query):
@@ -177,11 +180,11 @@ class Bm25:
         return found
 
     def rarities(self, query: str) -> dict[str, float]:
-        """Return {token: idf} for those of the query's tokens that some text contains."""
+        """Return the idf of each token of the query, as {token: idf}. Tokens that no text contains are left out."""
         return {token: float(self._idf[self._ids[token]]) for token in _query_tokens(query) if token in self._ids}
 
     def _postings(self, query: str) -> Iterator[tuple[int, np.ndarray[Any, Any], Scores]]:
-        """Yield (token, texts that contain it, their scores for it) for each token of a query that is in any text."""
+        """Yield (token, texts that contain it, their scores for it) for each token of a query that occurs in a text."""
         starts, numbers, scores = (self._bm25.scores[name] for name in ("indptr", "indices", "data"))
         for token in (self._ids[token] for token in _query_tokens(query) if token in self._ids):
             part = slice(starts[token], starts[token + 1])

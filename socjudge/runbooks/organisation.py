@@ -1,6 +1,6 @@
-"""Read who has which role in the organisation that the runbooks belong to, from `organisation.json` beside them.
+"""Read who has which role in the organisation of the runbooks, from `organisation.json` beside them.
 
-Warnings name the leader, the approvers and the form from this file. Without the file they use the words 責任者 and 承認.
+Warnings name the leader, the approvers and the form from this file. Without the file, they use the words 責任者 and 承認.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FIELDS = ("leader", "approvers", "change_form")
 
 @dataclass(frozen=True)
 class Person:
-    """Hold a role and its phone number, which is empty if the file gives none."""
+    """Hold a role and its phone number. The number is empty if the file has none."""
 
     role: str
     phone: str = ""
@@ -29,8 +29,10 @@ class Person:
 
 @dataclass(frozen=True)
 class Organisation:
-    """Hold the roles of an organisation. leader: whom to call first. approvers: who decides if the runbooks do not say.
-    change_form: the form that a dangerous operation needs besides an approval; empty if there is none.
+    """Hold the roles of an organisation.
+
+    leader: whom to call first. approvers: who decides if the runbooks do not say. change_form: the form that a
+    dangerous operation needs besides an approval; empty if there is none.
     """
 
     leader: Person = Person("責任者")
@@ -39,12 +41,12 @@ class Organisation:
 
     @property
     def deciding(self) -> str:
-        """Return the roles that decide: SOCリーダーまたはCSIRT責任者."""
+        """Return the roles that decide, such as SOCリーダーまたはCSIRT責任者."""
         return "または".join(person.role for person in self.approvers or (self.leader,))
 
     @property
     def permission(self) -> str:
-        """Return what a dangerous operation needs: 緊急変更申請と承認."""
+        """Return what a dangerous operation needs, such as 緊急変更申請と承認."""
         return f"{self.change_form}と承認" if self.change_form else "承認"
 
 
@@ -52,10 +54,10 @@ NEUTRAL = Organisation()
 
 
 def load_organisation(folder: Path | str) -> Organisation:
-    """Load `organisation.json` from the runbooks folder. Neutral words replace what it does not contain; all of them if
-    there is no file.
+    """Load `organisation.json` from the runbooks folder. Neutral words replace what the file does not contain.
 
-    Raises ConfigError that names the file, the field and what to write there.
+    Without the file, all words are neutral. If a field is wrong, the ConfigError names the file, the field and what to
+    write there.
     """
     path = Path(folder) / ORGANISATION_NAME
     entries = load_json_object(path, say("runbooks.organisation_expected"))

@@ -1,4 +1,4 @@
-"""Find the statements of a runbook that answer a question most directly; an answer gives them before the steps.
+"""Find the statements of a runbook that answer a question most directly. An answer gives them before the steps.
 
 A weighted sum ranks the statements.
 """
@@ -71,7 +71,9 @@ class Point(NamedTuple):
 
 
 def details_asked(question: str) -> list[re.Pattern[str]]:
-    """Return, for each detail that is asked for (who, when, how many), a pattern to find it in a statement."""
+    """Return a pattern for each detail that a question asks for (who, when, how many). It finds the detail in a
+    statement.
+    """
     return [told for asks, told in _DETAILS if asks.search(question)]
 
 
@@ -91,11 +93,14 @@ def rank_statements(
     forbidding: Collection[Passage],
     wants_leave: bool,
 ) -> list[Point]:
-    """Sort the statements of a runbook, the one that answers most directly first; equal scores in the runbook's order.
+    """Sort the statements of a runbook. The one that answers most directly comes first. Equal scores keep the runbook's
+    order.
 
-    own: the runbook's passages, with scores. likeness: {sentence: similarity to the question}. first: the passages with
-    the first response. background: the passages that are seldom asked for. forbidding: the passages that forbid
-    something.
+    - own: the runbook's passages, with scores.
+    - likeness: {sentence: similarity to the question}.
+    - first: the passages with the first response.
+    - background: the passages that are seldom asked for.
+    - forbidding: the passages that forbid something.
     """
     found = [(section, s, n) for section in own for n, s in enumerate(read_statements(section.text))]
     asked = content_words(question)
@@ -122,15 +127,18 @@ def rank_statements(
 
 
 def _fits_condition(asked: set[str], statement: str) -> float:
-    """Return the share (0–1) of the words of a statement's condition (…場合、) that a question has; 0 if it has none."""
+    """Return how well a statement's condition (…場合、) fits a question: the share of its words that the question has,
+    0–1.
+
+    Return 0 if the statement has no condition.
+    """
     condition = _CONDITION.match(statement)
     words = content_words(condition[1]) if condition else set()
     return len(words & asked) / max(len(words), 1)
 
 
 def rate_words(asked: Collection[str], statements: Sequence[tuple[Passage, str]]) -> list[float]:
-    """Return how many of the words in `asked` each statement has, relative to its length, 0–1; the best statement has
-    1.
+    """Return how many words of `asked` each statement has, relative to its length. The best statement has 1.
 
     The heading of the statement's section counts too. Rare words count more.
     """
@@ -145,7 +153,7 @@ def rate_words(asked: Collection[str], statements: Sequence[tuple[Passage, str]]
 def find_points(question: str, ranked: Sequence[Point]) -> list[Point]:
     """Return the statements that answer a question in a line or two, at most MOST_POINTS.
 
-    There is one for each detail that the question asks for, and then the best of the others.
+    There is one for each detail that the question asks for. The best of the other statements follow.
     """
     wanted = details_asked(question)
     told = [point for point in ranked if point.kind != "code"]

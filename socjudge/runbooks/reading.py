@@ -57,9 +57,11 @@ _NUMBER = re.compile(r"^第?[0-9０-９]+(?:[.．－-][0-9０-９]+)*\s*[章節�
 class Chunk:
     """Hold a piece of one section of a runbook, in the form in which it is indexed.
 
-    text: the body as written. source: file path inside the runbooks folder, with "/" on every system. heading: "初動対応 >
-    Windows端末", or "" above the first heading. title: the document's title. questions: questions that this passage
-    answers, from `questions.json`.
+    - text: the body as written.
+    - source: the file's path inside the runbooks folder, with "/" on every system.
+    - heading: "初動対応 > Windows端末", or "" above the first heading.
+    - title: the document's title.
+    - questions: questions that this passage answers, from `questions.json`.
     """
 
     text: str
@@ -70,8 +72,9 @@ class Chunk:
 
     @property
     def search_text(self) -> str:
-        """Return the text that is embedded. It includes title and headings, because they raise recall (more for vectors
-        than for BM25).
+        """Return the text that is embedded.
+
+        It includes title and headings, because they raise recall. The gain is larger for vectors than for BM25.
         """
         return "\n".join(part for part in (self.title, self.heading, self.text) if part)
 
@@ -82,7 +85,7 @@ class Chunk:
 
     @property
     def sentences(self) -> list[str]:
-        """Return the title, heading, sentences and list items, which get their own vectors; commands are left out."""
+        """Return the title, heading, sentences and list items. Each gets a vector of its own. Commands are left out."""
         return split_sentences(self.search_text)
 
 
@@ -98,9 +101,9 @@ class Runbook:
 def load_runbooks(folder: Path | str) -> list[Runbook]:
     """Load every readable runbook under `folder`, sorted by path.
 
-    A UserWarning names each file that was skipped (unknown type, empty, a link out of the folder) or whose encoding had
-    to be guessed. Raises ConfigError if the folder does not exist or has no text, or if a file cannot be decoded or
-    converted.
+    A UserWarning names each file that was skipped (unknown type, empty, a link out of the folder), and each file whose
+    encoding had to be guessed. Raises ConfigError if the folder does not exist or has no text, or if a file cannot be
+    decoded or converted.
     """
     folder = Path(folder)
     runbooks = []
@@ -148,7 +151,7 @@ def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
 
 
 def hash_runbooks(folder: Path | str) -> dict[str, str]:
-    """Return {source: SHA-256} of the runbooks under `folder` and of the files beside them; empty if there is no such
+    """Return {source: SHA-256} of the runbooks under `folder` and of the files beside them. Return {} without such a
     folder.
 
     The hash of a runbook is that of the file's bytes. The hash of a file beside the runbooks is that of its content, so
@@ -177,10 +180,10 @@ def _hash_of_json(path: Path) -> str:
 
 
 def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
-    """Load {everyday word: words of the runbooks} from `synonyms.json` in the runbooks folder; empty if there is no
+    """Load {everyday word: words of the runbooks} from `synonyms.json` in the runbooks folder. Return {} without the
     file.
 
-    The everyday words are normalised. Raises ConfigError that names the file and what is wrong with it.
+    The everyday words are normalised. If the file is wrong, the ConfigError names it and says why.
     """
     path = Path(folder) / SYNONYMS_NAME
     entries = load_json_object(path, say("runbooks.synonyms_expected"))
@@ -191,10 +194,10 @@ def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
 
 
 def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
-    """Load {runbook: {heading path: questions}} from `questions.json` in the runbooks folder; empty if there is no
+    """Load {runbook: {heading path: questions}} from `questions.json` in the runbooks folder. Return {} without the
     file.
 
-    Raises ConfigError that names the file and what is wrong with it.
+    If the file is wrong, the ConfigError names it and says why.
     """
     path = Path(folder) / QUESTIONS_NAME
     expected = say("runbooks.questions_expected")
@@ -211,10 +214,10 @@ def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
 
 
 def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]:
-    """Return the runbooks of `folder` with the questions of its `questions.json` added to their passages.
+    """Return the runbooks of `folder`, with the questions of its `questions.json` added to their passages.
 
-    If a section is cut into several passages, each passage gets all the questions of the section. Questions of runbooks
-    or headings that do not exist (any more) are left out; one UserWarning names the first of these, and their number.
+    If a section is cut into several passages, each of them gets all the section's questions. Questions for runbooks or
+    headings that no longer exist are left out. One UserWarning names the first of these, and their number.
     """
     questions = load_questions(folder)
     path = Path(folder) / QUESTIONS_NAME
@@ -233,7 +236,7 @@ def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]
 
 
 def load_json_object(path: Path, expected: str) -> dict[str, Any]:
-    """Load the object in a JSON file; empty if there is no such file."""
+    """Load the object in a JSON file. Return {} if there is no such file."""
     if not path.is_file():
         return {}
     try:
@@ -250,7 +253,10 @@ def _is_texts(values: object) -> bool:
 
 
 def split_front_matter(text: str, name: str) -> tuple[dict[str, Any], str]:
-    """Return a text's YAML front matter (empty if there is none) and the rest. Raises ConfigError for bad YAML."""
+    """Return a text's YAML front matter and the rest of the text. The front matter is {} if there is none.
+
+    Raises ConfigError for bad YAML.
+    """
     match = re.match(r"---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|$)", text, re.DOTALL)
     if not match:
         return {}, text
@@ -267,12 +273,12 @@ def split_front_matter(text: str, name: str) -> tuple[dict[str, Any], str]:
 
 
 def split_runbook(text: str, source: str, *, chunk_size: int = CHUNK_SIZE) -> list[Chunk]:
-    """Split one runbook into passages, in order; no text of the body is lost. Only the title of the front matter is
+    """Split one runbook into passages, in order. No text of the body is lost. Of the front matter, only the title is
     used.
 
     Sections follow the headings of CommonMark. A section longer than `chunk_size` characters is split further by
     LangChain's RecursiveCharacterTextSplitter. The title is that of the front matter, else the only H1, else the file's
-    name. If there is only one H1, it is left out of the heading paths.
+    name. If there is only one H1, the heading paths do not include it.
     """
     front_matter, body = split_front_matter(text, source)
     lines = body.split("\n")
@@ -289,7 +295,7 @@ def split_runbook(text: str, source: str, *, chunk_size: int = CHUNK_SIZE) -> li
 
 
 def unnumbered(heading: str) -> str:
-    """Return a heading without the number before it: 1. 目的, 第2章 目的, ３－１ 目的 -> 目的."""
+    """Return a heading without the number before it. 1. 目的, 第2章 目的 and ３－１ 目的 all become 目的."""
     return _NUMBER.sub("", heading)
 
 
@@ -305,7 +311,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the files, and the links to folders, below `folder`; hidden files and Office lock files are left out."""
+    """Yield the files below `folder`, and the links to folders. Hidden files and Office lock files are left out."""
     for parent, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         linked = [name for name in folders if Path(parent, name).is_symlink()]
@@ -318,9 +324,9 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def decode_runbook(data: bytes, path: Path) -> tuple[str, list[str]]:
-    """Return a runbook's text as Markdown (front matter included), and notes about what had to be guessed.
+    """Return a runbook's text as Markdown with its front matter, and notes about what had to be guessed.
 
-    UTF-8 is read with or without a byte order mark; otherwise UTF-16, Shift_JIS (cp932), EUC-JP or ISO-2022-JP is
+    UTF-8 is read with or without a byte order mark. Otherwise UTF-16, Shift_JIS (cp932), EUC-JP or ISO-2022-JP is
     detected. Files of the types .docx, .xlsx, .pdf and .html are converted. Raises ConfigError if this is impossible.
     """
     suffix = path.suffix.lower()
@@ -362,8 +368,8 @@ _Heading = tuple[int, int, int, str]  # first line, line after it, level 1-6, ti
 def _markdown_headings(body: str) -> list[_Heading]:
     """Return the headings that CommonMark defines.
 
-    LangChain's MarkdownHeaderTextSplitter is not used, because it strips every line first. So it takes an indented `#
-    comment` in a code block for a heading, and loses indentation and full-width spaces.
+    LangChain's MarkdownHeaderTextSplitter is not used, because it strips every line first. It would take an indented `#
+    comment` in a code block for a heading, and lose indentation and full-width spaces.
     """
     from markdown_it import MarkdownIt
 
@@ -379,13 +385,13 @@ def _markdown_headings(body: str) -> list[_Heading]:
 
 
 def _plain(title: str) -> str:
-    """Return a heading without Markdown formatting: `**初動** [対応](a.md)` -> 初動 対応."""
+    """Return a heading without Markdown formatting. `**初動** [対応](a.md)` becomes 初動 対応."""
     title = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", title)
     return re.sub(r"\*\*|__|`", "", title).strip()
 
 
 def _plain_headings(lines: list[str]) -> list[_Heading]:
-    """Return the headings in the style of Japanese plain-text runbooks: ■初動対応 and 【初動対応】."""
+    """Return the headings in the style of Japanese plain-text runbooks, such as ■初動対応 and 【初動対応】."""
     headings = []
     for number, line in enumerate(lines):
         match = re.fullmatch(r"\s*(?:[■◆●]\s*(\S.*?)|【([^】]+)】)\s*", line)
