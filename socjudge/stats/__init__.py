@@ -1,4 +1,4 @@
-"""Compute intervals, comparisons, agreement, noise, gates and bridges: each function takes frames and returns frames."""
+"""Compute intervals, comparisons, agreement, noise, gates and bridges. Each function takes frames and returns frames."""
 
 from ..base.public import public_names
 

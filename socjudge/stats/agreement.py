@@ -1,8 +1,8 @@
 """Measure how far several judges or people agree on the points, and on which answers pass.
 
-The intervals are computed by leaving out one question at a time, because questions are the unit (docs/statistics.md). A
-coefficient without one question is not computed from all rows again. It is computed from the joined moments of the
-questions before and after that question (Chan, Golub and LeVeque 1983).
+Questions are the unit (docs/statistics.md), so the intervals are computed by leaving out one question at a time. The
+coefficient without one question is not computed from all rows again. It is computed from the moments of the questions
+before and after that question, which are joined (Chan, Golub and LeVeque 1983).
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _VARIES = 1e-12  # squared points; less is rounding
 
 
 def krippendorff_alpha(ratings: ArrayLike) -> float:
-    """Compute Krippendorff's alpha for interval data: 1 is perfect agreement, 0 is what chance gives.
+    """Compute Krippendorff's alpha for interval data. 1 means perfect agreement, 0 means agreement by chance.
 
-    ratings: one row per answer, one column per rater, NaN where there is no rating; rows with a single rating are
-    ignored. Returns NaN if no row has two ratings, or if all ratings are equal. Source: Krippendorff (2011), Computing
+    ratings: one row per answer, one column per rater, NaN for a missing rating. Rows with a single rating are ignored.
+    Returns NaN if no row has two ratings, or if all ratings are equal. Source: Krippendorff (2011), Computing
     Krippendorff's Alpha-Reliability, section D, https://repository.upenn.edu/asc_papers/43.
     """
     x = np.asarray(ratings, dtype=float)
@@ -61,7 +61,7 @@ def krippendorff_alpha(ratings: ArrayLike) -> float:
 
 
 def icc_agreement(ratings: ArrayLike) -> float:
-    """Compute ICC(A,1), the reliability of one rater's points; a difference in level between raters counts as error.
+    """Compute ICC(A,1), the reliability of one rater's points. Different levels of two raters count as error.
 
     ratings: one row per answer, one column per rater, without missing values. Returns NaN with fewer than two rows or
     raters, or if all ratings are equal. ICC(2,1) is the same coefficient. Sources: McGraw and Wong (1996), Psychol.
@@ -80,9 +80,10 @@ def icc_agreement(ratings: ArrayLike) -> float:
 
 
 def fleiss_kappa(labels: ArrayLike) -> float:
-    """Compute Fleiss' kappa of labels: one row per answer, one column per rater, without missing values.
+    """Compute Fleiss' kappa of several raters' labels.
 
-    Returns NaN if all labels are the same. Source: Fleiss (1971), Psychol. Bull. 76, 378-382.
+    labels: one row per answer, one column per rater, without missing values. Returns NaN if all labels are the same.
+    Source: Fleiss (1971), Psychol. Bull. 76, 378-382.
     """
     x = np.asarray(labels)
     kinds = np.unique(x)
@@ -111,14 +112,14 @@ def cohen_kappa(first: ArrayLike, second: ArrayLike) -> float:
 def judge_agreement(
     scores: pd.DataFrame, labels: pd.DataFrame | None = None, *, by: str = "judge_model", level: float = 0.95
 ) -> pd.DataFrame:
-    """Measure the agreement of all judges (and people) together.
+    """Measure how far all judges (and people) agree with each other.
 
     There is one row per criterion, and one (総合) for the mean over the criteria.
 
     Parameters
     ----------
     scores
-        One row per judged answer and criterion, from `load_scores`; repeats of a rater are averaged.
+        One row per judged answer and criterion, from `load_scores`. Repeats of a rater are averaged.
     labels
         People's marks, from `load_labels`.
     by
@@ -149,8 +150,8 @@ def judge_agreement(
 
     Notes
     -----
-    The intervals come from leaving out one question at a time (`socjudge.stats.basics.jackknife_interval`); the sources
-    are named in `krippendorff_alpha`, `icc_agreement` and `fleiss_kappa` in `socjudge.stats.agreement`.
+    The intervals come from leaving out one question at a time (`socjudge.stats.basics.jackknife_interval`). The docstrings of
+    `krippendorff_alpha`, `icc_agreement` and `fleiss_kappa` in `socjudge.stats.agreement` name the sources.
 
     Examples
     --------
@@ -240,9 +241,12 @@ def pairwise_agreement(
 
 
 def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: str) -> pd.DataFrame:
-    """Return one row per rater, answer and criterion (and 総合).
+    """Return all marks in one frame: one row per rater, answer and criterion, and one per rater and answer for the mean
+    (総合).
 
-    Columns: rater, question, answer (numbers), criterion, score, missing (how many marks are missing).
+    Columns: rater; question and answer (both as numbers); criterion; score; missing (how many marks are missing).
+    scores: the judges' marks. labels: people's marks, or None. by: the column that names a judge. who: the function
+    named in errors.
     """
     need_columns(scores, [by, *_UNIT, "criterion", "score"], who, "load_scores")
     parts = [same_raters(scores) if by == "rater" else scores.assign(rater=scores[by])]
@@ -292,9 +296,9 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
 
 
 def _table(part: pd.DataFrame, raters: list[Any]) -> tuple[Floats, Whole]:
-    """Return a criterion's scores as a table, and each row's question.
+    """Return a criterion's scores as a table, and the question of each row.
 
-    The table has one row per answer and one column per rater, NaN if there is no score.
+    The table has one row per answer and one column per rater. A missing score is NaN.
     """
     answer, answers = pd.factorize(part["answer"])
     table, question = np.full((len(answers), len(raters)), math.nan), np.zeros(len(answers), dtype=np.int64)
@@ -304,17 +308,17 @@ def _table(part: pd.DataFrame, raters: list[Any]) -> tuple[Floats, Whole]:
 
 
 def _chosen(rows: ArrayLike, table: Floats, question: Whole) -> tuple[Floats, Whole]:
-    """Return the chosen rows of a table, and the questions of these rows with new numbers 0, 1, …"""
+    """Return the chosen rows of a table, and their questions, which are numbered anew from 0."""
     kept = np.asarray(rows)
     return table[kept], pd.factorize(question[kept])[0]
 
 
 def _without_each(values: Floats, question: Whole) -> tuple[Floats, Floats, Floats]:
-    """Return each column's count, mean and sum of squared distances from the mean, leaving out each question in turn.
+    """Return each column's count, mean and sum of squared distances from the mean, with each question left out in turn.
 
     Each of the three arrays has one row per question that is left out, in the order of the questions' numbers. The
-    moments of the questions before it and after it are joined. Nothing is subtracted, because subtraction would lose
-    digits if one question dominates. Source: Chan, Golub and LeVeque (1983), Am. Stat. 37, 242-247.
+    moments of the questions before it and after it are joined. They are not subtracted from the total, because that
+    would lose digits if one question dominates. Source: Chan, Golub and LeVeque (1983), Am. Stat. 37, 242-247.
     """
     values = values - values.mean(axis=0)
     count = np.bincount(question).astype(float)[:, None]
@@ -332,7 +336,7 @@ def _sums(values: Floats, question: Whole) -> Floats:
 
 
 def _running(count: Floats, mean: Floats, squares: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the count, mean and sum of squares of the first 0, 1, 2, … groups together."""
+    """Return count, mean and sum of squares of the first 0, 1, 2, … groups taken together."""
     counts = np.vstack([np.zeros((1, 1)), count.cumsum(axis=0)])
     means = np.vstack([np.zeros((1, mean.shape[1])), (count * mean).cumsum(axis=0) / counts[1:]])
     grown = squares + counts[:-1] * count / counts[1:] * (mean - means[:-1]) ** 2
@@ -340,7 +344,7 @@ def _running(count: Floats, mean: Floats, squares: Floats) -> tuple[Floats, Floa
 
 
 def alphas_without_each(table: Floats, question: Whole) -> Floats:
-    """Compute `krippendorff_alpha` of a table with each question left out in turn.
+    """Return `krippendorff_alpha` of a table with each question left out in turn.
 
     question: the number of each row's question, 0, 1, …
     """
@@ -358,7 +362,7 @@ def alphas_without_each(table: Floats, question: Whole) -> Floats:
 
 
 def iccs_without_each(table: Floats, question: Whole) -> Floats:
-    """Compute `icc_agreement` of a table without missing values with each question left out in turn.
+    """Return `icc_agreement` of a table with each question left out in turn. The table must have no missing values.
 
     question: the number of each row's question, 0, 1, …
     """

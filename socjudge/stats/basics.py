@@ -1,8 +1,8 @@
 """Compute intervals, tests and correlations of plain arrays, and the summary of a frame of scores.
 
-Questions are the unit everywhere, because an interval is about all questions like these. So repeats are averaged within
-their question first. A missing mark is not a zero: it is left out and counted. docs/statistics.md describes when each
-number can be believed; benchmarks/calibration.py measures how often it was right in simulations.
+Questions are the unit everywhere, because an interval is about all questions like these. Repeats are therefore averaged
+within their question first. A missing mark is not a zero: it is left out and counted. docs/statistics.md describes when
+each number can be believed. benchmarks/calibration.py measures how often it was right in simulations.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _TINY = 1e-9
 
 
 def need_columns(frame: pd.DataFrame, names: Iterable[str], who: str, maker: str) -> None:
-    """Raise ConfigError if `frame` lacks a column, or has a criterion with the name of the mean (総合).
+    """Raise ConfigError if `frame` lacks a column, or if one of its criteria is called 総合, the name of the mean.
 
-    who: the function that needs the columns; maker: the function that makes such frames.
+    who: the function that needs the columns. maker: the function that makes such frames.
     """
     missing = [name for name in dict.fromkeys(names) if name not in frame.columns]
     if missing:
@@ -47,7 +47,9 @@ def need_columns(frame: pd.DataFrame, names: Iterable[str], who: str, maker: str
 
 
 def in_order(column: pd.Series) -> list[Any]:
-    """Return the distinct values of a column, in the order of its categories, or of first occurrence if it has none."""
+    """Return the distinct values of a column in the order of its categories. Without categories, the first occurrence
+    decides.
+    """
     present = column.dropna().unique().tolist()
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return present
@@ -55,17 +57,17 @@ def in_order(column: pd.Series) -> list[Any]:
 
 
 def by_criterion(frame: pd.DataFrame, names: Iterable[Any]) -> pd.DataFrame:
-    """Return the frame with `criterion` as an ordered categorical column; `names` are its categories, in this order."""
+    """Return the frame with `criterion` as an ordered categorical column. Its categories are `names`, in this order."""
     return frame.assign(criterion=pd.Categorical(frame["criterion"], categories=list(names), ordered=True))
 
 
 def low_high(name: str, interval: tuple[float, float]) -> dict[str, float]:
-    """Return an interval as two cells of a row: {name}_low and {name}_high."""
+    """Return an interval as two cells of a row, {name}_low and {name}_high."""
     return {f"{name}_low": interval[0], f"{name}_high": interval[1]}
 
 
 def plain_floats(values: pd.Series) -> pd.Series:
-    """Return the values as float64, NaN where missing."""
+    """Return the values as float64, with NaN for missing ones."""
     return values.astype("Float64").astype("float64")
 
 
@@ -79,7 +81,7 @@ def mean_interval(
     values
         One number per question.
     method
-        "t"; "bca"; or "hall": a t interval whose ends are moved for skewness by Hall's monotone cubic transformation.
+        "t"; "bca"; or "hall", a t interval whose ends are moved for skewness by Hall's monotone cubic transformation.
     level
         Confidence level of the interval, 0–1.
     seed
@@ -90,14 +92,14 @@ def mean_interval(
     Returns
     -------
     tuple[float, float]
-        (NaN, NaN) with fewer than two values, or if all values are equal: ten equal marks do not show how far away the
-        next mark would be.
+        (NaN, NaN) with fewer than two values, or if all values are equal. Ten equal marks, for example, do not show how
+        far away the next mark would be.
 
     Notes
     -----
-    Ten values are too few to estimate their skewness. So "hall" uses the skewness of a beta distribution on the range
-    with the same mean and sd. It is 0 if the mean is in the middle, and large if the mean is near an end and the sd is
-    large. Its size is limited to 1: in simulations of marks near 100, a larger limit gave intervals that were too wide.
+    Ten values are too few to estimate their skewness. "hall" therefore uses the skewness of a beta distribution on the
+    range with the same mean and sd. It is 0 if the mean is in the middle, and large if the mean is near an end and the sd
+    is large. Its size is limited to 1: in simulations of marks near 100, a larger limit gave intervals that were too wide.
 
     Sources: Hall (1992), J. R. Stat. Soc. B 54, 221-228; Johnson (1978), J. Am. Stat. Assoc. 73, 536-544; Efron (1987),
     J. Am. Stat. Assoc. 82, 171-185.
@@ -131,10 +133,9 @@ def difference_interval(differences: ArrayLike, *, level: float = 0.95) -> tuple
 
     Notes
     -----
-    It is a t interval with a continuity correction. Marks come in steps, so the mean of n differences moves in steps
-    too, and half a step is added at each end. The step is the smallest distance between two of the differences, divided
-    by n. It is 1 point for ten differences that are multiples of ten, and almost 0 if the differences are means of many
-    marks.
+    It is a t interval with a continuity correction. Marks come in steps, so the mean of n differences moves in steps too.
+    Half a step is added at each end. The step is the smallest distance between two of the differences, divided by n. It is
+    1 point for ten differences that are multiples of ten, and almost 0 if the differences are means of many marks.
 
     Source: Cox (1970), Biometrika 57, 217-219.
     """
@@ -153,7 +154,7 @@ def beta_skewness(mean: float, sd: float) -> float:
 def hall_ends(reach: float, skewness: float, n: int) -> tuple[float, float]:
     """Compute the ends of Hall's t interval, as multiples of the sd.
 
-    Returns (below, above): the interval is from mean - below · sd to mean - above · sd. reach: the t quantile divided
+    Returns (below, above). The interval runs from mean - below · sd to mean - above · sd. reach: the t quantile divided
     by the square root of n.
     """
     return _untransformed(reach, skewness, n), _untransformed(-reach, skewness, n)
@@ -193,8 +194,8 @@ def jackknife_interval(
     level
         Confidence level of the interval, 0–1.
     scale
-        "plain"; or "agreement" for a coefficient of agreement among `raters` raters: then the interval is computed on
-        Fisher's scale z = ½ ln((1 + (raters - 1) r) / (1 - r)) and converted back.
+        "plain", or "agreement" for a coefficient of agreement among `raters` raters. For "agreement", the interval is computed
+        on Fisher's scale z = ½ ln((1 + (raters - 1) r) / (1 - r)) and converted back.
     raters
         How many raters, for "agreement".
 
@@ -205,9 +206,9 @@ def jackknife_interval(
 
     Notes
     -----
-    The squared standard error is the sum of squared distances of `left_out` from the estimate, that is n / (n - 1)
-    times the usual one, with t of n - 2 degrees of freedom. With ten questions the interval covered the agreement of
-    two or three judges in 93-97 % of our simulations, the usual interval in 91-96 %.
+    The squared standard error is the sum of the squared distances of `left_out` from the estimate. This is n / (n - 1)
+    times the usual one. t has n - 2 degrees of freedom. With ten questions, the interval covered the agreement of two or
+    three judges in 93-97 % of our simulations. The usual interval did so in 91-96 %.
 
     Sources: Efron and Stein (1981), Ann. Stat. 9, 586-596; Fisher (1925), Statistical Methods, section 38.
     """
@@ -240,10 +241,10 @@ def sign_flip_p(differences: ArrayLike, *, samples: int = 9_999, seed: int = 0) 
 
     Notes
     -----
-    With up to 16 differences the test is exact, because it uses every pattern of signs. Then p is a multiple of 2 / 2ⁿ,
-    so five differences cannot give a p below 0.0625. With more differences, p is (b + 1) / (m + 1), where b of m =
-    `samples` random patterns reach the observed mean. The test assumes that without a true difference, d and -d are
-    equally likely. This holds for two judgements by one judge.
+    With up to 16 differences the test is exact, because it uses every pattern of signs. p is then a multiple of 2 / 2ⁿ, so
+    five differences cannot give a p below 0.0625. With more differences, m = `samples` random patterns are drawn. p is
+    (b + 1) / (m + 1), where b patterns reach the observed mean. The test assumes that without a true difference, d and -d
+    are equally likely. This holds for two judgements by one judge.
 
     Sources: Fisher (1935), The Design of Experiments, section 21; Phipson and Smyth (2010), doi 10.2202/1544-6115.1585.
     """
@@ -267,7 +268,7 @@ def sign_flip_p(differences: ArrayLike, *, samples: int = 9_999, seed: int = 0) 
 
 
 def holm_adjust(p_values: ArrayLike) -> Floats:
-    """Adjust p-values for their number by Holm's step-down method; NaN stays NaN and is not counted as a test.
+    """Adjust p-values for their number by Holm's step-down method. NaN stays NaN and does not count as a test.
 
     Source: Holm (1979), Scand. J. Stat. 6, 65-70.
     """
@@ -282,10 +283,10 @@ def holm_adjust(p_values: ArrayLike) -> Floats:
 def detectable_difference(sd: float, n: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
     """Compute the smallest true mean difference that `n` paired differences with this sd show with probability `power`.
 
-    The result has the unit of sd and comes from the noncentral t distribution. With few questions the sign-flip test
-    can reach only some levels; the largest one not above alpha is used (n = 10, alpha = 0.05 / 6: 8 / 1024). Returns
-    NaN if no such level exists. Also returns NaN if sd is 0, because differences that do not vary do not show what
-    could be detected. Source: Cohen (1988), Statistical Power Analysis, chapter 2.
+    The result has the unit of sd and comes from the noncentral t distribution. With few questions, the sign-flip test
+    can reach only some levels. The largest one not above alpha is used; for n = 10 and alpha = 0.05 / 6, it is 8 /
+    1024. Returns NaN if no such level exists. Returns NaN also if sd is 0, because differences that do not vary do not
+    show what could be detected. Source: Cohen (1988), Statistical Power Analysis, chapter 2.
     """
     if n < 2 or not sd > _TINY:
         return math.nan
@@ -303,22 +304,25 @@ def detectable_difference(sd: float, n: int, *, alpha: float = 0.05, power: floa
 
 
 def rank_correlation(first: ArrayLike, second: ArrayLike) -> float:
-    """Compute Spearman's rank correlation; NaN with fewer than three pairs, or if all values of one side are equal."""
+    """Compute Spearman's rank correlation. Returns NaN with fewer than three pairs, or if all values of one side are
+    equal.
+    """
     return correlation(scipy.stats.rankdata(first), scipy.stats.rankdata(second))
 
 
 def correlation(first: Floats, second: Floats) -> float:
-    """Compute the correlation; NaN with fewer than three pairs, or if all values of one side are equal."""
+    """Compute Pearson's correlation. Returns NaN with fewer than three pairs, or if all values of one side are equal."""
     if len(first) < 3 or np.ptp(first) < _TINY or np.ptp(second) < _TINY:
         return math.nan
     return float(np.corrcoef(first, second)[0, 1])
 
 
 def question_means(scores: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
-    """Return one row per group and question: columns `by`, question_id and score (0–100, NaN if nothing was scored).
+    """Return the mean score of each group and question, in the columns of `by`, question_id and score.
 
-    Repeats of the judge are averaged first, then the answers of a question and criterion, then the criteria. So every
-    answer, criterion and question has the same weight, however often it was judged.
+    A score is 0–100, or NaN if nothing was scored. Repeats of the judge are averaged first, then the answers of a
+    question and criterion, then the criteria. So every answer, criterion and question has the same weight, however
+    often it was judged.
     """
     question = list(dict.fromkeys([*by, "question_id"]))
     cell = list(dict.fromkeys([*question, "criterion"]))
@@ -427,7 +431,7 @@ def _summary_note(x: Floats, missing: int, method: str) -> str:
 
 
 def same_raters(labels: pd.DataFrame) -> pd.DataFrame:
-    """Return the labels with one name for each person: the spelling that occurs first.
+    """Return the labels with one name for each person, in the spelling that occurs first.
 
     Names that differ only in blanks, punctuation, width, case, invisible characters or さん are one person. The name is
     None if nothing visible is left of it.

@@ -1,7 +1,7 @@
 """Convert points on an old judge's scale to a new judge's scale, for the day when the old model is shut down.
 
-The scales are joined by linear equating. Regression is not used, because it would treat the old marks as exact and make
-the slope too small. The sources are in the notes of `bridge_judges`.
+The scales are joined by linear equating. Regression is not used: it would treat the old marks as exact and make the
+slope too small. The notes of `bridge_judges` have the sources.
 """
 
 from __future__ import annotations
@@ -99,12 +99,12 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
 
 
 def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_model") -> pd.DataFrame:
-    """Convert the runs of both judges to one trend on the new judge's scale, one row per run, oldest first.
+    """Put the runs of both judges on one trend, on the new judge's scale. There is one row per run, oldest first.
 
     Parameters
     ----------
     scores, old, new, by
-        As in `bridge_judges`; `scores` needs the columns run_id and started_at too (runs without a time come last).
+        As in `bridge_judges`. `scores` also needs the columns run_id and started_at. Runs without a time come last.
 
     Returns
     -------
@@ -177,14 +177,15 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
 
 
 def questions_missing(reach: float, n: int, enough: float) -> int:
-    """Return how many more questions narrow an interval to `enough` points on either side; 0 if it is so already.
+    """Return how many more questions narrow an interval to `enough` points on either side. Return 0 if it is so
+    already.
 
     reach: the present half-length of the interval, from n questions, in points. The length of an interval is
     proportional to 1 / √n.
 
-    The upper limit of the half-length is used (95 %, chi-squared with n - 1). The reason: a few questions may be alike
-    by chance, and then their interval is too short. Without the upper limit, a pass line that counted as known was off
-    by more than `enough` in 31 % of the cases with twenty answers.
+    The upper limit of the half-length is used (95 %, chi-squared with n - 1). The reason is that a few questions may be
+    alike by chance, which makes their interval too short. Without the upper limit, a pass line that counted as known
+    was off by more than `enough` in 31 % of the cases with twenty answers.
     """
     sure = reach * math.sqrt((n - 1) / scipy.stats.chi2.ppf(0.05, n - 1))
     return max(math.ceil(n * (sure / enough) ** 2) - n, 0)
@@ -211,8 +212,9 @@ def _answers(scores: pd.DataFrame) -> set[tuple[Any, str]]:
 def equating_lines(old: ArrayLike, new: ArrayLike, questions: ArrayLike) -> Floats:
     """Compute rows (intercept, slope) of the line new = intercept + slope x old.
 
-    The first row is from all answers; each further row leaves out one question. old, new, questions: one value per
-    answer. Returns a single row of NaN if the correlation of old and new is not shown to be above 0 (Fisher's z, 95 %).
+    The first row is from all answers. Each further row leaves out one question. old, new, questions: one value per
+    answer. If the correlation of old and new is not shown to be above 0 (Fisher's z, 95 %), the result is a single row
+    of NaN.
     """
     x, y, ids = np.asarray(old, dtype=float), np.asarray(new, dtype=float), np.asarray(questions)
     kinds = list(dict.fromkeys(ids.tolist()))
@@ -227,7 +229,7 @@ def equating_lines(old: ArrayLike, new: ArrayLike, questions: ArrayLike) -> Floa
 
 
 def _correlation(x: Floats, y: Floats) -> float:
-    """Compute the correlation of two arrays; 0 if one side does not vary."""
+    """Compute the correlation of two arrays. Return 0 if one side does not vary."""
     return float(np.corrcoef(x, y)[0, 1]) if len(x) > 1 and np.ptp(x) > 0 and np.ptp(y) > 0 else 0.0
 
 
@@ -239,7 +241,7 @@ def _at(lines: Floats, old: float) -> Floats:
 def _together(first: float, second: float, first_freedom: int, second_freedom: int) -> float:
     """Return the half-length of the interval of a sum, from the half-lengths of the t intervals of its two parts.
 
-    The parts are independent. Returns NaN if the first is NaN. Source: Welch (1947), Biometrika 34, 28-35.
+    The parts must be independent. Returns NaN if the first is NaN. Source: Welch (1947), Biometrika 34, 28-35.
     """
     if math.isnan(first):
         return first

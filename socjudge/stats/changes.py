@@ -13,7 +13,7 @@ def repeat_limit(sd: float, freedom: int, repeats: float, *, level: float = 0.95
     """Return how far noise alone moves a mark from the mean of `repeats` other marks of the same answer, in points.
 
     A share `level` of marks stays within this limit. sd: standard deviation of single marks in points, estimated with
-    `freedom` degrees of freedom. Returns NaN if freedom is below 1, because then the noise is unknown. The limit is the
+    `freedom` degrees of freedom. Returns NaN if freedom is below 1, because the noise is then unknown. The limit is the
     prediction interval of one more observation, t · sd · sqrt(1 + 1 / repeats).
     """
     if freedom < 1:
@@ -22,10 +22,12 @@ def repeat_limit(sd: float, freedom: int, repeats: float, *, level: float = 0.95
 
 
 def share_interval(share: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
-    """Compute Wilson's interval for the mean of the shares of n answers, as (low, high), 0–1; (NaN, NaN) if n is 0.
+    """Compute Wilson's interval for the mean of the shares of n answers, as (low, high), 0–1. Returns (NaN, NaN) if n
+    is 0.
 
-    Unlike `pass_rate_interval` it accepts a mean that is not a whole number of answers divided by n. This occurs if
-    only some of the changed places of an answer moved the mark. Source: Wilson (1927), J. Am. Stat. Assoc. 22, 209-212.
+    `pass_rate_interval` needs a whole number of answers. Here the mean may be any number. An answer that was changed in
+    several places has a share between 0 and 1 if only some of the changes moved the mark. Source: Wilson (1927), J. Am.
+    Stat. Assoc. 22, 209-212.
     """
     if not n:
         return math.nan, math.nan
@@ -39,7 +41,7 @@ def equivalence_p(differences: ArrayLike, margin: float) -> float:
     """Compute the p-value of the hypothesis that the mean of paired differences is `margin` points or more away from 0.
 
     It is the larger p-value of two one-sided t tests. Returns NaN with fewer than two differences, or if all
-    differences are equal, because these do not show how far away the next one would be. Source: Schuirmann (1987), J.
+    differences are equal, because they do not show how far away the next one would be. Source: Schuirmann (1987), J.
     Pharmacokinet. Biopharm. 15, 657-680.
     """
     d = np.asarray(differences, dtype=float)

@@ -27,7 +27,7 @@ def combine_judges(marks: pd.DataFrame, *, by: str = "judge_model") -> pd.DataFr
     Returns
     -------
     DataFrame
-        The rows of `marks`, in their order, with further columns; points are 0–100:
+        The rows of `marks`, in their order, with further columns. Points are 0–100.
 
         - judges_n: number of judges whose mark of this answer (and criterion) could be parsed; judges_unread: number of
           judges whose mark could not
@@ -44,8 +44,8 @@ def combine_judges(marks: pd.DataFrame, *, by: str = "judge_model") -> pd.DataFr
 
     Notes
     -----
-    An answer is identified by question_id and answer_sha256. Judges often make the same errors, so a median of three is
-    no proof: `judge_agreement` measures how far the judges agree, `judge_vs_people` how close they are to people.
+    An answer is identified by question_id and answer_sha256. Judges often make the same errors, so a median of three is no
+    proof. `judge_agreement` measures how far the judges agree, and `judge_vs_people` how close they are to people.
 
     Examples
     --------

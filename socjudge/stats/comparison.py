@@ -32,17 +32,17 @@ LEVEL = 0.95  # of the intervals; its complement is the level of the tests
 
 
 def same_answer_runs(scores: pd.DataFrame, run_id: Any = None) -> list[Any]:
-    """Return the runs that judged the same stored answers as a given run; answers are compared by their hash.
+    """Return the runs that judged the same stored answers as a given run, including that run.
 
-    The given run is included.
+    Answers are compared by their hash.
 
     Parameters
     ----------
     scores
         One row per judged answer and criterion, from `load_scores`; columns used: run_id, answer_sha256.
     run_id
-        The given run. If it is left out: the latest run whose answers another run judged too. If there is none: the
-        latest run.
+        The given run. If it is left out, it is the latest run whose answers another run judged too. If there is no such
+        run, it is the latest run.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def same_answer_runs(scores: pd.DataFrame, run_id: Any = None) -> list[Any]:
 
 
 def same_answers(scores: pd.DataFrame, first: Any, second: Any) -> pd.Series:
-    """Return for each question that both runs asked (the index) whether both runs judged a same stored answer to it."""
+    """Return for each question of both runs whether they judged the same stored answer. The index is the question."""
     sides = []
     for run in (first, second):
         side = scores[scores["run_id"] == run]
@@ -82,7 +82,7 @@ def same_answers(scores: pd.DataFrame, first: Any, second: Any) -> pd.Series:
 
 
 def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: str) -> pd.DataFrame:
-    """Pair the marks of two cohorts for the answers that both judged.
+    """Pair the marks of two groups (judges, prompts or runs) for the answers that both judged.
 
     Returns
     -------
@@ -91,13 +91,13 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
         both use.
 
         - question_id, answer_sha256, criterion (ordered)
-        - first, second: marks of the two cohorts, 0–100, repeats averaged; missing if there is no score
+        - first, second: marks of the two groups, 0–100, repeats averaged; missing if there is no score
         - missing: number of missing marks
 
     Raises
     ------
     ConfigError
-        With `who` in the message, if a column or a cohort is missing, or if both judged a question but never the same answer
+        With `who` in the message, if a column or a group is missing, or if both judged a question but never the same answer
         to it.
     """
     need_columns(scores, [by, "question_id", "answer_sha256", "criterion", "score"], who, "load_scores")
@@ -127,7 +127,7 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
 
 
 def _one_side(scores: pd.DataFrame, value: Any, by: str, who: str) -> pd.DataFrame:
-    """Return one cohort's mean mark per question, answer and criterion."""
+    """Return one group's mean mark per question, answer and criterion."""
     side = scores[scores[by] == value]
     if side.empty:
         found = ", ".join(map(repr, scores[by].dropna().unique()))
@@ -143,7 +143,9 @@ def _one_side(scores: pd.DataFrame, value: Any, by: str, who: str) -> pd.DataFra
 
 
 def question_pairs(pairs: pd.DataFrame, criterion: str) -> pd.DataFrame:
-    """Return the two cohorts' means per question (index question_id, columns first and second), averaged over answers."""
+    """Return both groups' means per question, averaged over answers. The index is question_id; columns are first and
+    second.
+    """
     part = pairs[pairs["criterion"] == criterion].dropna(subset=["first", "second"])
     return part.groupby("question_id", observed=True)[["first", "second"]].mean()
 
@@ -240,7 +242,7 @@ def compare_judges(
 
 
 def _lines(scores: pd.DataFrame, by: str) -> dict[Any, float]:
-    """Return the pass line of each cohort; a cohort's verdicts are decided by its own line."""
+    """Return the pass line of each group of runs. A group's verdicts are decided by its own line."""
     return {value: frame_rule(scores[scores[by] == value]).line for value in scores[by].dropna().unique()}
 
 
@@ -276,7 +278,7 @@ def _row(
 
 
 def _judging(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame, by: str) -> dict[str, Any]:
-    """Return cost and time of one judgement on each side, and which conditions differ between the two cohorts.
+    """Return the cost and time of one judgement on each side, and the conditions that differ between the two groups.
 
     Cost and time are averaged over a question's common answers first, then over questions.
     """

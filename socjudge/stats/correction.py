@@ -1,8 +1,8 @@
-"""Estimate what marks people would give to many answers, from a judge's marks of all and people's marks of a few.
+"""Estimate the marks that people would give to many answers, from a judge's marks of all and people's marks of a few.
 
 The judge's marks of all answers narrow the interval, and people's marks correct the judge's bias. If the judge's marks
-do not help, the estimate comes from the labels alone. The sources are in the notes of `corrected_mean` and
-`corrected_rate`.
+do not help, the estimate comes from people's marks (the labels) alone. The notes of `corrected_mean` and
+`corrected_rate` have the sources.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _TINY = 1e-9
 class Corrected(NamedTuple):
     """Hold an estimate with its interval, and the interval from the labels alone.
 
-    weight: the weight of the judge's marks; 0 if they do not help, and then both intervals are equal. correlation:
-    between the labels and the judge's marks; NaN if all values of one side are equal.
+    weight: the weight of the judge's marks. It is 0 if they do not help; both intervals are then equal. correlation:
+    the correlation of the labels and the judge's marks, or NaN if all values of one side are equal.
     """
 
     estimate: float
@@ -78,13 +78,15 @@ def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
 
     Notes
     -----
-    Estimate: mean label + w (mean of the judge's marks of all units - mean of its marks of the labelled units). The
-    weight w is the one of least variance; because the labelled units are among all units, it is the slope of labels on
-    marks. The variance has two parts. The first is the larger of two values: the variance of the residuals, where each
-    unit's weight comes from the other units (cross-fitting); and the variance that the residuals imply for all the
-    judge's marks if variance is proportional to p (1 - p) + 0.05 of the fitted mark. The second part is w² times the
-    variance of the mean of all the judge's marks. The interval is Student's t with n - 2 degrees of freedom, with its
-    ends moved for skewness as in `mean_interval`.
+    The estimate is the mean label + w (mean of the judge's marks of all units - mean of its marks of the labelled units).
+    The weight w is the one of least variance. It is the slope of labels on marks, because the labelled units are among all
+    units.
+
+    The variance has two parts. The first part is the larger of two values. One is the variance of the residuals, where
+    each unit's weight comes from the other units (cross-fitting). The other is the variance that the residuals imply
+    for all the judge's marks, if variance is proportional to p (1 - p) + 0.05 of the fitted mark. The second part is w²
+    times the variance of the mean of all the judge's marks. The interval is Student's t with n - 2 degrees of freedom.
+    Its ends are moved for skewness as in `mean_interval`.
 
     Sources: Angelopoulos, Duchi and Zrnic (2023), PPI++, arXiv 2311.01453 (the weight); arXiv 2505.20178 (2025: when it
     helps); MacKinnon and White (1985), J. Econom. 29, 305-325 (residuals left out); Hall (1992), as in `mean_interval`.
@@ -112,9 +114,9 @@ def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
 
 
 def regression(y: Floats, f: Floats, everything: Floats, *, weights: Floats | None = None) -> tuple[float, float]:
-    """Return the slope of labels on the judge's marks, and the variance of labels around this line, over all units.
+    """Return the slope of labels on the judge's marks, and the variance of labels around this line over all units.
 
-    weights: the weights of the labelled units, 1 on average; if not given, each weight is 1.
+    weights: the weights of the labelled units, 1 on average. If left out, each weight is 1.
     """
     n = len(y)
     v = np.ones(n) if weights is None else weights
@@ -133,7 +135,7 @@ def regression(y: Floats, f: Floats, everything: Floats, *, weights: Floats | No
 def _binomial_shape(marks: Floats) -> Floats:
     """Return for each mark a number to which the variance at this mark is proportional.
 
-    It is that of a share (least at the ends of the scale), plus a constant.
+    It is the variance of a share, which is least at the ends of the scale, plus a constant.
     """
     p = (marks / 100).clip(0, 1)
     return np.asarray(p * (1 - p) + _FLOOR)
@@ -203,7 +205,7 @@ def _jeffreys(hits: int, total: int, level: float) -> tuple[float, float]:
 
 
 def _unanimous(hits: int, total: int, level: float) -> tuple[float, float]:
-    """Compute the likelihood ratio interval of a rate if none or all of the units are hits."""
+    """Compute the likelihood ratio interval of a rate when none or all of the units are hits."""
     reach = math.exp(-float(scipy.stats.chi2.ppf(level, 1)) / 2 / total)
     return (reach, 1.0) if hits else (0.0, 1 - reach)
 
@@ -528,5 +530,5 @@ def _overall_marks(
 
 
 def lot(key: tuple[Any, Any], seed: int = 0) -> str:
-    """Return a random-looking sort key of a (question, answer); it is always the same and ignores the marks."""
+    """Return a sort key for a (question, answer) that looks random. It is always the same and ignores the marks."""
     return hashlib.sha256(f"{seed} {key[0]} {key[1]}".encode()).hexdigest()

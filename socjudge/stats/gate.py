@@ -133,7 +133,7 @@ def _by_run(results: pd.DataFrame, rows_of: Any, who: str) -> pd.DataFrame:
 def _repeats(part: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Return one row per question and repeat (question_id, repeat, score, missing), and the kind of the repeats.
 
-    If a question has several answers, each answer is one repeat, and the judge's repeats are averaged: a re-run would
+    If a question has several answers, each answer is one repeat, and the judge's repeats are averaged. A re-run would
     answer again, and would judge as many times.
     """
     keys = [name for name in ("answer_repeat", "judge_repeat") if name in part.columns and part[name].nunique() > 1]
@@ -151,11 +151,11 @@ def _repeats(part: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.DataFrame, float, float, str]:
-    """Return the run's questions, the standard deviation (points) between repeats of a question, the degrees of freedom
-    of this deviation, and where it comes from.
+    """Return a run's questions, and the noise of a repeat: its standard deviation in points, degrees of freedom, and
+    source.
 
-    The questions are a frame: index question_id, columns score (mean of the repeats, NaN if none was scored), repeats
-    (how many were scored), missing (judged answers without a score).
+    The questions are a frame with the index question_id. Its columns are score (mean of the repeats, NaN if none was
+    scored), repeats (how many were scored) and missing (judged answers without a score).
     """
     if noise is not None and not noise > 0:
         raise ConfigError(say("stats.noise", who=who, noise=noise))
@@ -172,7 +172,7 @@ def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.Dat
 
 
 def _draw(table: pd.DataFrame, repeat_sd: float, freedom: float, seed: int) -> tuple[Floats, Floats]:
-    """Draw scores of the scored questions: their true scores, and a re-run; both in points, one draw per row."""
+    """Draw scores of the scored questions, one draw per row, in points. Return the true scores, and those of a re-run."""
     rng = np.random.default_rng(seed)
     scored = table[table["repeats"] > 0]
     score, repeats = scored["score"].to_numpy(), scored["repeats"].to_numpy()
@@ -274,7 +274,9 @@ def _gate_note(row: dict[str, Any], source: str, unscored: int) -> str:
 
 
 def _chances(table: pd.DataFrame, true: Floats, again: Floats, rule: PassRule) -> pd.DataFrame:
-    """Return the columns of `gate_questions` that come from the draws, for each scored question; index question_id."""
+    """Return the columns of `gate_questions` that come from the draws, for each scored question. The index is
+    question_id.
+    """
     passes = reaches(again, rule.line)
     # The verdict of each draw if one question's own verdict were turned; the mean stays what it is.
     turned = passes.sum(axis=1, keepdims=True) + np.where(passes, -1, 1) >= rule.needed(passes.shape[1])

@@ -36,8 +36,8 @@ _OF_POINTS = ["bias", "bias_low", "bias_high", "mae", "loa_low", "loa_high", "ra
 class Beside(NamedTuple):
     """Hold a judge's marks and people's marks of the same answers.
 
-    judge, people: points, NaN where there is no mark. Both have one row per judged answer (index question_id,
-    answer_sha256), and one column per common criterion and one for 総合. strangers: number of labelled answers that the
+    judge, people: points, with NaN for a missing mark. Both have one row per judged answer (index question_id,
+    answer_sha256), one column per common criterion, and one for 総合. strangers: the number of labelled answers that the
     judge did not mark.
     """
 
@@ -49,7 +49,7 @@ class Beside(NamedTuple):
 def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, judge: Any, *, by: str, who: str) -> Beside:
     """Return the marks of one judge, and the mean of people's marks, for the same answers.
 
-    総合 is the mean over the criteria; it is missing if a criterion is not marked.
+    総合 is the mean over the criteria. It is missing if a criterion is not marked.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, judge: Any, *, by:
 
 
 def judges_of(scores: pd.DataFrame, by: str, who: str) -> list[Any]:
-    """Return the judges in a frame, in its order. Raise ConfigError if there is no column `by`, or no judge in it."""
+    """Return the judges in a frame, in its order. Raise ConfigError if the column `by` is missing or empty."""
     need_columns(scores, [by], who, "load_scores")
     if not (judges := in_order(scores[by])):
         raise ConfigError(say("stats.no_row_with", who=who, by=by))
@@ -85,7 +85,7 @@ def judges_of(scores: pd.DataFrame, by: str, who: str) -> list[Any]:
 
 
 def _wide(marks: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per answer and one column per criterion, averaged over repeats of a rater and over raters."""
+    """Return one row per answer and one column per criterion, averaged over repeats and raters."""
     marks = marks.dropna(subset=[*_ANSWER, "criterion"])
     rater = [name for name in ("rater",) if name in marks.columns]
     names = dict.fromkeys(["answer_sha256", "criterion"], object)  # categories of two frames differ
@@ -193,7 +193,7 @@ def judge_vs_people(
 
 
 def _by_length(people: pd.DataFrame, lengths: Mapping[str, float]) -> pd.DataFrame:
-    """Give people's marks to the answers in order of length, per criterion: the longest answer gets the highest mark.
+    """Hand out people's marks by length, per criterion: the longest answer gets the highest mark, and so on.
 
     Answers of equal length get the mean of their marks. The mark is NaN if a length is not known.
     """

@@ -1,4 +1,4 @@
-"""Compare one judge's verdicts with one column of people's verdicts, in any table: how often the two are equal."""
+"""Compare one judge's verdicts with one column of people's verdicts, in any table, and count how often they are equal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ Verdict = bool | float | None
 
 
 def check_judge(judge: Sequence[Verdict], human: Sequence[Verdict], *, line: float | None = None) -> pd.DataFrame:
-    """Measure how often a judge gives people's verdict: on answers that they pass, that they fail, and on all.
+    """Measure how often a judge gives the verdict that people give.
+
+    There is one row for the answers that people pass, one for those that they fail, and one for all.
 
     Parameters
     ----------
@@ -24,7 +26,7 @@ def check_judge(judge: Sequence[Verdict], human: Sequence[Verdict], *, line: flo
         A verdict or mark per answer, in the same order: True or False, 0 or 1, or points with `line`; None if the
         answer has none.
     line
-        The lowest mark with which an answer passes; needed if there are marks other than 0 and 1.
+        The lowest mark with which an answer passes. It is needed if there are marks other than 0 and 1.
 
     Returns
     -------
@@ -73,7 +75,9 @@ def check_judge(judge: Sequence[Verdict], human: Sequence[Verdict], *, line: flo
 
 
 def check_text(table: pd.DataFrame) -> str:
-    """Return the table of `check_judge` in words, one sentence per line: answers passed, failed, missing verdicts."""
+    """Return the table of `check_judge` in words. There is one sentence per line, about passed and failed answers and
+    missing verdicts.
+    """
     passed, failed, _ = table.itertuples(index=False)
     told = []
     for row, enough, few in (
@@ -90,7 +94,7 @@ def check_text(table: pd.DataFrame) -> str:
 
 
 def _verdicts(marks: Sequence[Verdict], line: float | None) -> list[bool | None]:
-    """Convert marks to verdicts; raise ConfigError for points without a line."""
+    """Convert marks to verdicts. Raise ConfigError if there are points but no line."""
     found: list[bool | None] = []
     for row, mark in enumerate(marks, start=1):
         if mark is None or isinstance(mark, bool):

@@ -1,4 +1,4 @@
-"""Measure how steady a person's marks are, from answers that the person marked a second time."""
+"""Measure how steady a person's marks are, from answers that this person marked twice."""
 
 from __future__ import annotations
 
@@ -97,7 +97,10 @@ def _rater(labels: pd.DataFrame, rater: str, level: float) -> pd.DataFrame | Non
 
 
 def steadiness(labels: pd.DataFrame) -> dict[str, str]:
-    """Return {criterion: a sentence on how steady the raters are}; empty if no answer was marked twice."""
+    """Return a sentence per criterion on how steady the raters are, as {criterion: sentence}.
+
+    Return {} if no answer was marked twice.
+    """
     try:
         found = rater_consistency(labels)
     except ConfigError:  # labels of a CSV without the column, too

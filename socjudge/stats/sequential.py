@@ -1,8 +1,7 @@
 """Decide when to stop judging the same answers again.
 
 Judging can stop when the verdict is sure, or when no further repeat could make it sure. The evidence is an e-value and
-not a p-value, because you may look at an e-value after every judgement. The sources are in the notes of
-`gate_progress`.
+not a p-value, because you may look at an e-value after every judgement. The notes of `gate_progress` have the sources.
 """
 
 from __future__ import annotations
@@ -30,10 +29,14 @@ _WIDTH = 1.5  # sd of the mixture over distances from the line, in units of the 
 class Progress(NamedTuple):
     """Hold the state of repeated judgements of the same answers.
 
-    verdict: 合格 or 不合格 if it is sure, else 判定保留. passes: whether the run passes by the means so far. ask: questions to
-    judge again, the most useful first; empty if the verdict is sure, or if more judgements would hardly make it sure.
-    may_turn: the highest chance that all repeats up to the cap would change `passes`. for_pass, for_fail: the evidence
-    (e-values); a verdict is sure from `needed`. noise: sd of a repeat, points. calls: judgements so far.
+    - verdict: 合格 or 不合格 if it is sure, else 判定保留.
+    - passes: whether the run passes by the means so far.
+    - ask: the questions to judge again, the most useful first. It is empty if the verdict is sure, or if more
+      judgements would hardly make it sure.
+    - may_turn: the highest chance that all repeats up to the cap would change `passes`.
+    - for_pass, for_fail: the evidence (e-values). A verdict is sure once its evidence reaches `needed`.
+    - noise: the sd of a repeat, in points.
+    - calls: the number of judgements so far.
     """
 
     verdict: str
@@ -150,11 +153,11 @@ def gate_progress(
 
 
 def evidence(mean: Any, count: Any, squares: float, freedom: float) -> Floats:
-    """Compute the evidence (an e-value) that the true mean is above 0, from `mean`, the mean of `count` marks.
+    """Compute the evidence (an e-value) that the true mean is above 0.
 
-    The noise is normal. squares: the sum of squares from which the noise is estimated, with `freedom` degrees of
-    freedom. The mixture is half-normal over the true mean in units of the noise, and the noise has its invariant prior
-    (Lai 1976).
+    mean: the mean of `count` marks. squares: the sum of squares from which the noise is estimated, with `freedom`
+    degrees of freedom. The noise is normal. The mixture is half-normal over the true mean in units of the noise, and
+    the noise has its invariant prior (Lai 1976).
     """
     x, k = np.asarray(mean, dtype=float), np.asarray(count, dtype=float)
     spread = 1 + k * _WIDTH**2
@@ -165,7 +168,7 @@ def evidence(mean: Any, count: Any, squares: float, freedom: float) -> Floats:
 
 
 def _at_least(values: Floats, must: int) -> float:
-    """Compute from the e-values of hypotheses the evidence that at least `must` of the hypotheses are false."""
+    """Compute the evidence that at least `must` of some hypotheses are false, from the e-value of each."""
     if must <= 0:
         return math.inf
     if must > len(values):
@@ -175,9 +178,9 @@ def _at_least(values: Floats, must: int) -> float:
 
 
 def _holding_back(values: Floats, must: int) -> Floats:
-    """Return a weight for each question: above 0 if its e-value is one of the low ones that `_at_least` uses, else 0.
+    """Return a weight for each question. It is above 0 if `_at_least` uses the question's low e-value, else 0.
 
-    The largest e-value among them gets the largest weight, because it will be the first to leave this group.
+    The largest e-value among the used ones gets the largest weight, because it will be the first to leave this group.
     """
     weight = np.zeros(len(values))
     weakest = np.argsort(values, kind="stable")[: len(values) - must + 1]
@@ -217,7 +220,7 @@ def _binomial(mark: float) -> float:
 def _turning(
     distance: Floats, counts: Floats, left: Any, noise: float, freedom: float, must: int, passes: bool
 ) -> tuple[float, Floats]:
-    """Return the highest chance that the remaining repeats change the verdict, and each question's part of it."""
+    """Return the highest chance that the remaining repeats change the verdict, and each question's part in it."""
     left = np.maximum(left, 0).astype(float)
     # Of the mean of all repeats, given those so far: what is left scatters around a mean that is itself not known.
     scatter = noise * np.sqrt(left / (counts * (counts + left)))
@@ -236,9 +239,9 @@ def _turning(
 
 
 def _counted(chances: Floats) -> Floats:
-    """Compute the chances that exactly 0, 1, 2, … of independent events happen.
+    """Compute the chances that exactly 0, 1, 2, … of several independent events happen.
 
-    Row i leaves out the i-th event; the last row includes all events.
+    Row i leaves out the i-th event. The last row includes all events.
     """
     n = len(chances)
     found = np.zeros((n + 1, n + 1))

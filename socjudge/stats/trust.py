@@ -1,4 +1,4 @@
-"""Find a judge's flaws, and which of its criteria may be trusted, by tests against people's marks.
+"""Test a judge against people's marks: find its flaws, and decide for which criteria its marks can be trusted.
 
 The p-values are adjusted for the number of tests, because some of many tests would find a flaw by chance.
 """
@@ -67,14 +67,14 @@ def judge_flaws(
     lengths: Mapping[str, float] | None = None,
     flags: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
-    """Find which known flaws each judge shows when its marks are compared with people's marks.
+    """Compare each judge's marks with people's marks, and test for known flaws.
 
     There is one row per judge, flaw and criterion.
 
     Parameters
     ----------
     scores
-        One row per judged answer and criterion, from `load_scores`; repeats of the judge show its noise.
+        One row per judged answer and criterion, from `load_scores`. Repeats of the judge show its noise.
     labels
         People's marks, from `load_labels`.
     by
@@ -108,10 +108,10 @@ def judge_flaws(
 
     Notes
     -----
-    A judge can have a flaw that is not found: docs/validation.md shows how often flaws of each size are found.
-    Questions are the unit. Tests: Student's t (bias; length and flags as the correlation with judge - people); McNemar
-    (1947), Psychometrika 12, 153-157 (leniency); Pitman and Morgan (1939), Biometrika 31, 9-19 (compression);
-    chi-squared (noise); Fisher's z (blindness); jackknife over questions (halo); binomial (unread); Holm (1979).
+    A judge can have a flaw that is not found. docs/validation.md shows how often flaws of each size are found. Questions
+    are the unit. Tests: Student's t (bias; length and flags as the correlation with judge - people); McNemar (1947),
+    Psychometrika 12, 153-157 (leniency); Pitman and Morgan (1939), Biometrika 31, 9-19 (compression); chi-squared
+    (noise); Fisher's z (blindness); jackknife over questions (halo); binomial (unread); Holm (1979).
 
     Examples
     --------
@@ -248,9 +248,10 @@ def judge_trust(
 
 
 def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float, least: float) -> str:
-    """Return advice if nearly all labelled answers are good and so show no correlation; else an empty text.
+    """Return advice if nearly all labelled answers are good, so that they cannot show a correlation. Otherwise return
+    "".
 
-    The advice lists further answers to label. They are chosen at random among those that the judge fails, so that
+    The advice lists further answers to label. They are chosen at random among the answers that the judge fails, so that
     `_weights` knows how many answers each of them represents.
     """
     people, judge = side.people[criterion].dropna(), side.judge[criterion].dropna()
@@ -264,11 +265,11 @@ def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float
 
 
 def trust_power(n: int, criteria: int, *, bias: float = 3.0, correlation: float = 0.8, sd: float = 20.0) -> float:
-    """Compute the chance that a judge this close to people is shown to be so on one criterion, at one of LOOKS.
+    """Compute the chance that a judge this close to people is shown to be so, on one criterion, at one of LOOKS.
 
-    n: labelled questions. criteria: number of criteria of the rubric. sd: of people's marks and of the judge's marks,
-    points. Uses normal approximations of the two tests of `judge_trust`, treated as independent;
-    benchmarks/validation.py compares them with simulations.
+    n: labelled questions. criteria: number of criteria of the rubric. sd: that of people's marks and of the judge's
+    marks, in points. The two tests of `judge_trust` are approximated by normal ones and treated as independent.
+    benchmarks/validation.py compares this with simulations.
     """
     if n < MIN_QUESTIONS:
         return 0.0
@@ -288,7 +289,7 @@ def _enough(side: Beside, who: str) -> Beside:
 
 
 def _pairs(side: Beside, criterion: str) -> tuple[Floats, Floats]:
-    """Return people's mean mark and the judge's mean mark of each question that has an answer with both marks."""
+    """Return people's and the judge's mean mark of each question that has an answer with both marks."""
     both = pd.DataFrame({"people": side.people[criterion], "judge": side.judge[criterion]}).dropna()
     means = both.groupby(level=0).mean()
     return means["people"].to_numpy(), means["judge"].to_numpy()
@@ -323,7 +324,7 @@ def _against_people(
 
 
 def _following(side: Beside, criterion: str, flaw: str, known: Mapping[str, float], tail: str) -> Iterator[_Test]:
-    """Test whether judge - people depends on a property of the answers: their length or number of flags."""
+    """Test whether the difference judge - people depends on a property of the answers: their length or number of flags."""
     values = pd.Series(
         [known.get(sha, math.nan) for sha in side.judge.index.get_level_values(1)], side.judge.index, float
     )
@@ -386,7 +387,7 @@ def _t_test(values: Floats) -> float:
 
 
 def _narrower(x: Floats, y: Floats) -> float:
-    """Compute the one-sided p-value of the test whether x vary less than their paired y (Pitman and Morgan)."""
+    """Compute the one-sided p-value of the test (Pitman and Morgan) whether x varies less than the paired values y."""
     sums, differences = x + y, x - y
     if np.ptp(sums) == 0 or np.ptp(differences) == 0:
         return math.nan
@@ -396,7 +397,7 @@ def _narrower(x: Floats, y: Floats) -> float:
 class _Sample(NamedTuple):
     """Hold the marks from which the trust in one criterion is computed.
 
-    people, judge: marks of the labelled questions; weights: how many questions each label represents (1 on average);
+    people, judge: the marks of the labelled questions. weights: how many questions each label represents, 1 on average.
     everything: the judge's marks of all questions.
     """
 
@@ -407,10 +408,10 @@ class _Sample(NamedTuple):
 
 
 def _weights(side: Beside, line: float) -> pd.Series:
-    """Return the weight of each labelled answer, so that labels which `next_labels` chose do not count double.
+    """Return the weight of each labelled answer. With it, labels that `next_labels` chose do not count double.
 
     The judge passes or fails the answer. The weight is the share of this verdict among all judged answers, divided by
-    its share among the labelled answers. With too few labelled answers of a verdict, all weights are 1.
+    its share among the labelled answers. If too few labelled answers have one of the verdicts, all weights are 1.
     """
     overall = side.judge[OVERALL]
     labelled = side.people[OVERALL].notna() & overall.notna()
@@ -435,9 +436,10 @@ def _sample(side: Beside, criterion: str, weights: pd.Series) -> _Sample:
 
 
 def _bias(sample: _Sample) -> tuple[float, float, float]:
-    """Return judge - people over all questions, its standard error and degrees of freedom.
+    """Return the difference judge - people over all questions, with its standard error and degrees of freedom.
 
-    It uses the judge's marks of all questions if they help, as in `corrected_mean`; else the labelled questions alone.
+    The judge's marks of all questions are used if they help, as in `corrected_mean`. Otherwise the labelled questions
+    alone are used.
     """
     y, f, v, everything = sample
     n = len(y)
@@ -455,7 +457,8 @@ def _bias(sample: _Sample) -> tuple[float, float, float]:
 def _correlation(x: Floats, y: Floats, weights: Floats | None = None) -> float:
     """Compute the correlation of people's and the judge's marks.
 
-    It is 0 if one side has the same mark for every answer: a judge that gives one mark cannot tell answers apart.
+    It is 0 if one side has the same mark for every answer, because a judge with only one mark cannot tell answers
+    apart.
     """
     if not (np.ptp(x) > 0 and np.ptp(y) > 0):
         return 0.0
@@ -464,7 +467,7 @@ def _correlation(x: Floats, y: Floats, weights: Floats | None = None) -> float:
 
 
 def _correlations_without_each(x: Floats, y: Floats, weights: Floats) -> Floats:
-    """Compute `_correlation` with each value left out in turn."""
+    """Return `_correlation` with each value left out in turn."""
     x, y = x - x.mean(), y - y.mean()  # so that little is lost in the differences below
     terms = weights * np.array([np.ones_like(x), x, y, x * x, y * y, x * y])
     one, sx, sy, xx, yy, xy = terms.sum(axis=1, keepdims=True) - terms
@@ -511,7 +514,7 @@ def _trust(sample: _Sample, margin: float, least: float, alpha: float) -> dict[s
 
 
 def _labels_needed(row: dict[str, Any], margin: float, least: float, alpha: float) -> tuple[float, float]:
-    """Return the lowest and highest likely number of further labels that the tests need to decide.
+    """Return the lowest and the highest likely number of further labels that the tests need for a decision.
 
     It is assumed that only the number of labels changes. Returns (NaN, NaN) if the verdict is already decided, or if
     the number cannot be estimated or is too large.
