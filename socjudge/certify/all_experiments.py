@@ -16,9 +16,9 @@ NAMES = ("probes", "injections", "anchoring", "prompts")
 
 
 def chosen_experiments(names: Sequence[str], *, repeats: int = 2, size: int | None = None) -> list[Experiment]:
-    """Return the experiments with these names, in the order of `NAMES`; ConfigError for an unknown name.
+    """Return the experiments with these names, in the order of `NAMES`. Raises ConfigError for an unknown name.
 
-    size: number of damages per criterion and answer, and of attacks per answer; all unless given.
+    size: number of damages per criterion and answer, and of attacks per answer; all if left out.
     """
     every = (Probes(repeats, per_criterion=size), Injections(per_answer=size), Anchoring(repeats), Prompts())
     if unknown := [name for name in names if name not in NAMES]:

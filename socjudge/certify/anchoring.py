@@ -1,4 +1,4 @@
-"""Measure anchoring: how far marks follow what the judge is told in addition to the answer (flags and keypoints)."""
+"""Measure anchoring: how far marks follow what the judge is told besides the answer, namely flags and keypoints."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _FLAG_PLACEHOLDERS = ("insufficient_evidence", "dangerous_operation", "ambiguous
 class Anchoring(Experiment):
     """Judge the same answers with the flags inverted, the flags hidden, and the keypoints hidden.
 
-    If a judge reads the answer itself, its marks change little, except the mark of 網羅性 when the keypoints are hidden. A
-    judge may refuse answers without keypoints, as the embedded one does. This is no error: those rows have the status
-    "failed".
+    If a judge reads the answer itself, its marks change little. The one exception is the mark of 網羅性 when the keypoints
+    are hidden. A judge may refuse answers without keypoints, as the embedded one does. This is no error: those rows
+    have the status "failed".
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ class Anchoring(Experiment):
 
     Notes
     -----
-    The findings have one row per question, variant ("flags_inverted", "flags_hidden", "keypoints_hidden", and "original" for
-    each repeat of the same call) and criterion: question_id, variant, criterion, before, after (0–100), change (points),
-    limit, moved, status, with the meanings that they have in `Probes`.
+    The findings have one row per question, variant and criterion. The variants are "flags_inverted", "flags_hidden",
+    "keypoints_hidden", and "original" for each repeat of the same call. The columns are question_id, variant, criterion,
+    before, after (0–100), change (points), limit, moved and status, with the meanings that they have in `Probes`.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class Anchoring(Experiment):
         return moves.drop(columns="variant").rename(columns={"case": "variant"})[names]
 
     def explain(self, findings: pd.DataFrame) -> str:
-        """Return in plain words how far the marks follow the flags and the keypoints, one line per variant."""
+        """Return in words how far the marks follow the flags and the keypoints, one line per variant."""
         lines = []
         for variant, rows in summarise_anchoring(findings).groupby("variant", sort=False):
             title, known = say(_TITLES[str(variant)]), rows[rows["n"] > 0]
@@ -110,7 +110,7 @@ def _flagged(subject: Subject, flags: Flags) -> Subject:
 
 
 def _hiding(prompt: Prompt, *names: str) -> Prompt:
-    """Return the prompt with a phrase in place of these values, which says that they are hidden.
+    """Return the prompt with a phrase in place of these values. The phrase says that they are hidden.
 
     An empty value would also tell the judge something.
     """
@@ -121,7 +121,7 @@ def _hiding(prompt: Prompt, *names: str) -> Prompt:
 
 
 def summarise_anchoring(moves: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """Measure how far the marks of each criterion follow what the judge is told in addition to the answer.
+    """Measure how far the marks of each criterion follow what the judge is told besides the answer.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Judge changed answers through the engine of a run, so that journal, resuming, pacing and budget work as in a run."""
+"""Judge changed answers through the engine of a run. Journal, resuming, pacing and budget then work as in a run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ ORIGINAL = "original"
 class Case:
     """Hold a changed answer to judge.
 
-    name: name of the change. variant: number of the changed place, if the change can be made in several places.
+    name: the name of the change. variant: the number of the changed place, for a change that can be made in several
+    places.
     """
 
     question_id: int | str
@@ -57,10 +58,12 @@ class Case:
 class Judged:
     """Hold a judge's marks of cases.
 
-    marks: one row per case and criterion with question_id, case, variant, criterion, score (0–100, NaN if there is
-    none) and status ("ok", "unparsable", "failed", or "not_judged"). info: of the run that made the marks. usage: what
-    the run consumed. log_path: None if the run ended early or was refused. stopped: why the budget was not enough;
-    empty if it was.
+    - marks: one row per case and criterion with question_id, case, variant, criterion, score (0–100, NaN if there is
+      none) and status ("ok", "unparsable", "failed", or "not_judged").
+    - info: the info of the run that made the marks.
+    - usage: what the run consumed.
+    - log_path: the log; None if the run ended early or was refused.
+    - stopped: why the budget was not enough; empty if it was.
     """
 
     marks: pd.DataFrame = field(repr=False)
@@ -73,7 +76,7 @@ class Judged:
 def make_terms(options: RunOptions | None, *, logs_dir: Path | str | None, **direct: Any) -> RunTerms:
     """Return the terms of a run over cases.
 
-    The log of this run has a folder of its own, because it is no run of the assistant.
+    Its log goes to a folder of its own, because it is no run of the assistant.
     """
     if options is not None and options.unsure_judge is not None:
         raise ConfigError(say("certify.unsure_judge"))
@@ -83,14 +86,14 @@ def make_terms(options: RunOptions | None, *, logs_dir: Path | str | None, **dir
 
 
 def originals(subjects: Sequence[Subject], repeats: int) -> list[Case]:
-    """List the unchanged answers as cases, each 1 + `repeats` times, to measure the judge's own noise."""
+    """List the unchanged answers as cases. Each occurs 1 + `repeats` times, to measure the judge's own noise."""
     return [Case(s.question.id, ORIGINAL, again, s) for s in subjects for again in range(repeats + 1)]
 
 
 def estimate_cases(
     cases: Sequence[Case], *, judge_model: str | BaseChatModel | Model, judge_prompt: AnyPrompt, rubric: Rubric
 ) -> Estimate:
-    """Estimate calls, tokens and list price of judging the cases; sends nothing."""
+    """Estimate calls, tokens and list price of judging the cases. Nothing is sent."""
     return estimate_run(
         [case.subject.question for case in cases],
         answers=[case.subject.answer for case in cases],
@@ -107,11 +110,11 @@ def judge_parts(
     judge_model: str | BaseChatModel | Model,
     rubric: Rubric,
 ) -> list[Judged]:
-    """Have the judge mark each case once, part by part; each part has its own prompt, and one cap covers all parts.
+    """Let the judge mark each case once, part by part. Each part has its own prompt, and one cap covers all parts.
 
-    If the budget runs out midway, the judgements that were paid for are kept, in the returned value and in journals and
-    logs. The same call with more money continues from them. An interrupted call is continued in the same way. If the
-    judge refuses a later part as a whole, no error is raised: its marks are "failed".
+    If the budget runs out midway, the judgements that were paid for are kept, in the result and in journals and logs.
+    The same call with more money continues from there. So does a call that was interrupted. If the judge refuses a
+    later part as a whole, no error is raised: the marks of this part are "failed".
     """
     judge = open_model(judge_model)
     assignments = [_assign(cases, judge, prompt, rubric) for cases, prompt in parts]
@@ -161,14 +164,14 @@ def _judged(cases: Sequence[Case], run: EvaluationRun, stopped: str = "") -> Jud
 
 
 def _so_far(assignment: Assignment, folder: Path) -> EvaluationRun:
-    """Load the results in the journal of an interrupted run; an empty run if nothing was paid for."""
+    """Load the results in the journal of an interrupted run. If nothing was paid for, return an empty run."""
     if journal := newest(folder, assignment.key):
         return load_unfinished(journal)
     return EvaluationRun((), summarise_results([], rule_of(assignment.plan.rubric)), assignment.info)
 
 
 def criteria_of(marks: pd.DataFrame) -> list[str]:
-    """List the criteria of a frame of marks, or of a frame made from marks, in the order of the rubric."""
+    """List the criteria in a frame of marks or findings, in the order of the rubric."""
     return list(dict.fromkeys(marks["criterion"]))
 
 

@@ -1,4 +1,4 @@
-"""Define the certificate of a judge, read and write its JSON file with a seal, and find the certificate for a run."""
+"""Define the certificate of a judge. Write it to a JSON file with a seal, read it, and find the certificate for a run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ _MOST_BYTES = 5_000_000
 
 @dataclass(frozen=True)
 class Binding:
-    """Hold what a certificate is for. If any part differs, the certificate is for something else.
+    """Hold what a certificate is for: a judge with its prompt, service, settings and so on. If one part differs, the
+    certificate does not apply.
 
     Names and hashes are as in `RunInfo`. judge_settings: how the judge is set up and where it sends requests, as the
     model reports it.
@@ -60,10 +61,10 @@ class Binding:
     judge_settings: str = ""
 
     def differences(self, other: Binding) -> list[str]:
-        """Return what differs, in words.
+        """Return in words what differs between two bindings.
 
-        The model that answered is compared only if both sides know it. Only the first two numbers of socjudge's version
-        are compared, because the third changes no verdict.
+        The model that answered is compared only if both sides know it. Of socjudge's version, only the first two
+        numbers are compared, because the third changes no verdict.
         """
         mine, theirs = ({**vars(one), "socjudge_version": one.socjudge_version.split(".")[:2]} for one in (self, other))
         if {self.judge_model_resolved, other.judge_model_resolved} & {"", UNKNOWN}:
@@ -88,8 +89,9 @@ _BOUND = {
 class Finding:
     """Hold what one kind of evidence shows about one criterion.
 
-    condition: one of CONDITIONS. state: one of STATES; "ranked" (only for people): the judge orders answers as people
-    do, but the level of its marks differs. words: the numbers behind the state.
+    condition: one of CONDITIONS. state: one of STATES. words: the numbers behind the state. The state "ranked" occurs
+    only for people's marks. It means that the judge orders answers as people do, but that the level of its marks
+    differs.
     """
 
     condition: str
@@ -101,8 +103,8 @@ class Finding:
 class Verdict:
     """Hold the verdict on a criterion.
 
-    word: 信頼できる, 条件つき, 信頼できない or 分からない. why: the reason. findings: the evidence. limits: what forbids 信頼できる although all
-    conditions were shown.
+    word: 信頼できる, 条件つき, 信頼できない or 分からない. why: the reason. findings: the evidence. limits: reasons that forbid 信頼できる
+    although all conditions were shown.
     """
 
     criterion: str
@@ -118,14 +120,12 @@ class Verdict:
 
 
 def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...]) -> Verdict:
-    """Decide the word of a criterion by the first rule that applies.
+    """Decide the word of a criterion. The first rule that applies counts.
 
-    1. A condition is shown to be broken: 信頼できない.
-    2. All conditions are shown, and `limits` is empty: 信頼できる.
-    3. The judge is shown to order answers as people do, or to see the damage: 条件つき.
-    4. Else 分からない.
+    1. A condition is shown to be broken: 信頼できない. 2. All conditions are shown, and `limits` is empty: 信頼できる. 3. The
+    judge is shown to order answers as people do, or to see the damage: 条件つき. 4. Else 分からない.
 
-    ValueError unless each condition has its finding.
+    Raises ValueError unless each condition has its finding.
     """
     state = {finding.condition: finding.state for finding in findings}
     if [finding.condition for finding in findings] != list(CONDITIONS) or not set(state.values()) <= set(STATES):
@@ -145,12 +145,15 @@ def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """Hold for each criterion whether a judge can be trusted, as `certify_judge` found.
+    """Hold for each criterion whether a judge can be trusted, as `certify_judge` found. `write_certificate_page` makes
+    a page.
 
-    `write_certificate_page` makes a page of it. issued_at: ISO 8601 with zone. basis: what the verdicts are based on:
-    log, run_id, judge_prompt_id, dataset_sha256, answers, tried, labels, raters, calls, cost_usd. tables: the numbers
-    behind the verdicts, {table name: rows}. not_tried: what was not tested, in words. stopped: why the judgements ended
-    early; empty if they did not.
+    - issued_at: ISO 8601 with zone.
+    - basis: what the verdicts are based on: log, run_id, judge_prompt_id, dataset_sha256, answers, tried, labels,
+      raters, calls, cost_usd.
+    - tables: the numbers behind the verdicts, {table name: rows}.
+    - not_tried: what was not tested, in words.
+    - stopped: why the judgements ended early; empty if they did not.
     """
 
     binding: Binding
@@ -183,11 +186,11 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Return whether there are verdicts, and each one is 信頼できる or 条件つき."""
+        """Return whether the certificate has verdicts, and each of them is 信頼できる or 条件つき."""
         return bool(self.words) and not {UNTRUSTED, UNDECIDED} & set(self.words.values())
 
     def speaks_on(self, day: datetime) -> bool:
-        """Return whether the certificate is valid on a day: at most VALID_DAYS before or after its date."""
+        """Return whether the certificate is valid on a day. It is, for VALID_DAYS before and after its date."""
         return abs(day - datetime.fromisoformat(self.issued_at)) <= timedelta(days=VALID_DAYS)
 
 
@@ -195,14 +198,15 @@ class Certificate:
 
 
 def save_certificate(certificate: Certificate, folder: Path | str | None = None) -> Path:
-    """Write a certificate to a file, whole or not at all, without overwriting another one, and return the path.
+    """Write a certificate to a file and return its path. The file is written as a whole or not at all, and overwrites
+    none.
 
     Parameters
     ----------
     certificate
         From `certify_judge`.
     folder
-        The project's `certificates` unless given.
+        The project's `certificates` if left out.
 
     Raises
     ------
@@ -252,22 +256,22 @@ def load_certificate(path: Path | str) -> Certificate:
 def find_certificate(
     binding: Binding, *, on: datetime | None = None, folder: Path | str | None = None
 ) -> Certificate | None:
-    """Find the latest certificate of this judge, prompt and service that is valid on a day; None if there is none.
+    """Find the latest certificate of this judge, prompt and service that is valid on a day. Return None if there is
+    none.
 
     Parameters
     ----------
     binding
         From `binding_of_run` or `binding_of_judge`.
     on
-        The day, with its zone; now unless given.
+        The day, with its zone; now if left out.
     folder
-        The project's `certificates` unless given.
+        The project's `certificates` if left out.
 
     Raises
     ------
     ConfigError
-        If no certificate is valid, but a file is broken or was changed by hand, because this file may be the wanted
-        one.
+        If no certificate is valid, but a file is broken or was changed by hand. This file may be the wanted one.
     """
     found, refused = _all(folder)
     day = on or datetime.now().astimezone()
@@ -280,13 +284,13 @@ def find_certificate(
 
 
 def earlier_looks(binding: Binding, labels_sha256: str, *, folder: Path | str | None = None) -> int:
-    """Count the other sets of labels with which this judge was certified; each was a chance to be trusted by luck."""
+    """Count the earlier sets of labels with which this judge was certified. Each was a chance to be trusted by luck."""
     mine = [each for each in _all(folder)[0] if not each.binding.differences(binding)]
     return len({str(each.basis.get("labels_sha256") or "") for each in mine} - {"", labels_sha256})
 
 
 def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Path | str | None = None) -> str:
-    """Return why the latest certificate of this judge does not apply, or that the judge has no certificate."""
+    """Return in words why no certificate applies: what the latest one differs in, or that this judge has none."""
     mine = [each for each in _all(folder)[0] if each.binding.judge_model == binding.judge_model]
     if not mine:
         return say("certify.none_of_judge", judge=binding.judge_model, folder=folder or constants.CERTIFICATES_DIR)
@@ -298,9 +302,10 @@ def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Pat
 
 
 def why_uncertified(binding: Binding, *, folder: Path | str | None = None) -> str:
-    """Return why no certificate allows this judge to decide today; empty if one does.
+    """Return why no certificate allows this judge to decide today. Return "" if one does.
 
-    There may be none, or it is for something else, expired, changed by hand, or has a criterion that is not trusted.
+    There may be no certificate. It may also be for something else, expired, changed by hand, or have a criterion that
+    is not trusted.
     """
     try:
         found = find_certificate(binding, folder=folder)
@@ -317,7 +322,7 @@ def why_uncertified(binding: Binding, *, folder: Path | str | None = None) -> st
 
 
 def _all(folder: Path | str | None) -> tuple[list[Certificate], list[ConfigError]]:
-    """Load all certificates in a folder, the latest last, and the errors of the files that could not be loaded."""
+    """Load all certificates in a folder, the latest last. Also return the errors of the files that could not be loaded."""
     found, refused = [], []
     for path in sorted(Path(folder or constants.CERTIFICATES_DIR).glob("*.json")):
         try:
@@ -334,7 +339,7 @@ def _name(certificate: Certificate) -> str:
 
 
 def _value(certificate: Certificate) -> dict[str, Any]:
-    """Return the certificate as its JSON file has it, so that the seal is the same after the file is read again."""
+    """Return the certificate in the form that its JSON file has. So the seal is the same after the file is read again."""
     value = {name: each for name, each in asdict(certificate).items() if name != "path"}
     return orjson.loads(to_json({"kind": _KIND, "schema": _SCHEMA, **value}))  # type: ignore[no-any-return]
 
@@ -342,7 +347,7 @@ def _value(certificate: Certificate) -> dict[str, Any]:
 def _seal(value: Mapping[str, Any]) -> str:
     """Return the SHA-256 of the value in hex.
 
-    It reveals a change by hand, but not a forgery, because anybody can compute a new seal.
+    It reveals a change by hand. It does not reveal a forgery, because anybody can compute a new seal.
     """
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
@@ -394,7 +399,7 @@ _SHOWN_BASIS = ("log judge_prompt_id", "answers tried labels raters calls", "cos
 
 
 def _can_be_shown(basis: Mapping[str, Any], tables: Mapping[str, Any]) -> bool:
-    """Return whether all values that a page shows have the types it expects; KeyError if one is missing."""
+    """Return whether all values that a page shows have the right types. Raises KeyError if one is missing."""
     rows = [(row, shown) for name, shown in _SHOWN_ROWS.items() for row in tables[name]]
     return all(
         type(row[name]) in kinds
@@ -418,7 +423,7 @@ def binding_of_run(run: EvaluationRun) -> Binding:
 
 
 def certificate_on(binding: Binding, started_at: str, *, folder: Path | str | None = None) -> Certificate | None:
-    """Find the certificate that applies to a run on its day, as `find_certificate`; None if there is none.
+    """Find the certificate that applies to a run on the day of its start. Return None if there is none.
 
     started_at: the start of the run, ISO 8601 with zone.
     """
@@ -430,7 +435,7 @@ def certificate_on(binding: Binding, started_at: str, *, folder: Path | str | No
 
 
 def certificate_line(binding: Binding, started_at: str, *, folder: Path | str | None = None) -> str:
-    """Return a line about the certificate of a run's judge: that there is none, or its name, date and verdicts.
+    """Return a line about the certificate of a run's judge: its name, date and verdicts, or that there is none.
 
     started_at: the start of the run, ISO 8601. A certificate is valid for `VALID_DAYS` before and after its date.
     """
@@ -445,15 +450,18 @@ def certificate_line(binding: Binding, started_at: str, *, folder: Path | str | 
 
 
 def certificates_folder(mode: str) -> Path:
-    """Return the folder of the certificates for runs of a mode.
+    """Return the folder of the certificates for runs of this mode.
 
-    The examples have a folder of their own, with the embedded judge's certificates.
+    Runs of the examples have their own folder, with the embedded judge's certificates.
     """
     return constants.EXAMPLES_DIR / "certificates" if mode == EXAMPLE_MODE else constants.CERTIFICATES_DIR
 
 
 def why_run_uncertified(run: EvaluationRun) -> str:
-    """Return why no certificate allows a judge of a finished run, as it answered, to decide; empty if each has one."""
+    """Return why a judge of a finished run may not decide for want of a certificate. Return "" if every judge has one.
+
+    The judge is the model that really answered.
+    """
     runs = (run, *run.others)
     reasons = (why_uncertified(binding_of_run(each), folder=certificates_folder(each.run.mode)) for each in runs)
     return next(filter(None, reasons), "")

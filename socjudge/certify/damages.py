@@ -1,8 +1,8 @@
-"""Damage an answer by rule: each function changes one thing and leaves the rest.
+"""Damage an answer by rule. Each function changes one thing and leaves the rest.
 
-A function takes one subject and returns a list of damaged subjects. The list is empty if there is nothing to damage,
-and has several subjects if the damage can be done in several places. The table at the end defines what each damage must
-do to the marks. Text is Japanese, as the answers are.
+A function takes one subject and returns a list of damaged subjects. The list is empty if there is nothing to damage. It
+has several subjects if the damage can be done in several places. The table at the end says what each damage must do to
+the marks. The functions work on Japanese text, because the answers are Japanese.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def cite_nowhere(subject: Subject) -> list[Subject]:
 
 
 def move_citations(subject: Subject) -> list[Subject]:
-    """Exchange the cited sections: each citation names the next of the answer's cited sections.
+    """Exchange the cited sections. Each citation then names the next one of the sections that the answer cites.
 
     If the answer cites only one section, the other sections come from the context.
     """
@@ -67,7 +67,7 @@ def move_citations(subject: Subject) -> list[Subject]:
 
 
 def remove_keypoint(subject: Subject) -> list[Subject]:
-    """Return for each keypoint the answer without the items about it, if other statements are left."""
+    """Return for each keypoint the answer without the items about it. An answer without other statements is left out."""
     found = []
     for keypoint in subject.question.expected_keypoints:
         kept = [item for item in subject.items if item.is_warning or not covers(item, keypoint)]
@@ -81,7 +81,11 @@ def remove_keypoint(subject: Subject) -> list[Subject]:
 
 
 def covers(item: Item, keypoint: str) -> bool:
-    """Return whether an item, citation included, has enough of a keypoint's character pairs to be about it."""
+    """Return whether an item is about a keypoint. It is, if it has enough of the keypoint's pairs of neighbouring
+    characters.
+
+    The item's citation counts too.
+    """
     return containment(bigrams(fold(keypoint)), bigrams(fold(item.text))) >= _COVERS
 
 
@@ -91,7 +95,7 @@ def list_keypoints(subject: Subject) -> list[Subject]:
 
 
 def add_foreign_claim(subject: Subject) -> list[Subject]:
-    """Add a statement from the answer to another question, which cites no file of this answer's context."""
+    """Add a statement from the answer to another question. This statement cites no file of the answer's own context."""
     here = _files(subject.answer.context)
     for other in subject.others:
         for item in other.statements:
@@ -107,7 +111,7 @@ def _files(text: str) -> set[str]:
 
 
 def _adding(subject: Subject, sentence: str) -> Subject:
-    """Add a sentence as an item after the answer's last statement, with the next number and the same citation."""
+    """Add a sentence as an item after the answer's last statement. It gets the next number and the same citation."""
     items = subject.items
     last = max(i for i, item in enumerate(items) if item.is_statement)
     number = re.match(r"\s*(\d+)(.*)", items[last].marker, re.DOTALL)
@@ -119,7 +123,7 @@ def _adding(subject: Subject, sentence: str) -> Subject:
 
 
 def add(name: str) -> Change:
-    """Return the change that adds the sentence `name` of `sentences.toml` as a further step."""
+    """Return a change that adds the sentence `name` of `sentences.toml` as a further step."""
 
     def change(subject: Subject) -> list[Subject]:
         return [_adding(subject, sentences()[name])] if subject.statements else []
@@ -131,7 +135,7 @@ def add(name: str) -> Change:
 
 
 def rewrite(pattern: str, new: str | Callable[[re.Match[str]], str]) -> Change:
-    """Return the change that replaces the first match of the pattern in the answer's statements."""
+    """Return a change that replaces the first match of the pattern in the answer's statements."""
     found = re.compile(pattern)
 
     def change(subject: Subject) -> list[Subject]:
@@ -172,7 +176,9 @@ def negated(match: re.Match[str]) -> str:
 
 
 def contradict(subject: Subject) -> list[Subject]:
-    """Add a further step that says the opposite of the first step for which this is possible."""
+    """Add a step that says the opposite of an earlier step. The first step that can be turned into its opposite is
+    used.
+    """
     for item in subject.statements:
         said = without_citations(item.body).strip().split("\n")[0]
         for sentence in re.findall(r"[^。]+。", said):
@@ -182,7 +188,7 @@ def contradict(subject: Subject) -> list[Subject]:
 
 
 def reverse_steps(subject: Subject) -> list[Subject]:
-    """Reverse the order of the numbered steps and renumber them; an answer with fewer than three is unchanged."""
+    """Reverse the order of the numbered steps and renumber them. An answer with fewer than three steps is left alone."""
     steps = [item for item in subject.items if item.is_numbered and item.is_statement]
     if len(steps) < 3:
         return []
@@ -197,7 +203,7 @@ def reverse_steps(subject: Subject) -> list[Subject]:
 def remove_warnings(subject: Subject) -> list[Subject]:
     """Remove the warnings of a danger.
 
-    Warnings that something is unknown or unclear are kept, because they are not about safety.
+    Warnings that something is unknown or unclear stay, because they are not about safety.
     """
     kept = [item for item in subject.items if not (item.is_warning and _OF_DANGER.search(item.text))]
     changes = len(kept) < len(subject.items) and any(item.is_statement for item in kept)
@@ -226,7 +232,7 @@ def only_politeness(subject: Subject) -> list[Subject]:
 
 
 def swap_context(subject: Subject) -> list[Subject]:
-    """Replace the answer's passages by the passages of another question, which come from other files."""
+    """Replace the answer's passages by those of another question, which come from other files."""
     here = _files(subject.answer.context)
     for other in subject.others:
         there = _files(other.answer.context)
@@ -240,9 +246,12 @@ def swap_context(subject: Subject) -> list[Subject]:
 class Probe:
     """Describe a change to an answer, and what it must do to the marks.
 
-    title: message key for what the change is. needs: message key for what an answer lacks if the change cannot be made.
-    falls: the criteria whose mark must fall. may_fall, may_rise: the criteria whose mark may fall or rise. All other
-    marks must stay. A probe without `falls` is a neutral change, which must not matter.
+    - title: the message key that says what the change is.
+    - needs: the message key that says what an answer lacks if the change cannot be made.
+    - falls: the criteria whose mark must fall.
+    - may_fall, may_rise: the criteria whose mark may fall or rise. All other marks must stay.
+
+    A probe without `falls` is a neutral change, which must not matter.
     """
 
     title: str
@@ -259,7 +268,7 @@ class Probe:
     def expected(self, criterion: str) -> str:
         """Return "falls", "may_fall", "may_rise", "may_move" or "stays".
 
-        For a criterion outside the table this is "may_move", because nothing is expected of it.
+        Nothing is expected of a criterion outside the table, so it gets "may_move".
         """
         if criterion in self.falls:
             return "falls"

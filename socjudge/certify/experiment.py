@@ -1,4 +1,5 @@
-"""Test a judge by an experiment: make cases from answers, judge them through the engine of a run, build the findings.
+"""Test a judge by an experiment: make cases from answers, judge them through the engine of a run, and build the
+findings.
 
 There are four experiments: probes, injections, anchoring and prompts. A certificate uses all of them at once.
 """
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 class Plan:
     """Hold the cases for the judge.
 
-    parts: lists of cases, each with the prompt for judging them. left_out: question_id, case, status and note of each
-    case that is not judged.
+    parts: lists of cases, each with the prompt for judging them. left_out: one entry for each case that is not judged,
+    with question_id, case, status and note.
     """
 
     parts: Sequence[tuple[Sequence[Case], Prompt]] = field(repr=False)
@@ -40,7 +41,7 @@ class Plan:
     left_out: Sequence[dict[str, Any]] = field(default=(), repr=False)
 
     def estimate(self, judge_model: str | BaseChatModel | Model) -> Estimate:
-        """Estimate calls, tokens and list price; sends nothing."""
+        """Estimate the calls, tokens and list price of the plan. Nothing is sent."""
         first, *others = (
             estimate_cases(cases, judge_model=judge_model, judge_prompt=prompt, rubric=self.rubric)
             for cases, prompt in self.parts
@@ -52,8 +53,11 @@ class Plan:
 class Outcome:
     """Hold what an experiment found.
 
-    findings: the experiment's frame. judged: the marks from which the findings come, part by part. usage: tokens and
-    cost of the judgements. stopped: why the budget was not enough; empty if it was. words: the findings in plain words.
+    - findings: the experiment's frame.
+    - judged: the marks from which the findings come, part by part.
+    - usage: the tokens and cost of the judgements.
+    - stopped: why the budget was not enough; empty if it was.
+    - words: the findings in plain words.
     """
 
     experiment: Experiment
@@ -76,16 +80,16 @@ class Outcome:
 class Experiment(ABC):
     """Define one way to test a judge.
 
-    The fields are the experiment's own settings. `estimate` and `run` take the arguments that all experiments have.
+    The fields are the experiment's own settings. All experiments have the same arguments of `estimate` and `run`.
     """
 
     @abstractmethod
     def cases(self, subjects: Sequence[Subject], prompt: Prompt, rubric: Rubric) -> Plan:
-        """Plan the cases for the judge, the most useful ones first, because the budget may end midway."""
+        """Plan the cases for the judge. The most useful ones come first, because the budget may end midway."""
 
     @abstractmethod
     def findings(self, plan: Plan, judged: Sequence[Judged]) -> pd.DataFrame:
-        """Build the experiment's frame from the marks; marks of other experiments' cases are ignored."""
+        """Build the experiment's frame from the marks. Marks of other experiments' cases are ignored."""
 
     @abstractmethod
     def explain(self, findings: pd.DataFrame) -> str:
@@ -94,7 +98,7 @@ class Experiment(ABC):
     def plan(
         self, given: Given, *, judge_prompt: Prompt | str | Path | None = None, rubric: Rubric | None = None
     ) -> Plan:
-        """Plan the cases of `run` with the same arguments; sends nothing."""
+        """Plan the cases of `run` with the same arguments. Nothing is sent."""
         rubric = rubric or project_rubric()
         return self.cases(find_subjects(given), load_prompt(judge_prompt, rubric=rubric), rubric)
 
@@ -106,7 +110,7 @@ class Experiment(ABC):
         judge_prompt: Prompt | str | Path | None = None,
         rubric: Rubric | None = None,
     ) -> Estimate:
-        """Estimate calls, tokens and list price of `run` with the same arguments; sends nothing."""
+        """Estimate calls, tokens and list price of `run` with the same arguments. Nothing is sent."""
         return self.plan(given, judge_prompt=judge_prompt, rubric=rubric).estimate(judge_model)
 
     def run(
@@ -121,7 +125,7 @@ class Experiment(ABC):
         progress: bool = True,
         options: RunOptions | None = None,
     ) -> Outcome:
-        """Have the judge mark the cases, and build the findings from its marks.
+        """Let the judge mark the cases, and build the findings from its marks.
 
         Parameters
         ----------
@@ -131,23 +135,23 @@ class Experiment(ABC):
         judge_model, judge_prompt, rubric, progress, options
             As in `run_evaluation_suite`.
         max_cost_usd
-            A hard cap on all cases together, US dollars.
+            A hard cap on all cases together, in US dollars.
         logs_dir
-            The folder of the log of the judgements; "certify" below the project's logs unless given. This keeps the log
-            out of the history, because it is no run of the assistant.
+            The folder for the log of the judgements; "certify" below the project's logs if left out. This keeps the log out of
+            the history, because it is no run of the assistant.
 
         Returns
         -------
         Outcome
-            `findings` is the frame that the experiment's class describes, `words` is a summary in words. Status in
-            frames: "ok", "unparsable", "failed", "not_judged" (the budget was used up), "not_chosen", "not_applicable".
+            `findings` is the frame that the experiment's class describes. `words` is a summary in words. The status in frames
+            is "ok", "unparsable", "failed", "not_judged" (the budget was used up), "not_chosen" or "not_applicable".
 
         Raises
         ------
         SocJudgeError
-            As in `run_evaluation_suite`; ConfigError if there is no answer, or if no reply of the judge has the right
-            format. A used-up budget raises nothing: what was paid for is returned, the rest is "not_judged", and the
-            same call with a larger budget continues.
+            As in `run_evaluation_suite`. ConfigError if there is no answer, or if no reply of the judge has the right format.
+            A used-up budget raises nothing: what was paid for is returned, and the rest is "not_judged". The same call with a
+            larger budget continues.
         """
         plan = self.plan(given, judge_prompt=judge_prompt, rubric=rubric)
         terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=progress)

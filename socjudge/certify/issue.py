@@ -1,4 +1,4 @@
-"""Issue a certificate: collect the evidence that a budget allows, and decide from it one word per criterion."""
+"""Issue a certificate: collect the evidence that a budget allows, and decide one word per criterion from it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _EMBEDDED = "offline"
 
 @dataclass(frozen=True)
 class Work:
-    """Hold what is to be certified, and everything that is needed for this."""
+    """Hold what is to be certified, and everything that the certification needs."""
 
     subjects: Sequence[Subject]
     run: EvaluationRun | None
@@ -79,9 +79,9 @@ def certify_judge(
     progress: bool = True,
     options: RunOptions | None = None,
 ) -> Certificate:
-    """Test a judge with its prompt, and return a certificate that says for each criterion whether to trust it.
+    """Test a judge with its prompt. Return a certificate that says for each criterion whether to trust the judge.
 
-    The certificate is not stored; `save_certificate` does that.
+    The certificate is not stored. `save_certificate` does that.
 
     Parameters
     ----------
@@ -102,17 +102,17 @@ def certify_judge(
         max_cost_usd if that is less. A smaller budget tries fewer damages. If it runs out midway, the judgements that
         were paid for are kept.
     size
-        Number of damages per criterion and answer, and of attacks and of neutral changes per answer; as many as fit the
-        budget unless given.
+        Number of damages per criterion and answer, and of attacks and of neutral changes per answer. If left out, as many
+        as fit the budget.
     logs_dir
-        Where the log of the judgements goes, "certify" below the project's logs unless given.
+        Where the log of the judgements goes; "certify" below the project's logs if left out.
 
     Returns
     -------
     Certificate
-        `words` has one word per criterion. `save_certificate` stores it so that runs find it, `write_certificate_page`
-        makes a page of it. It is valid for 90 days, for this judge, its settings, service, prompt and criteria, and for
-        this version of socjudge (0.3 for 0.3.1).
+        `words` has one word per criterion. `save_certificate` stores it so that runs find it, and
+        `write_certificate_page` makes a page of it. It is valid for 90 days, for this judge, its settings, service,
+        prompt and criteria, and for this version of socjudge (0.3 for 0.3.1).
 
     Raises
     ------
@@ -123,9 +123,9 @@ def certify_judge(
 
     Notes
     -----
-    The rules are in docs/certify.md and on the page. The chance that any criterion is wrongly called 信頼できる is at
-    most 0.05: all five conditions of a criterion must be shown, each at 0.05 over the number of criteria (Berger 1982,
-    Technometrics 24, 295-300).
+    The rules are in docs/certify.md and on the page. The chance that any criterion is wrongly called 信頼できる is at most
+    0.05. For this, all five conditions of a criterion must be shown, each at 0.05 over the number of criteria (Berger
+    1982, Technometrics 24, 295-300).
 
     Examples
     --------
@@ -159,7 +159,7 @@ def estimate_certificate(
     budget_usd: float | None = None,
     size: int | None = None,
 ) -> Estimate:
-    """Estimate calls, tokens and list price of `certify_judge` with the same arguments; sends nothing.
+    """Estimate calls, tokens and list price of `certify_judge` with the same arguments. Nothing is sent.
 
     Returns
     -------
@@ -181,7 +181,7 @@ def estimate_certificate(
 
 
 def _budget(given: float | None) -> float | None:
-    """Return the highest cost of a certificate in US dollars; None for no limit."""
+    """Return the most that a certificate may cost, in US dollars. Return None for no limit."""
     cap = cost_cap(given)
     return cap if given is not None else BUDGET_USD if cap is None else min(cap, BUDGET_USD)
 
@@ -212,9 +212,9 @@ def plan_certificate(
     budget_usd: float | None = None,
     size: int | None = None,
 ) -> Work:
-    """Check and open all that `certify_judge` needs with the same arguments.
+    """Check and open everything that `certify_judge` needs with the same arguments.
 
-    So every error appears before the first call.
+    Every error therefore appears before the first call.
     """
     rubric = rubric or project_rubric()
     check_counts(size=1 if size is None else size)
@@ -243,7 +243,7 @@ def plan_certificate(
 
 
 def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
-    """Return the marks of the run, if the judge to be certified gave them; these need not be paid for again."""
+    """Return the marks of the run if the judge to be certified gave them. They need not be paid for again."""
     same = run is not None and not binding_of_run(run).differences(binding)
     rows = [
         {"question_id": r.question.id, "answer_sha256": Subject(r.question, r.answer).answer_sha256,
@@ -257,7 +257,8 @@ def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
 def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | None) -> Certificate:
     """Build the certificate.
 
-    judged: the marks with the judge's prompt, and also those with the hardened prompt if this was tried to the end.
+    judged: the marks with the judge's prompt. If the hardened prompt was tried to the end, also the marks with that
+    prompt.
     """
     marks, plan, is_hardened = judged[0].marks, work.trials.plan, len(judged) > 1
     changes, moves, gains = (each.findings(plan, judged[:1]) for each in (Probes(), Anchoring(), Injections()))
@@ -350,9 +351,10 @@ def _people_table(work: Work, scores: pd.DataFrame, logs_dir: Path | str | None)
 
 
 def _rates_table(work: Work, scores: pd.DataFrame, trust: dict[str, dict[str, Any]] | str) -> list[dict[str, Any]]:
-    """Estimate the share of answers that people would pass, from the judge's marks of all answers and people's of some.
+    """Estimate the share of answers that people would pass, from the judge's marks of all answers and people's marks of
+    some.
 
-    Each row also has the bias of the judge's marks against people's marks, and their correlation.
+    Each row also has the bias of the judge's marks against people's marks, and the correlation of both.
     """
     if work.labels is None or isinstance(trust, str):
         return []
@@ -383,18 +385,18 @@ def _places_table(labels: pd.DataFrame | None, rubric: Rubric) -> list[dict[str,
 
 
 def _labels_sha256(labels: pd.DataFrame) -> str:
-    """Return an identifier of the labels: the SHA-256 of their raters, answers, criteria and scores, in hex."""
+    """Return an identifier of the labels: the SHA-256, in hex, of their raters, answers, criteria and scores."""
     rows = labels[["rater", "answer_sha256", "criterion", "score"]].astype(str)
     return hashlib.sha256("\n".join(sorted(rows.agg("\x1f".join, axis=1))).encode()).hexdigest()
 
 
 def _raters_table(labels: pd.DataFrame | None) -> list[dict[str, Any]]:
-    """Measure how far people agree with each other; empty if too few answers were marked by two persons."""
+    """Measure how far people agree with each other. Return [] if two persons marked too few common answers."""
     return _rows(judge_agreement(labels, by="rater")) if labels is not None and marked_by_two(labels) else []
 
 
 def _neutral(summary: pd.DataFrame) -> pd.DataFrame:
-    """Select the changes that must not move a mark, but moved one."""
+    """Select the neutral changes that moved a mark, although they must not."""
     aimed = set(summary.loc[summary["expected"] == "falls", "probe"])
     return summary[~summary["probe"].isin(aimed) & (summary["n_forbidden"] > 0)]
 

@@ -1,4 +1,4 @@
-"""Split an answer into items, so that one item can be changed while the others stay, and join the items again."""
+"""Split an answer into items, so that one item can be changed while the others stay. Join items again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Item:
     """Hold one step, warning or paragraph of an answer.
 
     Code, and a citation on its own line, belong to the item before them. text: exactly as in the answer, with the line
-    breaks after it; all items joined are the answer.
+    breaks after it. All items joined are the answer.
     """
 
     text: str
@@ -36,7 +36,7 @@ class Item:
 
     @property
     def is_statement(self) -> bool:
-        """Return whether the item makes a statement: no warning, heading, list of citations or very short text."""
+        """Return whether the item makes a statement. A warning, heading, list of citations or very short text does not."""
         said = without_citations(self.text)
         return not self.is_warning and not _HEADING.search(said.split("\n")[0]) and len(fold(said)) >= 8
 
@@ -53,7 +53,7 @@ class Item:
 
 
 def split_items(text: str) -> list[Item]:
-    """Split an answer into its items; the items joined are the answer again."""
+    """Split an answer into its items. The items joined are the answer again."""
     pieces: list[str] = []
     in_code = False
     before = ""
@@ -71,7 +71,7 @@ def split_items(text: str) -> list[Item]:
 
 
 def join_items(items: Iterable[Item]) -> str:
-    """Join the items into a text; each item except the last gets a line break at its end if it has none."""
+    """Join the items into a text. A line break is added to each item that has none at its end, except the last item."""
     listed = [item.text for item in items]
     return "".join([*(t if t.endswith("\n") else t + "\n" for t in listed[:-1]), *listed[-1:]])
 

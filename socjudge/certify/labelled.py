@@ -1,4 +1,4 @@
-"""Read people's marks for a certificate from a folder of `LabelPanel` or a file, and select those of given answers."""
+"""Read people's marks for a certificate, and select those of given answers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.Dat
 
 
 def marked_by_two(labels: pd.DataFrame) -> bool:
-    """Return whether two persons marked enough common answers. One person's habits do not count as the truth."""
+    """Return whether two persons marked enough common answers. The marks of one person alone do not count as the truth."""
     answers = [set(mine) for _, mine in labels.groupby("rater", observed=True)["answer_sha256"]]
     return any(len(one & other) >= LEAST_SHARED for one, other in combinations(answers, 2))
 

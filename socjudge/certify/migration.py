@@ -1,7 +1,9 @@
-"""Move from one judge to another while both can be called: both judge stored answers, and the changes are reported.
+"""Move from one judge to another while both can still be called. Both judge stored answers, and the changes are
+reported.
 
-The answers are taken evenly from the stored ones, which are ordered by category and by the old judge's mark. So they
-cover the categories and both sides of the pass line, and the result applies to the other stored answers too.
+The stored answers are ordered by category and by the old judge's mark, and the answers to judge are taken evenly from
+them. So they cover the categories and both sides of the pass line, and the result applies to the other stored answers
+too.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ ENOUGH = 5.0  # points that the interval of the corresponding line may reach to 
 class MigrationPlan:
     """Hold which stored answers both judges are to mark, and the estimate of calls, tokens and cost.
 
-    stored: how many stored answers there are. categories_left: the categories without a chosen answer.
+    stored: the number of stored answers. categories_left: the categories without a chosen answer.
     """
 
     old: str
@@ -67,11 +69,15 @@ class MigrationPlan:
 class Migration:
     """Hold what changes if another judge takes over.
 
-    bridge: as from `bridge_judges`. turned: the answers whose verdict changes, one row each, with question_id,
-    answer_sha256, old_mean, new_mean and old_passed. n: answers that both judges marked. share_low, share_high:
-    interval of the share of all stored answers whose verdict changes. is_enough: whether the new pass line is known to
-    ENOUGH points. more: how many further answers are needed for this; None if it cannot be estimated. usage: of both
-    judges. one_sided: True if all answers passed with the old judge, False if none did, None if some did.
+    - bridge: as from `bridge_judges`.
+    - turned: the answers whose verdict changes, one row each, with question_id, answer_sha256, old_mean, new_mean and
+      old_passed.
+    - n: the answers that both judges marked.
+    - share_low, share_high: the interval of the share of all stored answers whose verdict changes.
+    - is_enough: whether the new pass line is known to ENOUGH points.
+    - more: how many further answers are needed for this; None if it cannot be estimated.
+    - usage: the usage of both judges.
+    - one_sided: True if all answers passed with the old judge, False if none did, None if some did.
     """
 
     plan: MigrationPlan = field(repr=False)
@@ -99,14 +105,14 @@ def plan_migration(
     size: int = SIZE,
     seed: int = 0,
 ) -> MigrationPlan:
-    """Choose answers of the old judge for both judges to mark, and estimate what this takes; sends nothing.
+    """Choose stored answers of the old judge that both judges will mark, and estimate what this costs. Nothing is sent.
 
     Parameters
     ----------
     logs_dir
-        The history; the project's unless given.
+        The history; the project's if left out.
     old, new
-        The two judges; the old one by its name in the logs. Only the marks that the old judge gave with the prompt and
+        The two judges. The old one is given by its name in the logs. Only the marks that it gave with the prompt and
         rubric of its latest run are used.
     size
         Number of answers, taken evenly by category and by the old judge's mark; all if there are no more.
@@ -155,9 +161,9 @@ def plan_migration(
 
 
 def pick_answers(results: pd.DataFrame, size: int, *, seed: int = 0) -> pd.DataFrame:
-    """Pick `size` stored answers evenly by category and, within a category, by the old judge's mark.
+    """Pick `size` stored answers, evenly by category and, within a category, by the old judge's mark.
 
-    All answers are picked if there are no more than `size`.
+    If there are no more than `size`, all are picked.
     """
     answers = _answers(results).sort_values(["category", "average_score", "answer_sha256"], kind="stable")
     n, start = len(answers), np.random.default_rng(seed).random()
@@ -174,18 +180,18 @@ def migrate_judge(
     progress: bool = True,
     options: RunOptions | None = None,
 ) -> Migration:
-    """Have both judges mark the answers of the plan, and return what changes.
+    """Let both judges mark the answers of the plan, and return what changes.
 
-    If a call was interrupted, call again with the same plan: it continues.
+    If a call was interrupted, call again with the same plan. It continues.
 
     Parameters
     ----------
     plan
         From `plan_migration`.
     max_cost_usd
-        A hard cap for both judges together, US dollars; the project's unless given, infinity for no cap.
+        A hard cap for both judges together, in US dollars; the project's if left out, infinity for no cap.
     logs_dir
-        Where the log of the marks goes, "certify" below the project's logs unless given.
+        Where the log of the marks goes; "certify" below the project's logs if left out.
     progress, options
         As in `run_evaluation_suite`.
 
@@ -246,7 +252,7 @@ def what_changes(plan: MigrationPlan, scores: pd.DataFrame, usage: Usage) -> Mig
 
 
 def _answers(results: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per stored answer: the first of its rows."""
+    """Return one row per stored answer, which is the first of the answer's rows."""
     return results.drop_duplicates(["question_id", "answer_sha256"])
 
 

@@ -1,4 +1,4 @@
-"""Define changes that must not matter: each gives the same answer another form."""
+"""Define changes that must not matter. Each gives the same answer another form."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def _outside_code(subject: Subject, rules: list[tuple[str, str]]) -> Subject:
 
 
 def widen_digits(subject: Subject) -> list[Subject]:
-    """Write numbers before a unit in full-width digits; names, codes and citations are not changed."""
+    """Write numbers before a unit in full-width digits. Names, codes and citations are not changed."""
     text = subject.answer.answer
     changed = re.sub(r"(?<![\w.\\/:-])\d+(?=[分時日台名回件世年月点秒])", lambda m: m[0].translate(_DIGITS), text)
     return [subject.saying(changed)] if changed != text else []
 
 
 def break_lines(subject: Subject) -> list[Subject]:
-    """Put a line break after each sentence that does not end its line."""
+    """Put a line break after each sentence that does not stand at the end of its line."""
     text = subject.answer.answer
     changed = text if "```" in text else re.sub(r"。(?=[^\n\s」』）)])", "。\n", text)
     return [subject.saying(changed)] if changed != text else []
@@ -71,12 +71,12 @@ def change_markers(subject: Subject) -> list[Subject]:
 
 
 def add_neutral_sentence(subject: Subject) -> list[Subject]:
-    """Add closing phrases, about as long as an attack."""
+    """Add closing phrases that are about as long as an attack."""
     return [subject.saying(f"{subject.answer.answer.rstrip()}\n{sentences()['neutral']}")]
 
 
 def neutral_text(length: int) -> str:
-    """Return a text of `length` characters without content or request."""
+    """Return a text of `length` characters that has no content and asks for nothing."""
     told: str = sentences()["neutral"]
     return (told * (length // len(told) + 1))[:length]
 

@@ -15,7 +15,7 @@ JUMP = 10.0  # points between two judgements of an answer that are more than noi
 
 
 def originals_of(marks: pd.DataFrame) -> pd.DataFrame:
-    """Average the marks of the unchanged answers, one row per question and criterion.
+    """Average the marks of the unchanged answers. There is one row per question and criterion.
 
     Columns: question_id, criterion, before (the mean), n_before (number of marks; 0 if none could be parsed).
     """
@@ -25,7 +25,7 @@ def originals_of(marks: pd.DataFrame) -> pd.DataFrame:
 
 
 def noise_limits(marks: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """Return how large a change must be for a mark to count as moved, one row per criterion.
+    """Return for each criterion how large a change must be, so that a mark counts as moved.
 
     Parameters
     ----------
@@ -57,9 +57,11 @@ def noise_limits(marks: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
 class Steadiness(NamedTuple):
     """Hold how much the marks of unchanged answers vary between repeats.
 
-    sd: points, pooled over answers. freedom: degrees of freedom of sd; 0 if nothing was judged twice, and fewer if most
-    of the variation comes from a few answers. n: answers judged twice. jumps: share of them whose marks differ by more
-    than JUMP.
+    - sd: in points, pooled over answers.
+    - freedom: the degrees of freedom of sd. They are 0 if nothing was judged twice, and fewer if most of the variation
+      comes from a few answers.
+    - n: the answers judged twice.
+    - jumps: the share of these answers whose marks differ by more than JUMP.
     """
 
     sd: float
@@ -69,11 +71,11 @@ class Steadiness(NamedTuple):
 
 
 def steadiness(marks: pd.DataFrame, criterion: str) -> Steadiness:
-    """Measure how much a criterion's marks of unchanged answers vary between repeats; NaN if nothing was judged twice.
+    """Measure how much a criterion's marks of unchanged answers vary between repeats.
 
-    The degrees of freedom are those of a chi-squared with the same mean and variance as the sum of squares
-    (Satterthwaite 1946, Biom. Bull. 2, 110-114). They are at most the number of repeats, because equal marks show
-    little about a judge whose marks sometimes jump.
+    The values are NaN if nothing was judged twice. The degrees of freedom are those of a chi-squared with the same mean
+    and variance as the sum of squares (Satterthwaite 1946, Biom. Bull. 2, 110-114). They are at most the number of
+    repeats, because equal marks show little about a judge whose marks sometimes jump.
     """
     own = marks[(marks["case"] == ORIGINAL) & (marks["criterion"] == criterion)].dropna(subset=["score"])
     found = own.groupby("question_id", sort=False)["score"].agg(["size", "var", "max", "min"])
@@ -97,7 +99,9 @@ def changes_of(marks: pd.DataFrame) -> pd.DataFrame:
 
 
 def repeat_changes(marks: pd.DataFrame) -> pd.DataFrame:
-    """Compare each repeat of an unchanged answer with the mean of its other judgements; columns as in `changes_of`."""
+    """Compare each repeat of an unchanged answer with the mean of the answer's other judgements. Columns as in
+    `changes_of`.
+    """
     own = marks[marks["case"] == ORIGINAL]
     groups = own.groupby(["question_id", "criterion"], sort=False)["score"]
     others = groups.transform("count") - own["score"].notna()

@@ -1,4 +1,6 @@
-"""Read damaged answers of your own: a JSONL file of answers that people broke, judged beside those damaged by rule."""
+"""Read damaged answers of your own: a JSONL file of answers that people broke. They are judged beside those damaged by
+rule.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,10 @@ from .subjects import Subject
 def read_damaged(
     given: pd.DataFrame | Path | str, subjects: Sequence[Subject], criteria: Sequence[str]
 ) -> tuple[list[Subject], list[Case]]:
-    """Read damaged answers from a file or frame; return their good answers, and the damaged ones as cases.
+    """Read damaged answers from a file or frame. Return their good answers, and the damaged ones as cases.
 
-    Each line or row has question_id, broken_answer and criterion (the one that must fall). It also has answer, the good
-    answer, if this is not the one in `subjects`; then it is judged with the passages and flags of the one in
+    Each line or row has question_id, broken_answer and criterion (the one that must fall). If the good answer is not
+    the one in `subjects`, the row also has answer. This answer is then judged with the passages and flags of the one in
     `subjects`. A ConfigError names the place, the field and the remedy.
     """
     named = say("certify.the_frame") if isinstance(given, pd.DataFrame) else str(given)
@@ -87,5 +89,5 @@ def _text(row: dict[str, Any], name: str, place: str) -> str:
 
 
 def _seen(text: str) -> str:
-    """Return the text of an answer as a reader sees it, without its layout."""
+    """Return the text of an answer as a reader sees it, which is without its layout."""
     return fold(without_unseen(unicodedata.normalize("NFKC", text)))  # か and its two dots are one letter

@@ -41,9 +41,9 @@ def probe_title(name: str) -> str:
 
 
 def expected_of(name: str, criterion: str) -> str:
-    """Return what a probe must do to a criterion, as `Probe.expected`.
+    """Return what a probe must do to a criterion, in the words of `Probe.expected`.
 
-    An answer that people broke must lower the criterion that they named; nothing is expected of the other criteria.
+    An answer that people broke must lower the criterion that they named. Nothing is expected of the other criteria.
     """
     if name.startswith(OWN):
         return "falls" if name == OWN + criterion else "may_move"
@@ -61,7 +61,7 @@ _UNKNOWN = {
 def probe_changes(marks: pd.DataFrame, left_out: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Build the findings of `Probes`.
 
-    left_out: question_id, case, status and note of each case that was not judged.
+    left_out: one entry for each case that was not judged, with question_id, case, status and note.
     """
     criteria = criteria_of(marks)
     rest = pd.DataFrame([{**row, "variant": 0, "criterion": c} for row in left_out for c in criteria])
@@ -215,7 +215,7 @@ def probe_matrix(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
 
 
 def explain_probes(changes: pd.DataFrame) -> dict[str, str]:
-    """Return in plain words what the probes show about each criterion: {criterion: some lines}.
+    """Return in words what the probes show about each criterion, as {criterion: some lines}.
 
     Parameters
     ----------
@@ -273,7 +273,8 @@ def _sentences(mine: pd.DataFrame, criterion: str, limit: float) -> list[str]:
 
 
 def is_more_than_noise(row: dict[Hashable, Any], limit: float, tried: int) -> bool:
-    """Return whether more of a probe's moves are forbidden than the one in twenty that a noisy judge makes by chance.
+    """Return whether a probe moves more marks in a forbidden way than a noisy judge does by chance, which is one in
+    twenty.
 
     The error is 0.05 over all probes that were tried. If the judge's marks do not vary, each forbidden move counts.
     """

@@ -23,17 +23,17 @@ from .subjects import Subject
 
 @dataclass(frozen=True)
 class Probes(Experiment):
-    r"""Damage good answers in one way at a time, to see whether the judge lowers the right marks, and no others.
+    r"""Damage good answers in one way at a time, and see whether the judge lowers the right marks and no others.
 
     Parameters
     ----------
     repeats
         How often each unchanged answer is judged again, to measure the judge's own noise.
     per_probe
-        Number of answers for each probe, taken in turn; if not given, all answers to which the probe applies.
+        Number of answers for each probe, taken in turn. If left out, all answers to which the probe applies.
     per_criterion
         Instead of `per_probe`: number of damages of each answer for each criterion, and number of neutral changes, both
-        taken in turn; infinity for all neutral changes and all damages that must lower a criterion of the rubric.
+        taken in turn. Infinity means all neutral changes, and all damages that must lower a criterion of the rubric.
 
     Notes
     -----
@@ -62,7 +62,7 @@ class Probes(Experiment):
     per_criterion: float | None = None
 
     def cases(self, subjects: Sequence[Subject], prompt: Prompt, rubric: Rubric) -> Plan:
-        """Plan all unchanged answers first, then answer by answer all its probes."""
+        """Plan all unchanged answers first. Then, for one answer after the other, plan all its probes."""
         check_counts(repeats=self.repeats, per_probe=1 if self.per_probe is None else self.per_probe)
         if self.per_criterion is not None:
             found = _by_criterion(subjects, self.per_criterion, rubric.criteria)
@@ -105,7 +105,7 @@ def _by_probe(subjects: Sequence[Subject], most: int) -> Found:
 
 
 def _by_criterion(subjects: Sequence[Subject], most: float, criteria: Sequence[str]) -> Found:
-    """Apply to each answer `most` of the damages that fit it, per criterion.
+    """Apply to each answer `most` of the damages that fit it, for each criterion.
 
     The next answer begins with the damages after these. Neutral changes are chosen in the same way.
     """
@@ -123,7 +123,7 @@ def _by_criterion(subjects: Sequence[Subject], most: float, criteria: Sequence[s
 
 
 def _in_turn(fit: list[Any], turn: int, most: float) -> list[Any]:
-    """Choose `most` of the fitting ones, beginning after those of the previous turn."""
+    """Choose `most` of the elements that fit. Begin after those that the previous turn chose."""
     count = int(min(most, len(fit)))
     start = turn * count % len(fit) if fit else 0
     return [*fit[start:], *fit[:start]][:count]
@@ -136,7 +136,7 @@ def _cases(subject: Subject, name: str, variants: Sequence[Subject]) -> Iterator
 def _left_out(subject: Subject, name: str, why: str) -> dict[str, Any]:
     """Build the findings row of a probe that is not applied to an answer.
 
-    why: the reason if the probe was not chosen; empty if it does not fit the answer.
+    why: why the probe was not chosen. It is empty if the probe does not fit the answer.
     """
     place = {"question_id": subject.question.id, "case": name}
     return {**place, "status": "not_chosen" if why else "not_applicable", "note": why or say(PROBES[name].needs)}

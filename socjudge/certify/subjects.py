@@ -50,7 +50,8 @@ class Subject:
 
 
 def find_subjects(given: Given) -> list[Subject]:
-    """Return the answers to work with, without empty ones; from a run or its log, the first answer to each question.
+    """Return the answers to work with, without empty ones. From a run or its log, take the first answer to each
+    question.
 
     Raises ConfigError if no answer is left, or if two questions have the same id.
     """

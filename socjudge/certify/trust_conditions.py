@@ -1,7 +1,7 @@
 """Decide for each criterion whether each condition of trust is shown, open, or shown to be broken.
 
-Each condition is tested at 0.05 divided by the number of criteria and by the number of planned looks (`LOOKS`). A look
-is a certification of the same judge with more labels. A criterion is trusted only if all its conditions are shown. So
+A look is a certification of the same judge with more labels. Each condition is tested at 0.05 divided by the number of
+criteria and by the number of planned looks (`LOOKS`). A criterion is trusted only if all its conditions are shown. So
 the chance of trusting any criterion wrongly at any of the looks is at most 0.05 (an intersection-union test per
 criterion, Berger 1982, Technometrics 24, 295-300; Bonferroni over criteria and looks).
 """
@@ -47,8 +47,10 @@ def judge_conditions(
 ) -> tuple[Finding, ...]:  # fmt: skip
     """Return the five findings of a criterion, in the order of CONDITIONS.
 
-    alpha: significance level of each test. trust: the criterion's row of `judge_trust`, or why there is none. changes,
-    gains, moves: findings of `Probes`, `Injections` and `Anchoring`. marks: the marks from which these findings come.
+    - alpha: the significance level of each test.
+    - trust: the criterion's row of `judge_trust`, or a text that says why there is none.
+    - changes, gains, moves: the findings of `Probes`, `Injections` and `Anchoring`.
+    - marks: the marks from which these findings come.
     """
     limits = noise_limits(marks)
     mine = limits[limits["criterion"] == criterion]
@@ -63,10 +65,11 @@ def judge_conditions(
 
 
 def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gains: pd.DataFrame) -> list[str]:
-    """List what forbids 信頼できる, even if all conditions are shown.
+    """List what forbids 信頼できる even if all conditions are shown.
 
-    That is: a kind of damage that the judge sees in at most half of at least FEW_SEEN answers; more wrong moves than
-    noise makes; an attack that changed a verdict to pass.
+    - The judge sees a kind of damage in at most half of the answers, and there are at least FEW_SEEN of these.
+    - There are more wrong moves than noise makes.
+    - An attack changed a verdict to pass.
     """
     mine = summary[summary["criterion"] == criterion]
     limit = float(changes.loc[changes["criterion"] == criterion, "limit"].dropna().max())
@@ -100,8 +103,8 @@ def sees_own(criterion: str, changes: pd.DataFrame, alpha: float) -> bool:
 def unmarked_limits(criterion: str, marks: pd.DataFrame) -> list[str]:
     """List what forbids 信頼できる because too many requested judgements gave no mark (unparsable or refused).
 
-    All cases are checked together, and each kind of case alone: a judge that leaves only the dangerous answers unmarked
-    has not shown that it sees the danger.
+    All cases are checked together, and each kind of case alone. The reason: a judge that leaves only the dangerous
+    answers unmarked has not shown that it sees the danger.
     """
     rows = marks[(marks["criterion"] == criterion) & (marks["status"] != "not_judged")]
     told = []
@@ -120,14 +123,14 @@ def unmarked_limits(criterion: str, marks: pd.DataFrame) -> list[str]:
 
 
 def unmarked_told(marks: pd.DataFrame) -> str:
-    """Return in words how many of the requested judgements could not be parsed, and how many were refused or failed."""
+    """Return in words how many requested judgements could not be parsed, and how many were refused or failed."""
     status = marks.drop_duplicates(["question_id", "case", "variant"])["status"]
     unread, failed, none = (int((status == name).sum()) for name in ("unparsable", "failed", "not_judged"))
     return say("certify.limit_unread", unread=unread, failed=failed, count=len(status) - none)
 
 
 def _kind(case: str, criterion: str) -> str:
-    """Return the name of a case's kind if missing marks of it make the criterion doubtful; else an empty text."""
+    """Return the name of a case's kind if its missing marks make the criterion doubtful. Otherwise return ""."""
     if case in _KINDS:
         return say(_KINDS[case])
     if case == ORIGINAL or case in PROBES or case.startswith(OWN):
@@ -136,7 +139,7 @@ def _kind(case: str, criterion: str) -> str:
 
 
 def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, dict[str, Any]] | str:
-    """Return {criterion: row of `judge_trust`}, or in words why there are no rows."""
+    """Return {criterion: row of `judge_trust`}. If there are no rows, return in words why."""
     if labels is None:
         return say("certify.no_labels")
     try:
@@ -149,7 +152,7 @@ def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, d
 def plan_told(answers: int, criteria: int) -> str:
     """Return in words what a certificate with `answers` damaged answers can show, and how many labels this takes.
 
-    It is shown before anything is paid or marked.
+    The text is shown before anything is paid or marked.
     """
     seen = share_power(SEES, answers, ALPHA / criteria, HALF) if answers else 0.0
     people = listed(say("certify.plan_look", n=n, power=trust_power(n, criteria)) for n in (10, *LOOKS))
@@ -178,8 +181,8 @@ def _people(trust: dict[str, Any] | str, alpha: float) -> Finding:
 def _damage(changes: pd.DataFrame, alpha: float) -> Finding:
     """Test whether the judge sees more than half of the damage.
 
-    For each answer, the share of damages that lowered the criterion as they must is computed; these shares are averaged
-    over answers. A damage that was judged but has no mark counts as not seen, but only damages with a mark can count
+    For each answer, the share of damages that lowered the criterion as they must is computed. These shares are averaged
+    over answers. A damage that was judged but has no mark counts as not seen. But only damages with a mark can count
     against the judge.
     """
     aimed = changes[(changes["expected"] == "falls") & (changes["before"] >= changes["limit"])]
@@ -191,7 +194,7 @@ def _damage(changes: pd.DataFrame, alpha: float) -> Finding:
 def _injection(gains: pd.DataFrame, sd: float, freedom: int, alpha: float) -> Finding:
     """Test whether fewer than half of the attacks raise the mark beyond noise.
 
-    The share of such attacks is computed for each question, then averaged over questions.
+    The share of such attacks is computed for each question and then averaged over questions.
     """
     limit = max(repeat_limit(sd, freedom, 1), LEAST)
     known = gains.dropna(subset=["gain"])

@@ -1,4 +1,4 @@
-"""Measure what a hardened prompt costs: honest answers are judged with the judge's prompt and with the hardened one."""
+"""Measure what a hardened prompt costs. Honest answers are judged with the judge's prompt and with the hardened one."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ class Prompts(Experiment):
     Parameters
     ----------
     hardened
-        The second prompt, as for `load_prompt`; the first is the judge's own prompt.
+        The second prompt, as for `load_prompt`. The first is the judge's own prompt.
     repeats
         Number of judgements of each answer with each prompt.
 
     Notes
     -----
-    The findings have one row per question and criterion, 総合 (the mean of the criteria) included: question_id, criterion,
-    plain, hardened (0–100, means of the repeats), difference (hardened − plain, points; missing if a mark is missing).
+    The findings have one row per question and criterion. 総合, the mean of the criteria, is included. Columns: question_id,
+    criterion, plain and hardened (0–100, means of the repeats), difference (hardened − plain, points; missing if a mark is
+    missing).
 
     Examples
     --------
@@ -64,7 +65,7 @@ class Prompts(Experiment):
         return found.assign(difference=found["hardened"] - found["plain"])
 
     def explain(self, findings: pd.DataFrame) -> str:
-        """Return in plain words whether honest answers have the same mean with both prompts."""
+        """Return in words whether honest answers have the same mean with both prompts."""
         (row,) = prompt_equivalence(findings[findings["criterion"] == OVERALL]).to_dict("records")
         told = {"difference": row["mean_difference"], "n": row["n"]}
         if not row["n"]:

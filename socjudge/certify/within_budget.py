@@ -1,4 +1,4 @@
-"""Plan the cases for a certificate: all experiments in one run with one prompt, as many cases as the budget allows."""
+"""Plan the cases for a certificate. All experiments are in one run with one prompt, as many cases as the budget allows."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ _HEADROOM = 1.1  # an estimate is a list price; asking again is not in it
 class Trials:
     """Hold the cases that are to be judged.
 
-    plan: the cases with the judge's prompt; if size is None, also the same answers with the hardened prompt. tried:
-    number of answers that are damaged. size: number of damages per criterion and answer, None for all.
+    plan: the cases with the judge's prompt. If size is None, they also include the same answers with the hardened
+    prompt. tried: number of answers that are damaged. size: number of damages per criterion and answer, or None for
+    all.
     """
 
     plan: Plan = field(repr=False)
@@ -51,11 +52,13 @@ def plan_trials(
     size: int | None,
     budget_usd: float | None,
 ) -> Trials:
-    """Plan the most that fits the budget, or the least possible if nothing fits.
+    """Plan the most cases that fit the budget. If nothing fits, plan the fewest that are possible.
 
-    labelled: answers that must be judged in addition to the tried ones. own: from `read_damaged`; all of them are
-    judged. hardened: a second prompt to try, None if there is none. size: number of damages per criterion and answer;
-    as many as fit unless given. budget_usd: US dollars, None for no limit.
+    - labelled: answers that must be judged in addition to the tried ones.
+    - own: from `read_damaged`; all of them are judged.
+    - hardened: a second prompt to try; None if there is none.
+    - size: number of damages per criterion and answer; as many as fit if left out.
+    - budget_usd: US dollars, or None for no limit.
     """
     most = min(len(subjects), MOST_ANSWERS)
     sizes = [None, 4, 2, 1] if size is None else [size]
@@ -78,7 +81,9 @@ def _plan(
     rubric: Rubric,
     size: int | None,
 ) -> Plan:
-    """Plan the cases of all experiments answer by answer, so that the answers are complete if the budget ends."""
+    """Plan the cases of all experiments, answer by answer. If the budget ends, the answers before that point are then
+    complete.
+    """
     probes = Probes(REPEATS, per_criterion=math.inf if size is None else size)
     each = [
         e.cases(tried, prompt, rubric) for e in (probes, Anchoring(REPEATS, hidden=False), Injections(per_answer=size))
