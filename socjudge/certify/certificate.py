@@ -122,8 +122,10 @@ class Verdict:
 def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...]) -> Verdict:
     """Decide the word of a criterion. The first rule that applies counts.
 
-    1. A condition is shown to be broken: 信頼できない. 2. All conditions are shown, and `limits` is empty: 信頼できる. 3. The
-    judge is shown to order answers as people do, or to see the damage: 条件つき. 4. Else 分からない.
+    1. A condition is shown to be broken: 信頼できない.
+    2. All conditions are shown, and `limits` is empty: 信頼できる.
+    3. The judge is shown to order answers as people do, or to see the damage: 条件つき.
+    4. Else 分からない.
 
     Raises ValueError unless each condition has its finding.
     """

@@ -1,4 +1,4 @@
-"""Read logs as frames, with cache, export and checks, and read and write people's labels."""
+"""Read logs as frames, with cache, export and checks. Read and write people's labels."""
 
 from ..base.public import public_names
 

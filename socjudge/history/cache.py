@@ -1,7 +1,7 @@
-"""Cache the tables of a folder's logs beside the logs, as Parquet, so that only changed logs are read again.
+"""Cache the tables of a folder's logs as Parquet beside the logs, so that only changed logs are read again.
 
 A log is read again if its size or one of its times has changed. A cache that is damaged, of another version, or cannot
-be written is ignored. The cache may be deleted at any time.
+be written is ignored. You may delete the cache at any time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STAMP = ("log", "size", "modified_ns", "changed_ns")
 
 
 def find_logs(logs_dir: Path | str) -> list[LogFile]:
-    """List the logs in a folder or under a URL, by name; ConfigError if there is no such folder."""
+    """List the logs in a folder or under a URL, by name. Raises ConfigError if there is no such folder."""
     place = as_path(logs_dir)
     if is_remote(place):
         return [LogFile(place, path.name) for path in log_files(place)]
@@ -54,9 +54,9 @@ def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
 
 
 def load_tables(logs_dir: Path | str, files: list[LogFile], *, cache: bool = True) -> Tables:
-    """Load the contents of these logs, from the cache where it is up to date, and update the cache.
+    """Load the contents of these logs. What is up to date comes from the cache, and the cache is updated.
 
-    files: all or some of those that `find_logs` returns. Nothing is cached for an object store.
+    files: all or some of the logs that `find_logs` returns. Nothing is cached for an object store.
     """
     place = as_path(logs_dir)
     if not cache or is_remote(place):
@@ -91,7 +91,7 @@ def with_progress(files: list[LogFile], what: str) -> Iterable[LogFile]:
 
 
 def _load(folder: Path) -> Tables | None:
-    """Return the cached tables; None if there is no usable cache."""
+    """Return the cached tables. Return None if there is no usable cache."""
     if not all((folder / f"{name}.parquet").is_file() for name in ("runs", "results")):  # of a pipe, no end would come
         return None
     try:
@@ -109,8 +109,9 @@ def _load(folder: Path) -> Tables | None:
 
 
 def _made() -> bytes:
-    """Return what the tables depend on besides the logs: the cache's version, and this machine's time zone, which gives
-    the time of bare logs.
+    """Return what the tables depend on besides the logs: the cache's version, and this machine's time zone.
+
+    The zone decides the times of logs that state none.
     """
     return b"%s %r %r" % (VERSION, time.timezone, time.tzname)
 

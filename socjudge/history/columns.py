@@ -1,5 +1,5 @@
-"""Convert the tables of logs (tables.py) to the frames that the loaders return: the columns and types of
-docs/frames.md.
+"""Convert the tables of logs (tables.py) to the frames that the loaders return. docs/frames.md has the columns and
+types.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def score_frame(tables: Tables) -> pd.DataFrame:
 
 
 def _placed(tables: Tables) -> tuple[Positions, pa.Table]:
-    """Return (row number in `runs` of each result's run, results); both are in the order of the runs."""
+    """Return the row number in `runs` of each result's run, and the results. Both are in the order of the runs."""
     logs = pc.index_in(tables.results["log"], value_set=tables.runs["log"].combine_chunks())
     run = logs.fill_null(-1).to_numpy()
     order = np.argsort(run, kind="stable")
@@ -94,7 +94,7 @@ def _placed(tables: Tables) -> tuple[Positions, pa.Table]:
 
 
 def taken(table: pa.Table, order: Positions) -> pa.Table:
-    """Return the rows of a table in this order; return the table itself if its rows are already in this order."""
+    """Return the rows of a table in this order. If they already are in this order, return the table itself."""
     return table if np.array_equal(order, np.arange(len(table))) else table.take(pa.array(order))
 
 
@@ -152,7 +152,7 @@ def _criteria(results: pa.Table) -> pd.Categorical:
 def _column(array: pa.ChunkedArray, spread: Spread = _as_is) -> Any:
     """Convert an Arrow column to the pandas type that docs/frames.md states for it.
 
-    spread: a function that returns one value for each row of the frame, if the column has one for each run.
+    spread: for a column that has one value per run, a function that returns one value per row of the frame.
     """
     if pa.types.is_string(array.type):
         encoded = array.fill_null("").combine_chunks().dictionary_encode()

@@ -96,8 +96,9 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
 
 
 def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
-    """Return each run's MVP verdict when judge replies that could not be parsed count as missing marks, not as zeros;
-    one row per run.
+    """Return each run's MVP verdict with unparsable judge replies counted as missing marks instead of zeros.
+
+    There is one row per run.
 
     Parameters
     ----------
@@ -154,7 +155,10 @@ def _passes(points: pd.Series, rule: PassRule) -> bool:
 
 
 def _open_note(count: int, worst: bool, best: bool) -> str:
-    """Return a note on missing marks: whether the verdict depends on them. worst, best: verdict with 0 or 100."""
+    """Return a note that says whether the verdict depends on missing marks.
+
+    worst, best: the verdict if all missing marks were 0, or 100.
+    """
     if not count:
         return say("history.all_scored")
     if worst == best:
@@ -195,7 +199,7 @@ def _problems(run: EvaluationRun, log: str, hashes: list[str | None]) -> Iterato
 
 
 def _rejudging(run: EvaluationRun, log: str) -> str:
-    """Return the command that judges the answers again, with the same judge and prompt if the log names them."""
+    """Return the command that judges the answers again. It names the same judge and prompt if the log has their names."""
     said = {"--judge-model": run.run.judge_model, "--judge-prompt": run.run.judge_prompt_id}
     options = [f" {name} {shlex.quote(value)}" for name, value in said.items() if value != UNKNOWN]
     return say("history.rejudge", log=log, options="".join(options))

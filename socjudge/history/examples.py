@@ -1,4 +1,4 @@
-"""Choose the logs to read: your own, or, if there are none yet, the project's examples."""
+"""Choose the logs to read. These are your own logs. If there are none yet, they are the project's examples."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ EXAMPLE_MODE = "example"  # in the run block of an example's log, so that every 
 
 
 def find_logs(logs_dir: Path | str | None = None, *, example: Literal["series", "judges"] = "series") -> Path | str:
-    """Return the folder of logs to read. If it holds no log, return the folder of an example, and print that it is one.
+    """Return the folder of logs to read. If it holds no log, say so and return the folder of an example.
 
     Parameters
     ----------
     logs_dir
-        A folder or a URL; the project's logs unless given.
+        A folder or a URL; the project's logs if left out.
     example
         "series": runs of one assistant whose settings change. "judges": several LLM judges on the same answers.
 

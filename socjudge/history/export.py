@@ -25,17 +25,17 @@ BATCH_BYTES = 64 * 2**20  # of logs that are in memory at once
 
 
 def export_history(folder: Path | str, logs_dir: Path | str | None = None) -> Path:
-    """Write all logs of a folder as Parquet, and return `folder`, the new folder with the files.
+    """Write all logs of a folder as Parquet. Return `folder`, the new folder with the files.
 
     Parameters
     ----------
     folder
-        The folder to create; it must not exist yet. Its subfolders runs/, results/ and scores/ hold the columns of
+        The folder to create. It must not exist yet. Its subfolders runs/, results/ and scores/ hold the columns of
         `load_runs`, `load_results(text=True)` and `load_scores(text=True)` (docs/frames.md), with categories as plain
         text. Each subfolder is partitioned by the month in which the run started, in UTC
         (month=2026-11/part-0.parquet; month=unknown).
     logs_dir
-        The folder or URL of the logs; the project's logs unless given.
+        The folder or URL of the logs; the project's logs if left out.
 
     Raises
     ------
@@ -44,8 +44,8 @@ def export_history(folder: Path | str, logs_dir: Path | str | None = None) -> Pa
 
     Notes
     -----
-    The memory needed does not depend on the number of logs; only a few logs have to fit in memory at a time. Logs that
-    cannot be read, and second logs of the same run, are left out; a warning counts them.
+    The memory needed does not depend on the number of logs. Only a few logs have to fit in memory at a time. Logs that
+    cannot be read, and second logs of the same run, are left out. A warning counts them.
 
     Examples
     --------
@@ -86,7 +86,9 @@ def _batches(files: list[LogFile]) -> Iterator[list[LogFile]]:
 
 
 def _bytes(file: LogFile) -> int:
-    """Return the estimated size of an unpacked log in bytes; in an object store, where it is unknown, a fixed value."""
+    """Return the estimated size of an unpacked log in bytes. In an object store the size is unknown, so it is a fixed
+    value.
+    """
     return max(file.size * (10 if file.name.endswith(".gz") else 1), 2**17 if file.modified_ns else 2**20)
 
 

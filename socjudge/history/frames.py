@@ -28,10 +28,10 @@ from .tables import read_logs, run_tables, without_collection
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Hold the runs, judged answers and scores of some logs as three matching frames, each made on first use.
+    """Hold the runs, judged answers and scores of some logs as three matching frames. Each is made on first use.
 
-    `write_report` accepts a History. n_logs: number of logs that were looked at. n_left_out: number of these that are
-    in none of the frames, because they cannot be read or are second logs of the same run.
+    `write_report` accepts a History. n_logs: number of logs that were looked at. n_left_out: how many of them are in
+    none of the frames, because they cannot be read or are second logs of the same run.
     """
 
     tables: Tables = field(repr=False)  # runs: each once, the oldest first; results: of these, and perhaps of others
@@ -64,7 +64,7 @@ class History:
         prompt_id: str | Collection[str] | None = None,
         category: str | Collection[str] | None = None,
     ) -> History:
-        """Return the history that further filters leave; category keeps the runs that asked such a question."""
+        """Return the history after further filters. `category` keeps the runs that asked a question of this category."""
         runs, results = self.tables.runs, self.tables.results
         if since is not None:
             runs = runs.filter(pc.greater_equal(runs["started_at"], _moment(since, "since")))
@@ -92,7 +92,7 @@ def load_history(
     text: bool = False,
     cache: bool = True,
 ) -> History:
-    """Load the logs of a folder as matching frames of runs, results and scores; the logs are read once for all three.
+    """Load the logs of a folder as matching frames of runs, results and scores. The logs are read once for all three.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def load_history(
     category
         One category of questions, or several.
     logs
-        File names of logs in the folder; all logs unless given.
+        File names of logs in the folder; all logs if left out.
     text
         Whether to load the texts too. They are the largest part of a log, and are not cached.
 
@@ -111,7 +111,7 @@ def load_history(
         - runs, results, scores: the three frames, each made on first use
         - n_left_out: number of logs that cannot be read or are second logs of the same run; `check_logs` says what is
           wrong
-        - select(…): the history that is left by further filters, without reading the logs again
+        - select(…): the history after further filters; the logs are not read again
 
     Raises
     ------
@@ -158,20 +158,20 @@ def load_runs(
     prompt_id: str | Collection[str] | None = None,
     cache: bool = True,
 ) -> pd.DataFrame:
-    """Return one row per run, the oldest first; the columns are in docs/frames.md.
+    """Return one row per run, the oldest first. docs/frames.md has the columns.
 
     Parameters
     ----------
     logs_dir
-        A folder or URL with logs that socjudge wrote or that have the specification's form, also packed (.json.gz);
-        the project's logs unless given.
+        A folder or URL with logs that socjudge wrote or that have the specification's form, also packed (.json.gz).
+        The project's logs if left out.
     since
         Keep runs that started at that time or later: "2026-10-01", a date or a datetime. A time without a zone is in
         this machine's zone.
     until
-        Keep runs that started at that time or earlier; a date includes the whole day.
+        Keep runs that started at that time or earlier. A date includes the whole day.
     judge_model, prompt_id
-        Keep runs with this name or one of these names; prompt_id is the id of the judge's prompt.
+        Keep runs with this name or one of these names. prompt_id is the id of the judge's prompt.
     cache
         Whether to keep what was read in `logs_dir/.history`, so that only changed logs are read the next time.
 
@@ -188,7 +188,7 @@ def load_runs(
 
     Notes
     -----
-    Logs that cannot be read, and second logs of the same run, are left out; a warning counts them. `check_logs` says
+    Logs that cannot be read, and second logs of the same run, are left out. A warning counts them, and `check_logs` says
     what is wrong.
 
     Examples
@@ -213,7 +213,7 @@ def load_results(
     text: bool = False,
     cache: bool = True,
 ) -> pd.DataFrame:
-    """Return one row per judged answer, in the order of the runs; the columns are in docs/frames.md.
+    """Return one row per judged answer, in the order of the runs. docs/frames.md has the columns.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def load_scores(
     text: bool = False,
     cache: bool = True,
 ) -> pd.DataFrame:
-    """Return one row per criterion score, in the order of the runs; the columns are in docs/frames.md.
+    """Return one row per criterion score, in the order of the runs. docs/frames.md has the columns.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ def load_scores(
 
 
 def run_history(run: EvaluationRun) -> History:
-    """Return a run as the history that `load_history(text=True)` would load from its log."""
+    """Return a run as a history. `load_history(text=True)` would load the same from the run's log."""
     return History(run_tables(run))
 
 
@@ -307,9 +307,9 @@ def judges_history(run: EvaluationRun) -> History:
 
 
 def run_wide(run: EvaluationRun) -> pd.DataFrame:
-    """Return one row per question of a run, with one column per criterion; the same as `run.wide_frame()`.
+    """Return one row per question of a run, with one column per criterion. `run.wide_frame()` does the same.
 
-    Repeats are averaged. A judge's reply that could not be parsed gives no mark; n_unscored counts it.
+    Repeats are averaged. A judge's reply that could not be parsed gives no mark, and n_unscored counts it.
 
     Returns
     -------
@@ -334,7 +334,9 @@ def run_wide(run: EvaluationRun) -> pd.DataFrame:
 
 
 def frames_of(tables: Tables, seen: set[str]) -> dict[str, pd.DataFrame]:
-    """Return the frames "runs", "results" and "scores" without the runs in `seen`; add the new ids to `seen`."""
+    """Return the frames "runs", "results" and "scores" without the runs in `seen`. Add the ids of the new runs to
+    `seen`.
+    """
     runs = tables.runs.filter(pc.is_null(tables.runs["problem"]))
     new = [run_id not in seen and not seen.add(run_id) for run_id in runs["run_id"].to_pylist()]  # type: ignore[func-returns-value]
     chosen = History(Tables(runs.filter(pa.array(new, pa.bool_())), tables.results))
@@ -342,7 +344,7 @@ def frames_of(tables: Tables, seen: set[str]) -> dict[str, pd.DataFrame]:
 
 
 def _in_order(runs: pa.Table) -> Positions:
-    """Return the positions of the readable runs, the oldest first; of several logs of one run, only the first."""
+    """Return the positions of the readable runs, the oldest first. Of several logs of one run, only the first is used."""
     # By time, and by name where two started at once or a log does not tell.
     order = pc.sort_indices(runs, [("started_at", "ascending"), ("log", "ascending")])
     order = order.filter(pc.is_null(runs["problem"].take(order)))
@@ -363,13 +365,13 @@ def _warned(found: History, logs_dir: Path | str | None) -> History:
 
 
 def _among(table: pa.Table, name: str, wanted: str | Collection[str]) -> pa.Table:
-    """Select the rows whose column `name` has the wanted value or one of the wanted values."""
+    """Select the rows whose column `name` has the wanted value, or one of the wanted values."""
     names = [wanted] if isinstance(wanted, str) else list(wanted)
     return table.filter(pc.is_in(table[name], value_set=pa.array(names, pa.string())))
 
 
 def _moment(told: str | date, name: str, clock: time = time.min) -> datetime:
-    """Return a time in UTC; a time without a zone is in this machine's zone. clock: the time of day for a date."""
+    """Return a time in UTC. A time without a zone is in this machine's zone. clock: the time of day for a date."""
     try:
         if isinstance(told, str):
             told = date.fromisoformat(told) if len(told) <= len("2026-10-01") else datetime.fromisoformat(told)
@@ -380,9 +382,9 @@ def _moment(told: str | date, name: str, clock: time = time.min) -> datetime:
 
 
 def _may_be_between(file: LogFile, since: datetime | None, until: datetime | None) -> bool:
-    """Return whether the log has to be read, because its run may have started in this period.
+    """Return whether the log must be read because its run may have started in this period.
 
-    The log's name has the start in some time zone, unless the file was renamed; and the file was last changed after the
+    Unless the file was renamed, the log's name has the start in some time zone. The file was last changed after the
     start.
     """
     text = time_in_name(file.name) if since or until else ""

@@ -1,4 +1,4 @@
-"""Read and write people's marks of stored answers: `eval/human_labels/<rater>.jsonl`, one appended line per save."""
+"""Read and write people's marks of stored answers, `eval/human_labels/<rater>.jsonl`. Each save appends one line."""
 
 from __future__ import annotations
 
@@ -33,9 +33,12 @@ _NAMED = 5  # how many broken lines a warning spells out
 class Mark:
     """Hold one person's marks of one answer.
 
-    scores: {criterion: 0–100}. blind: whether the person gave the marks before seeing the judge's. saved_at: ISO 8601
-    with zone. seconds: how long the answer was shown before saving. again: whether the person marked the answer a
-    second time without seeing the first marks, which measures how steady the rater is.
+    - scores: {criterion: 0–100}.
+    - blind: whether the person gave the marks before seeing the judge's.
+    - saved_at: ISO 8601 with zone.
+    - seconds: how long the answer was shown before saving.
+    - again: whether the person marked the answer for a second time, without seeing the first marks. This measures how
+      steady the rater is.
     """
 
     question_id: int | str
@@ -50,7 +53,7 @@ class Mark:
 
     @property
     def key(self) -> Key:
-        """Return the key of the answer that was marked: question id and answer hash."""
+        """Return the key of the answer that was marked, which is its question id and answer hash."""
         return self.question_id, self.answer_sha256
 
 
@@ -58,8 +61,8 @@ class Mark:
 class RaterFile:
     """Hold the content of a rater's file.
 
-    marks: {answer: its marks}; of several marks of an answer, those saved last. again: {answer: the marks given a
-    second time}. problem: which lines are left out, why, and what to do; empty if none.
+    marks: {answer: the marks that were saved last}. again: {answer: the marks given for a second time}. problem: which
+    lines are left out, why, and what to do; empty if there are none.
     """
 
     marks: Mapping[Key, Mark]
@@ -68,7 +71,7 @@ class RaterFile:
 
 
 def rater_name(name: str) -> str:
-    """Return a rater's name in the form that the file name uses; ConfigError if the name cannot be used."""
+    """Return a rater's name in the form that the file name has. Raises ConfigError if the name cannot be used."""
     plain = plain_name(name)
     if any(unicodedata.category(letter) == "Cc" and not letter.isspace() for letter in name):
         plain = ""  # it would be another name than what was typed
@@ -78,10 +81,9 @@ def rater_name(name: str) -> str:
 
 
 def append_mark(rater: str, mark: Mark, folder: Path | None = None) -> Path:
-    """Append a mark to its rater's file, and return the file's path. The mark is on the disk when this function
-    returns.
+    """Append a mark to its rater's file, and return the file's path. The mark is then on the disk.
 
-    ConfigError if the name is unfit or the file cannot be written.
+    Raises ConfigError if the name is unfit or the file cannot be written.
     """
     folder = folder or constants.LABELS_DIR
     rater = rater_name(rater)
@@ -92,7 +94,9 @@ def append_mark(rater: str, mark: Mark, folder: Path | None = None) -> Path:
 
 
 def read_rater(path: Path) -> RaterFile:
-    """Read the marks in a rater's file; none if there is no such file. ConfigError if it cannot be read."""
+    """Read the marks in a rater's file. There are none if the file does not exist. Raises ConfigError if it cannot be
+    read.
+    """
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -122,14 +126,15 @@ def _first(broken: list[str]) -> str:
 
 
 def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
-    """Return people's marks, one row per rater, answer and criterion, in the form that `judge_agreement` takes as
-    `labels`.
+    """Return people's marks in the form that `judge_agreement` takes as `labels`.
+
+    There is one row per rater, answer and criterion.
 
     Parameters
     ----------
     folder
-        A folder with one file per rater; eval/human_labels unless given. If it does not exist, the frame has no rows.
-        Or an .xlsx file of `write_marks_sheet` that people filled in.
+        A folder with one file per rater; eval/human_labels if left out. If it does not exist, the frame has no rows. Or
+        an .xlsx file of `write_marks_sheet` that people filled in.
 
     Returns
     -------
@@ -146,14 +151,14 @@ def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
 
     Notes
     -----
-    If a rater corrected a mark, the last one counts. Left out with a warning that names them: damaged lines, files
-    that cannot be read, files whose name cannot be a rater's, and rows of an .xlsx without a score. Marks from an
-    .xlsx are not blind, and their saved_at is the time at which the file was saved.
+    If a rater corrected a mark, the last one counts. Some things are left out, with a warning that names them: damaged
+    lines, files that cannot be read, files whose name cannot be a rater's, and rows of an .xlsx without a score. Marks
+    from an .xlsx are not blind, and their saved_at is the time at which the file was saved.
 
     Raises
     ------
     ConfigError
-        If an .xlsx cannot be read, or has cells that are not valid; the message names the cells and their rows.
+        If an .xlsx cannot be read, or has cells that are not valid. The message names the cells and their rows.
 
     Examples
     --------
@@ -234,7 +239,7 @@ def _sheet_marks(path: Path) -> list[tuple[str, Mark]]:
 
 
 def _cell(value: Any, *, is_number: bool = False) -> Any:
-    """Return the value of a cell, with 80.0 as the int 80; is_number: also the text "80"."""
+    """Return the value of a cell, with 80.0 as the int 80. is_number: whether the text "80" becomes 80 too."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return int(value) if is_number and isinstance(value, str) and value.strip().isdecimal() else value
@@ -251,7 +256,7 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def _mark(line: Mapping[str, Any]) -> Mark:
-    """Return the mark in a line of a rater's file; ValueError that says what is wrong with the line."""
+    """Return the mark in a line of a rater's file. A ValueError says what is wrong with the line."""
     # Whoever gave it is told by the file's name, so that a line can be moved and a rater renamed.
     values: dict[str, Any] = {name: line.get(name) for name in Mark.__dataclass_fields__}
     values["again"] = line.get("again", False)  # files from before there was such a thing

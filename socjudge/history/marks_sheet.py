@@ -1,4 +1,4 @@
-"""Write the answers that did not pass to an Excel file, in which a person marks them; `load_labels` reads the marks."""
+"""Write the answers that did not pass to an Excel file. A person marks them there, and `load_labels` reads the marks."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _LONGEST = 32_000  # characters of a cell; Excel takes 32,767
 
 
 def write_marks_sheet(path: Path | str, run: EvaluationRun) -> Path:
-    """Write the answers that did not pass, or that a person must read, to an Excel file for people's marks; return its
-    path.
+    """Write an Excel file in which people mark answers, and return its path.
 
-    There is one row per answer and criterion. People fill in the empty columns `rater` and `score` (0–100), and
-    `load_labels(path)` reads them. The judge's marks are not in the file.
+    It has the answers that did not pass, and those that a person must read. There is one row per answer and criterion.
+    People fill in the empty columns `rater` and `score` (0–100), and `load_labels(path)` reads them. The judge's marks
+    are not in the file.
 
     Parameters
     ----------
@@ -106,8 +106,9 @@ def write_marks_sheet(path: Path | str, run: EvaluationRun) -> Path:
 
 
 def sheet_rows(path: Path) -> list[tuple[int, dict[str, Any]]]:
-    """Return (row number, {column: cell}) for each row of the first sheet that is not empty. ConfigError if the file is
-    not an .xlsx with marks.
+    """Return (row number, {column: cell}) for each row of the first sheet that is not empty.
+
+    Raises ConfigError if the file is not an .xlsx with marks.
     """
     try:
         head, rows = first_sheet(path)
@@ -121,7 +122,7 @@ def sheet_rows(path: Path) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _to_mark(run: EvaluationRun) -> Iterator[EvaluationResult]:
-    """Yield each answer that some judge did not pass, or that a person must read; the same answer is yielded only once."""
+    """Yield each answer that some judge did not pass, or that a person must read. Each answer is yielded once."""
     seen = set()
     for judged in (run, *run.others):
         for result in judged.results:

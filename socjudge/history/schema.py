@@ -1,4 +1,6 @@
-"""Define the columns of the tables of logs, and the field of the records (records.py) that each column is taken from."""
+"""Define the columns of the tables of logs, and for each column the field of the records (records.py) that it comes
+from.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ OF_TEXTS = {
 
 
 def place_in_log(path: str) -> tuple[str, Any]:
-    """Return where a row of a log holds this field of `EvaluationResult` (dotted), and the field's annotation."""
+    """Return where a row of a log holds this field of `EvaluationResult`, as a dotted path, and the field's annotation."""
     kind: Any = EvaluationResult
     keys: list[str] = []
     for name in path.split("."):
@@ -88,7 +90,7 @@ TEXTS = pa.schema(
 
 
 class LogFile(NamedTuple):
-    """Describe a log on the disk. size: bytes. modified_ns, changed_ns: times. All are 0 in an object store."""
+    """Describe a log on the disk. size: bytes. modified_ns, changed_ns: times. All three are 0 in an object store."""
 
     folder: Path
     name: str
@@ -104,8 +106,10 @@ class LogFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Tables:
-    """Hold tables of logs. runs: columns of RUNS, with a row also for each log that could not be read. results: columns
-    of RESULTS, and of TEXTS if requested.
+    """Hold the contents of several logs as two tables.
+
+    runs: one row per log, also for a log that could not be read, with the columns of RUNS. results: one row per judged
+    answer, with the columns of RESULTS. If texts were requested, it has the columns of TEXTS too.
     """
 
     runs: pa.Table

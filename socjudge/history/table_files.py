@@ -1,8 +1,8 @@
 """Write any frame as CSV or Excel for people, and load it again. No cell becomes a formula, and every value is
 restored.
 
-A cell is a number, TRUE or FALSE, or a time only if the value in the frame was one. A text that looks like such a
-value, or that begins with a character that starts a formula in a spreadsheet, gets an apostrophe in front, as in Excel
+A cell is a number, TRUE, FALSE or a time only if the value in the frame was one. A text may look like such a value, or
+begin with a character that starts a formula in a spreadsheet. Such a text gets an apostrophe in front, as in Excel
 itself.
 """
 
@@ -44,13 +44,14 @@ _TOLD = re.compile("_x([0-9A-Fa-f]{4})_")
 
 
 def write_table(path: Path | str, frame: pd.DataFrame) -> Path:
-    """Write a frame as CSV (UTF-8 with a byte order mark, for Excel) or Excel; return the path. `load_table` restores
-    the frame.
+    """Write a frame as CSV (UTF-8 with a byte order mark, for Excel) or Excel, and return the path.
+
+    `load_table` restores the frame.
 
     Parameters
     ----------
     path
-        The file, .csv or .xlsx; an existing one is replaced.
+        The file, .csv or .xlsx. An existing file is replaced.
     frame
         Any frame. An index with a name becomes columns. Lists, tuples and dicts become JSON. Times keep the UTC offset
         of their zone.
@@ -91,12 +92,13 @@ def write_table(path: Path | str, frame: pd.DataFrame) -> Path:
 
 
 def load_table(path: Path | str) -> pd.DataFrame:
-    """Load the frame from a file that `write_table` wrote, even if the file was edited in a spreadsheet.
+    """Load a frame from a file that `write_table` wrote. The file may have been edited in a spreadsheet.
 
     Parameters
     ----------
     path
-        A .csv (UTF-8, or cp932 as Excel on Japanese Windows saves it) or an .xlsx, whose first sheet is read.
+        A .csv file, in UTF-8 or in cp932, which Excel on Japanese Windows uses. Or an .xlsx file, whose first sheet is
+        read.
 
     Raises
     ------
@@ -139,7 +141,7 @@ def _known(path: Path | str) -> Path:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of a frame as bool, int, float, time or text; None if it is missing."""
+    """Return a value of a frame as bool, int, float, time or text. Return None if it is missing."""
     if isinstance(value, str):
         return writable(value)
     if value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and math.isnan(value)):
@@ -163,7 +165,7 @@ def _text(value: Any) -> str | None:
 
 
 def _value(text: str | None) -> Any:
-    """Return the value that is written in a cell as this text."""
+    """Return the value that a cell with this text stands for."""
     if text is None or not text:
         return text
     if text.startswith(_GUARD):
@@ -232,7 +234,7 @@ def _csv_rows(content: bytes) -> tuple[list[str], list[list[Any]]]:
 
 
 def _named(text: str | None) -> str:
-    """Return a column's name from its cell in the first row."""
+    """Return a column's name, read from its cell in the first row."""
     return (text or "").removeprefix(_GUARD)
 
 
@@ -258,7 +260,9 @@ def _sheet(names: list[str], columns: list[list[Any]], path: Path) -> bytes:
 
 
 def _excel(sheet: Any, value: Any, path: Path, place: str) -> Any:
-    """Return a value as a cell, None if it is missing. An empty text is an empty cell that is marked as text."""
+    """Return a value as a cell. Return None if the value is missing. An empty text is an empty cell that is marked as
+    text.
+    """
     from openpyxl.cell import WriteOnlyCell
 
     if value is None:
@@ -297,7 +301,7 @@ def _sheet_rows(content: bytes, path: Path) -> tuple[list[str], list[list[Any]]]
 
 
 def _held(cell: Any) -> Any:
-    """Return the value of an Excel cell; a text is returned in the form that `_text` makes."""
+    """Return the value of an Excel cell. A text is returned in the form that `_text` makes."""
     value = cell.value
     if isinstance(value, str):
         return _TOLD.sub(lambda found: chr(int(found[1], 16)), value)

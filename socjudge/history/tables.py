@@ -1,8 +1,8 @@
 """Read log files as Arrow tables: one row per log, and one row per judged answer. Texts are read only if requested.
 
-A fast parser reads logs in the usual form (as socjudge writes it, or as the specification defines it) and skips what is
-not needed. If anything in a log is unusual, the log is read by the rules of `load_run` instead: they fill in what is
-missing, or report what is wrong.
+A fast reader reads logs in the usual form, as socjudge writes it or as the specification defines it. It skips what is
+not needed. If anything in a log is unusual, the log is read by the rules of `load_run` instead. These rules fill in
+what is missing, or report what is wrong.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ _WHOLE = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # what Arrow c
 
 @functools.lru_cache(maxsize=8)
 def _decoder(criteria: tuple[str, ...], text: bool) -> msgspec.json.Decoder[Any]:
-    """Return a reader of logs in which every answer is marked on exactly these criteria; on any criteria if `criteria`
-    is empty.
+    """Return a reader of logs in which every answer is marked on exactly these criteria.
 
-    If the criteria are known, their names need not be read for every answer again, which saves half of the time.
+    If `criteria` is empty, any criteria are read. If they are known, their names need not be read for every answer
+    again, which saves half of the time.
     """
     others: dict[str, tuple[Any, Any]] = {"evaluation.status": (Status | msgspec.UnsetType, msgspec.UNSET)}
     if not text:  # left as they stand in the file
@@ -115,10 +115,10 @@ def _struct(members: Mapping[str, tuple[Any, Any]]) -> Any:
 def _members(
     record: type, paths: Iterable[str], others: Mapping[str, tuple[Any, Any]], at: str = ""
 ) -> dict[str, tuple[Any, Any]]:
-    """Return the members to read from a record's JSON object: {key: (type, default)}.
+    """Return the members to read from a record's JSON object, as {key: (type, default)}.
 
-    paths: the fields to read, dotted. others: {path: (type, default)} to use instead of the record's own. at: the path
-    of this record.
+    paths: the fields to read, dotted. others: {path: (type, default)} for fields that have another type or default than
+    in the record. at: the path of this record.
     """
     found: dict[str, tuple[Any, Any]] = {}
     blocks: dict[str, dict[str, tuple[Any, Any]]] = {}
@@ -154,19 +154,20 @@ def _checked(kind: Any) -> Any:
 
 @functools.cache
 def _values(text: bool, in_log: bool) -> Callable[[Any], Row]:
-    """Return a function that takes from one judged answer the values that are copied unchanged into RESULTS (and
-    TEXTS). in_log: whether the answer is a row of a log or an EvaluationResult.
+    """Return a function that takes from a judged answer the values that are copied unchanged into RESULTS (and TEXTS).
+
+    in_log: whether the answer is a row of a log, and not an EvaluationResult.
     """
     paths = [*OF_RESULT.values(), *(OF_TEXTS.values() if text else ())]
     return attrgetter(*(place_in_log(path)[0] if in_log else path for path in paths))
 
 
 class _Unusual(Exception):
-    """Signal that the fast reader cannot read a log, so that the slower reader has to."""
+    """Signal that the fast reader cannot read a log. The slower reader must then read it."""
 
 
 def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
-    """Read the logs in the given order. A log that cannot be read is a row of `runs` with the reason in `problem`."""
+    """Read the logs in the given order. For a log that cannot be read, the row in `runs` has the reason in `problem`."""
     runs: list[dict[str, Any]] = []
     rows: list[Row] = []
     guess: tuple[str, ...] = SPECIFIED_CRITERIA  # most logs of a folder have the same
@@ -198,8 +199,9 @@ def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
 
 @contextlib.contextmanager
 def without_collection() -> Iterator[None]:
-    """Switch garbage collection off in this block. Otherwise it would check the growing rows again and again, which
-    takes a third of the time.
+    """Switch garbage collection off in this block.
+
+    It would otherwise check the growing rows again and again, which takes a third of the time.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -224,7 +226,7 @@ def _read_log(path: Path, text: bool, guess: tuple[str, ...], plain: Plain) -> t
 
 
 def run_tables(run: EvaluationRun) -> Tables:
-    """Return a run in memory as the tables of its log, texts included."""
+    """Return a run in memory as the tables of its log, including texts."""
     name = run.log_path.name if run.log_path is not None else ""
     info, summary, rows = _read_any(run, name, text=True)
     values = {"log": name, **_run_values(info, summary, rows)}
@@ -240,8 +242,9 @@ def _results(rows: list[Row], text: bool) -> pa.Table:
 def _read_usual(
     raw: bytes, log: str, text: bool, guess: tuple[str, ...], plain: Plain
 ) -> tuple[RunInfo, RunSummary, list[Row]]:
-    """Read a log in the usual form. Raise msgspec.MsgspecError or _Unusual if it has another form, and ConfigError if
-    its rubric is invalid.
+    """Read a log in the usual form.
+
+    Raises msgspec.MsgspecError or _Unusual if the log has another form, and ConfigError if its rubric is invalid.
     """
     found, criteria = _decode(raw, text, guess)
     if any(not 0 <= (getattr(found.run, name, 0) or 0) <= most for name, most in RULE_LIMITS.items()):
@@ -256,8 +259,9 @@ def _read_usual(
 
 
 def _decode(raw: bytes, text: bool, guess: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
-    """Decode a log, and return it with its criteria if they are those of `guess` (this takes half the time), otherwise
-    with an empty tuple.
+    """Decode a log. Return it with its criteria if they are those of `guess`, otherwise with an empty tuple.
+
+    With the right guess, decoding takes half the time.
     """
     with contextlib.suppress(msgspec.ValidationError):
         found = _decoder(guess, text).decode(raw)
@@ -268,7 +272,7 @@ def _decode(raw: bytes, text: bool, guess: tuple[str, ...]) -> tuple[Any, tuple[
 
 
 def _row(row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool, line: float, plain: Plain) -> Row:
-    """Return a row of the tables for a row of a log. values: the values that are copied unchanged."""
+    """Return a row of the tables for a row of a log. values: a function that returns the values to copy unchanged."""
     marks = row.evaluation
     if criteria:
         points = msgspec.structs.astuple(marks.scores)
@@ -287,8 +291,10 @@ def _row(row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool,
 
 
 def _raw_sha256(row: Any, plain: Plain) -> str:
-    """Return the hash of answer and context from their bytes in the file. These already have the form that is hashed,
-    unless letters are escaped. Most logs of a folder have the same context for a question, so it is checked only once.
+    """Return the hash of answer and context, computed from their bytes in the file.
+
+    Unless letters are escaped, these bytes already have the form that is hashed. Most logs of a folder have the same
+    context for a question, so it is checked only once.
     """
     answer, context, known = row.answer, row.context, plain.get(row.question_id)
     if _is_plain(answer) and (context == known or _is_plain(context)):
@@ -334,10 +340,10 @@ def _made(
     log: str, question: int | str, status: str, marks: Any, sha256: str, criteria: tuple[str, ...],
     points: Sequence[Any], values: Row, text: bool, line: float,
 ) -> Row:  # fmt: skip
-    """Return a row of RESULTS, with TEXTS if requested; the question's id and the criteria are JSON. The row has no
-    marks if the judge's reply could not be parsed.
+    """Return a row of RESULTS, with TEXTS if requested. The row has no marks if the judge's reply could not be parsed.
 
-    line: the pass line of the run; it decides whether an answer with a missing mark has an open verdict.
+    The question's id and the criteria are JSON. line: the pass line of the run, which decides whether an answer with a
+    missing mark has an open verdict.
     """
     known = str(question) if isinstance(question, int) else orjson.dumps(question).decode()
     average, passed, causes = marks.average_score, marks.passed, _no_causes(len(points))
@@ -365,7 +371,7 @@ def _as_json(names: tuple[str, ...]) -> str:
 
 @functools.lru_cache(maxsize=1000)
 def json_names(text: str) -> list[str]:
-    """Return the names of the criteria, which a row of RESULTS holds as JSON."""
+    """Return the names of the criteria from the JSON in which a row of RESULTS holds them."""
     names: list[str] = orjson.loads(text)
     return names
 
@@ -408,7 +414,9 @@ def _is_open(rows: list[Row], rule: PassRule) -> bool:
 
 
 def _moment(text: str) -> datetime | None:
-    """Return a log's time in UTC; a time without a zone is in this machine's zone. None if the text is not a time."""
+    """Return a log's time in UTC. A time without a zone is in this machine's zone. Return None if the text is not a
+    time.
+    """
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):

@@ -1,6 +1,6 @@
-"""Read test runs of DeepEval: `.latest_run_full.json`, the wrapped `.latest_test_run.json`, `test_run_….json` of its
-results folder.
+"""Read test runs of DeepEval.
 
+The files are `.latest_run_full.json`, the wrapped `.latest_test_run.json`, and `test_run_….json` of its results folder.
 DeepEval's scores are numbers from 0 to 1. If a metric has an `error`, the judge failed, so its mark is missing.
 """
 
@@ -16,7 +16,7 @@ from .rows import Imported, Row, Scale, points_of, text_of, unfit
 
 
 def is_run(value: Any) -> bool:
-    """Return whether an object is a test run of DeepEval, plain or wrapped."""
+    """Return whether an object is a test run of DeepEval. It may be plain or wrapped."""
     return isinstance(value, dict) and bool({"testCases", "testRunData", "testRunLink"} & value.keys())
 
 

@@ -1,8 +1,8 @@
-"""Read logs of Inspect: `.json` (version 2), and `.eval`, a zip file whose members may be compressed with zstd, which
-Python 3.11 cannot read.
+"""Read logs of Inspect: `.json` (version 2) and `.eval`.
 
-A score is a number, one of Inspect's letters (C, I, P, N), or a dict of these with one entry per criterion. A sample
-whose score is NaN with a reason could not be scored. Epochs are repeats.
+An `.eval` file is a zip file. Its members may be compressed with zstd, which Python 3.11 alone cannot read. A score is
+a number, one of Inspect's letters (C, I, P, N), or a dict of these with one entry per criterion. A sample whose score
+is NaN with a reason could not be scored. Epochs are repeats.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ def is_log(value: Any) -> bool:
 
 
 def read_archive(path: Path, scale: Scale) -> Imported:
-    """Read an `.eval` log. If it has no header, its run was interrupted. Samples that cannot be read are left out and
-    named.
+    """Read an `.eval` log. If it has no header, its run was interrupted.
+
+    Samples that cannot be read are left out and named.
     """
     left_out: list[str] = []
     try:
@@ -65,7 +66,7 @@ def _samples(
 
 
 def _member(archive: zipfile.ZipFile, path: Path, name: str) -> Mapping[str, Any]:
-    """Return one member of the archive, parsed as JSON that may contain NaN."""
+    """Return one member of the archive, parsed as JSON. The JSON may contain NaN."""
     info = archive.getinfo(name)
     if info.compress_type != _ZSTD:
         raw = archive.read(name)
@@ -106,7 +107,7 @@ def read_log(header: Mapping[str, Any], path: Path, scale: Scale) -> Imported:
 
 
 def _judge(about: Mapping[str, Any]) -> str:
-    """Return the model that graded, if the log names it; else the names of the scorers."""
+    """Return the model that graded. If the log does not name it, return the names of the scorers."""
     roles = about.get("model_roles") or {}
     grader = next((role for name, role in roles.items() if "grad" in name or "judge" in name), None)
     if isinstance(grader, list):
@@ -117,8 +118,9 @@ def _judge(about: Mapping[str, Any]) -> str:
 
 
 def _criteria(samples: list[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """Return {scorer: the keys of its dicts, or the scorer's own name}. If a score is NaN instead of a dict, the mark
-    of each of these keys is missing.
+    """Return the criteria of each scorer: the keys of its dicts, or its own name if its scores are no dicts.
+
+    If a score is NaN where other samples have a dict, the mark of each of these keys is missing.
     """
     found: dict[str, dict[str, None]] = {}
     for sample in samples:
@@ -165,7 +167,7 @@ def _row(
 
 
 def _text(messages: Any) -> str:
-    """Return the text of an input: the input if it is a text, the user's last message if it is a list of messages."""
+    """Return the text of an input. It is the input itself or, for a list of messages, the user's last message."""
     if isinstance(messages, str):
         return messages
     told = [message for message in messages or () if message.get("role") == "user"]

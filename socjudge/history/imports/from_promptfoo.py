@@ -1,8 +1,8 @@
-"""Read results of promptfoo: `-o results.json` (version 3) and `-o results.jsonl`, with one judge per file and one
-assistant per provider.
+"""Read results of promptfoo: `-o results.json` (version 3) and `-o results.jsonl`.
 
-promptfoo's marks are numbers from 0 to 1. An error of a provider (`failureReason` 2) does not count as a bad answer. If
-a result has no named scores, its overall score is its only criterion.
+There is one judge per file and one assistant per provider. promptfoo's marks are numbers from 0 to 1. An error of a
+provider (`failureReason` 2) does not count as a bad answer. If a result has no named scores, its overall score is its
+only criterion.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read_document(document: Mapping[str, Any], path: Path, scale: Scale) -> Impo
 def read_results(
     results: Iterable[Mapping[str, Any]], path: Path, scale: Scale, *, version: str = "", started_at: str = ""
 ) -> Imported:
-    """Read results of promptfoo, each an object of the form that its JSONL has."""
+    """Read results of promptfoo. Each is an object of the form that its JSONL has."""
     results, rows, seen = list(results), [], Counter[tuple[Any, str]]()
     prompts: dict[str, dict[int, int]] = {}  # of a provider, in their order: each is an assistant of its own
     for number, result in enumerate(results):

@@ -1,8 +1,8 @@
-"""Read tables of any tool: CSV, JSONL, Parquet, Excel or a frame. Tables of Ragas, LangSmith and Langfuse are
-recognised by their column names.
+"""Read tables of any tool: CSV, JSONL, Parquet, Excel or a frame.
 
-A table is wide (a row per answer, a column per criterion) or long (a row per mark). The scale of its marks is given by
-the user, or known from the tool, or evident because all marks are yes or no.
+Tables of Ragas, LangSmith and Langfuse are recognised by their column names. A table is wide (a row per answer, a
+column per criterion) or long (a row per mark). The scale of its marks is given by the user, or known from the tool, or
+evident because all marks are yes or no.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ _FEEDBACK = "feedback."  # LangSmith
 
 
 def read_table(frame: pd.DataFrame, path: Path, *, columns: Mapping[str, Any] | None, scale: Scale | None) -> Imported:
-    """Read a table. columns: {what the column is: the column's name}; under "marks" a list of columns, or {criterion:
-    column}.
+    """Read a table.
+
+    columns: {what a column holds: the column's name}. Under "marks" stands a list of columns, or {criterion: column}.
     """
     told = dict(columns or {})
     wanted = told.pop("marks", None)
@@ -55,7 +56,7 @@ def read_table(frame: pd.DataFrame, path: Path, *, columns: Mapping[str, Any] | 
 
 
 def _check_columns(frame: pd.DataFrame, told: Mapping[str, Any], wanted: Any, path: Path) -> None:
-    """Raise ConfigError for a column that does not exist in the table, or for an unknown key in `columns`."""
+    """Raise ConfigError if `columns` names a column that the table does not have, or has an unknown key."""
     if unknown := [name for name in told if name not in NAMES]:
         raise unfit(path, say("history.import_no_part", names=listed(unknown), known=listed([*NAMES, "marks"])))
     named = [*told.values(), *(wanted.values() if isinstance(wanted, Mapping) else wanted or ())]
@@ -66,7 +67,7 @@ def _check_columns(frame: pd.DataFrame, told: Mapping[str, Any], wanted: Any, pa
 
 
 def _tool(frame: pd.DataFrame) -> tuple[str, Scale | None]:
-    """Return the tool that wrote the table, recognised by its columns, and its scale if that is known."""
+    """Return the tool that wrote the table, and its scale if that is known. The tool is recognised by the columns."""
     if all(name in frame.columns for name in _OF_OURS):
         return OURS, Scale(0, 100)
     if any(str(name).startswith(_FEEDBACK) for name in frame.columns):
@@ -81,8 +82,10 @@ def _tool(frame: pd.DataFrame) -> tuple[str, Scale | None]:
 def _mark_columns(
     frame: pd.DataFrame, places: Mapping[str, str | None], wanted: Any, path: Path, tool: str
 ) -> dict[str, Hashable]:
-    """Return {criterion: its column}. The columns are those that the user named; otherwise LangSmith's feedback
-    columns, Ragas's number columns, or the column of scores.
+    """Return {criterion: its column}.
+
+    The user may have named the columns. Otherwise they are LangSmith's feedback columns, Ragas's number columns, or the
+    column of scores.
     """
     if isinstance(wanted, Mapping):
         return dict(wanted)
@@ -101,8 +104,9 @@ def _mark_columns(
 def _widened(
     frame: pd.DataFrame, places: Mapping[str, str | None], path: Path
 ) -> tuple[pd.DataFrame, dict[str, Hashable]]:
-    """Turn a long table into one with a row per answer; the columns with marks are named ("mark", criterion), those
-    with reasons ("reason", criterion).
+    """Turn a long table into one with a row per answer.
+
+    The columns with marks are named ("mark", criterion), and those with reasons ("reason", criterion).
     """
     criterion, score = places["criterion"], places["score"]
     apart = ("question_id", "question", "answer_repeat", "judge_repeat", "judge", "assistant")
@@ -128,8 +132,9 @@ def _widened(
 
 
 def _points(column: pd.Series, name: str, scale: Scale | None, path: Path) -> list[float | None]:
-    """Return a column of marks as points (0–100); ConfigError for a mark beyond the scale, or if the scale was not
-    given.
+    """Return a column of marks as points (0–100).
+
+    Raises ConfigError if a mark is beyond the scale, or if the scale was not given.
     """
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         numbers = column.to_numpy("float64", na_value=math.nan)
@@ -155,8 +160,10 @@ def _points(column: pd.Series, name: str, scale: Scale | None, path: Path) -> li
 
 
 def _two_scales(points: list[float | None], name: str, scale: Scale | None) -> str:
-    """Return a warning about a column with shares between 0 and 1 beside whole points: either the shares were meant as
-    whole points, or the file has two scales. Return an empty text if there is no such mixture.
+    """Return a warning about a column that has numbers between 0 and 1 beside whole points. Return "" for other
+    columns.
+
+    Either these numbers were meant as whole points, or the file has two scales.
     """
     if scale is None or scale.high - scale.low < 2:
         return ""
@@ -229,7 +236,7 @@ def _id(told: Any) -> int | str:
 
 
 def open_table(path: Path) -> pd.DataFrame:
-    """Open a file as a frame: CSV (UTF-8 with or without byte order mark, cp932), Parquet, Excel's first sheet."""
+    """Open a file as a frame: CSV (UTF-8 with or without byte order mark, or cp932), Parquet, or Excel's first sheet."""
     kind = path.suffix.lower()
     try:
         if kind == ".parquet":

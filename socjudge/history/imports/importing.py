@@ -1,8 +1,8 @@
 """Recognise and read a file of another tool, and make runs and frames of socjudge from it.
 
-There is one run per judge and assistant, so a file with several of them gives several runs. Nothing is guessed: the
-scale is known from the tool or given by the user, a mark that is not in the file is missing, and an answer that is not
-in the file does not count as a bad answer.
+There is one run per judge and assistant, so a file with several of them gives several runs. Nothing is guessed. The
+scale is known from the tool or given by the user. A mark that is not in the file is missing. An answer that is not in
+the file does not count as a bad answer.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ def import_results(
     columns: Mapping[str, Any] | None = None,
     scale: float | tuple[float, float] | None = None,
 ) -> pd.DataFrame:
-    """Import results of another tool as a frame like that of `load_scores`: one row per question, repeat and criterion,
-    with texts.
+    """Import results of another tool as a frame like that of `load_scores`, with texts.
+
+    There is one row per question, repeat and criterion.
 
     Parameters
     ----------
@@ -62,12 +63,12 @@ def import_results(
         table of Ragas, LangSmith, Langfuse or any other tool: CSV (UTF-8 or cp932), JSONL, Parquet, Excel or a frame.
     columns
         Only for tables: {key: the column's name}. The keys are question_id, question, answer, context, keypoints (the
-        expected ones), category, judge, assistant, answer_repeat, judge_repeat, error, criterion, score and reason;
-        and "marks", whose value is a list of the columns with marks, or {criterion: column}. Columns with usual names
-        are found without `columns`.
+        expected ones), category, judge, assistant, answer_repeat, judge_repeat, error, criterion, score and reason. The
+        key "marks" has a list of the columns with marks, or {criterion: column}. Columns with usual names are found
+        without `columns`.
     scale
         The highest mark, or the lowest and the highest. The scale of promptfoo, Inspect, DeepEval and Ragas is 0–1
-        unless you give another; for any other table you must give it, unless its marks are nothing but yes and no.
+        unless you give another. For any other table you must give it, unless its marks are nothing but yes and no.
 
     Returns
     -------
@@ -112,10 +113,9 @@ def import_runs(
     columns: Mapping[str, Any] | None = None,
     scale: float | tuple[float, float] | None = None,
 ) -> list[EvaluationRun]:
-    """Import results of another tool as runs, one for each judge and assistant. The arguments are those of
-    `import_results`.
+    """Import results of another tool as runs, one for each judge and assistant.
 
-    `save_evaluation_results` writes the runs as logs.
+    The arguments are those of `import_results`. `save_evaluation_results` writes the runs as logs.
     """
     with without_collection():
         known = as_scale(scale)
@@ -144,7 +144,7 @@ def import_runs(
 
 
 def _check_twice(rows: Sequence[Row]) -> None:
-    """Raise ConfigError, naming both places, if the file has one answer twice with the same repeat number."""
+    """Raise ConfigError if the file has one answer twice with the same repeat number. The error names both places."""
     places: dict[Any, str] = {}
     for row in rows:
         key = row.run, row.judge, row.assistant, row.question_id, row.answer_repeat, row.judge_repeat
@@ -202,7 +202,9 @@ def _whole(mark: float) -> int | float:
 
 
 def _start(told: str, path: Path) -> str:
-    """Return the start time in ISO 8601 with zone; if none is given, the file's time, or now without a file."""
+    """Return the start time in ISO 8601 with zone. If the file states none, it is the file's time; without a file, it
+    is now.
+    """
     try:
         at = datetime.fromisoformat(told)
     except ValueError:
@@ -225,7 +227,7 @@ def _read_file(path: Path, columns: Mapping[str, Any] | None, told: Scale | None
 
 
 def read_columns(path: Path, names: Sequence[str]) -> list[list[float | bool | None]]:
-    """Read columns of a table as marks or verdicts. ConfigError, with the place, for a value that is neither."""
+    """Read columns of a table as marks or verdicts. For a value that is neither, the ConfigError names the place."""
     frame = pd.DataFrame(_records(path)[0]) if path.suffix.lower() in _LINES else from_tables.open_table(path)
     if missing := [name for name in names if name not in frame.columns]:
         raise unfit(path, say("history.import_no_column", names=listed(missing), known=listed(map(str, frame.columns))))
@@ -260,7 +262,7 @@ def _read_json(path: Path, columns: Mapping[str, Any] | None, scale: Any) -> Imp
 
 
 def _read_lines(path: Path, columns: Mapping[str, Any] | None, scale: Any) -> Imported:
-    """Read JSON Lines. Lines that cannot be read are left out and counted; the other lines are still complete."""
+    """Read JSON Lines. Lines that cannot be read are left out and counted. The other lines are still complete."""
     records, broken = _records(path)
     if from_promptfoo.is_result(records[0]):
         found = from_promptfoo.read_results(records, path, scale or SHARE)
@@ -274,7 +276,10 @@ def _read_lines(path: Path, columns: Mapping[str, Any] | None, scale: Any) -> Im
 
 
 def _records(path: Path) -> tuple[list[dict[str, Any]], list[tuple[int, Exception]]]:
-    """Return the objects of JSON Lines (at least one), and (line number, error) of each line that is no object."""
+    """Return the objects of JSON Lines, and (line number, error) for each line that is no object.
+
+    There must be at least one object.
+    """
     records: list[dict[str, Any]] = []
     broken: list[tuple[int, Exception]] = []
     for number, line in enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):

@@ -1,6 +1,4 @@
-"""Provide what the readers of other tools' files share: one row per judged answer, marks with their scale, and errors
-that name a place.
-"""
+"""Provide what the readers of other tools' files share: rows, marks with their scale, and errors that name a place."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ _YES, _NO = (frozenset(WORDS["verdicts"][kind]) for kind in ("yes", "no"))
 
 @dataclass(frozen=True)
 class Scale:
-    """Hold the lowest and the highest mark that are possible in a file."""
+    """Hold the lowest and the highest mark that a file can have."""
 
     low: float
     high: float
@@ -44,8 +42,9 @@ SHARE = Scale(0, 1)
 
 
 def as_scale(told: float | tuple[float, float] | None) -> Scale | None:
-    """Return the scale from the user's argument: the highest mark, or the lowest and the highest; None if not given.
-    ConfigError if it is not a scale.
+    """Return the scale in the user's argument, which is the highest mark, or the lowest and the highest.
+
+    Return None if no scale is given. Raises ConfigError if the argument is not a scale.
     """
     if told is None:
         return None
@@ -64,9 +63,11 @@ NONE: Mapping[str, str] = MappingProxyType({})
 class Row(NamedTuple):  # of which there may be 100,000: made three times as fast as a dataclass
     """Hold one judged answer as the file has it.
 
-    marks: {criterion: 0–100 points, or None if the judge gave no mark}. causes: {criterion: why its mark is missing}.
-    error: why there is no answer at all. place: where the answer is in the file. run: the name of the run, if the file
-    has several runs of one judge and assistant.
+    - marks: {criterion: 0–100 points, or None if the judge gave no mark}.
+    - causes: {criterion: why its mark is missing}.
+    - error: why there is no answer at all.
+    - place: where the answer is in the file.
+    - run: the name of the run, if the file has several runs of one judge and assistant.
     """
 
     question_id: int | str
@@ -89,8 +90,10 @@ class Row(NamedTuple):  # of which there may be 100,000: made three times as fas
 
 @dataclass(frozen=True)
 class Imported:
-    """Hold what a file contains. tool: the tool that wrote it, with its version if the file has it; left_out: what was
-    not imported, and why.
+    """Hold what a file contains.
+
+    tool: the tool that wrote the file, with its version if the file states it. left_out: what was not imported, and
+    why.
     """
 
     tool: str
@@ -100,7 +103,9 @@ class Imported:
 
 
 def as_mark(value: Any, place: str) -> float | bool | None:
-    """Return a mark as a number, or as yes or no; None if it is missing. ConfigError if it is neither."""
+    """Return a mark as a number, or as yes or no. Return None if it is missing. Raises ConfigError if it is none of
+    these.
+    """
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, (int, float)):
@@ -118,14 +123,15 @@ def as_mark(value: Any, place: str) -> float | bool | None:
 
 
 def points_of(value: Any, place: str, scale: Scale) -> float | None:
-    """Convert a mark of a file to 0–100 points; None if it is missing."""
+    """Convert a mark of a file to 0–100 points. Return None if the mark is missing."""
     mark = as_mark(value, place)
     return None if mark is None else scale.points(float(mark), place)
 
 
 def text_of(value: Any) -> str:
-    """Return a value of a file as text: a text unchanged, a list of texts as paragraphs, other structures as JSON, a
-    missing value as an empty text.
+    """Return a value of a file as text.
+
+    A text is returned unchanged. A list of texts becomes paragraphs, any other structure JSON, and a missing value "".
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
@@ -137,5 +143,5 @@ def text_of(value: Any) -> str:
 
 
 def unfit(path: Path, reason: str, where: str = "") -> ConfigError:
-    """Return the ConfigError for a file that cannot be imported, with the place and the reason."""
+    """Return the error for a file that cannot be imported, with the place and the reason."""
     return ConfigError(say("history.import_unfit", place=f"{path}{f': {where}' if where else ''}", reason=reason))
