@@ -169,9 +169,9 @@ class ModelRequest:
     - schema: a JSON schema for the reply, or None for free text.
     - max_output_tokens: the limit for the reply, including hidden reasoning.
     - is_second: whether the request is for the second judge, which is asked if the first one is unsure.
-    - material: the contents of the messages as values, for a model that reads no prompt. A judge gets question, answer,
-      criteria and rubric. An assistant gets question, passages, flags and evidence. Its keys guide, dangers,
-      precautions and organisation are only for the embedded default.
+    - material: the contents of the messages as values, for a model that reads no prompt. For a judge: question, answer,
+      criteria, rubric. For an assistant: question, passages, flags, evidence, and also guide, dangers, precautions and
+      organisation, which only the embedded default uses.
     """
 
     task: Literal["answer", "judge", "explain"]
