@@ -1,4 +1,4 @@
-"""Show all panels on one page: `app()` shows itself in a cell, and `make app` serves the page."""
+"""Show all panels on one page. `app()` shows the page in a cell, and `make app` serves it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from .run import RunPanel
 def app(
     *, logs_dir: Path | str | None = None, index_dir: Path | str | None = None, labels_dir: Path | str | None = None
 ) -> Any:
-    """Return one page with all panels: ask and evaluate; in further tabs the history, people's marks, prompts,
-    certificates, questions and settings.
+    """Return one page with all panels.
 
-    A tab is created when it is opened. If a run finishes after that, the tab shows this run too, unless someone is
-    working in it.
+    The first tab asks and evaluates. Further tabs have the history, people's marks, prompts, certificates, questions
+    and settings. A tab is created when it is opened. If a run finishes later, the tab shows this run too, unless
+    someone is working in it.
 
     Parameters
     ----------
     logs_dir, index_dir, labels_dir
-        The folders of the logs, of the index and of people's marks, as for the single panels; those of the project unless
-        given.
+        The folders of the logs, of the index and of people's marks, as for the single panels; those of the project if left
+        out.
 
     Returns
     -------

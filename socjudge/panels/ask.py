@@ -1,4 +1,4 @@
-"""Show the panel that asks the assistant: `AskPanel()` shows itself in a cell."""
+"""Show the panel that asks the assistant. `AskPanel()` shows itself in a cell."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MOST_KEPT = 3  # questions of one exchange that a follow-up is read with
 
 
 class AskPanel(WorkingPanel):
-    """Chat with the assistant. The panel shows the question, the answer with citations that open the passage, and the
-    three warnings. No judge is called.
+    """Chat with the assistant. No judge is called.
 
-    socjudge's own assistant reads a follow-up question together with the questions before it, which the panel shows. A
-    question that reports a new incident, or the button, starts a new conversation.
+    The panel shows the question, the answer and the three warnings. Citations open the cited passage. socjudge's own
+    assistant reads a follow-up question together with the questions before it, which the panel shows. A button starts a
+    new conversation, and so does a question that reports a new incident.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class AskPanel(WorkingPanel):
         self.model.layout.display = "none" if self.assistant.value else ""  # it is what ours speaks with
 
     def start_anew(self) -> None:
-        """Start a new conversation: the next question is read on its own."""
+        """Start a new conversation. The next question is read on its own."""
         self._keep([])
 
     def _keep(self, asked: list[str]) -> None:
@@ -127,9 +127,7 @@ class AskPanel(WorkingPanel):
         return handle_query(question, index=index, model=self.model.value.strip(), previous=previous)
 
     def _answer_of_own(self, question: str) -> AssistantAnswer:
-        """Return the answer of your own assistant, or of a file of answers, in the form that a run would give to a
-        judge.
-        """
+        """Return the answer of your own assistant, or of a file of answers, in the form in which a judge would get it."""
         from ..judging.own_assistant import Assistant
         from ..runbooks.index import open_index
         from ..runs.given_answers import needs_index, open_answers

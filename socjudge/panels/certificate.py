@@ -1,4 +1,4 @@
-"""Show the panel that certifies a judge: `CertificatePanel()` shows itself in a cell."""
+"""Show the panel that certifies a judge. `CertificatePanel()` shows itself in a cell."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _TRIED = {
 class CertificatePanel(PaidPanel):
     """Show 「📜 Judgeの証明書」: choose a log and a judge, see the cost, and read whether the judge's marks can be trusted.
 
-    No model is called before a click, and no call that costs money is made without a tick. `certificate` is the
-    certificate that was made, or None; it is saved in `certificates_dir` together with its page. `only`: the list from
-    which an experiment can be chosen, to run it instead of a certificate; `outcome` is the result of that experiment.
+    No model is called before a click, and no call that costs money is made before the cost box is ticked. `certificate`
+    is the certificate that was made, or None. It is saved in `certificates_dir` together with its page. With the list
+    `only`, an experiment can be run instead of a certificate. `outcome` is the result of that experiment.
     """
 
     def __init__(
@@ -101,8 +101,9 @@ class CertificatePanel(PaidPanel):
             self.status.value = block("warn", escape(say("certify.panel_no_logs", folder=self._logs_dir)))
 
     def _what(self) -> dict[str, Any]:
-        """Return the controls' values as arguments of `certify_judge`. Labels are left out if they are missing or
-        belong to other answers.
+        """Return the controls' values as arguments of `certify_judge`.
+
+        Labels are left out if they are missing or belong to other answers.
         """
         from ..certify.labelled import labels_of, read_labels
         from ..certify.subjects import find_subjects

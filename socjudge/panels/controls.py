@@ -1,6 +1,4 @@
-"""Define what the panels share: the appearance of their controls, and the text that is shown where a panel cannot be
-displayed.
-"""
+"""Define what the panels share: the appearance of their controls, and a text for places that cannot display a panel."""
 
 from __future__ import annotations
 
@@ -39,11 +37,11 @@ _NAMES_OF_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
 
 
 def heading(title: str, *lines: str) -> Any:
-    """Return the head of a panel: its title, lines of HTML below it, and the message that appears when the kernel has
+    """Return the head of a panel: its title, lines of HTML below it, and a message for the case that the kernel has
     ended.
 
-    After the kernel has ended, only the page itself can show this message. The page then sets a CSS class, by which the
-    outermost panel alone shows it.
+    After the kernel has ended, only the page itself can show this message. The page then sets a CSS class, and the
+    outermost panel shows the message.
     """
     ours = '[class*=" socjudge-"]'
     gone = f""".jupyter-widgets-disconnected{ours}:not({ours} *)::before {{ content: {json.dumps(say("panels.kernel_gone"), ensure_ascii=False)};
@@ -55,8 +53,9 @@ def heading(title: str, *lines: str) -> Any:
 
 @contextmanager
 def told_in(place: Any) -> Iterator[None]:
-    """Make messages inside the block name buttons and fields instead of options, and show an error in `place` instead
-    of raising it.
+    """Run the block for a panel. An error is shown in `place` instead of being raised.
+
+    Messages name buttons and fields instead of options.
     """
     with in_panel():
         try:
@@ -68,14 +67,14 @@ def told_in(place: Any) -> Iterator[None]:
 
 
 class Panel(widgets.VBox):  # type: ignore[misc]
-    """Show a text that says where the panel works, in places that cannot display the panel, such as an exported page."""
+    """Show where the panel works, as a text, in places that cannot display the panel, such as an exported page."""
 
     def __repr__(self) -> str:
         return say("panels.elsewhere", panel=type(self).__name__)
 
 
 class WorkingPanel(Panel):
-    """Do one task at a time in a thread, so that the page can still be used."""
+    """Do one task at a time in a thread. The page can still be used meanwhile."""
 
     _thread: threading.Thread | None = None
 
@@ -95,7 +94,9 @@ class WorkingPanel(Panel):
 
 
 class PaidPanel(WorkingPanel):
-    """Ask a judge in the background. Paid work needs a tick, and a button stops the work; the controls are locked
+    """Ask a judge in the background.
+
+    Work that costs money needs a tick in the cost box. A button stops the work. The other controls are locked
     meanwhile.
     """
 
@@ -111,8 +112,9 @@ class PaidPanel(WorkingPanel):
         self.stop_button.disabled = not is_busy
 
     def _ask(self, work: Callable[[], None], *, costs: bool, stopped: str) -> None:
-        """Start the work if it is free or the cost box is ticked. costs: whether the work costs money. stopped: the key
-        of the message that is shown if it is stopped.
+        """Start the work if it is free or the cost box is ticked.
+
+        costs: whether the work costs money. stopped: the key of the message that is shown if the work is stopped.
         """
         if costs and not self.allow_cost.value:
             self.status.value = block("warn", escape(say("certify.panel_tick")))
@@ -136,7 +138,7 @@ class PaidPanel(WorkingPanel):
 
 
 class SessionPanel(Panel):
-    """Show a session until the panel is closed or its cell is run again. The session itself continues after that."""
+    """Show a session until the panel is closed or its cell is run again. The session itself goes on after that."""
 
     session: Session
     _listener: Callable[[], Any] | None = None
@@ -144,8 +146,8 @@ class SessionPanel(Panel):
     def _follow_session(self, listener: Callable[[], Any]) -> None:
         """Call the listener whenever the session changes.
 
-        Close older panels of the same class that show this session: their output is no longer on the page, and nothing
-        else closes them.
+        Older panels of the same class that show this session are closed. Their output is no longer on the page, and
+        nothing else closes them.
         """
         for older in [getattr(listener, "__self__", None) for listener in self.session.listeners]:
             if type(older) is type(self):
@@ -159,18 +161,18 @@ class SessionPanel(Panel):
         return self.session.is_busy
 
     def close(self) -> None:
-        """Remove the panel from the page, and end its updates by the session."""
+        """Remove the panel from the page. The session no longer updates it."""
         if self._listener is not None and self._listener in self.session.listeners:
             self.session.listeners.remove(self._listener)
         super().close()
 
 
 class KeyBox(widgets.VBox):  # type: ignore[misc]
-    """Ask the user for the API key of a hosted model or the address of a server. They are stored only as environment
-    variables of this kernel, from which all models of the page read them.
+    """Ask the user for the API key of a hosted model, or for the address of a server.
 
-    A field is emptied as soon as its value was read, so that the key is never saved in a notebook. on_change: called
-    after each change.
+    Both are stored only as environment variables of this kernel. All models of the page read them from there. A field
+    is emptied as soon as its value was read, so that the key is never saved in a notebook. on_change: a function that
+    is called after each change.
     """
 
     def __init__(self, on_change: Callable[[], Any]) -> None:
@@ -189,7 +191,7 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
         self.show()
 
     def show(self) -> None:
-        """Show whether a key is set and which server is used; never show the key itself."""
+        """Show whether a key is set and which server is used. The key itself is never shown."""
         key, url = (os.environ.get(name, "").strip() for name in _NAMES_OF_KEYS)
         state = say("panels.key_is_set") if key else say("panels.key_is_not_set")
         if key or url:
@@ -198,7 +200,7 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
         self.forget_button.disabled = not (key or url)
 
     def lock(self, is_busy: bool) -> None:
-        """Disable the fields if a task is running (`is_busy`), else enable them."""
+        """Disable the fields while a task is running (`is_busy`), and enable them otherwise."""
         self.key.disabled = self.base_url.disabled = is_busy
         if is_busy:
             self.forget_button.disabled = True
@@ -227,7 +229,7 @@ def button(name: str, icon: str = "", **more: Any) -> Any:
 
 
 def text_box(name: str, **more: Any) -> Any:
-    """Make a box for a line of text."""
+    """Return a box for a line of text."""
     return widgets.Text(description=name, style=NAMES, layout=WIDE, **more)
 
 
@@ -237,7 +239,7 @@ def choice_box(name: str, **more: Any) -> Any:
 
 
 def usual_model(task: Task) -> str:
-    """Return the project's model for a task, or "auto" if the project has set none."""
+    """Return the project's model for a task. Return "auto" if the project has set none."""
     model, is_named = default_model(task)
     return model if is_named else "auto"
 
@@ -251,13 +253,13 @@ def model_box(name: str, value: str = "auto", **more: Any) -> Any:
 
 
 def known_datasets() -> list[Path]:
-    """List the project's datasets, the default first."""
+    """Return the project's datasets. The default comes first."""
     usual = constants.EVAL_DATASET_PATH
     return [path for path in (usual, usual.with_name("eval_dataset_extended.json")) if path.is_file()]
 
 
 def dataset_box(name: str, dataset: Path | str | None) -> Any:
-    """Make a box for a dataset's path, with the project's datasets to choose from."""
+    """Return a box for a dataset's path, with the project's datasets to choose from."""
     return widgets.Combobox(
         value=str(dataset or constants.EVAL_DATASET_PATH), options=list(map(str, known_datasets())), description=name,
         continuous_update=False, style=NAMES, layout=WIDE,
@@ -265,14 +267,14 @@ def dataset_box(name: str, dataset: Path | str | None) -> Any:
 
 
 def prompt_box(name: str, kind: Kind) -> Any:
-    """Return a list of the prompts of one kind; the project's default prompt is selected."""
+    """Return a list of the prompts of one kind. The project's default prompt is selected."""
     box = choice_box(name)
     list_prompts_in(box, kind)
     return box
 
 
 def list_prompts_in(box: Any, kind: Kind) -> None:
-    """Update the list of prompts. The choice is kept if it still exists; if not, the default is chosen."""
+    """Update a list of prompts. The choice is kept if it still exists. Otherwise the default is chosen."""
     usual, chosen = default_prompt_id(kind), box.value
     # The usual one also where it cannot be had: why is said when it is to be used.
     known = list(dict.fromkeys([usual, *(prompt.id for prompt in list_prompts(kind))]))
@@ -282,7 +284,7 @@ def list_prompts_in(box: Any, kind: Kind) -> None:
 
 
 def number_box(name: str, value: int, most: int = 1000) -> Any:
-    """Make a box for a count from 1 to `most`."""
+    """Return a box for a count from 1 to `most`."""
     return widgets.BoundedIntText(value=value, min=1, max=most, description=name, style=NAMES, layout=_NUMBER)
 
 
@@ -294,9 +296,9 @@ def seconds_box(name: str, value: float, least: float = 0.0) -> Any:
 
 
 def dollar_box(usual: float | None = None) -> Any:
-    """Return a box for the most that a run may cost, in US dollars. It starts with the project's cap; 0 means no limit.
+    """Return a box for the most that a run may cost, in US dollars. 0 means no limit.
 
-    usual: the default cap for this kind of run; the project's cap is used instead if it is lower.
+    It starts with `usual`, the default cap for this kind of run. If the project's cap is lower, it starts with that.
     """
     cap = cost_cap(None)
     value = (usual or 0.5) if cap is None else min(cap, usual or cap)
@@ -306,7 +308,7 @@ def dollar_box(usual: float | None = None) -> Any:
 
 
 def cost_box() -> Any:
-    """Return the tick box that must be ticked before anything that costs money is started."""
+    """Return the cost box. It must be ticked before anything that costs money is started."""
     return tick_box(say("panels.cost_tick"))
 
 
@@ -316,19 +318,20 @@ def tick_box(name: str) -> Any:
 
 
 def as_choice(text: object) -> str:
-    """Return a text from a log in a form that fits a list of choices: at most 80 characters, in one line, without
-    invisible characters.
+    """Return a text from a log in a form that fits a list of choices.
+
+    It has at most 80 characters, on one line, without invisible characters.
     """
     line = " ".join(visible(str(text)).split())
     return line if len(line) <= 80 else line[:79] + "…"
 
 
 def log_choices(logs_dir: Path | str, *, blind: bool = False) -> list[tuple[str, Any]]:
-    """Return the newest logs in a folder as choices, the newest first: (label, path). The label holds the start, judge,
-    prompt and mean of the run in one line.
+    """Return the newest logs in a folder as choices (label, path), the newest first.
 
-    blind: without the mean, which a person who marks the answers must not see. If a log cannot be read or is a copy, it
-    is not in the history; its label is then its file name. Raises ConfigError in the same cases as `log_files`.
+    The label holds the start, judge, prompt and mean of the run. blind: whether the mean is left out, because a person
+    who marks the answers must not see it. A log that cannot be read, or that is a copy, is not in the history. Its
+    label is its file name. Raises ConfigError as `log_files` does.
     """
     logs = log_files(logs_dir)[: -MOST_CHOICES - 1 : -1]
     if not logs:
@@ -351,9 +354,7 @@ OWN = "@"  # begins a choice that is an assistant of somebody's own, and not a l
 
 
 def own_choices() -> list[tuple[str, str]]:
-    """Return the assistants in socjudge.toml as choices. If the default in that file is not one of them, it comes
-    first.
-    """
+    """Return the assistants in socjudge.toml as choices. If the file's default is not one of them, it comes first."""
     tables, default = assistant_tables(), default_answers()
     names = {name: say("panels.own_assistant", name=as_choice(name)) for name in tables}
     if default and default not in tables:

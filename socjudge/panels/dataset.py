@@ -1,4 +1,4 @@
-"""Show the panel that edits a dataset without writing JSON by hand: `DatasetPanel()` shows itself in a cell."""
+"""Show the panel that edits a dataset without writing JSON by hand. `DatasetPanel()` shows itself in a cell."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class DatasetPanel(Panel):
         self._open()
 
     def _open(self) -> None:
-        """Open the chosen file; if this kernel holds unsaved changes to it, show those."""
+        """Open the chosen file. If this kernel holds unsaved changes to it, show them."""
         source = Path(self.dataset.value)
         with told_in(self.status):
             self._take_up(source, load_eval_dataset(source), source.read_bytes())
@@ -109,7 +109,7 @@ class DatasetPanel(Panel):
         self._show(0)
 
     def _show(self, place: int) -> None:
-        """List the questions, select the one at the index `place`, and show what is wrong with the questions."""
+        """List the questions and select the one at the index `place`. Show what is wrong with the questions."""
         self._filling = True
         self.list.options = [
             (as_choice(f"{question.id}  {question.category}  {question.question}"), at)
@@ -164,7 +164,9 @@ class DatasetPanel(Panel):
             self._show(place)
 
     def _judge(self) -> None:
-        """Show the errors or, if there are none, the weak points of the questions. Keep unsaved changes in this kernel."""
+        """Show the errors in the questions or, if there are none, their weak points. Keep unsaved changes in this
+        kernel.
+        """
         if self.questions == self._saved:
             _drafts.pop(self._source, None)
             unsaved = []

@@ -1,6 +1,4 @@
-"""Show the panel that explores the logs: `HistoryExplorer()` shows itself in a cell. Its data come from
-state/explorer.py.
-"""
+"""Show the panel that explores the logs. `HistoryExplorer()` shows itself in a cell. state/explorer.py has its data."""
 
 from __future__ import annotations
 
@@ -51,12 +49,12 @@ _NAMES = {"description_width": "7em"}
 
 
 class HistoryExplorer(Panel):
-    """Explore the history of runs: filter the runs, see charts and a table, compare two runs, read the answers of both
-    to one question, and export a report.
+    """Explore the history of runs.
 
-    Everything is drawn in the background, so other cells can run at the same time. If there are several clicks, only
-    the result of the last one is shown. Only `migration` calls a model, and only after a tick. `explorer` holds the
-    history, `selection` the filtered frames.
+    You filter the runs, see charts and a table, compare two runs, read their answers to one question, and export a
+    report. Everything is drawn in the background, so other cells can run at the same time. After several clicks, only
+    the result of the last one is shown. Only `migration` calls a model, and only after the cost box is ticked.
+    `explorer` holds the history, and `selection` the filtered frames.
     """
 
     def __init__(self, logs_dir: Path | str | None = None) -> None:
@@ -134,7 +132,7 @@ class HistoryExplorer(Panel):
         self.wait(FIRST_S)
 
     def reload(self) -> None:
-        """Read the logs again, in the background; the choices in the controls are kept."""
+        """Read the logs again, in the background. The choices in the controls are kept."""
         self._ask(reload=True)
 
     @property
@@ -148,7 +146,7 @@ class HistoryExplorer(Panel):
         futures.wait([self._drawer.submit(int)], timeout_s)  # which comes after all clicks so far
 
     def _ask(self, *, reload: bool = False, export: bool = False) -> None:
-        """Start drawing what has changed, in the background."""
+        """Start to draw what has changed, in the background."""
         if threading.current_thread().name.startswith(f"socjudge-history-{id(self)}"):
             return  # a list that was filled while drawing, not a click
         self._reload, self._export = self._reload or reload, self._export or export
@@ -158,7 +156,7 @@ class HistoryExplorer(Panel):
 
     @property
     def _is_stale(self) -> bool:
-        """Return whether there was a newer click than the one whose result is being drawn."""
+        """Return whether there was a click after the one whose result is being drawn."""
         return self._drawing != self._clicks
 
     # -- in the background
@@ -192,8 +190,8 @@ class HistoryExplorer(Panel):
             self.status.value = self._found(selection)
 
     def _select(self) -> History:
-        """Return the filtered frames, and update the lists of choices. If a reload was requested, read the logs again
-        first.
+        """Return the filtered frames, and update the lists of choices. If a reload was requested, the logs are read
+        again first.
         """
         if self._reload or self.explorer is None:
             self._reload = False
@@ -224,8 +222,9 @@ class HistoryExplorer(Panel):
         return self.selection
 
     def _draw(self, part: Any, what: Any, make: Callable[[], str]) -> None:
-        """Show the result of `make` in a part of the page. Do nothing if the part was already drawn from `what`, or if
-        there was a newer click.
+        """Show the result of `make` in a part of the page.
+
+        Do nothing if the part was already drawn from `what`, or if there was a newer click.
         """
         if self._drawn.get(part) == what or self._is_stale:
             return
@@ -326,7 +325,7 @@ class HistoryExplorer(Panel):
 
 
 def _fill(box: Any, choices: list[tuple[str, Any]], otherwise: Any) -> None:
-    """Replace the choices of a box. Keep the current choice if it still exists; if not, choose `otherwise`."""
+    """Replace the choices of a box. The current choice is kept if it still exists. Otherwise `otherwise` is chosen."""
     before = box.value
     box.options = choices
     box.value = before if before in [value for _, value in choices] else otherwise

@@ -1,5 +1,5 @@
-"""Show the panel in which people mark stored answers: `LabelPanel()` shows itself in a cell. Its data come from
-state/labelling.py.
+"""Show the panel in which people mark stored answers. `LabelPanel()` shows itself in a cell. state/labelling.py has its
+data.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _last: dict[tuple[str, Path], tuple[Path, str]] = {}
 
 
 class LabelPanel(Panel):
-    """Show 「📝 人による採点」: people mark the stored answers of a run; the judge's marks appear when a person's marks are
+    """Show 「📝 人による採点」: people mark the stored answers of a run. The judge's marks appear after a person's marks are
     saved.
 
     The marks of each answer are on disk in `labels_dir` as soon as they are saved. The panel continues where the rater
-    stopped, also if the cell was run again or the kernel was restarted. Each rater's name has its own order of answers.
-    No model is called.
+    stopped, even if the cell was run again or the kernel was restarted. Each rater has their own order of answers. No
+    model is called.
 
-    repeats: so many answers come a second time at the end, which shows how consistently the rater marks
-    (`rater_consistency`). Five repeats in addition to forty answers take about four more minutes.
+    repeats: how many answers come a second time at the end. They show how consistently the rater marks
+    (`rater_consistency`). Five repeats after forty answers take about four more minutes.
     """
 
     def __init__(
@@ -97,11 +97,11 @@ class LabelPanel(Panel):
 
     @property
     def is_busy(self) -> bool:
-        """Return whether a person is marking answers in this panel: started, and not past the last answer."""
+        """Return whether a person has started to mark answers in this panel and is not past the last one."""
         return self.session is not None and self.session.current is not None
 
     def _do(self, act: Callable[[], None], status: widgets.HTML) -> None:
-        """Run one action at a time, and show its errors in `status`, the place where the person looks."""
+        """Run one action at a time. Show its errors in `status`, which is where the person looks."""
         with self._lock, told_in(status):
             act()
 
@@ -141,8 +141,9 @@ class LabelPanel(Panel):
         self.marks.on_msg(lambda marks, message, __: self._do(lambda: self._from_page(marks, message), self.status))
 
     def _follow(self) -> None:
-        """Restart with the chosen name and log. These may change after a click on 「保存」; then no marks are saved,
-        because they belong to what was on screen.
+        """Start again with the chosen name and log.
+
+        Both may change after a click on 「保存」. Then no marks are saved, because they belong to what was on screen.
         """
         if self._started:
             self._start()
@@ -167,7 +168,7 @@ class LabelPanel(Panel):
             self._show()
 
     def _show(self) -> None:
-        """Show the current answer with fields for marks; saved marks can be corrected."""
+        """Show the current answer with fields for marks. Saved marks can be corrected."""
         assert self.session is not None
         self._draw(is_open=True)
         if self.session.current is None:

@@ -1,5 +1,6 @@
-"""Define an input for marks, which ipywidgets does not have: sliders with a keyboard key for each quarter of the scale,
-a comment and 「保存」.
+"""Define an input for marks, which ipywidgets does not have.
+
+It has sliders with a keyboard key for each quarter of the scale, a comment and 「保存」.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ _TEMPLATES = Path(__file__).parent
 
 
 class MarksInput(anywidget.AnyWidget):
-    """Show one slider per criterion, 0–100. A slider has no mark until it is moved or a key is pressed. The keys 0–4
-    set 0, 25, 50, 75, 100 and move on to the next slider.
+    """Show one slider per criterion, 0–100.
 
-    scores: the marks in the order of `criteria`; None if a criterion has no mark. shown: the number of answers shown so
-    far. The page sends {"shown", "scores", "comment", "save"} at each change and when 「保存」 is pressed; the listener
-    (`on_msg`) gives it to `take`. All values are in one message, because JupyterLab may change the order of messages
-    from different widgets: a click could arrive before the marks that it should save.
+    A slider has no mark until it is moved or a key is pressed. The keys 0–4 set the marks 0, 25, 50, 75 and 100. After
+    a key, the next slider has the focus.
+
+    scores: the marks in the order of `criteria`, with None for a missing mark. shown: the number of answers shown so
+    far.
+
+    At each change, and when 「保存」 is pressed, the page sends the message {"shown", "scores", "comment", "save"}. The
+    listener (`on_msg`) passes the message to `take`. One message holds all values, because JupyterLab may reorder the
+    messages of different widgets. A click on 「保存」 could otherwise arrive before the marks that it saves.
     """
 
     _esm = _TEMPLATES / "marks.js"
@@ -44,14 +49,14 @@ class MarksInput(anywidget.AnyWidget):
         super().__init__(words=words, criteria=criteria, scores=[None] * len(criteria))
 
     def show(self, scores: list[int | None], comment: str) -> None:
-        """Show the input for another answer, with these marks; the first slider gets the focus."""
+        """Show the input for another answer, with these marks. The first slider gets the focus."""
         with self.hold_sync():
             self.scores, self.comment, self.disabled = scores, comment, False
             self.shown += 1
         self._send_marks()
 
     def close_input(self) -> None:
-        """Accept no more changes; the page shows the values that were accepted."""
+        """Accept no more changes. The page shows the values that were accepted."""
         self.disabled = True
         self._send_marks()
 

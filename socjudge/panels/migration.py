@@ -1,6 +1,4 @@
-"""Show the section of HistoryExplorer about a change of the judge: which judges, what the comparison costs, and what
-would change.
-"""
+"""Show the section of HistoryExplorer about a change of the judge: which judges, the cost, and what would change."""
 
 from __future__ import annotations
 
@@ -19,8 +17,9 @@ from .controls import PaidPanel, as_choice, button, choice_box, dollar_box, mode
 
 
 class MigrationBox(PaidPanel):
-    """Compare two judges on stored answers. No log is read without a click on 「費用を見る」, and no judge is asked without a
-    tick. `found` is the last result.
+    """Compare two judges on stored answers. `found` is the last result.
+
+    No log is read before a click on 「費用を見る」, and no judge is asked before the cost box is ticked.
     """
 
     def __init__(self, logs_dir: Path | str) -> None:
@@ -45,7 +44,7 @@ class MigrationBox(PaidPanel):
             control.observe(lambda _: self._forget(), "value")
 
     def offer(self, judges: list[str]) -> None:
-        """Offer these judges of the history as the old judge, except embedded ones."""
+        """Offer these judges of the history as the old judge. Embedded judges are not offered."""
         before, hosted = self.old.value, [name for name in judges if not is_embedded(name)]
         self.old.options = [(as_choice(name), name) for name in hosted]
         self.old.value = before if before in hosted else next(iter(hosted), None)
@@ -55,7 +54,7 @@ class MigrationBox(PaidPanel):
         return [self.old, self.new, self.size]
 
     def _forget(self) -> None:
-        """Remove the shown estimate, because it belongs to other choices."""
+        """Remove the estimate from the panel, because the choices have changed."""
         self.plan, self.cost.value, self.judge_button.disabled = None, "", True
 
     def _foresee(self) -> None:

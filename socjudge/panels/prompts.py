@@ -1,6 +1,4 @@
-"""Show the panel that tries edited prompts: `PromptLab()` shows itself in a cell. The trials are run by
-state/trials.py.
-"""
+"""Show the panel that tries edited prompts. `PromptLab()` shows itself in a cell. state/trials.py runs the trials."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ class PromptLab(SessionPanel):
 
     A judge prompt is tried on the stored answers, so such a trial costs only judge calls. For an assistant prompt, the
     questions are answered again. Trials run in the background and are kept in logs_dir/trials, apart from the history.
-    No trial starts without a click, and none that costs money without a tick.
+    No trial starts before a click, and no trial that costs money starts before the cost box is ticked.
     """
 
     session: TrialSession
@@ -123,12 +121,14 @@ class PromptLab(SessionPanel):
 
     @property
     def effect(self) -> Any:
-        """Return the effect of the trial that is shown (with `comparison` and `questions`), or None."""
+        """Return the effect of the trial that is shown, with `comparison` and `questions`. Return None if no trial is
+        shown.
+        """
         return self.session.effect
 
     @property
     def _choices(self) -> dict[str, Any]:
-        """Return {field of `TrialSettings`: the control that sets it}."""
+        """Return the control for each field of `TrialSettings`."""
         return {
             "kind": self.kind, "log": self.source, "base": self.base, "text": self.editor, "answers": self.answers,
             "judge_model": self.judge_model, "assistant_model": self.assistant_model,
@@ -148,7 +148,7 @@ class PromptLab(SessionPanel):
         self._then(lambda: self.session.choose(**chosen), follow)
 
     def _then(self, act: Callable[[], Any], follow: Callable[[], Any]) -> None:
-        """Run `act`, then `follow`, which updates the page. Show an error of `act`, such as that a prompt no longer
+        """Run `act`, then `follow`, which updates the page. An error of `act` is shown, such as that a prompt no longer
         exists.
         """
         problem = widgets.HTML()
@@ -229,7 +229,7 @@ class PromptLab(SessionPanel):
         self._settle()
 
     def _list_trials(self) -> None:
-        """List the trials, the newest first, and select the newest; do nothing if the list is unchanged."""
+        """List the trials, the newest first, and select the newest. If the list is unchanged, do nothing."""
         numbered = list(enumerate(self.session.trials, start=1))
         labels = [(f"{number}. {trial_label(trial)}", trial.id) for number, trial in reversed(numbered)]
         if list(self.trials.options) != labels:
@@ -263,8 +263,9 @@ class PromptLab(SessionPanel):
         self.answering.layout.display = "" if choice.kind == "assistant" else "none"
 
     def _follow(self) -> None:
-        """Update the panel after the session has changed (called in the session's thread). After a trial, the next one
-        may have fewer answers to judge.
+        """Update the panel after the session has changed. After a trial, the next one may have fewer answers to judge.
+
+        This is called in the session's thread.
         """
         if self.session.is_busy:
             self._redraw()
@@ -274,7 +275,7 @@ class PromptLab(SessionPanel):
         self._settle()
 
     def _redraw(self) -> None:
-        """Show the state of the session. Also called in the session's thread."""
+        """Show the state of the session. This is also called in the session's thread."""
         session, progress = self.session, self.session.progress
         with self._lock, in_panel():
             unpaid = self._costs and not self.allow_cost.value

@@ -1,4 +1,4 @@
-"""Show the panel that runs an evaluation: `RunPanel()` shows itself in a cell. The run itself is in state/run.py."""
+"""Show the panel that runs an evaluation. `RunPanel()` shows itself in a cell. The run itself is in state/run.py."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ _PLAIN = (
 class RunPanel(SessionPanel):
     """Show 「🧪 評価実行」 of the specification: build the index, see what a run costs, start it, stop it, read the results.
 
-    The run goes on in the background: other cells can be executed at the same time, and closing the browser tab does
+    The run goes on in the background. Other cells can be executed at the same time, and closing the browser tab does
     not end the run. If the cell is run again, it shows the same run. `run` is the finished run, or None. No run starts
-    without a click, and none that costs money without a tick.
+    before a click, and no run that costs money starts before the cost box is ticked.
     """
 
     session: RunSession
@@ -162,7 +162,7 @@ class RunPanel(SessionPanel):
 
     @property
     def run(self) -> Any:
-        """Return the finished run, or None."""
+        """Return the finished run. Return None if there is none."""
         return self.session.run
 
     @property
@@ -197,21 +197,19 @@ class RunPanel(SessionPanel):
 
     @property
     def _asking(self) -> list[Any]:
-        """Return the controls of the assistant, which have no effect if stored answers are judged."""
+        """Return the controls of the assistant. They have no effect if stored answers are judged."""
         return [self.assistant_model, self.assistant_prompt, self.dataset, self.answer_repeats, self.k]
 
     def _list_choices(self) -> None:
-        """Update the lists of prompts and runs, so that they hold what was added since. Called when the settings are
-        opened.
-        """
+        """Update the lists of prompts and runs, when the settings are opened. What was added since is then in them."""
         if not self.session.is_busy:
             list_prompts_in(self.judge_prompt, "judge")
             list_prompts_in(self.assistant_prompt, "assistant")
             self._list_answers()
 
     def _list_answers(self) -> None:
-        """List your own assistants and the runs in the folder of logs, the newest first. The choice is kept if it is
-        still in the list.
+        """List your own assistants, and the runs in the folder of logs, the newest first. The choice is kept if it
+        still exists.
         """
         chosen, folder = self.answers.value, self.session.logs_dir
         choices = [(label, str(log)) for label, log in log_choices(folder)] if folder.is_dir() else []
@@ -236,7 +234,7 @@ class RunPanel(SessionPanel):
             self.session.start(settings, self._preview)
 
     def _drop(self) -> None:
-        """Ask once more at the first click. At the second, delete the interrupted run with other settings."""
+        """Delete the interrupted run with other settings. The first click only asks; the second click deletes."""
         other = self._other()
         if other is None or not self._dropping:
             self._dropping = True
@@ -264,8 +262,10 @@ class RunPanel(SessionPanel):
             self.cost.value = cost_html(self._preview.estimate, self._preview.n_questions, left) + note
 
     def _follow(self) -> None:
-        """Show the session after a change. If it is idle, stopped or failed, also compute what the settings mean now
-        and what remains to be paid. Called in the session's threads.
+        """Show the session after a change. This is called in the session's threads.
+
+        If the session is idle, stopped or failed, also compute what the present settings mean and what remains to be
+        paid.
         """
         if self.session.state in ("idle", "stopped", "failed"):
             self._settle()
@@ -273,7 +273,7 @@ class RunPanel(SessionPanel):
             self._redraw()
 
     def _redraw(self) -> None:
-        """Show the state of the session. Also called in the session's thread."""
+        """Show the state of the session. This is also called in the session's thread."""
         session = self.session
         with self._lock, in_panel():
             has_index = session.has_index if not session.is_busy else session.state != "building"
@@ -306,16 +306,19 @@ class RunPanel(SessionPanel):
                 self._shown, self.results.value = None, ""
 
     def _state(self) -> str:
-        """Return the session's state. Return "idle" if the session was stopped with other settings than the panel shows
-        now, because a run can be resumed only with its own settings.
+        """Return the session's state.
+
+        If the session was stopped and the panel's settings have changed since, return "idle". A run can only be resumed
+        with its own settings.
         """
         is_stopped = self.session.state == "stopped" and not self.session.changed_late
         is_other = is_stopped and not self.settings.is_same_run(self.session.settings)
         return "idle" if is_other else self.session.state
 
     def _other(self) -> UnfinishedRun | None:
-        """Return the interrupted run that has other settings. Return None if there is no such run, or if the panel has
-        something more important to show.
+        """Return the interrupted run that has other settings than the panel.
+
+        Return None if there is no such run, or if the panel has something more important to show.
         """
         preview = self._preview
         is_free = preview is not None and self._state() == "idle" and not preview.problem
@@ -346,8 +349,9 @@ class RunPanel(SessionPanel):
 
 
 def _results_html(run: EvaluationRun) -> str:
-    """Return the results of a run as HTML. With several judges, the first part is their common verdict; the results of
-    each judge follow.
+    """Return the results of a run as HTML.
+
+    With several judges, their common verdict comes first. The results of each judge follow.
     """
     runs = (run, *run.others)
     parts = [

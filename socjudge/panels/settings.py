@@ -1,4 +1,4 @@
-"""Show the panel that edits the project's settings: `SettingsPanel()` shows itself in a cell."""
+"""Show the panel that edits the project's settings. `SettingsPanel()` shows itself in a cell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .controls import Panel, button, heading, told_in
 
 
 class SettingsPanel(Panel):
-    """Show 「設定」: edit the text of socjudge.toml. The text is checked while you type, and a click saves it if it has no
+    """Show 「設定」: edit the text of socjudge.toml. The text is checked while you type. A click saves it if it has no
     errors.
 
     If the file does not exist, the panel starts with a text that has all settings as comments. If the file was changed
@@ -51,7 +51,7 @@ class SettingsPanel(Panel):
         return self._path.read_bytes() if self._path.is_file() else None
 
     def _judge(self) -> None:
-        """Show the errors in the text, line by line; allow saving if there are none."""
+        """Show the errors in the text, line by line. If there are none, allow saving."""
         self.save_button.disabled = True
         with told_in(self.check):
             parse_project_file(self.text.value, self._path)

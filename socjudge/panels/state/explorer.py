@@ -46,12 +46,14 @@ class Filters:
 class RunPair:
     """Hold the comparison of two runs.
 
-    first, second: the row of each run in `load_runs`. conditions: (name, value in the first run, value in the second
-    run) for each condition that differs. comparison: from `compare_runs`; None if the runs cannot be compared. reason:
-    why the runs did not judge the same stored answers; empty if they did. means: one row per run and criterion, from
-    `summarise_scores`. questions: one row for each question that at least one of the runs has: question_id, category,
-    first, second (the mean marks in each run, 0–100, over repeats; NaN if not asked or not scored), same_answer
-    (whether both runs judged the same stored answer).
+    - first, second: the row of each run in `load_runs`.
+    - conditions: each condition that differs, as (name, value in the first run, value in the second run).
+    - comparison: the result of `compare_runs`; None if the runs cannot be compared.
+    - reason: why the runs did not judge the same stored answers; empty if they did.
+    - means: one row per run and criterion, from `summarise_scores`.
+    - questions: one row per question of either run. Columns: question_id; category; first and second, the mean mark in
+      each run (0–100, over repeats, NaN if there is none); same_answer, whether both runs judged the same stored
+      answer.
     """
 
     first: dict[Any, Any]
@@ -64,15 +66,15 @@ class RunPair:
 
     @property
     def paired(self) -> pd.DataFrame | None:
-        """Return the paired differences; None if the runs did not judge the same stored answers."""
+        """Return the paired differences. Return None if the runs did not judge the same stored answers."""
         return None if self.comparison is None or self.reason else self.comparison.differences
 
 
 class Explorer:
-    """Explore the history in a folder of logs or under a URL. history: the frames of the logs, without texts; `reload`
-    reads them again.
+    """Explore the history in a folder of logs or under a URL.
 
-    Raises ConfigError if there is no such folder.
+    history: the frames of the logs, without texts. `reload` reads them again. Raises ConfigError if there is no such
+    folder.
     """
 
     def __init__(self, logs_dir: Path | str) -> None:
@@ -81,13 +83,13 @@ class Explorer:
         self.reload()
 
     def reload(self) -> None:
-        """Read the logs again; logs that have not changed are taken from `logs_dir/.history`."""
+        """Read the logs again. Logs that have not changed come from `logs_dir/.history`."""
         self.history = load_history(self.logs_dir)
         self._texts = {}
 
     @property
     def judges(self) -> list[str]:
-        """List the judges under the names that were requested, in the order in which they first appear."""
+        """List the judges by the names that were requested, in the order in which they first appear."""
         return list(dict.fromkeys(self.history.runs["judge_model"]))
 
     @property
@@ -97,12 +99,13 @@ class Explorer:
 
     @property
     def categories(self) -> list[str]:
-        """List the categories of the judged questions; the four of the specification come first."""
+        """List the categories of the judged questions. The four of the specification come first."""
         return in_order(self.history.results["category"])
 
     def select(self, filters: Filters) -> History:
-        """Return the rows that fit the filters. If a period is given, a run without a start time is left out. Raises
-        ConfigError if the period ends before it begins.
+        """Return the rows that fit the filters. If the filters have a period, a run without a start time is left out.
+
+        Raises ConfigError if the period ends before it begins.
         """
         if filters.since and filters.until and filters.since > filters.until:
             raise ConfigError(say("panels.period_reversed", since=filters.since, until=filters.until))
@@ -112,11 +115,10 @@ class Explorer:
         )  # fmt: skip
 
     def answers(self, run_id: str, other: str, question_id: Any) -> tuple[list[EvaluationResult], ...]:
-        """Return the results of two runs on one question, with all texts: one list per run. The list is empty if the
-        run did not ask the question.
+        """Return the results of two runs on one question, with all texts, as one list per run.
 
-        The texts of these two logs are kept until other logs are requested. Raises ConfigError if a log can no longer
-        be read.
+        The list is empty if the run did not ask the question. The texts of these two logs are kept until other logs are
+        requested. Raises ConfigError if a log can no longer be read.
         """
         logs = [self._log_of(run_id), self._log_of(other)]
         self._texts = {log: self._texts.get(log) or load_run(as_path(self.logs_dir) / log) for log in logs}
@@ -125,11 +127,11 @@ class Explorer:
         )
 
     def report_path(self, run_id: str, typed: str = "") -> Path:
-        """Return the path for the report of a run: `typed` if given, or a file in `reports/` inside the folder of logs,
-        named after the run's log.
+        """Return the path for the report of a run.
 
-        For logs under a URL, the folder is build/reports in the project. Raises ConfigError if the path is not an HTML
-        file, or if there is already a file that socjudge did not write.
+        This is `typed`, if given. Otherwise it is a file in `reports/` inside the folder of logs, named after the run's
+        log. For logs under a URL, it is a file in build/reports of the project. Raises ConfigError if the path is not
+        an HTML file, or if there is already a file that socjudge did not write.
         """
         name = f"{self._log_of(run_id).split('.json')[0]}.html"
         path = Path(typed).expanduser() if typed else self._reports / name
@@ -144,7 +146,7 @@ class Explorer:
         """Write the report of a run in the selection, compared with a baseline run. Earlier runs are drawn as the
         trend.
 
-        chosen: from `select`; the report has only the categories in it. path: from `report_path`; the folder `reports/`
+        chosen: from `select`. The report has only the categories in it. path: from `report_path`. The folder `reports/`
         is created if needed. Raises the errors of `write_report`.
         """
         from ...report.page import TREND_RUNS, write_report
@@ -173,9 +175,9 @@ class Explorer:
 def run_table(chosen: History) -> pd.DataFrame:
     """Return one row per run of a selection, the newest first.
 
-    Columns about the whole run: those of `load_runs`. Columns about the selected questions: n (scored), mean, ci_low,
-    ci_high (0–100, from `summarise_scores`), questions (asked), passed (an unreadable reply counts as zero, as in the
-    specification), n_unscored (judged answers without a readable mark).
+    The columns of `load_runs` are about the whole run. The other columns are about the selected questions: n (scored);
+    mean, ci_low, ci_high (0–100, from `summarise_scores`); questions (asked); passed (an unreadable reply counts as
+    zero, as in the specification); n_unscored (judged answers without a readable mark).
     """
     runs = chosen.runs.iloc[::-1].astype({"run_id": object}).drop(columns="n_unscored")
     means = summarise_scores(chosen.scores.astype({"run_id": object}), by="run_id")

@@ -1,6 +1,4 @@
-"""Lead a person through the stored answers of a run. The state is held as plain values, which the panel shows and a
-test can read.
-"""
+"""Lead a person through the stored answers of a run. The state consists of plain values, so a test can read it."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from ...runs.log_json import answer_sha256
 
 @dataclass(frozen=True)
 class LabelItem:
-    """Hold one stored answer that is to be marked, without anything that shows the judge's marks."""
+    """Hold one stored answer to mark, without anything that shows the judge's marks."""
 
     question: EvalQuestion
     answer: AssistantAnswer
@@ -31,13 +29,15 @@ class LabelItem:
 class LabelSession:
     """Show a rater the answers of a run, one at a time, and store the marks that the rater saves.
 
-    Equal answers to a question are shown once, answers without text not at all. Each rater has another order, which
+    Equal answers to a question are shown once. Answers without text are not shown. Each rater has another order, which
     stays the same in a new session. Answers that the rater has marked before, in any run, count as done. Skipped
     answers are shown again at the end.
 
-    repeats: number of answers that the rater marks twice, the second time at the end and without seeing the first
-    marks. The judge's marks of these answers stay hidden until then. rater: the name, as in the name of the rater's
-    file. total, done: numbers of answers, repeats included. problem: the lines of the rater's file that cannot be read.
+    - repeats: how many answers the rater marks twice. The second time comes at the end, without the first marks. Until
+      then the judge's marks of these answers stay hidden.
+    - rater: the name, as in the name of the rater's file.
+    - total, done: the numbers of answers, repeats included.
+    - problem: the lines of the rater's file that cannot be read.
     """
 
     def __init__(
@@ -73,12 +73,12 @@ class LabelSession:
 
     @property
     def total(self) -> int:
-        """Return the number of answers to mark, repeats included."""
+        """Return the number of answers to mark, including repeats."""
         return len(self._places) + len(self._to_repeat)
 
     @property
     def done(self) -> int:
-        """Return the number of marked answers, repeats included."""
+        """Return the number of marked answers, including repeats."""
         return sum(key in self._marks for key in self._places) + sum(key in self._again for key in self._to_repeat)
 
     @property
@@ -88,7 +88,7 @@ class LabelSession:
 
     @property
     def current(self) -> LabelItem | None:
-        """Return the answer to mark now; None if all answers are marked."""
+        """Return the answer to mark now. Return None if all answers are marked."""
         if self._at == len(self._trail):
             return None
         key, _ = self._trail[self._at]
@@ -101,7 +101,7 @@ class LabelSession:
 
     @property
     def mark(self) -> Mark | None:
-        """Return this rater's marks for the current answer; None if there are none."""
+        """Return this rater's marks for the current answer. Return None if there are none."""
         if self._at == len(self._trail):
             return None
         key, is_again = self._trail[self._at]
@@ -114,18 +114,18 @@ class LabelSession:
 
     @property
     def judge_marks(self) -> Sequence[Evaluation]:
-        """Return the judge's marks for the current answer, one per judgement. There are none before the rater has saved
-        marks; if the answer is repeated, before the second ones.
+        """Return the judge's marks for the current answer, one per judgement.
+
+        There are none before the rater has saved marks. For a repeated answer, there are none before the second marks.
         """
         if self.mark is None or (self.mark.key in self._to_repeat and self.mark.key not in self._again):
             return ()
         return [self.run.results[place].evaluation for place in self._places[self.mark.key]]
 
     def save(self, scores: Mapping[str, int | None], comment: str = "") -> Path:
-        """Write the marks for the current answer to disk, and return the path of the file. The current answer stays the
-        same.
+        """Write the marks for the current answer to disk and return the file's path. The current answer stays the same.
 
-        Raises ConfigError if a criterion has no mark, or if the file cannot be read or written; nothing is saved then.
+        If a criterion has no mark, or the file cannot be read or written, nothing is saved and ConfigError is raised.
         """
         item = self.current
         if item is None:
@@ -151,8 +151,10 @@ class LabelSession:
         return path
 
     def next(self) -> None:
-        """Go to the next answer. After going back, this is the one that was shown next before; if there is none, it is
-        the next answer without marks.
+        """Go to the next answer.
+
+        After going back, this is the answer that was shown after the current one. If there is none, it is the next
+        answer without marks.
         """
         self._at = min(self._at + 1, len(self._trail))
         self._go_on()
@@ -181,7 +183,7 @@ class LabelSession:
         ]
 
     def _go_on(self) -> None:
-        """Add the first waiting answer at the end of the answers shown so far, if the rater is there."""
+        """If the rater is past the last answer shown so far, show the first waiting answer."""
         if self._at == len(self._trail) and self._waiting:
             item = self._waiting[0]
             self._trail = [*(seen for seen in self._trail if seen != item), item]
@@ -190,7 +192,7 @@ class LabelSession:
 
 
 def _keypoints(dataset: Path | str | None) -> dict[tuple[int | str, str], tuple[str, ...]]:
-    """Return the keypoints in a dataset by question id and text, for logs without keypoints."""
+    """Return the keypoints in a dataset by question id and text. They are used for logs without keypoints."""
     try:
         questions = load_eval_dataset(dataset)
     except ConfigError:  # a help, not a need: marks can be given without

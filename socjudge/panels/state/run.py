@@ -1,6 +1,4 @@
-"""Run evaluations in the background of a notebook's kernel. The state is held as plain values, which a panel shows and
-a test can read.
-"""
+"""Run evaluations in the background of a notebook's kernel. The state consists of plain values, so a test can read it."""
 
 from __future__ import annotations
 
@@ -44,14 +42,15 @@ State = Literal["idle", "building", "running", "stopping", "finished", "stopped"
 
 @dataclass(frozen=True)
 class Settings:
-    """Hold the settings of a run, with the names and meanings of `run_evaluation_suite`. dataset: the file of the
-    questions.
+    """Hold the settings of a run. Names and meanings are those of `run_evaluation_suite`, except for these:
 
-    more_judges: further judges that mark the same answers. unsure_judge, reasons_from: as in RunOptions; empty for
-    none. answers: a log whose stored answers are judged again, as by `rejudge`; None if the assistant is asked. own: a
-    text for `answers` of `run_evaluation_suite`, such as the name of an assistant in socjudge.toml; if given, the
-    settings of socjudge's own assistant have no effect. require_certificate: whether the run is refused unless each
-    judge has a valid certificate.
+    - dataset: the file of the questions.
+    - more_judges: further judges that mark the same answers.
+    - unsure_judge, reasons_from: as in RunOptions; empty for none.
+    - answers: a log whose stored answers are judged again, as by `rejudge`; None if the assistant is asked.
+    - own: a text for `answers` of `run_evaluation_suite`, such as the name of an assistant in socjudge.toml. If it is
+      given, the settings of socjudge's own assistant have no effect.
+    - require_certificate: whether the run is refused unless each judge has a valid certificate.
     """
 
     dataset: Path = field(default_factory=lambda: constants.EVAL_DATASET_PATH)
@@ -78,12 +77,13 @@ class Settings:
 
     @property
     def judges(self) -> list[str]:
-        """Return the names of all judges. If `unsure_judge` is given, each name also names it as the second judge."""
+        """Return the names of all judges. If `unsure_judge` is given, each name includes it as the second judge."""
         return [with_second(name, self.unsure_judge or None) for name in (self.judge_model, *self.more_judges)]
 
     def is_same_run(self, other: Settings | None) -> bool:
-        """Return whether an interrupted run with the `other` settings would be resumed by a run with these. Settings
-        that only say how calls are made are not compared.
+        """Return whether a run with these settings would resume an interrupted run with the settings `other`.
+
+        Settings that only say how calls are made are not compared.
         """
         how = {name: getattr(self, name) for name in (*HOW, "require_certificate")}
         return other is not None and replace(other, **how) == self
@@ -93,13 +93,16 @@ class Settings:
 class RunPreview:
     """Hold what a run with the given settings would do if it were started now.
 
-    assignments, over: from `assign_judges`; empty and None if the index must be built first, if the models or prompts
-    cannot be used, or if a required certificate is missing. already: the number of answers that each judge has marked
-    in an interrupted run that would be resumed; left: the estimate of what remains to be paid for that run; empty and
-    None if there is no such run. other: the newest interrupted run with other settings; searched for only if there is
-    one judge. already, left and other are not looked up while a run or a build is going on. problem: why the run is not
-    possible (no key, a damaged journal), or empty. note: what the user is told before the first call, such as which
-    variables are sent to which host.
+    - assignments, over: from `assign_judges`. They are empty and None if the index must be built first, if the models
+      or prompts cannot be used, or if a required certificate is missing.
+    - already: how many answers each judge has marked in an interrupted run that would be resumed; empty without such a
+      run.
+    - left: the estimate of what remains to be paid for that run; None without such a run.
+    - other: the newest interrupted run with other settings. It is searched for only if there is one judge.
+    - problem: why the run is not possible (no key, a damaged journal); empty if it is.
+    - note: what the user is told before the first call, such as which variables are sent to which host.
+
+    While a run or a build is going on, already, left and other are not looked up.
     """
 
     n_questions: int
@@ -114,7 +117,7 @@ class RunPreview:
 
     @property
     def total(self) -> int:
-        """Return the number of judged answers that the run will have, summed over all judges."""
+        """Return how many judged answers the finished run will have, summed over all judges."""
         return sum(assignment.total for assignment in self.assignments)
 
 
@@ -129,8 +132,9 @@ class _Task:
     until_certain: bool
 
     def estimate(self, already: Sequence[int] = (), total: int = 1) -> Estimate:
-        """Estimate the cost of what remains, or of the whole run if `already` is empty. already: from `judged_already`,
-        of `total` answers each.
+        """Estimate what remains to be paid. If `already` is empty, estimate the whole run.
+
+        already: how many of the `total` answers each judge has marked, from `judged_already`.
         """
         return estimate_judges_left(
             self.questions, self.judges, already or [0] * len(self.judges), total, judging=self.judging,
@@ -142,10 +146,12 @@ class _Task:
 class Progress:
     """Hold how much of a run is done.
 
-    done, total: the number of judged answers (while the index is built, of texts). before: how many of `done` existed
-    when the run began; the fields below do not count these. mean: the mean points of the answers with marks; None if
-    there are none. cost_usd: the cost of the results so far in US dollars; None if unknown. retries: the number of
-    repeated calls. unread: the number of answers without marks.
+    - done, total: numbers of judged answers. While the index is built, they are numbers of texts.
+    - before: how many of `done` existed when the run began. The fields below do not count these.
+    - mean: the mean points of the answers with marks; None if there are none.
+    - cost_usd: the cost of the results so far in US dollars; None if unknown.
+    - retries: the number of repeated calls.
+    - unread: the number of answers without marks.
     """
 
     done: int = 0
@@ -163,11 +169,14 @@ _sessions: dict[tuple[Any, ...], Session] = {}
 class Session:
     """Run one task at a time, in its own thread, so that the kernel stays free.
 
-    state: "idle"; "building" the index; "running"; "stopping" (calls already sent are completed); then "finished",
-    "stopped" or "failed". A stopped run can be resumed. problem: why the task failed and what to do; in state
-    "stopped", that the budget ended the run. run: the finished run. changed_late: whether `stop_changed` stopped the
-    run. Listeners are called in threads of the session when something changes. For results they are called at most once
-    in `TELL_S` seconds, and always after the last result. If a listener fails, there is a warning and the run goes on.
+    - state: "idle", "building" (the index), "running", "stopping" (calls already sent are completed), then "finished",
+      "stopped" or "failed". A stopped run can be resumed.
+    - problem: why the task failed and what to do. In state "stopped", it says that the budget ended the run.
+    - run: the finished run.
+    - changed_late: whether `stop_changed` stopped the run.
+
+    Listeners are called in threads of the session when something changes. For results they are called at most once in
+    `TELL_S` seconds, and always after the last result. If a listener fails, there is a warning and the run goes on.
     """
 
     def __init__(self) -> None:
@@ -184,8 +193,8 @@ class Session:
 
     @classmethod
     def over(cls, **folders: Path) -> Self:
-        """Return the session for these folders. Each call returns the same session, so that a cell that is run again
-        finds it.
+        """Return the session for these folders. Each call returns the same session, so that a cell finds it when it is
+        run again.
         """
         key = cls, *(folder.resolve() for folder in folders.values())
         if key not in _sessions:
@@ -198,7 +207,7 @@ class Session:
         return self.state in ("building", "running", "stopping")
 
     def stop(self) -> None:
-        """End the run after the calls already sent are completed; nothing that was paid for is lost."""
+        """End the run after the calls already sent are completed. Nothing that was paid for is lost."""
         with self._lock:
             if self.state != "running":
                 return
@@ -207,10 +216,10 @@ class Session:
         self._notify()
 
     def stop_changed(self) -> None:
-        """Stop the run because the value of a control changed during it. The page had locked the controls, so the
-        change was made before the start but arrived later.
+        """Stop the run because the value of a control changed during it.
 
-        JupyterLab may deliver messages of different controls in another order than they were sent.
+        The page locks the controls during a run. So the change was made before the start and arrived later: JupyterLab
+        may reorder the messages of different controls.
         """
         self.changed_late = self.changed_late or self.state == "running"
         self.stop()
@@ -249,8 +258,10 @@ class Session:
         self._thread.start()
 
     def _count(self, result: EvaluationResult, *, answered: bool = True) -> None:
-        """Add a result to the progress. answered: whether the answer of this result was also made in this run; a stored
-        answer was paid for before.
+        """Add a result to the progress.
+
+        answered: whether its answer was made in this run. If it was not, the answer was paid for before, and its cost
+        is not counted.
         """
         marks, answer, before = result.evaluation, result.answer, self.progress
         if marks.status == "ok":
@@ -269,8 +280,9 @@ class Session:
         self._notify_soon()
 
     def _notify_soon(self) -> None:
-        """Notify the listeners at once, if their last notification was `TELL_S` seconds ago or more. If not, notify
-        them when this time has passed, once for all results until then.
+        """Notify the listeners, but at most once in `TELL_S` seconds.
+
+        If the last notification is too recent, they are notified later, once for all results until then.
         """
         with self._lock:
             wait_s = self._told + TELL_S - time.monotonic()
@@ -297,8 +309,9 @@ class Session:
 
 
 class RunSession(Session):
-    """Run evaluations of the assistant, and build the index that they need. settings: the settings of the last start;
-    None before the first start.
+    """Run evaluations of the assistant, and build the index that they need.
+
+    settings: the settings of the last start; None before the first start.
     """
 
     def __init__(self, *, runbooks: Path, index_dir: Path, logs_dir: Path) -> None:
@@ -309,7 +322,7 @@ class RunSession(Session):
 
     @property
     def has_index(self) -> bool:
-        """Return whether the index is built and no runbook has changed since."""
+        """Return whether the index is built and no runbook has changed since then."""
         from ...runbooks.index import find_index
 
         return find_index(self.runbooks, index_dir=self.index_dir) is not None
@@ -322,8 +335,9 @@ class RunSession(Session):
         return outdated_files(self.runbooks, index_dir=self.index_dir)
 
     def preview(self, settings: Settings) -> RunPreview:
-        """Return a preview of a run with these settings; nothing is sent. Raises ConfigError if not even the price can
-        be estimated.
+        """Return a preview of a run with these settings. Nothing is sent.
+
+        Raises ConfigError if not even the price can be estimated.
         """
         get_settings(settings.output_tokens, settings.timeout_s, settings.patience_s)
         task, assign = self._foresee_again(settings) if settings.answers else self._foresee(settings)
@@ -357,8 +371,9 @@ class RunSession(Session):
         return replace(preview, already=(waiting.done,), left=preview.estimate.after(waiting.done, waiting.total))
 
     def _foresee(self, settings: Settings) -> tuple[_Task, Callable[[], tuple[list[Assignment], Over]] | None]:
-        """Prepare a run in which the assistant is asked. Return the task and a function that makes the assignments; the
-        function is None if the index is needed and missing.
+        """Prepare a run in which the assistant is asked. Return the task and a function that makes the assignments.
+
+        If the index is needed and missing, None is returned instead of the function.
         """
         from ...runbooks.index import find_index
 
@@ -396,7 +411,7 @@ class RunSession(Session):
         self._begin("building", self._build)
 
     def start(self, settings: Settings, preview: RunPreview | None = None) -> None:
-        """Run the evaluation in the background, or resume it if it was interrupted.
+        """Run the evaluation in the background. If it was interrupted, it is resumed.
 
         preview: a new preview of these settings; made here if None.
         """
@@ -434,8 +449,9 @@ class RunSession(Session):
         paid = {_answer(result) for journal in journals for result in load_unfinished(journal).results}
 
         def count(result: EvaluationResult) -> None:
-            """Count a result. The cost of each answer is counted once, however many judges mark the answer, and not at
-            all if it was paid for in an earlier session.
+            """Count a result. The cost of an answer is counted once, even if several judges mark it.
+
+            It is not counted at all if it was paid for in an earlier session.
             """
             self._count(result, answered=not is_paid and _answer(result) not in paid)
             if not result.judge_repeat:
@@ -456,7 +472,7 @@ class RunSession(Session):
 
 
 def _refuse(reason: str) -> None:
-    """Raise ConfigError with the reason, if there is one."""
+    """Raise ConfigError with the reason. Do nothing if there is none."""
     if reason:
         raise ConfigError(reason)
 

@@ -18,8 +18,9 @@ FLIPS = ("合格→不合格", "不合格→合格")
 
 @dataclass(frozen=True)
 class QuestionChange:
-    """Hold the results of both prompts for one question. direction: the change of the verdict, "合格→不合格" or "不合格→合格";
-    empty if it did not change.
+    """Hold the results of both prompts for one question.
+
+    direction: the change of the verdict, "合格→不合格" or "不合格→合格"; empty if it did not change.
     """
 
     before: tuple[EvaluationResult, ...]
@@ -31,7 +32,7 @@ class QuestionChange:
 class Effect:
     """Hold what a prompt changed.
 
-    comparison: from `compare_runs`. questions: all questions; those whose verdict changed come first. same_answers:
+    comparison: from `compare_runs`. questions: all questions. Those whose verdict changed come first. same_answers:
     whether both prompts were tried on the same answers.
     """
 
@@ -41,17 +42,19 @@ class Effect:
 
     @property
     def difference(self) -> float | None:
-        """Return the change of the mean over questions and criteria, in points; None if nothing could be compared."""
+        """Return the change of the mean over questions and criteria, in points. Return None if nothing could be
+        compared.
+        """
         moved = self.comparison.differences["mean_difference"].iloc[-1]  # of 総合
         return None if pd.isna(moved) else float(moved)
 
 
 def measure_effect(before: EvaluationRun, after: EvaluationRun, *, same_answers: bool) -> Effect:
-    """Compare the run of the edited prompt (`after`) with the run of the base prompt (`before`), on the questions of
-    `after`. Repeats are averaged first.
+    """Compare the run of the edited prompt (`after`) with that of the base prompt (`before`), on the questions of
+    `after`.
 
-    same_answers: whether both runs judged the same stored answers; if not, questions are paired even if their answers
-    differ.
+    Repeats are averaged first. same_answers: whether both runs judged the same stored answers. If not, questions are
+    paired even if their answers differ.
     """
 
     def pair_of(result: EvaluationResult) -> tuple[int | str, int]:
@@ -70,7 +73,7 @@ def measure_effect(before: EvaluationRun, after: EvaluationRun, *, same_answers:
 
 
 def disputed_questions(run: EvaluationRun, logs_dir: Path) -> set[int | str]:
-    """Return the ids of the questions of a run whose stored answer has another verdict in another log of the folder."""
+    """Return the ids of a run's questions whose stored answer has another verdict in another log of the folder."""
     own = run.scores_frame()
     answers = set(zip(own["question_id"], own["answer_sha256"], strict=True))
     scores = load_scores(logs_dir)

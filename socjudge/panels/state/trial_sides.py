@@ -1,6 +1,4 @@
-"""Prepare the two prompts that a trial compares: what must be judged for each prompt, and whether its marks exist
-already.
-"""
+"""Prepare the two prompts that a trial compares: what must be judged for each, and whether its marks already exist."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ _ANSWERING = ("assistant_model", "assistant_service", "assistant_prompt_sha256",
 
 @dataclass(frozen=True)
 class Side:
-    """Hold one of the two prompts of a trial. run: the stored run with the chosen answers only."""
+    """Hold one of the two prompts of a trial. run: the stored run, reduced to the chosen answers."""
 
     run: EvaluationRun
     assignment: Assignment
@@ -40,7 +38,7 @@ class Side:
 
     @property
     def identity(self) -> str:
-        """Return a text that is the same for sides with the same work."""
+        """Return a text that is equal for two sides with the same work."""
         return repr(sorted(self.assignment.key.items()))
 
     @property
@@ -57,12 +55,12 @@ class Side:
         return all(getattr(self.assignment.info, name) == getattr(self.run.run, name) for name in names)
 
     def count_done(self, logs_dir: Path) -> int:
-        """Return the number of answers that were judged before this work was interrupted; 0 if it was not."""
+        """Return how many answers were judged before this work was interrupted. Return 0 if it was not interrupted."""
         found = [run for run in unfinished_runs(logs_dir) if run.key == self.assignment.key]
         return found[-1].done if found else 0
 
     def estimate(self) -> Estimate:
-        """Estimate the cost of this side's calls; nothing is sent."""
+        """Estimate the cost of this side's calls. Nothing is sent."""
         plan = self.assignment.plan
         samples = [self.assignment.sample_at(i) for i in range(self.assignment.n_samples)]
         stored = [sample.stored for sample in samples if sample.stored is not None]
@@ -76,12 +74,11 @@ class Side:
 def get_sides(
     choice: TrialSettings, run: EvaluationRun, edited: Prompt, get_index: Callable[[], RunbookIndex]
 ) -> tuple[Side, Side]:
-    """Return the side of the base prompt and the side of the edited prompt. Nothing is sent. Raises ConfigError if a
-    prompt or a model cannot be used.
+    """Return the side of the base prompt and the side of the edited prompt. Nothing is sent.
 
-    run: the stored run, with the chosen answers only. get_index: called only if questions are answered again. For an
-    assistant prompt, the answers are judged with the judge prompt of the run, or with the built-in one if that prompt
-    no longer exists.
+    run: the stored run, reduced to the chosen answers. get_index: a function that is called only if questions are
+    answered again. In a trial of an assistant prompt, the answers are judged with the judge prompt of the run. If that
+    prompt no longer exists, the built-in one is used. Raises ConfigError if a prompt or a model cannot be used.
     """
     base = load_prompt(choice.base, rubric=run.rubric)
 

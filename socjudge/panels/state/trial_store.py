@@ -1,5 +1,6 @@
-"""Store the trials of prompts in `logs/trials/trials.jsonl`. Each new trial and each change of a trial adds one line;
-the last line of a trial is valid.
+"""Store the trials of prompts in `logs/trials/trials.jsonl`.
+
+Each new trial and each change of a trial adds one line. The last line of a trial is valid.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ ALL, DISPUTED = "all", "disputed"
 class TrialSettings:
     """Hold the settings of a trial.
 
-    log: the name of the log whose answers are used. kind: "judge" or "assistant", the kind of the prompt. base: the id
-    of the prompt that the edited one is compared with. text: the edited prompt. answers: `ALL`, `DISPUTED` (only
-    answers that have another verdict in another log), or a category. assistant_model: used only for an assistant
-    prompt.
+    - log: the name of the log whose answers are used.
+    - kind: "judge" or "assistant", the kind of the prompt.
+    - base: the id of the prompt that the edited one is compared with.
+    - text: the edited prompt.
+    - answers: `ALL`, `DISPUTED` (only answers that have another verdict in another log), or a category.
+    - assistant_model: the assistant, only used for an assistant prompt.
     """
 
     log: str = ""
@@ -44,9 +47,10 @@ class TrialSettings:
 class Trial:
     """Hold one trial.
 
-    id: the time of its first start (ISO 8601) and a few letters. before, after: the names of the logs in logs/trials
-    with the results of the base prompt and of the edited one. before is empty if the stored run's own marks are used;
-    each is empty until it is known. difference: the change of the mean in points; None if unknown.
+    - id: the time of its first start (ISO 8601) and a few letters.
+    - before, after: the names of the logs in logs/trials that have the results of the base prompt and of the edited
+      one. Each is empty until it is known. `before` stays empty if the stored run's own marks are used.
+    - difference: the change of the mean in points; None if unknown.
     """
 
     id: str
@@ -86,8 +90,9 @@ def save_trial(folder: Path, trial: Trial) -> None:
 
 
 def _trial(line: dict[str, Any]) -> Trial:
-    """Return the trial in a line. Raise ValueError or a similar error if a field has a wrong type, or if a log's name
-    contains a folder.
+    """Return the trial in a line.
+
+    Raises ValueError or a similar error if a field has a wrong type, or if a log's name contains a folder.
     """
     choice = TrialSettings(**line["choice"])
     trial = Trial(**{**line, "choice": choice})

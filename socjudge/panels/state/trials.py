@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 class TrialCost:
     """Hold what a trial will cost.
 
-    answers: the number of answers that are judged with the edited prompt. estimate: the cost of all calls. base_calls:
-    the number of these calls that are made for the base prompt. is_unread: whether no model reads the tried prompt;
-    this is so with the embedded default model.
+    - answers: how many answers are judged with the edited prompt.
+    - estimate: the cost of all calls.
+    - base_calls: how many of these calls are made for the base prompt.
+    - is_unread: whether no model reads the tried prompt. This is so with the embedded default model.
     """
 
     answers: int
@@ -49,9 +50,10 @@ class TrialCost:
 class TrialSession(Session):
     """Try prompts on the answers of stored runs, one trial at a time.
 
-    choice: the settings of the next trial; `choose` changes them. trials: all trials, the oldest first; they are kept
-    in logs_dir/trials together with their logs. trial, effect: the trial that is shown and what it changed; None if
-    there is none. tried: the settings of the last trial that was started.
+    - choice: the settings of the next trial. `choose` changes them.
+    - trials: all trials, the oldest first. They are kept in logs_dir/trials together with their logs.
+    - trial, effect: the trial that is shown and what it changed; None if there is none.
+    - tried: the settings of the last trial that was started.
     """
 
     def __init__(self, *, logs_dir: Path, index_dir: Path) -> None:
@@ -77,7 +79,7 @@ class TrialSession(Session):
 
     @property
     def categories(self) -> list[str]:
-        """Return the categories of the questions in the chosen log; none if the log cannot be read."""
+        """Return the categories of the questions in the chosen log. Return none if the log cannot be read."""
         try:
             return list(dict.fromkeys(result.question.category for result in self._stored().results))
         except ConfigError:
@@ -91,10 +93,10 @@ class TrialSession(Session):
     # -- choosing; nothing changes while a trial is under way
 
     def choose(self, **changes: Any) -> None:
-        """Change settings of the next trial; the names are those of `TrialSettings`.
+        """Change settings of the next trial. The names are those of `TrialSettings`.
 
-        A new log also sets the judge and the assistant of that log. A new base prompt, or the other kind of prompt,
-        also sets the text of that prompt.
+        A new log also sets the judge and the assistant of that log. A new base prompt also sets its text, and so does a
+        change to the other kind of prompt.
         """
         if self.is_busy:
             return
@@ -110,8 +112,8 @@ class TrialSession(Session):
         self.choice = replace(choice, text=encodable(choice.text))
 
     def undo(self) -> None:
-        """Restore the previous text: the one that was last tried, or that was replaced. No trial is removed from the
-        list.
+        """Restore the previous text: the one that was last tried, or that was replaced. The list of trials stays the
+        same.
         """
         if self.is_busy:
             return
@@ -125,8 +127,9 @@ class TrialSession(Session):
         return any(earlier != self.choice.text for earlier in self._earlier)
 
     def reopen(self, trial: Trial) -> None:
-        """Restore the settings, the text and the result of an earlier trial. Raises ConfigError if its logs no longer
-        exist.
+        """Restore the settings, the text and the result of an earlier trial.
+
+        Raises ConfigError if its logs no longer exist.
         """
         if self.is_busy:
             return
@@ -141,8 +144,9 @@ class TrialSession(Session):
         return check_prompt_name(name, parent=self.choice.base)
 
     def save(self, name: str, *, author: str = "", note: str = "") -> Path:
-        """Save the text as a new prompt that is derived from the base prompt, and return its path. Raises the errors of
-        `save_prompt`.
+        """Save the text as a new prompt that is derived from the base prompt, and return its path.
+
+        Raises the errors of `save_prompt`.
         """
         choice = self.choice
         return save_prompt(
@@ -158,11 +162,11 @@ class TrialSession(Session):
     # -- before it costs anything
 
     def check_text(self) -> None:
-        """Raise ConfigError if the text lacks something that it needs or has something that it must not have."""
+        """Raise ConfigError if the text lacks something that it needs, or has something that is not allowed."""
         check_prompt(self._edited(), self.choice.kind, self._rubric())
 
     def plan(self) -> TrialCost:
-        """Return the expected cost of the trial; nothing is sent. ConfigError if a choice is unfit."""
+        """Return the expected cost of the trial. Nothing is sent. Raises ConfigError if a choice is unfit."""
         before, after = self._sides()
         costs = [side.estimate() for side in self._to_judge(before, after)]
         # The edited prompt's side is the last; the base's marks may be there already.
@@ -173,7 +177,7 @@ class TrialSession(Session):
         return TrialCost(after.assignment.total, total, total.calls - costs[-1].calls, is_unread)
 
     def unfinished(self) -> tuple[int, int] | None:
-        """Return (number of judged answers, number of all answers) if this trial was interrupted, else None."""
+        """Return how many answers of this trial are judged, and how many it has. Return None if it was not interrupted."""
         sides = self._to_judge(*self._sides())
         done = self._count_done(sides)
         return (done, sum(side.assignment.total for side in sides)) if done else None
@@ -185,10 +189,10 @@ class TrialSession(Session):
     # -- the work
 
     def start(self, *, note: str = "", max_cost_usd: float | None = None) -> None:
-        """Try the text in the background. If the same trial was interrupted, resume it.
+        """Try the text in the background. If the same trial was interrupted, it is resumed.
 
-        max_cost_usd: the most that the whole trial may cost in US dollars, with the marks for the base prompt and with
-        earlier starts of this trial.
+        max_cost_usd: the most that the whole trial may cost in US dollars. This includes the marks for the base prompt,
+        and earlier starts of this trial.
         """
         self._begin("running", lambda: self._try(note, max_cost_usd))
 
@@ -226,7 +230,7 @@ class TrialSession(Session):
         return "finished"
 
     def _note_trial(self, note: str) -> Trial:
-        """Add the trial that is starting to the list, and return it. If the same trial was interrupted, continue that
+        """Add the trial that is starting to the list, and return it. If the same trial was interrupted, return that
         one.
         """
         same = (trial for trial in self.trials if trial.choice == self.choice and not trial.after)
@@ -251,8 +255,9 @@ class TrialSession(Session):
         return get_sides(self.choice, self._chosen(), self._edited(), self._index)
 
     def _known(self, side: Side) -> EvaluationRun | None:
-        """Return the run with the marks of a side, if they exist: in the stored run itself, or from an earlier trial
-        with the same settings and any text. Return None if not.
+        """Return the run with the marks of a side. Return None if these marks do not exist yet.
+
+        They may be in the stored run itself, or in an earlier trial that has the same settings except for the text.
         """
         if side.is_judged:
             return side.run
@@ -270,8 +275,9 @@ class TrialSession(Session):
         return [after] if self._known(before) else [before, after]
 
     def _edited(self) -> Prompt:
-        """Return the text as a prompt. Its id, which logs will show, is the id of the base prompt and a part of the
-        text's hash.
+        """Return the text as a prompt.
+
+        Its id, which logs show, consists of the id of the base prompt and a part of the text's hash.
         """
         prompt = Prompt(self.choice.base, self.choice.text)
         return replace(prompt, id=f"{prompt.id}+{prompt.sha256[:8]}")
@@ -282,7 +288,7 @@ class TrialSession(Session):
         return open_index(index_dir=self.index_dir)
 
     def _models_of(self, log: str) -> dict[str, str]:
-        """Return the judge and the assistant of a log; empty if the log cannot be read."""
+        """Return the judge and the assistant of a log. Return {} if the log cannot be read."""
         try:
             info = self._stored(log).run
         except ConfigError:  # said when the choice is looked at
@@ -301,15 +307,16 @@ class TrialSession(Session):
         return self._read[key]
 
     def _rubric(self) -> Rubric:
-        """Return the rubric of the chosen log, or the project's rubric if the log cannot be read."""
+        """Return the rubric of the chosen log. If the log cannot be read, return the project's."""
         try:
             return self._stored().rubric
         except ConfigError:
             return project_rubric()
 
     def _chosen(self) -> EvaluationRun:
-        """Return the stored run with only the chosen answers; failed answers are left out. Raises ConfigError if none
-        remain.
+        """Return the stored run, reduced to the chosen answers. Failed answers are left out.
+
+        Raises ConfigError if no answer remains.
         """
         run, wanted = self._stored(), self.choice.answers
         if wanted == DISPUTED:

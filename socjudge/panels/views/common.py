@@ -23,8 +23,9 @@ MAX_DETAILS = 50  # answers with their contexts take about 4 kB each, and nobody
 
 
 def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) -> str:
-    """Return the specification's warning about costs, with the number of calls and their price. left: the
-    estimate for the rest of an interrupted run, if it is resumed.
+    """Return the specification's warning about costs, with the number of calls and their price.
+
+    left: if an interrupted run is resumed, the estimate for the rest of it.
     """
     line = COSTS_MONEY.format(questions=questions)
     if not estimate.calls:
@@ -58,7 +59,7 @@ def progress_text(progress: Progress) -> str:
 
 
 def stopped_html(session: Session, button: str) -> str:
-    """Return why a session was stopped or is stopping, and that the button with the name `button` resumes it."""
+    """Return why a session was stopped or is stopping, and which button resumes it. button: the name of that button."""
     numbers = progress_text(session.progress)
     if session.state == "stopping":
         return block("warn", say("panels.stopping"), numbers)
@@ -102,8 +103,8 @@ def details_html(
     """Return 「📋 詳細結果を見る」: for each result the question, marks, reasons, answer and context, in the order of the
     results.
 
-    If there are more than MAX_DETAILS results, only so many are shown: first those without marks, then those with the
-    lowest marks. A line says that the rest is in log_path.
+    If there are more than MAX_DETAILS results, only that many are shown. Those without marks come first, then those
+    with the lowest marks. A line says that the rest is in log_path.
     """
     left_out = ""
     if len(results) > MAX_DETAILS:

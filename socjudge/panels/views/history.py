@@ -1,6 +1,4 @@
-"""Make the HTML of the history panel: the table of runs, the comparison of two runs, charts, and where a report was
-saved.
-"""
+"""Make the HTML of the history panel: the table of runs, the comparison of two runs, charts, and where a report is."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ def started(moment: Any) -> str:
 
 
 def run_label(run: Mapping[Any, Any]) -> str:
-    """Return a label for a run: one line of plain text (start, judge, prompt), not yet escaped."""
+    """Return a label for a run as one line of plain text: start, judge and prompt. The text is not escaped yet."""
     again = say("panels.history_rejudged") if run["rejudged_from"] else ""
     time = run["log"] if pd.isna(run["started_at"]) else started(run["started_at"])
     return f"{_example(run)}{time}  {run['judge_model']} / {run['prompt_id']}{again}"
@@ -60,16 +58,18 @@ def _example(run: Mapping[Any, Any]) -> str:
 
 
 def chart_html(url: str, alt: str, note: str) -> str:
-    """Return a chart on a white background, with a note below it. alt: what the chart shows, in words, for people who
-    cannot see it.
+    """Return a chart on a white background, with a note below it.
+
+    alt: a text that says what the chart shows, for people who cannot see it.
     """
     picture = f'<img src="{url}" alt="{escape(alt)}">'
     return block("", _STYLE + _wide(picture, say("panels.history_figure"), "chart") + f"<small>{escape(note)}</small>")
 
 
 def runs_html(runs: pd.DataFrame, total: int) -> str:
-    """Return the runs as a table. runs: rows of `run_table`; total: the number of all runs, of which only these may be
-    shown.
+    """Return the runs as a table.
+
+    runs: rows of `run_table`. total: the number of all runs, because the table may show only some of them.
     """
     head = (
         say("panels.history_started"), "Judge", say("panels.prompt"), say("panels.assistant"), say("panels.history_interval"),
@@ -119,9 +119,9 @@ def answers_html(pair: RunPair, question: str, sides: Iterable[Sequence[Evaluati
 
 
 def report_html(path: Path, *, replaced: bool, part: str) -> str:
-    """Return where the report was saved, and a link that downloads it, for people whose browser is on another machine.
+    """Return where the report was saved, and a link that downloads it. The browser may be on another machine.
 
-    replaced: whether an older report was replaced. part: the categories, if the report has only some, or "".
+    replaced: whether an older report was replaced. part: the categories, if the report has only some of them, or "".
     """
     lines = [escape(say("panels.history_saved", path=path))]
     if replaced:
@@ -149,18 +149,18 @@ def _means(pair: RunPair) -> str:
 
 
 def side_names() -> tuple[str, str]:
-    """Return the names of the two sides of a comparison: baseline and other run."""
+    """Return the names of the two sides of a comparison, which are the baseline and the other run."""
     return say("panels.history_baseline"), say("panels.history_other")
 
 
 def question_text(row: Mapping[Any, Any]) -> str:
-    """Return a row of `RunPair.questions` as a choice for a list: one line of plain text."""
+    """Return a row of `RunPair.questions` as one line of plain text, for a list of choices."""
     same = "" if row["same_answer"] else say("panels.history_another_answer")
     return f"{row['question_id']}  {row['category']}  {_points(row['first'])} → {_points(row['second'])}{same}"
 
 
 def _wide(inner: str, name: str, kind: str = "") -> str:
-    """Return an element that scrolls sideways if the window is narrow; it can be scrolled with the keyboard too."""
+    """Return an element that scrolls sideways if the window is narrow. The keyboard can scroll it too."""
     return f'<div class="wide {kind}" role="region" aria-label="{escape(name)}" tabindex="0">{inner}</div>'
 
 
@@ -178,8 +178,10 @@ def _points(value: Any) -> str:
 
 
 def _verdict(run: Mapping[Any, Any]) -> str:
-    """Return the verdict on a whole run. With an embedded model as judge, a short sign says that the verdict is for
-    reference only; the full note stands once, below the table.
+    """Return the verdict on a whole run.
+
+    With an embedded model as judge, a short sign says that the verdict is for reference only. The full note stands
+    once, below the table.
     """
     if pd.isna(run["mvp_passed"]):
         return say("panels.history_unknown")

@@ -29,7 +29,7 @@ def progress_html(session: LabelSession) -> str:
 
 
 def item_html(item: LabelItem) -> str:
-    """Return an answer that is to be marked, with its question, keypoints and context; nothing shows the judge's marks."""
+    """Return an answer to mark, with its question, keypoints and context. Nothing shows the judge's marks."""
     question, answer = item.question, item.answer
     points = "".join(f"<li>{escape(point)}</li>" for point in question.expected_keypoints)
     keypoints = f"{say('panels.labels_keypoints')}<ul>{points}</ul>" if points else say("panels.labels_no_keypoints")
@@ -42,9 +42,7 @@ def item_html(item: LabelItem) -> str:
 
 
 def judged_html(title: str, mark: Mark, evaluations: Sequence[Evaluation]) -> str:
-    """Return a table with the rater's marks and the marks of each judgement, side by side, and the judge's reasons
-    below.
-    """
+    """Return a table with the rater's marks and those of each judgement side by side. The judge's reasons are below it."""
     several = len(evaluations) > 1
     names = [f"Judge{f' {n}' if several else ''}" for n in range(1, len(evaluations) + 1)]
     read = [evaluation if evaluation.status == "ok" else None for evaluation in evaluations]

@@ -50,7 +50,7 @@ def diff_html(before: str, after: str) -> str:
 
 
 def text_html(problem: str, placeholders: set[str]) -> str:
-    """Return whether the prompt can be used; if not, the problem."""
+    """Return whether the prompt can be used. If it cannot, return the problem."""
     if problem:
         return block("bad", say("panels.prompts_unfit"), escape(problem))
     names = listed(f"{{{name}}}" for name in sorted(placeholders))
@@ -84,8 +84,9 @@ def trial_label(trial: Trial) -> str:
 
 
 def effect_html(effect: Effect, trial: Trial) -> str:
-    """Return what the edited prompt changed: the paired differences, then for each question the changed verdict, if
-    any, and the results of both prompts.
+    """Return what the edited prompt changed.
+
+    The paired differences come first. For each question, a changed verdict and the results of both prompts follow.
     """
     same = say("panels.prompts_same_answers") if effect.same_answers else say("panels.prompts_new_answers")
     title = say("panels.prompts_result", base=trial.choice.base)
