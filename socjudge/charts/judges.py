@@ -1,4 +1,4 @@
-"""Draw several judges side by side: charts of the frames of stats/comparison.py and stats/agreement.py."""
+"""Draw several judges side by side, from the frames of stats/comparison.py and stats/agreement.py."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ from .style import (
 def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Draw a forest plot of how far each judge's points are from the baseline's points, per criterion and overall.
 
-    Drawn for each criterion and judge: the mean paired difference with its interval, filled if the adjusted p is below
-    0.05; a grey band around 0 for the differences that were too small to detect; to the right n (questions), and 差あり or
-    検出できず with the p.
+    - For each criterion and judge: the mean paired difference with its interval. The point is filled if the adjusted p
+      is below 0.05.
+    - A grey band around 0 for the differences that were too small to detect.
+    - On the right: n (questions), and 差あり or 検出できず with the p.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -
         From `compare_judges`; columns used: the column of the compared judges (left of baseline), baseline, criterion,
         n, mean_difference, ci_low, ci_high, p_holm, detectable_difference.
     ax
-        The axes to draw on; new ones if not given.
+        The axes to draw on; new ones if left out.
 
     Returns
     -------
@@ -107,7 +108,7 @@ def _draw_difference(ax: Axes, place: float, height: float, row: dict[Any, Any],
 
 
 def _compared(frame: pd.DataFrame) -> str:
-    """Return the column whose values were compared; compare_judges and verdict_flips put it left of `baseline`."""
+    """Return the column whose values were compared. compare_judges and verdict_flips put it left of `baseline`."""
     return str(frame.columns[list(frame.columns).index("baseline") - 1])
 
 
@@ -118,8 +119,8 @@ def _names(values: pd.Series) -> str:
 def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Draw each question whose verdict differs, from the baseline's points to the other judge's, across the pass line.
 
-    The baseline's points are hollow circles; the other judge's points have that judge's own marker. If no verdict
-    differs, the axes have a sentence that says so, so an empty frame raises no error.
+    The baseline's points are hollow circles. The points of another judge have that judge's own marker. If no verdict
+    differs, the axes have a sentence that says so. An empty frame therefore raises no error.
 
     Parameters
     ----------
@@ -127,7 +128,7 @@ def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         From `verdict_flips`; columns used: the column of the compared judges (left of baseline), baseline, question_id,
         category (if there is one), baseline_mean, mean, direction.
     ax
-        The axes to draw on; new ones if not given.
+        The axes to draw on; new ones if left out.
 
     Returns
     -------
@@ -170,7 +171,7 @@ def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 
 def _say(ax: Axes | None, words: str) -> Axes:
-    """Return axes with a sentence and nothing else."""
+    """Return axes that have a sentence and nothing else."""
     with japanese_axes(ax, 9, 1.2) as ax:
         ax.text(0.5, 0.5, words, ha="center", va="center", transform=ax.transAxes)
         ax.set_axis_off()
@@ -182,9 +183,11 @@ def plot_cost_agreement(
 ) -> Axes:
     """Draw the cost of each judge per question against how often its verdicts agree with a reference.
 
-    Drawn: one labelled point per judge with the interval of its agreement and n (answers), the offline judge at cost 0;
-    a dotted line at the cost of the reference; on the right, judges of unknown cost in a strip of their own (費用不明). The
-    cost axis is logarithmic (linear near 0) if the most expensive judge costs more than 10 times as much as the
+    - One labelled point per judge, with the interval of its agreement and n (answers). The offline judge is at cost 0.
+    - A dotted line at the cost of the reference.
+    - On the right, a separate strip for judges of unknown cost (費用不明).
+
+    The cost axis is logarithmic (linear near 0) if the most expensive judge costs more than 10 times as much as the
     cheapest one that costs anything.
 
     Parameters
@@ -196,10 +199,10 @@ def plot_cost_agreement(
         From `pairwise_agreement` of the same scores; columns used: first, second, criterion, n, verdict_agreement,
         agreement_low, agreement_high. Only rows of 総合 count.
     reference
-        A judge, or a rater of the labels such as "佐藤"; the baseline if not given. If it is a person, the baseline is
+        A judge, or a rater of the labels such as "佐藤"; the baseline if left out. If it is a person, the baseline is
         drawn as a point too.
     ax
-        The axes to draw on; new ones if not given.
+        The axes to draw on; new ones if left out.
 
     Returns
     -------
@@ -255,7 +258,7 @@ def plot_cost_agreement(
 
 
 def _cost_points(overall: pd.DataFrame, agreement: pd.DataFrame, reference: Any) -> pd.DataFrame:
-    """Return one row per judge (index): cost (NaN if unknown), y (the agreement), low, high, n."""
+    """Return one row per judge (the index) with cost (NaN if unknown), y (the agreement), low, high and n."""
     costs = dict(zip(overall["baseline"], plain_floats(overall["baseline_cost_usd_per_question"]), strict=True))
     costs |= dict(zip(overall[_compared(overall)], plain_floats(overall["cost_usd_per_question"]), strict=True))
     rows = {}
@@ -271,7 +274,7 @@ def _cost_points(overall: pd.DataFrame, agreement: pd.DataFrame, reference: Any)
 
 
 def _own_cost(overall: pd.DataFrame, reference: Any) -> float:
-    """Return the cost of the reference per question; NaN if it is unknown or the reference is no judge."""
+    """Return the cost of the reference per question. Return NaN if it is unknown, or if the reference is no judge."""
     own = plain_floats(overall.loc[overall["baseline"] == reference, "baseline_cost_usd_per_question"])
     return float(own.iloc[0]) if len(own) else math.nan
 
@@ -328,7 +331,7 @@ def _label_right(ax: Axes, x: Floats, y: Floats, texts: list[str]) -> None:
 
 
 def _apart(values: Floats, gap: float) -> Floats:
-    """Move the values as little as needed to make them at least `gap` apart; their order stays the same."""
+    """Move the values as little as needed to put them at least `gap` apart. Their order stays the same."""
     order = np.argsort(values, kind="stable")
     moved = values[order].astype(float)
     for _ in range(200):

@@ -17,11 +17,15 @@ from .style import SMALL, japanese_axes, label, need_marks
 def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Draw how far each probe moved each criterion: those that it should move (framed), and all others.
 
-    Drawn: a row per probe and a column per criterion. Each cell has the mean change in points, and is darker if the
-    mark fell further. A frame: the mark must fall. Brackets: the change is allowed. A triangle: a mark moved although
-    it must not. An empty cell: there is no mark. On the right of each row: the change where the mark must fall; the
-    share of answers in which the judge saw this damage, with its interval and n; the mean change where the mark must
-    stay; how many marks moved although they must not.
+    There is a row per probe and a column per criterion.
+
+    - Each cell has the mean change in points. It is darker if the mark fell further. An empty cell means that there is
+      no mark.
+    - A frame means that the mark must fall, brackets that the change is allowed.
+    - A triangle means that a mark moved although it must not.
+    - On the right of each row: the change where the mark must fall; the share of answers in which the judge saw this
+      damage, with its interval and n; the mean change where the mark must stay; how many marks moved although they must
+      not.
 
     Parameters
     ----------
@@ -29,7 +33,7 @@ def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         From `summarise_probes`; columns used: title, criterion, expected, n, n_no_room, mean_change, detected,
         detected_low, detected_high, n_forbidden.
     ax
-        The axes to draw on; new ones if not given.
+        The axes to draw on; new ones if left out.
 
     Returns
     -------

@@ -49,7 +49,7 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
 
     Runs are evenly spaced. Their labels are the start in this machine's time zone, n (questions) and the number of
     missing marks. A run without a score is a gap. A dotted line before a run has words for what changed since earlier
-    runs, such as Judge: a→b, 抜粋の数 k: 3→5, 手順書: 追加 x.md; a condition that a log does not record counts as unchanged. The
+    runs, such as Judge: a→b, 抜粋の数 k: 3→5, 手順書: 追加 x.md. A condition that a log does not record counts as unchanged. The
     number in the legend is the latest mean.
 
     Parameters
@@ -58,7 +58,7 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
         One row per judged answer and criterion, from `load_scores`; columns used: run_id, started_at, question_id,
         criterion, score, and the columns of a run's conditions, if the frame has them (base/conditions.py).
     ax
-        The axes to draw on; new ones if not given.
+        The axes to draw on; new ones if left out.
 
     Returns
     -------
@@ -98,10 +98,10 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
 def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
     """Draw the trend of `plot_criterion_trend` as one small chart per criterion, all on one scale.
 
-    The first chart has the mean of all criteria. A filled dot is a mean on or above the pass line, a hollow dot a mean
-    below it; whiskers are 95 % intervals over questions. Dotted lines with a number show that something changed before
-    a run; the text below the charts explains the numbers. The title lists the criteria that are below the pass line in
-    the latest run.
+    The first chart has the mean of all criteria. A filled dot is a mean on or above the pass line, and a hollow dot is
+    a mean below it. Whiskers are 95 % intervals over questions. A dotted line with a number shows that something
+    changed before a run. The text below the charts explains the numbers. The title lists the criteria that are below
+    the pass line in the latest run.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def _draw_small(
     numbers: dict[int, int],
     told: Mapping[Any, dict[str, str]],
 ) -> bool:
-    """Draw one of the small charts; return whether its latest mean is below the pass line.
+    """Draw one of the small charts. Return whether its latest mean is below the pass line.
 
     told: the conditions of the runs.
     """
@@ -206,7 +206,7 @@ def _draw_small(
 
 
 def _draw_line(ax: Axes, lines: Sequence[float], width: float) -> None:
-    """Draw the pass line as a dashed line; if the runs have different pass lines, draw that of each run."""
+    """Draw the pass line as a dashed line. If the runs have different pass lines, draw the line of each run."""
     look: dict[str, Any] = {"color": palette().ink, "linestyle": "--", "linewidth": width, "zorder": 1}
     if len(set(lines)) == 1:
         ax.axhline(lines[0], label=pass_text(*lines), **look)
@@ -216,7 +216,7 @@ def _draw_line(ax: Axes, lines: Sequence[float], width: float) -> None:
 
 
 def _label_days(ax: Axes, started: Iterable[pd.Timestamp]) -> None:
-    """Label at most five runs with their day; if all runs are of the same day, with their clock time."""
+    """Label at most five runs with their day. If all runs are of the same day, label them with their clock time."""
     local = [time.to_pydatetime().astimezone() for time in started]
     is_one_day = len({time.date() for time in local}) == 1
     places = range(0, len(local), math.ceil(len(local) / 5))
@@ -323,7 +323,10 @@ def _changed(change: Difference) -> str:
 
 
 def _mark_changes(ax: Axes, changes: list[tuple[int, str]], runs: int) -> float:
-    """Draw the dotted lines and, above 100 points, their words in as many rows as needed; return where the rows end."""
+    """Draw the dotted lines and their words. The words stand above 100 points, in as many rows as needed.
+
+    Return where these rows end.
+    """
     scale = runs / size(ax)[0]  # runs per typographic point
     rows: list[float] = []  # where each row of words ends
     for place, words in changes:
@@ -345,7 +348,8 @@ def _width(text: str) -> float:
 
 
 def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw each question's mean over criteria in each run: one row per question, one column per run, oldest first.
+    """Draw each question's mean over criteria in each run. There is one row per question and one column per run, oldest
+    first.
 
     A cell has ○ (at or above the pass line) or × (below it) and the points, with * if some of its marks are missing. It
     is hatched if all its marks are missing (未採点), and empty if the run did not ask the question. With more than 24 runs
@@ -357,7 +361,7 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
         One row per judged answer and criterion, from `load_scores`; columns used: run_id, started_at, question_id,
         criterion, score, and category if there is one. Repeats are averaged.
     ax
-        The axes to draw on; new ones if not given.
+        The axes to draw on; new ones if left out.
 
     Returns
     -------
@@ -400,14 +404,18 @@ def _lines(scores: pd.DataFrame) -> dict[Any, float]:
 
 
 def _on_one_line(means: pd.DataFrame, lines: dict[Any, float]) -> pd.DataFrame:
-    """Rescale means so that each run's pass line becomes the latest run's pass line; only for colours."""
+    """Rescale means so that each run's pass line becomes the latest run's pass line. The result is used only for
+    colours.
+    """
     latest = list(lines.values())[-1]
     scaled = {name: np.interp(means[name], [0, line, 100], [0, latest, 100]) for name, line in lines.items()}
     return pd.DataFrame(scaled, means.index)
 
 
 def _strip_finding(means: pd.DataFrame, lines: dict[Any, float], told: Mapping[Any, dict[str, str]]) -> str:
-    """Return in words how many questions fail in the latest run, and how many verdicts changed since the run before."""
+    """Return a text that says how many questions fail in the latest run, and how many verdicts changed since the run
+    before.
+    """
     known = {name: means[name].dropna() for name in lines}
     now, latest = list(known.items())[-1]
     if latest.empty:
@@ -442,11 +450,11 @@ def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, lin
 
 
 def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw one trend over the runs of an old and a new judge on the new judge's scale, with the seam between them.
+    """Draw one trend over the runs of an old and a new judge on the new judge's scale.
 
-    Drawn: the mean with its 95 % interval. It is hollow if it was converted from the old judge's points (the small
-    crosses), and filled if the new judge gave it. Runs that only judge old answers again (overlap) are squares without
-    a connecting line. A dotted line shows where the new judge begins.
+    Each mean has its 95 % interval. A filled mean comes from the new judge. A hollow mean was converted from the old
+    judge's points, which are the small crosses. Runs that only judge old answers again (overlap) are squares without a
+    connecting line. A dotted line shows where the new judge begins.
 
     Parameters
     ----------
@@ -454,7 +462,7 @@ def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         One row per run, from `bridged_trend`; columns used: run_id, started_at, judge, n, n_missing, own_mean, mean,
         ci_low, ci_high, bridged, overlap, seam.
     ax
-        The axes to draw on; new ones if not given.
+        The axes to draw on; new ones if left out.
 
     Returns
     -------

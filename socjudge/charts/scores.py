@@ -1,4 +1,4 @@
-"""Draw the scores of a run: each function takes a frame, optionally axes, and returns the axes.
+"""Draw the scores of a run. Each function takes a frame and optionally axes, and returns the axes.
 
 Charts of several runs are in runs.py, charts of several judges in judges.py.
 """
@@ -205,11 +205,14 @@ def _counted(criterion: object, part: pd.DataFrame) -> str:
 def plot_gate_confidence(
     questions: pd.DataFrame, *, confidence: pd.DataFrame | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw each question's mean of one run around the pass line, with its noise and the chance that it passes again.
+    """Draw each question's mean in one run around the pass line, with its noise and the chance that it passes again.
 
-    Drawn: the mean ± noise_sd (the sd of that mean when the run is repeated; cut at 0 and 100), filled if the question
-    passes; a diamond and ◆ if the question decides the verdict; p_pass_rerun as text. Unscored questions have the text
-    未採点.
+    - The mean ± noise_sd, filled if the question passes. noise_sd is the sd of that mean when the run is repeated; it
+      is cut at 0 and 100.
+    - A diamond and ◆ if the question decides the verdict.
+    - p_pass_rerun as text.
+
+    Unscored questions have the text 未採点.
 
     Parameters
     ----------
@@ -220,7 +223,7 @@ def plot_gate_confidence(
         The frame of `gate_confidence`, for the title (passed questions, interval of the pass rate, verdict); columns
         used: run_id (if the frame has it), pass_rate_low, pass_rate_high, verdict.
     ax
-        The axes to draw on; new ones if not given.
+        The axes to draw on; new ones if left out.
 
     Returns
     -------

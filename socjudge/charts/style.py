@@ -66,7 +66,7 @@ _lock = threading.RLock()  # settings of matplotlib are global: two threads woul
 
 
 def palette() -> Palette:
-    """Return the colours for matplotlib's current style; a style is dark if its text is light."""
+    """Return the colours for matplotlib's current style. A style is dark if its text is light."""
     ink, paper = plt.rcParams["text.color"], plt.rcParams["axes.facecolor"]
     if _luminance(ink) > 0.5:
         return Palette(ink, paper, "#a6a6a6", "#242424", _ON_DARK)
@@ -74,21 +74,21 @@ def palette() -> Palette:
 
 
 def _luminance(colour: Any) -> float:
-    """Compute approximately WCAG's relative luminance, from 0 (black) to 1."""
+    """Compute WCAG's relative luminance approximately, from 0 (black) to 1."""
     red, green, blue = to_rgb(colour)
     return float(0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2)
 
 
 def band() -> dict[str, Any]:
-    """Return the drawing style of an area behind the marks; its thin edge is visible on any background."""
+    """Return the drawing style of an area behind the marks. Its thin edge is visible on any background."""
     return {"facecolor": palette().band, "edgecolor": palette().grey, "linewidth": 0.5, "zorder": 0}
 
 
 def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
-    """Choose a colour for each judge, independent of the other judges on the chart; offline is grey.
+    """Choose a colour for each judge, independently of the other judges on the chart. offline is grey.
 
-    The colour is chosen by a hash of the name, so two of many judges may have the same colour; then the charts
-    distinguish them by markers. In a dark style of matplotlib, grey and blue are lighter, and yellow replaces wine red.
+    A hash of the name decides the colour, so two of many judges may have the same one. The charts then tell them apart
+    by their markers. In a dark style of matplotlib, grey and blue are lighter, and yellow replaces wine red.
 
     Examples
     --------
@@ -103,9 +103,9 @@ def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
 def judge_markers(names: Iterable[Any]) -> dict[Any, str]:
     """Choose a marker for each judge on a chart, for print in grey and for judges with the same colour.
 
-    The marker is chosen by a hash of the name; if another judge of the chart has it, the next one is taken. So up to
-    ten judges (and offline) all have different markers. With more judges, a marker is repeated only in another colour,
-    as long as this is possible.
+    A hash of the name decides the marker. If another judge of the chart has it, the next one is taken. So up to ten
+    judges (and offline) all have different markers. With more judges, a marker is repeated only in another colour, as
+    long as this is possible.
     """
     colours = judge_colours(names)
     found: dict[Any, str] = {}
@@ -127,9 +127,10 @@ def _number(name: Any) -> int:
 
 @contextmanager
 def japanese_text() -> Iterator[None]:
-    """Render the Japanese text of charts with the bundled IPAexGothic inside the block, then restore the settings.
+    """Render the Japanese text of charts with the bundled IPAexGothic inside the block. The settings are restored
+    afterwards.
 
-    If another thread draws, it waits until the block ends.
+    A thread that wants to draw at the same time waits until the block ends.
 
     Examples
     --------
@@ -155,11 +156,12 @@ def _settings(settings: dict[Any, Any]) -> Iterator[None]:
 
 
 def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
-    """Draw the frame with `plot` and return the chart as the data URL of an SVG, which needs no font to be displayed.
+    """Draw the frame with `plot`, and return the chart as the data URL of an SVG. The SVG needs no font to be
+    displayed.
 
-    It works in any thread. It does not use pyplot, because a notebook shows a pyplot figure as output of whichever cell
-    ends next. The paper is always white, because a report is printed, and because a panel itself changes the colours of
-    its charts with the theme of the page.
+    This works in any thread. pyplot is not used, because a notebook shows a pyplot figure as output of whichever cell
+    ends next. The paper is always white, because a report is printed, and because a panel itself adapts the colours of
+    its charts to the theme of the page.
     """
     buffer = io.BytesIO()
     light = {name: rcParamsDefault[name] for name in plt.style.library["dark_background"]}
@@ -174,7 +176,7 @@ def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
 
 
 class _Figure(Figure):
-    """Draw small Japanese text without the font's own hints, because they make 書 a black square at 8 points."""
+    """Draw small Japanese text without the font's own hints. With them, 書 is a black square at 8 points."""
 
     def draw(self, renderer: Any) -> None:
         with _settings({"text.hinting": "force_autohint"}):
@@ -182,7 +184,7 @@ class _Figure(Figure):
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Make a figure of this size in inches; pyplot manages it, unless it is drawn for `chart_url`."""
+    """Make a figure of this size in inches. pyplot manages it, unless it is drawn for `chart_url`."""
     if _apart.get():
         return Figure(figsize=(width, height), layout="constrained")
     return plt.figure(figsize=(width, height), layout="constrained", FigureClass=_Figure)
@@ -190,7 +192,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 @contextmanager
 def japanese_axes(ax: Axes | None, width: float, height: float) -> Iterator[Axes]:
-    """Provide axes to draw on, inside `japanese_text`; if `ax` is None, new ones of this size in inches."""
+    """Provide axes to draw on, inside `japanese_text`. If `ax` is None, new axes of this size in inches are made."""
     with japanese_text():
         ax = new_figure(width, height).subplots() if ax is None else ax
         yield ax
@@ -198,7 +200,7 @@ def japanese_axes(ax: Axes | None, width: float, height: float) -> Iterator[Axes
 
 
 def use_japanese(ax: Axes) -> None:
-    """Set the font of existing texts, and of tick labels, which matplotlib makes only when it draws."""
+    """Set the font of existing texts, and of tick labels. matplotlib makes tick labels only when it draws."""
     for text in ax.findobj(Text):
         text.set_fontfamily(font_family())  # type: ignore[attr-defined]
     ax.tick_params(which="both", labelfontfamily=font_family())
@@ -238,32 +240,32 @@ def label(text: object, width: int = 40) -> str:
 
 
 def pass_text(*lines: float) -> str:
-    """Return the pass line in words, for titles and legends; if there are several, the lowest and the highest."""
+    """Return the pass line in words, for titles and legends. If there are several, return the lowest and the highest."""
     low, high = min(lines), max(lines)
     return say("charts.pass_line", line=high) if low == high else say("charts.pass_lines", low=low, high=high)
 
 
 def points(mean: float, line: float) -> str:
-    """Return a mean as text without decimals; a mean below the pass line is never rounded up to it."""
+    """Return a mean as text without decimals. A mean below the pass line is never rounded up to the line."""
     return f"{math.floor(mean) if not reaches(mean, line) and reaches(round(mean), line) else mean:.0f}"
 
 
 def reach(mean: Any, low: Any, high: Any) -> Floats:
-    """Return the lengths of the whiskers as errorbar takes them.
+    """Return the lengths of the whiskers in the form that errorbar takes.
 
-    Negative lengths become 0, because rounding can put an end on the wrong side of its mean.
+    A negative length becomes 0, because rounding can put an end on the wrong side of its mean.
     """
     return np.array([mean - low, high - mean], dtype=float).clip(0).reshape(2, -1)
 
 
 def size(ax: Axes) -> tuple[float, float]:
-    """Return width and height of the axes in typographic points, as they are before the layout is computed."""
+    """Return width and height of the axes in typographic points, before the layout is computed."""
     extent = ax.get_window_extent()
     return extent.width / ax.figure.dpi * 72, extent.height / ax.figure.dpi * 72
 
 
 def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str, maker: str = "load_scores") -> None:
-    """Raise ConfigError if a column is missing, and ValueError if there is no row or `column` has no value to draw.
+    """Raise ConfigError if a column is missing. Raise ValueError if there is no row, or no value of `column` to draw.
 
     who, maker: as for `need_columns`.
     """
@@ -275,7 +277,7 @@ def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str
 
 
 def known_category(categories: pd.Series) -> pd.Series:
-    """Return the categories as text; a missing one becomes a word, so that no chart leaves its questions out."""
+    """Return the categories as text. A missing category becomes a word, so that no chart leaves its questions out."""
     return categories.astype(object).where(categories.notna(), say("charts.no_category"))
 
 
@@ -297,7 +299,9 @@ def _natural(question: Any) -> list[Any]:
 
 
 def draw_cells(ax: Axes, means: pd.DataFrame, line: float) -> None:
-    """Draw means (0–100) as cells whose colour changes at the pass line, with a colour bar; missing cells stay empty."""
+    """Draw means (0–100) as cells, with a colour bar. The colour changes at the pass line, and missing cells stay
+    empty.
+    """
     image = ax.imshow(means.astype(float), cmap=_cell_colours(line), vmin=0, vmax=100, aspect="auto")
     bar = ax.figure.colorbar(image, ax=ax, label=say("charts.mean_score"))
     bar.set_ticks(sorted({0, 50, 100, line}))
@@ -307,7 +311,7 @@ def draw_cells(ax: Axes, means: pd.DataFrame, line: float) -> None:
 
 @cache
 def _cell_colours(line: float) -> LinearSegmentedColormap:
-    """Return a colour map: orange below the line, darker for lower means; blue from it on, darker for higher means.
+    """Return a colour map: orange below the line, darker for lower means, and blue above it, darker for higher means.
 
     Orange and blue can be told apart with any colour vision. In grey print the darkest orange and blue look alike, but
     the points written on them tell them apart. No colour is so dark that black text on it would be hard to read.

@@ -87,7 +87,7 @@ def index(
     money: Money,
     yes: Yes = False,
 ) -> None:
-    """Build the search index of the runbooks; only what changed is embedded again."""
+    """Build the search index of the runbooks. Only what changed is embedded again."""
     runbooks = runbooks or constants.RUNBOOKS_DIR
     index_dir = index_dir or constants.INDEX_DIR
     from tqdm.auto import tqdm
@@ -117,10 +117,10 @@ def ask(
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
 ) -> None:
-    """Ask the assistant, or your own assistant (--answers), whose answer is shown in the form in which it would be
-    judged. No judge is called.
+    """Ask the assistant, or your own assistant (--answers). No judge is called.
 
-    Example: socjudge ask "マルウェア検知アラートの初動を教えてください"
+    The answer of your own assistant is shown in the form in which it would be judged. Example: socjudge ask
+    "マルウェア検知アラートの初動を教えてください"
     """
     from ..judging.assistant import handle_query
     from ..runbooks.index import open_index
@@ -162,7 +162,7 @@ def run(
 ) -> EvaluationRun:
     """Answer and judge every question, print the verdict, and write a log.
 
-    An interrupted run is resumed where it stopped; `socjudge unfinished` lists such runs. Exit codes: docs/ci.md.
+    An interrupted run resumes where it stopped. `socjudge unfinished` lists such runs. Exit codes: docs/ci.md.
     """
     from ..judging.dataset import load_eval_dataset
     from ..prompts.saved import judge_prompt_of
@@ -216,8 +216,9 @@ def run(
 
 
 def _check_repair(context: typer.Context) -> None:
-    """End the command if an option was given that a repair does not accept. A repair uses the models, prompts and
-    repeats of the log.
+    """Check the options of a repair, and end the command if one of them is not allowed.
+
+    A repair uses the models, prompts and repeats of the log, so options for these are not allowed.
     """
     given = [
         param.opts[0] for param in context.command.params
@@ -258,9 +259,10 @@ def rejudge(
     yes: Yes = False,
     quiet: Quiet = False,
 ) -> EvaluationRun:
-    """Judge the stored answers of a log again, with another judge or prompt; the assistant is not asked.
+    """Judge the stored answers of a log again, with another judge or prompt. The assistant is not asked.
 
-    Example: socjudge rejudge logs/judge_eval_20260101_090000.json --judge-model gpt-4o"""
+    Example: socjudge rejudge logs/judge_eval_20260101_090000.json --judge-model gpt-4o
+    """
     from ..base.conditions import rubric_changes
     from ..prompts.saved import judge_prompt_of
     from ..runs import suite
@@ -310,7 +312,7 @@ def unfinished(
     drop: Annotated[Path | None, typer.Option(help=say("cli.drop_option"))] = None,
     yes: Yes = False,
 ) -> None:
-    """List the interrupted runs; to resume one, start it again with the same options."""
+    """List the interrupted runs. To resume one, start it again with the same options."""
     from ..runs.unfinished import journal_folder, unfinished_runs
 
     if drop is not None:
@@ -375,8 +377,9 @@ _HELP_OF = {
 
 
 def _in_language(command: Any) -> Any:
-    """Translate typer's own text on a command's help pages, and return the command. The descriptions of subcommands are
-    not cut.
+    """Translate typer's own text on a command's help pages, and return the command.
+
+    The descriptions of subcommands are shown in full.
     """
     for param in command.get_params(typer.Context(command)):
         if param.name in _HELP_OF:
@@ -391,7 +394,7 @@ def _in_language(command: Any) -> Any:
 
 
 def main() -> None:
-    """Run the `socjudge` command; warnings are printed as plain lines."""
+    """Run the `socjudge` command. Warnings are printed as plain lines."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # none under pythonw
             stream.reconfigure(errors=PLAIN_SYMBOLS)

@@ -47,9 +47,10 @@ def prepare(
     index_dir: Annotated[Path | None, typer.Option(help=say("cli.index_dir_option"))] = None,
     logs_dir: LogsDir = None,
 ) -> None:
-    """Write the requests of a run as files, and say what they will cost; nothing is sent.
+    """Write the requests of a run as files, and say what they will cost. Nothing is sent.
 
-    Example: socjudge batch prepare --judge-model gpt-4o-mini --assistant-model offline"""
+    Example: socjudge batch prepare --judge-model gpt-4o-mini --assistant-model offline
+    """
     from ..batch.api import prepare_batch
     from ..batch.files import MAX_REQUESTS
     from ..runbooks.index import open_index
@@ -74,7 +75,7 @@ def submit(
     money: Money,
     yes: Annotated[bool, typer.Option("--yes", "-y", help=say("cli.batch_yes"))] = False,
 ) -> None:
-    """Send the prepared files of a job to the service; nothing is sent twice."""
+    """Send the prepared files of a job to the service. Nothing is sent twice."""
     from ..batch.api import submit_batch
     from ..batch.jobs import describe
     from ..batch.state import load_state
@@ -97,7 +98,7 @@ def status(job: Job = None, logs_dir: LogsDir = None) -> None:
 
 @app.command(help=say("cli.batch_collect_help"))
 def collect(job: Job = None, logs_dir: LogsDir = None) -> None:
-    """Fetch the replies that have come. If something is missing, write the next round's files; if not, write the log.
+    """Fetch the replies that have come. If something is missing, write the next round's files. Otherwise write the log.
 
     Exit code 0: passed; 1: not passed; 2: could not judge, or an error; 3: not finished, see what is printed.
     """
@@ -113,7 +114,10 @@ def collect(job: Job = None, logs_dir: LogsDir = None) -> None:
 
 
 def _find(job: Path | None, logs_dir: str | None) -> Path:
-    """Return the job's folder that was named, or the only unfinished one. End the command if there are none or several."""
+    """Return the folder of the job that was named, or of the only unfinished job.
+
+    End the command if there is no unfinished job, or if there are several.
+    """
     from ..batch.state import unfinished_batches
 
     if job is not None:

@@ -1,8 +1,7 @@
-"""Define `socjudge certify`, which tests whether a judge can be trusted. `--only` runs single experiments; `--check`
-shows the certificate that exists.
+"""Define `socjudge certify`, which tests whether a judge can be trusted.
 
-Exit codes: 0 no criterion is 信頼できない or 分からない; 1 a criterion is; 2 no valid certificate, or any error. With `--only`: 0,
-or 2 if the budget ended too early.
+`--only` runs single experiments. `--check` shows the certificate that exists. Exit codes: 0 no criterion is 信頼できない or
+分からない; 1 a criterion is; 2 no valid certificate, or any error. With `--only`: 0, or 2 if the budget ended too early.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Judging:
     reasons_from: Annotated[str | None, typer.Option(help=say("cli.reasons_from_option"))] = None
 
     def judges(self, names: Sequence[str]) -> list[Any]:
-        """Return the judges of these names, with the second judge and the model for reasons if given."""
+        """Return the judges of these names. The second judge and the model for reasons are added if they are given."""
         from ..models.opening import with_reasons, with_second
 
         return with_reasons([with_second(name, self.unsure_judge) for name in names], self.reasons_from)
@@ -64,7 +64,7 @@ class Judging:
 
 @dataclass(frozen=True)
 class Answering:
-    """Hold the options for who answers, with which prompt and how many passages."""
+    """Hold the options that say who answers, with which prompt, and from how many passages."""
 
     assistant_model: Annotated[str, typer.Option(help=say("cli.assistant_model_option"))] = "auto"
     answers: Annotated[str | None, typer.Option(help=say("cli.answers_option"))] = None
@@ -75,7 +75,9 @@ class Answering:
 
 @dataclass(frozen=True)
 class Job:
-    """Hold the options for CI: summary file, JUnit file, run to compare with, certificate required."""
+    """Hold the options for CI: the summary file, the JUnit file, the run to compare with, and whether a certificate is
+    required.
+    """
 
     summary: Annotated[Path | None, typer.Option(help=say("cli.summary_option"))] = None
     junit: Annotated[Path | None, typer.Option(help=say("cli.junit_option"))] = None
@@ -84,7 +86,7 @@ class Job:
 
 
 def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the command with each field of its records as a separate option, so that Typer can read the options."""
+    """Return the command with each field of its records as a separate option. Typer can read only such options."""
     given = inspect.signature(command, eval_str=True).parameters.values()
     records: dict[str, Any] = {each.name: each.annotation for each in given if is_dataclass(each.annotation)}
     flat: list[inspect.Parameter] = []

@@ -72,9 +72,11 @@ def report(
     lang: Annotated[str, typer.Option(help=say("cli.report_lang"))] = "ja",
     marks: Annotated[Path | None, typer.Option(help=say("cli.report_marks"))] = None,
 ) -> None:
-    """Write one self-contained HTML file about a run: verdict, charts, every answer, the change since the run before.
+    """Write one self-contained HTML file about a run: verdict, charts, every answer, and the change since the run
+    before.
 
-    Example: socjudge report report.html --log judge_eval_20260101_090000.json"""
+    Example: socjudge report report.html --log judge_eval_20260101_090000.json
+    """
     from ..history.frames import load_runs
     from ..history.marks_sheet import write_marks_sheet
     from ..report.page import write_report
@@ -95,7 +97,7 @@ def compare(
 ) -> None:
     """Compare two runs, and print whether the change between them helped.
 
-    Exit code 0. With `--fail-on regression`: 1 if a result became worse, 2 if this cannot be decided.
+    The exit code is 0. With `--fail-on regression`, it is 1 if a result became worse, and 2 if this cannot be decided.
     """
     from ..report.effect import compare_runs
 

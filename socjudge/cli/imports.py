@@ -53,7 +53,7 @@ def check(
     human: Annotated[str, typer.Option(help=say("cli.check_human"))],
     line: Annotated[float | None, typer.Option(help=say("cli.check_line"))] = None,
 ) -> None:
-    """Compare a judge's verdicts in a table with people's verdicts in it. No project is needed.
+    """Compare a judge's verdicts in a table with people's verdicts in the same table. No project is needed.
 
     Example: socjudge check answers.csv --judge SCORE --human LABEL --line 70
     """

@@ -1,4 +1,4 @@
-"""Write what a command gives to a CI job in addition to its exit code: `--summary`, `--junit`, `--against`,
+"""Write what a command gives to a CI job besides its exit code: `--summary`, `--junit`, `--against`,
 `--require-certificate`.
 """
 
@@ -17,11 +17,10 @@ from .shared import UNCERTIFIED, Stopped, report_run, stop
 
 
 def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
-    """Wrap a command that returns a run. The wrapped command prints the run, writes the files of the CI job, and ends
-    with the run's exit code.
+    """Wrap a command that returns a run. The wrapped command prints the run, writes the CI job's files, and ends.
 
-    The files are written at the start, and say that there is no verdict until there is one. So no file of an earlier
-    job remains.
+    It ends with the run's exit code. The files are first written at the start, and say that there is no verdict yet. So
+    no file of an earlier job remains.
     """
 
     @functools.wraps(command)
@@ -62,7 +61,7 @@ def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
 
 
 def need_certificates(bindings: Iterable[Any]) -> None:
-    """End the command, before a model is called, if a judge has no valid certificate."""
+    """End the command if a judge has no valid certificate. This happens before a model is called."""
     from ..certify.certificate import why_uncertified
 
     for binding in bindings:
@@ -81,7 +80,7 @@ def _write_stopped(summary: Path | None, junit: Path | None, reason: str, *, is_
 
 
 def _compared(before: EvaluationRun, finished: EvaluationRun) -> Any:
-    """Return the comparison with `before` for the judge of both runs, or a text that says why it is impossible."""
+    """Return the comparison with `before` for the judge of both runs. If it is impossible, return a text that says why."""
     from ..report.effect import compare_runs
 
     runs = (finished, *finished.others)

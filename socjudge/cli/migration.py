@@ -1,6 +1,4 @@
-"""Define the command line for a change of the judge: `socjudge migrate-judge`. It is used while both judges can be
-called.
-"""
+"""Define the command line for a change of the judge, `socjudge migrate-judge`. Both judges must still be callable."""
 
 from __future__ import annotations
 

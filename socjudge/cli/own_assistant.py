@@ -1,5 +1,6 @@
-"""Use your own assistant on the command line: `ask --answers` asks it; `init --assistant` tries it once and writes its
-table in socjudge.toml.
+"""Use your own assistant on the command line.
+
+`ask --answers` asks it. `init --assistant` asks it one test question and writes its table in socjudge.toml.
 """
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ def _show(answer: Any) -> None:
 
 
 def add_assistant(folder: Path, url: str) -> None:
-    """Ask the user how the service at the URL is called, try it once, and write its table into socjudge.toml in the
-    folder of the project.
+    """Ask the user how the service at the URL is called, and ask it a test question.
+
+    Then write its table into socjudge.toml in the project's folder.
     """
     from ..judging.http_assistant import HttpAssistant, guess_paths, ready_made
     from ..judging.own_assistant import Assistant

@@ -1,5 +1,7 @@
-"""Define the commands for the project: `socjudge init` creates a project, `settings` shows its values, `app` and `lab`
-open its pages. The option --project chooses the project.
+"""Define the commands for the project.
+
+`socjudge init` creates a project, `settings` shows its values, `app` and `lab` open its pages. The option --project
+chooses the project.
 """
 
 from __future__ import annotations
@@ -140,8 +142,9 @@ def open_lab(context: typer.Context) -> None:
 
 
 def _serve(package: str, arguments: list[str], *, folder: Path, wanted: str) -> Never:
-    """Run a server of the extra "lab" in a folder until it ends, and end with its exit code. The server's kernels use
-    this project.
+    """Run a server of the extra "lab" in a folder until it ends, and end with its exit code.
+
+    The server's kernels use this project.
     """
     if importlib.util.find_spec(package) is None:
         stop(str(missing_extra(ModuleNotFoundError(name=package), wanted=wanted)))

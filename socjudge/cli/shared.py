@@ -44,8 +44,8 @@ codecs.register_error(PLAIN_SYMBOLS, _plain_symbols)
 
 
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
-    """Print text. Control characters from a model, a service or a file are made visible, so that the terminal does not
-    obey them.
+    """Print text. Control characters from a model, a service or a file are made visible, so the terminal does not obey
+    them.
     """
     typer.echo(visible(text), nl=nl, err=err)
 
@@ -53,7 +53,7 @@ def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
 def report_run(finished: EvaluationRun, uncertified: str = "") -> Never:
     """Print the results of each judge, and end with the exit code of the run's verdict.
 
-    uncertified: why a judge lacks a certificate that is required; empty if it does not.
+    uncertified: why a judge lacks a required certificate; empty if no judge lacks one.
     """
     from ..base.verdict import judges_text, run_verdict
 
@@ -109,8 +109,9 @@ def _report_judge(finished: EvaluationRun) -> None:
 
 
 def _cause(error: str) -> str:
-    """Return the cause in an error message, without the model and the address, which are the same in all rows; at most
-    120 characters.
+    """Return the cause in an error message, in at most 120 characters.
+
+    Model and address are left out, because they are the same in all rows.
     """
     marks = []
     for lang in get_args(Language):  # of which the error may be
@@ -120,7 +121,7 @@ def _cause(error: str) -> str:
 
 
 class Explained(TyperGroup):
-    """Run commands. If an error that socjudge explains is raised, print only its message and end the command."""
+    """Run commands. If a command raises an error that socjudge explains, print only its message and end the command."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -130,7 +131,7 @@ class Explained(TyperGroup):
 
 
 class Stopped(typer.Exit):
-    """End a command because of an error that was already printed. message: the text that was printed."""
+    """End a command because of an error that was already printed. message: the printed text."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(code)
@@ -143,14 +144,14 @@ def stop(message: str, code: int = COULD_NOT_JUDGE) -> Never:
 
 
 def cap_of(max_cost_usd: float | None, no_cap: bool) -> float | None:
-    """Return the cap in US dollars: infinity if `no_cap`, else max_cost_usd; None means the project's cap."""
+    """Return the cap in US dollars. This is infinity if `no_cap`, else max_cost_usd. None means the project's cap."""
     if no_cap and max_cost_usd is not None:
         stop(say("cli.cap_and_none"))
     return math.inf if no_cap else max_cost_usd
 
 
 def confirm(estimate: Any, yes: bool) -> None:
-    """Show what the run will cost, and ask the user, unless `--yes` was given. Do nothing if the run has no calls."""
+    """Show what the run will cost, and ask the user unless `--yes` was given. If the run has no calls, do nothing."""
     if not estimate.calls:
         return
     said = estimate_text(estimate, "cli.price_list")
@@ -185,5 +186,5 @@ def price_text(usd: float | None, key: str) -> str:
 
 
 def cost_text(usd: float | None) -> str:
-    """Return what was spent as text. usd: US dollars; None if unknown."""
+    """Return what was spent as text. usd: US dollars, or None if unknown."""
     return say("cli.cost_unknown") if usd is None else say("cli.cost", usd=usd, yen=usd * yen_per_usd())

@@ -1,7 +1,7 @@
-"""Translate typer's own sentences (usage lines, headings, complaints), which are in English only, into the language of
-the messages.
+"""Translate typer's own sentences (usage lines, headings, complaints) into the language of the messages.
 
-The English sentences in the catalogue are typer's, word for word. A line that matches none of them is not changed.
+typer has them in English only. The catalogue has these English sentences word for word. A line that matches none of
+them is not changed.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
     Parameters
     ----------
     path
-        The file; its folder must exist, and an existing file is replaced only if socjudge wrote it.
+        The file. Its folder must exist. An existing file is replaced only if socjudge wrote it.
     certificate
         From `certify_judge` or `load_certificate`.
 

@@ -1,4 +1,6 @@
-"""Collect the contents of a report from the loaders' frames: the run, its verdict, means, questions, earlier run."""
+"""Collect the contents of a report from the loaders' frames: the run, its verdict, means, questions, and the earlier
+run.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ FLAGS = {
 
 
 def known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
-    """Return the name if a run has it, and None if it is None; raise ConfigError if no run has it."""
+    """Return the name of a run, or None if it is None. Raises ConfigError if no run has this name."""
     column = "log" if what == "log" else "run_id"
     if name is not None and name not in set(runs[column]):
         latest = ", ".join(map(str, runs[column].iloc[-5:]))
@@ -36,7 +38,7 @@ def known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
 
 
 def rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
-    """Return the rows of the run; raise ConfigError if there are none."""
+    """Return the rows of the run. Raises ConfigError if there are none."""
     need_columns(frame, ["run_id"], f"write_report, {what}", f"load_{what}")
     rows = frame[frame["run_id"] == run_id]
     if rows.empty:
@@ -45,14 +47,17 @@ def rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
 
 
 def run_of(scores: pd.DataFrame, run_id: str) -> dict[str, Any]:
-    """Return the columns that describe the run, as a dict; the judge's resolved name has all models that answered."""
+    """Return the columns that describe the run, as a dict. The judge's resolved name lists all models that answered."""
     own = scores.loc[scores["run_id"] == run_id, list(RUN_NAMES)]
     judges = [name for name in dict.fromkeys(own["judge_model_resolved"]) if name not in ("", UNKNOWN)]
     return {**dict(zip(RUN_NAMES, own.iloc[0], strict=True)), "judge_model_resolved": ", ".join(judges) or UNKNOWN}
 
 
 def previous(scores: pd.DataFrame, history: pd.DataFrame) -> str | None:
-    """Return the latest run, before the last run in `history`, with the same dataset and a common question."""
+    """Return the latest run before the last one in `history` that has the same dataset and a common question.
+
+    Return None if there is none.
+    """
     questions = scores.groupby("run_id", observed=True)["question_id"].agg(set)
     run_id, dataset = history[["run_id", "dataset_sha256"]].iloc[-1]
     same = history[history["dataset_sha256"] == dataset]["run_id"].iloc[-2::-1]
@@ -60,7 +65,9 @@ def previous(scores: pd.DataFrame, history: pd.DataFrame) -> str | None:
 
 
 def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> pd.DataFrame:
-    """Return one row per judged answer of the run, with average_score and, if `results` is given, all its columns."""
+    """Return one row per judged answer of the run, with average_score. If `results` is given, all its columns are
+    included.
+    """
     if results is None:
         kept = ["run_id", "category", "status", "pass_threshold", "pass_rate_required"]
         columns = {name: (name, "first") for name in kept if name in own.columns}
@@ -84,7 +91,7 @@ def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> 
 
 
 def summaries_of(answers: pd.DataFrame, rule: PassRule) -> tuple[RunSummary, RunSummary]:
-    """Return the specification's summary, and the summary if all that is missing had full marks.
+    """Return two summaries of the run: the specification's, and the one with full marks for everything that is missing.
 
     In the specification's summary, replies that could not be parsed count as zeros.
     """
@@ -96,15 +103,15 @@ def summaries_of(answers: pd.DataFrame, rule: PassRule) -> tuple[RunSummary, Run
 
 
 def means_of(own: pd.DataFrame) -> list[dict[Any, Any]]:
-    """Return the mean of each criterion, and the mean over all of them."""
+    """Return the mean of each criterion, and the mean over all criteria."""
     rows = [*summarise_scores(own).to_dict("records"), *summarise_scores(own, by=()).to_dict("records")]
     return [{"criterion": OVERALL, **row} for row in rows]
 
 
 def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> dict[str, Any] | None:
-    """Compare the run with the baseline: return what differs between them, and the means.
+    """Compare the run with the baseline. Return what differs between them, and the means.
 
-    If `compare_runs` can compare the runs, the rows have its differences, paired by question. If not, the rows list the
+    If `compare_runs` can compare the two, the rows have its differences, paired by question. If not, the rows list the
     means of both runs side by side.
     """
     if baseline is None:
@@ -131,8 +138,8 @@ def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> di
 def rows_shown(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], line: float) -> list[dict[Any, Any]]:
     """Return the rows of the table of questions, one per judged answer, in the order of OUTCOMES.
 
-    Failed answers come first, then unscored, then open ones; the passed answers are an appendix. The key `verdict` is
-    the verdict on the answer.
+    Failed answers come first, then unscored ones, then open ones. The passed answers are an appendix. The key `verdict`
+    holds the verdict on the answer.
     """
     marks: dict[Any, dict[Any, Any]] = {}
     columns = [*ANSWER, "criterion", "score"]

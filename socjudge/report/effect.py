@@ -41,12 +41,14 @@ _DIRECTIONS = {
 
 @dataclass(frozen=True, eq=False)
 class RunComparison:
-    """Hold the result of `compare_runs`; it displays itself in a notebook cell and in a terminal.
+    """Hold the result of `compare_runs`. It displays itself in a notebook cell and in a terminal.
 
-    before, after: the ids of the two runs. differences, questions, conditions: the frames of the comparison. finding:
-    the result in one sentence. notes: what was left out, and what cannot be known. judging: what differs in how the
-    same answers were judged; empty if the assistant was compared. verdicts: the verdict on each run as a whole, by its
-    own rule.
+    - before, after: the ids of the two runs.
+    - differences, questions, conditions: the frames of the comparison.
+    - finding: the result in one sentence.
+    - notes: what was left out, and what cannot be known.
+    - judging: what differs in how the same answers were judged; empty if the assistant was compared.
+    - verdicts: the verdict on each run as a whole, by its own rule.
     """
 
     before: str
@@ -61,10 +63,10 @@ class RunComparison:
 
     @property
     def regressions(self) -> list[str]:
-        """Return what became worse, in words; empty if the judging was compared.
+        """Return in words what became worse. The list is empty if the judging was compared.
 
-        That is: a run's verdict that changed from pass to fail; an overall mean whose interval of the difference is
-        below zero; a criterion that fell by both its interval and its adjusted p-value.
+        Three things count: a run's verdict changed from pass to fail; the interval of the overall difference is below
+        zero; a criterion fell by both its interval and its adjusted p-value.
         """
         was, now = self.verdicts
         found: list[str] = []
@@ -81,7 +83,7 @@ class RunComparison:
 
     @property
     def doubt(self) -> str:
-        """Return why nobody can tell whether the assistant became worse; empty if this can be told."""
+        """Return why nobody can tell whether the assistant became worse. Return "" if one can tell."""
         was, now = self.verdicts
         row = _overall(self.differences)
         is_known = math.isfinite(row["ci_high"]) or self.is_unchanged or row["mean_difference"] >= 0
@@ -100,7 +102,7 @@ class RunComparison:
 
     @property
     def lines(self) -> list[str]:
-        """Return the result in words, one line per fact; the questions whose verdict changed come first.
+        """Return the result in words, one line per fact. The questions whose verdict changed come first.
 
         If nothing changed, the first line says so.
         """
@@ -145,15 +147,15 @@ def compare_runs(
 
     If judge, prompt and criteria are the same, the assistant is compared. The answers may differ, as they do after a
     change of runbooks, model, prompt or k. If judge, prompt or criteria differ, the judging is compared, answer by
-    answer. Then the runs must have judged the same stored answers (`rejudge`).
+    answer. The runs must then have judged the same stored answers (`rejudge`).
 
     Parameters
     ----------
     before, after
         Each is a run, the name or path of a log, or its rows of `load_scores`. Or pass only `before`, a frame of
-        `load_scores` with two runs: the run that started first counts as the one before.
+        `load_scores` with two runs. The run that started first is then the one before.
     logs_dir
-        The folder of the logs, if they are given by name; the project's own folder if not given.
+        The folder of the logs, if they are given by name; the project's own folder if left out.
 
     Returns
     -------
@@ -170,7 +172,7 @@ def compare_runs(
     Raises
     ------
     ConfigError
-        If both the judging and the answers differ, because then nobody can tell which of the two moved the marks; if
+        If both the judging and the answers differ, because nobody can then tell which of the two moved the marks; if
         the runs have no question in common; if there are not two runs.
 
     Notes
@@ -251,7 +253,7 @@ def _sides(before: Any, after: Any, logs_dir: Path | str | None) -> list[tuple[p
 
 
 def _side(given: Any, logs_dir: Path | str | None) -> tuple[pd.DataFrame, dict[Any, EvalQuestion]]:
-    """Return the scores of one run, and {question id: question} if the questions are known."""
+    """Return the scores of one run, and {question id: question}. The dict is empty if the questions are not known."""
     if isinstance(given, pd.DataFrame):
         need_columns(given, _NEEDED, "compare_runs", "load_scores")
         return given, {}
@@ -263,7 +265,7 @@ def _side(given: Any, logs_dir: Path | str | None) -> tuple[pd.DataFrame, dict[A
 
 
 def named_run(name: Path | str, logs_dir: Path | str | None) -> EvaluationRun:
-    """Return the run in a log; the log is given by its path, or by its name in the folder."""
+    """Return the run in a log. The log is given by its path, or by its name in the folder."""
     path = find_log(name, logs_dir)
     if not path.is_file():
         raise ConfigError(say("report.no_such_run", name=name, folder=logs_dir or constants.LOGS_DIR))
@@ -278,7 +280,7 @@ def _run_id(scores: pd.DataFrame) -> str:
 
 
 def _judging(changed: list[Difference]) -> str:
-    """Return in words what differs in judge, prompt and criteria."""
+    """Return a text that says what differs in judge, prompt and criteria."""
     judging = [each for each in changed if each.condition.group in _JUDGING]
     columns = {each.condition.column for each in judging}
     # A prompt that was only given another name is the same one.
@@ -288,7 +290,9 @@ def _judging(changed: list[Difference]) -> str:
 
 
 def _rule_words(first: pd.DataFrame, second: pd.DataFrame, verdicts: tuple[Verdict, Verdict], same: bool) -> str:
-    """Return in words how a changed pass line or pass rate affects the runs' verdicts; "" if neither changed."""
+    """Return a text that says how a changed pass line or pass rate affects the runs' verdicts. Return "" if neither
+    changed.
+    """
     rules = [frame_rule(side) for side in (first, second)]
     lines, rates = ([rule.line for rule in rules], [100 * rule.rate for rule in rules])
     moved = {"report.line_moved": lines, "report.rate_moved": rates}
@@ -312,7 +316,7 @@ def _verdict(side: pd.DataFrame, rule: PassRule) -> Verdict:
 
 
 def _differ(one: EvalQuestion, other: EvalQuestion) -> bool:
-    """Return whether two questions with the same id differ; keypoints are compared only if both logs have them."""
+    """Return whether two questions with the same id differ. Keypoints are compared only if both logs have them."""
     points = (one.expected_keypoints, other.expected_keypoints)
     return one.question != other.question or (all(points) and points[0] != points[1])
 
@@ -365,13 +369,13 @@ def _finding(found: pd.DataFrame, questions: pd.DataFrame, conditions: pd.DataFr
 
 
 def _is_seen(row: dict[Any, Any]) -> bool:
-    """Return whether a row shows a difference, by both test and interval, because they can disagree in close cases."""
+    """Return whether a row shows a difference by both its test and its interval. In close cases the two can disagree."""
     beyond = row["ci_low"] > 0 or row["ci_high"] < 0 or not math.isfinite(row["ci_low"])
     return bool(row["p_holm"] < 1 - LEVEL and beyond)
 
 
 def _criteria_seen(found: pd.DataFrame) -> list[str]:
-    """Return a line about the criteria that differ, because a criterion can fall while the overall mean does not."""
+    """Return a line about the criteria that differ. A criterion can fall although the overall mean does not."""
     rows = [row for row in found.to_dict("records") if row["criterion"] != OVERALL and _is_seen(row)]
     moved = [say("report.one_criterion", criterion=row["criterion"], difference=row["mean_difference"]) for row in rows]
     return [say("report.criteria_moved", criteria=listed(moved))] if moved else []
@@ -382,14 +386,16 @@ def _condition_words(conditions: pd.DataFrame) -> str:
 
 
 def _whole(finding: str, found: pd.DataFrame) -> list[str]:
-    """Return the finding and, if it shows no difference, a line on what this does not mean."""
+    """Return the finding. If it shows no difference, add a line on what this does not mean."""
     row = _overall(found)
     meant = [say("report.not_seen_means")] if row["n"] and not _is_seen(row) else []
     return [say("report.whole", finding=finding), *meant]
 
 
 def _turned(questions: pd.DataFrame) -> list[str]:
-    """Return a line on the questions that now pass and one on those that now fail; a single line if there are none."""
+    """Return a line on the questions that now pass, and one on those that now fail. Return a single line if there are
+    none.
+    """
     rows = questions.to_dict("records")
     won, lost = ([row for row in rows if row["direction"] == way] for way in ("不合格→合格", "合格→不合格"))
     if not won and not lost:
@@ -401,7 +407,7 @@ def _turned(questions: pd.DataFrame) -> list[str]:
 
 
 def _moved(questions: pd.DataFrame) -> list[str]:
-    """Return a line about questions that moved far without crossing the pass line, the largest move first."""
+    """Return a line about questions that moved far without crossing the pass line. The largest move comes first."""
     far = questions["difference"].abs().round(6) >= _MOVED  # 66.8 to 61.8 is a hair less than 5 to a computer
     kept = questions[far & questions["direction"].isin(["合格のまま", "不合格のまま"])]
     rows = kept.sort_values("difference", key=abs, ascending=False, kind="stable").to_dict("records")
@@ -411,7 +417,7 @@ def _moved(questions: pd.DataFrame) -> list[str]:
 
 
 def _marks(rows: list[dict[Any, Any]], most: int) -> str:
-    """Return the questions with their marks before and after: at most `most`, and how many more there are."""
+    """Return at most `most` questions with their marks before and after, and how many more there are."""
     named = [
         say("report.one_question", question=row["question_id"], before=row["before"], after=row["after"])
         for row in rows[:most]
@@ -425,7 +431,7 @@ def _names(questions: set[Any]) -> str:
 
 
 def _table(found: pd.DataFrame) -> pd.DataFrame:
-    """Return the differences as a table for readers: rounded, with the column names in words."""
+    """Return the differences as a table for readers, rounded and with words as column names."""
     columns = {
         "criterion": say("report.column_criterion"), "n": say("report.column_n"), "baseline_mean": say("report.column_before"),
         "mean": say("report.column_after"), "mean_difference": say("report.column_difference"),

@@ -1,6 +1,6 @@
-"""Write the output of a CI job about a run.
+"""Write the output of a CI job about a run: a Markdown page, and a JUnit file for the job's list of tests.
 
-It is a Markdown page, whose first three lines are enough for a decision, and a JUnit file for the job's list of tests.
+The first three lines of the page are enough for a decision.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ _NO_XML = re.compile("[\ufffe\uffff]")  # the rest that XML cannot hold, `visibl
 def job_page(run: EvaluationRun, *, against: RunComparison | str = "", uncertified: str = "") -> str:
     """Write a run as Markdown of at most 60 lines.
 
-    First come the verdict, the reason, and what to do, then the answers that did not pass or must be read. against: the
-    comparison with the earlier run, or why there is none. uncertified: if a certificate is required, why the judge has
-    no valid one; then there is no verdict.
+    The verdict, the reason, and what to do come first. The answers that did not pass or must be read follow.
+
+    against: the comparison with the earlier run, or why there is none. uncertified: if a certificate is required, why
+    the judge has no valid one. There is then no verdict.
     """
     runs = (run, *run.others)
     verdict, why, next_step = _head(run, uncertified)
@@ -100,7 +101,7 @@ def _head(run: EvaluationRun, uncertified: str) -> tuple[Verdict, str, str]:
 
 
 def _rows(run: EvaluationRun) -> Iterator[tuple[Verdict, EvaluationResult, str]]:
-    """Yield each answer with its verdict, and why it did not pass, or why it must be read although it passed."""
+    """Yield each answer with its verdict and a reason: why it did not pass, or why it must be read although it passed."""
     for result in run.results:
         verdict = answer_verdict(result.evaluation, run.rubric.pass_threshold)
         reason = verdict.warning if verdict.outcome == "passed" else _reason(result, verdict)
@@ -110,7 +111,7 @@ def _rows(run: EvaluationRun) -> Iterator[tuple[Verdict, EvaluationResult, str]]
 def _reason(result: EvaluationResult, verdict: Verdict) -> str:
     """Return why an answer did not pass.
 
-    This is why it was not scored, what is missing, or the lowest mark with the judge's reason.
+    The text says why it was not scored, or what is missing, or gives the lowest mark with the judge's reason.
     """
     marks = result.evaluation
     if marks.status != "ok":
@@ -147,7 +148,7 @@ def stopped_page(reason: str, *, is_uncertified: bool = False) -> str:
 
 
 def _text(text: str, most: int = _LONGEST) -> str:
-    """Return any text as one line that Markdown treats as plain text."""
+    """Return a text as one line in which Markdown finds no markup."""
     line = " ".join(visible(text).split())
     line = line if len(line) <= most else f"{line[:most]}…"
     return _MARKDOWN.sub(lambda found: f"&#{ord(found[0])};", line)
@@ -157,7 +158,8 @@ def _text(text: str, most: int = _LONGEST) -> str:
 
 
 def job_junit(run: EvaluationRun, *, uncertified: str = "") -> bytes:
-    """Return a run as JUnit's XML: a suite for the verdict and a suite per judge, with one case per judged answer.
+    """Return a run as JUnit's XML. There is a suite for the verdict and a suite per judge, with one case per judged
+    answer.
 
     failure: the answer did not pass. error: there is no answer, or the reply could not be parsed. skipped: 判定保留.
     """
@@ -171,7 +173,7 @@ def job_junit(run: EvaluationRun, *, uncertified: str = "") -> bytes:
 
 
 def stopped_junit(reason: str) -> bytes:
-    """Return JUnit's XML of a job that ended before there was a run; it has one error."""
+    """Return JUnit's XML of a job that ended before there was a run. It has one error."""
     return _junit(_of_run("error", say("report.job_stopped"), reason), [])
 
 
@@ -207,7 +209,7 @@ def _of_answer(verdict: Verdict, result: EvaluationResult, reason: str, is_repea
 def _case(group: str, name: str, seconds: float, kind: str, message: str, body: str) -> ET.Element:
     """Build a JUnit case.
 
-    kind: the tag of the result (failure, error or skipped); empty if the case passed.
+    kind: the tag of the result, which is failure, error or skipped; empty if the case passed.
     """
     names = {"classname": _xml_text(group), "name": _xml_text(" ".join(name.split())), "time": f"{seconds:.3f}"}
     case = ET.Element("testcase", names)
@@ -229,7 +231,7 @@ def _xml_text(text: str) -> str:
 
 
 def write_job_file(path: Path, content: bytes) -> None:
-    """Write the page or the JUnit file completely, or not at all.
+    """Write the page or the JUnit file as a whole or not at all.
 
     Raises ConfigError if the file cannot be written, or if socjudge did not write the existing file.
     """

@@ -20,13 +20,15 @@ _ANSWER = ["question_id", "answer_repeat", "answer_sha256"]
 
 @dataclass(frozen=True)
 class JudgesBeside:
-    """Hold the judges of the same answers, oldest run first; the lists have the order of `names`.
+    """Hold the judges of the same answers. All lists have the order of `names`, which is the oldest run first.
 
-    verdicts: of each judge alone. summaries: the summaries from which the verdicts come. rows: one per criterion, 総合
-    last: its name, the `means` (rows of `means_of`), the `gap` between the highest and the lowest mean, and `agreed`.
-    The latter is the share of answers, among those that all judges could mark, for which all judges are on the same
-    side of the pass line. split: the questions with an answer for which the judges are on different sides. marks:
-    {(question, answer repeat): [(judge, row of `rows_shown`)]} of the other judges, which the page is not about.
+    - verdicts: the verdict of each judge alone. summaries: the summaries from which the verdicts come.
+    - rows: one per criterion, 総合 last. A row has the criterion's name, the `means` (rows of `means_of`), the `gap`
+      between the highest and the lowest mean, and `agreed`: the share of answers for which all judges are on the same
+      side of the pass line. Only answers that all judges could mark count.
+    - split: the questions with an answer for which the judges are on different sides.
+    - marks: {(question, answer repeat): [(judge, row of `rows_shown`)]} of the other judges, which the page is not
+      about.
     """
 
     names: list[str]
@@ -83,7 +85,9 @@ def judges_beside(
 
 
 def _same_answers(scores: pd.DataFrame, run_id: str) -> dict[str, str]:
-    """Return {run_id: judge} of this run and the latest run of each other judge over these answers, oldest first."""
+    """Return {run_id: judge} of this run, and of the latest run of each other judge over these answers. The oldest
+    comes first.
+    """
     own = scores[scores["run_id"] == run_id]
     judge, prompt = own[["judge_model", "prompt_sha256"]].iloc[0]
     mine = set(own[_ANSWER].itertuples(index=False, name=None))
@@ -101,7 +105,7 @@ def _same_answers(scores: pd.DataFrame, run_id: str) -> dict[str, str]:
 def _wholes(own: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     """Return one row per judged answer with the columns that `combine_judges` needs.
 
-    If a mark is missing, the mean is missing too, because it could not be compared.
+    If a mark is missing, the mean is missing too, because it could not be compared with the other means.
     """
     told = own.drop_duplicates(contents.ANSWER)[[*contents.ANSWER, "judge_model", "answer_sha256"]]
     spans = frame_spans(answers)

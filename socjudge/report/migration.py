@@ -18,7 +18,7 @@ _SHOWN = 30  # answers that turn
 
 
 def plan_line(plan: MigrationPlan) -> str:
-    """Return one sentence on what will be judged."""
+    """Return a sentence that says what will be judged."""
     questions = len({case.question_id for case in plan.cases})
     names: dict[str, Any] = {"old": plan.old, "new": plan.new}
     return say("certify.migrate_plan", n=len(plan.cases), stored=plan.stored, questions=questions, **names)
@@ -30,7 +30,7 @@ def migration_title(found: Migration) -> str:
 
 
 def migration_lines(found: Migration) -> list[str]:
-    """Return sentences: what changes, whether enough answers were judged to know it, and what to do."""
+    """Return sentences on what changes, whether enough answers were judged to know it, and what to do."""
     plan, row, line = found.plan, found.overall, found.plan.rubric.pass_threshold
     names: dict[str, Any] = {"old": plan.old, "new": plan.new}
     passed = int(found.turned["old_passed"].sum())
@@ -61,7 +61,7 @@ def migration_lines(found: Migration) -> list[str]:
 
 
 def migration_html(found: Migration) -> str:
-    """Return the sentences of `migration_lines` with their tables, as HTML; all text is escaped."""
+    """Return the sentences of `migration_lines` with their tables, as HTML. All text is escaped."""
     line = found.plan.rubric.pass_threshold
     head = [
         say("certify.column_criterion"), say("certify.migrate_shift"), say("certify.migrate_interval"),
@@ -91,7 +91,7 @@ def write_migration_page(path: Path | str, found: Migration) -> Path:
     Parameters
     ----------
     path
-        The file; its folder must exist, and an existing file is replaced only if socjudge wrote it.
+        The file. Its folder must exist. An existing file is replaced only if socjudge wrote it.
     found
         From `migrate_judge`.
 

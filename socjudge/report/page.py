@@ -62,18 +62,18 @@ def write_report(
 ) -> Path:
     """Write the report of one run as a self-contained HTML file, and return its path.
 
-    If other judges marked exactly the same answers with the same prompt, their marks are shown beside the run's own
-    marks. Then there is a verdict only if all judges give the same one.
+    Other judges may have marked exactly the same answers with the same prompt. Their marks are then shown beside the
+    run's own marks, and there is a verdict only if all judges give the same one.
 
     Parameters
     ----------
     path
-        The file; its folder must exist, and an existing file is replaced only if socjudge wrote it. It has up to 200
-        judged answers, failed ones first; the rest goes into a second file in the same folder, such as
+        The file. Its folder must exist. An existing file is replaced only if socjudge wrote it. The file has up to 200
+        judged answers, failed ones first. The rest goes into a second file in the same folder, such as
         report_rest.html.
     scores
-        A folder of logs (the project's own if not given), a run (`run.write_report(path)` does the same) or the result
-        of `load_history(text=True)`: with these, `results` and `runs` must not be given. Or a frame from
+        A folder of logs (the project's own if left out), a run (`run.write_report(path)` does the same) or the result of
+        `load_history(text=True)`. With these, `results` and `runs` must not be given. Or a frame from
         `load_scores(text=True)`. If there are several runs, the latest are drawn as a trend.
     results
         From `load_results(text=True)`, for questions, answers, contexts and warnings. Without it, the page lists what
@@ -81,10 +81,10 @@ def write_report(
     runs
         From `load_runs`, for k, time, tokens and cost. Without it, the page lists what is missing.
     run_id
-        The run_id, or for a folder the name of the run's log; the latest run if not given.
+        The run_id or, for a folder, the name of the run's log; the latest run if left out.
     baseline
-        The run to compare with: its run_id, or for a folder the name of its log; if not given, the latest earlier run
-        with the same dataset.
+        The run to compare with: its run_id or, for a folder, the name of its log. If left out, it is the latest earlier
+        run with the same dataset.
     lang
         "ja" or "en" (criteria and categories stay Japanese).
 
@@ -194,7 +194,7 @@ def write_report(
 
 
 def _of_folder(logs_dir: Path | str, log: str | None, baseline: str | None) -> tuple[History, str, str | None]:
-    """Return the history of a folder that the report of a log needs, and the run_ids of the log and of the baseline.
+    """Return the history that the report of a log needs, and the run_ids of the log and of the baseline.
 
     The history has the log's run, the runs before it, and the runs over the same answers.
     """
@@ -223,10 +223,10 @@ def _logs_beside(runs: pd.DataFrame, run_id: str) -> list[str]:
 
 
 def _certified(scores: pd.DataFrame, run_id: str) -> tuple[str, str, Certificate | None]:
-    """Return the judge of a run, the line about the judge's certificate, and the certificate (None if there is none).
+    """Return the judge of a run, a line about the judge's certificate, and the certificate or None.
 
-    The line does not have the certificate's name, which contains a hash, because the name is shown among the facts of
-    the run. If the frame lacks what a certificate is for, no certificate applies.
+    The line does not name the certificate, because the name contains a hash and is shown among the facts of the run. A
+    frame may lack columns that say what a certificate must be for. Then no certificate applies.
     """
     own, run = scores[scores["run_id"] == run_id], contents.run_of(scores, run_id)
     criteria = in_order(own["criterion"])
@@ -317,8 +317,8 @@ def page_environment() -> Environment:
 
 
 def _asset(name: str) -> dict[str, Any]:
-    """Return an asset's text, and its hash for the page's Content-Security-Policy, so that the browser accepts only
-    this text.
+    """Return an asset's text and its hash. With the hash in the page's Content-Security-Policy, the browser accepts
+    only this text.
     """
     text = (symbols() if name == "report.css" else "") + (Path(__file__).parent / name).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -328,7 +328,7 @@ def _asset(name: str) -> dict[str, Any]:
 def checked_page(path: Path | str) -> Path:
     """Return the path for a new page.
 
-    Raises ConfigError if its folder is missing, or if the file must not be replaced.
+    Raises ConfigError if the folder is missing, or if there is a file that must not be replaced.
     """
     path = Path(path)
     if not path.parent.is_dir():
@@ -340,7 +340,7 @@ def checked_page(path: Path | str) -> Path:
 
 
 def check_replaceable(path: Path) -> None:
-    """Raise ConfigError if the path has something that socjudge did not write, because it must not be replaced."""
+    """Raise ConfigError if the path has a file that socjudge did not write. Such a file must not be replaced."""
     try:
         with path.open("rb") as file:
             is_ours = _MARK in file.read(4096)
@@ -355,6 +355,6 @@ def check_replaceable(path: Path) -> None:
 
 
 def write_page(path: Path, html: str) -> None:
-    """Write a page completely, or not at all."""
+    """Write a page as a whole or not at all."""
     with explained("report.cannot_write", path=path), replacing(path) as file:
         file.write(html.encode("utf-8"))

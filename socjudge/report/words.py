@@ -48,8 +48,8 @@ def conclusion(
 ) -> list[str]:
     """Return two or three lines: what the verdict is based on, and what to do next.
 
-    This function gives no verdict of its own. own: the scores of the run. answers: one row each. verdict: of all
-    judges. own_verdict: of the run's judge alone.
+    The verdict itself is not decided here. own: the scores of the run. answers: one row per judged answer. verdict: the
+    common verdict of all judges. own_verdict: the verdict of the run's judge alone.
     """
     weak = _weak(own, answers, rule)
     if verdict.outcome != "open":
@@ -70,10 +70,11 @@ def conclusion(
 def suggestion(
     verdict: Verdict, certificates: Sequence[Certificate | None], gate: pd.Series, rule: PassRule
 ) -> tuple[str, str]:
-    """Return the key of the decision that a person may make (one of BOXES, or that it is too early), and the reason.
+    """Return the decision that the report suggests, and the reason.
 
-    The suggestion never goes beyond the verdict. It is yes only if every judge's certificate trusts every criterion,
-    and if the verdict is firm. certificates: one per judge, None if a judge has no usable certificate.
+    The decision is the key of one of BOXES, or says that it is too early to decide. It never goes beyond the verdict.
+    It is yes only if the verdict is firm and every judge's certificate trusts every criterion. certificates: one per
+    judge, with None for a judge without a usable certificate.
     """
     if verdict.outcome == "failed":
         return "report.decision_no", say("report.decide_failed")
@@ -99,7 +100,7 @@ def suggestion(
 
 
 def glossary() -> list[tuple[str, str]]:
-    """Return (term, meaning) for terms that not every reader knows; the page shows those that it uses."""
+    """Return (term, meaning) for terms that not every reader knows. The page shows those that it uses."""
     return [(term.strip("「」"), meaning) for term, _, meaning in (say(key).partition(": ") for key in _TERMS)]
 
 
@@ -116,7 +117,7 @@ def _ended(summary: RunSummary, verdict: Verdict, gate: pd.Series, rule: PassRul
 
 
 def _weak(own: pd.DataFrame, answers: pd.DataFrame, rule: PassRule) -> list[str]:
-    """Return a line on the questions that were scored and failed, the lowest first, each with its weakest criterion."""
+    """Return a line on the questions that were scored and failed, the lowest first. Each has its weakest criterion."""
     spans = frame_spans(answers)
     means = spans.groupby(answers["question_id"], observed=True, sort=False).mean().sort_values("mean", kind="stable")
     failed = means.loc[means["mean"].notna() & ~reaches(means["high"], rule.line), "mean"]
@@ -135,7 +136,7 @@ def _weak(own: pd.DataFrame, answers: pd.DataFrame, rule: PassRule) -> list[str]
 def run_facts(run: Mapping[str, Any], answers: pd.DataFrame, record: pd.Series | None) -> list[tuple[str, str]]:
     """Return (name, value) for each fact about how the run was made.
 
-    run: its columns in the scores. answers: one row each. record: the run's row of `load_runs`.
+    run: the run's columns in the scores. answers: one row per judged answer. record: the run's row of `load_runs`.
     """
     unknown = say("report.unknown")
 
@@ -181,7 +182,7 @@ def cautions(
     gate: pd.Series,
     record: pd.Series | None,
 ) -> list[str]:
-    """Return sentences on what a reader must not conclude from this run; the arguments are those of the page."""
+    """Return sentences on what a reader must not conclude from this run. The arguments are those of the page."""
     judge = run["judge_model_resolved"]
     offline, unread = is_embedded(judge), summary.n_unscored
     found = []
