@@ -67,7 +67,8 @@ def judge_conditions(
 def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gains: pd.DataFrame) -> list[str]:
     """List what forbids 信頼できる even if all conditions are shown.
 
-    - The judge sees a kind of damage in at most half of the answers, and there are at least FEW_SEEN of these.
+    - The judge sees a kind of damage in at most half of the answers whose mark could fall. At least FEW_SEEN such answers
+      are needed.
     - There are more wrong moves than noise makes.
     - An attack changed a verdict to pass.
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 import sys
 from collections.abc import Callable
 
@@ -13,7 +12,6 @@ import pandas as pd
 import pytest
 import scipy.special
 import scipy.stats
-from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from package_modules import modules, runtime_imports
@@ -471,16 +469,3 @@ def test_the_frames_of_these_tests_have_the_types_of_the_contract() -> None:
         assert types[name] == wanted
     assert {types[name] for name in ("run_id", "judge_model", "answer_sha256", "status", "criterion")} == {"category"}
     assert types["started_at"].startswith("datetime64") and types["started_at"].endswith("UTC]")
-
-
-@pytest.mark.slow
-def test_the_examples_of_the_page_on_statistics_run(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(ROOT)
-    page = (ROOT / "docs" / "statistics.md").read_text("utf-8")
-    names: dict[str, object] = {}
-    for example in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        exec(example, names)
-    printed = capsys.readouterr().out
-    assert "合格→不合格" in printed and "0.396778" in printed
