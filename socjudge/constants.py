@@ -55,10 +55,12 @@ PRICES_PATH: Path  # your own prices; need not exist
 
 
 def find_project() -> Path:
-    """Return the project's folder.
+    """Return the project's folder. The first of these that exists is used:
 
-    The first of these that exists is used: SOCJUDGE_HOME; the nearest project in the working directory or above it; the
-    checkout that this code belongs to; the working directory.
+    - SOCJUDGE_HOME
+    - the nearest project in the working directory or above it
+    - the checkout that this code belongs to
+    - the working directory
     """
     if home := os.environ.get("SOCJUDGE_HOME"):
         return Path(home).expanduser().absolute()

@@ -20,7 +20,9 @@ def names_content(*said: object, model: str = "") -> bool:
     """Return whether a service gave the request's text as the reason for its refusal: a content filter, or the length.
 
     said: the code, type, message or body of the error. In a JSON body all values are searched except `input`, because
-    some services repeat the request there (pydantic does). model: the model's name, which is ignored where it occurs.
+    some services repeat the request there (pydantic does).
+
+    model: the model's name, which is ignored where it occurs.
     """
     left = list(said)
     while left:
@@ -55,8 +57,9 @@ class ConfigError(SocJudgeError):
 class ProviderError(SocJudgeError):
     """The model service failed after a limited number of tries. A later try may help.
 
-    lost_calls: number of tries without a response, which may have been billed. gave_up: whether socjudge itself already
-    retried, so that an immediate retry is useless. unreachable: no connection could be made.
+    - lost_calls: number of tries without a response, which may have been billed.
+    - gave_up: whether socjudge itself already retried, so that an immediate retry is useless.
+    - unreachable: no connection could be made.
     """
 
     lost_calls: int = 0

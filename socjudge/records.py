@@ -80,7 +80,10 @@ class Rubric:
 
 @dataclass(frozen=True)
 class EvalQuestion:
-    """Hold one question of the dataset. id: a unique id. category: one of the project's categories."""
+    """Hold one question of the dataset.
+
+    id: a unique id. category: one of the project's categories.
+    """
 
     id: int | str = field(metadata={"key": "question_id"})
     category: str
@@ -115,8 +118,9 @@ class _Shown:
 class Passage(_Shown):
     """Hold one piece of a runbook.
 
-    source: the file name. heading: the path of headings, such as "初動対応 > Windows端末". score: how well the passage fits
-    the question, 0–1.
+    - source: the file name.
+    - heading: the path of headings, such as "初動対応 > Windows端末".
+    - score: how well the passage fits the question, 0–1.
     """
 
     text: str
@@ -132,7 +136,9 @@ class Passage(_Shown):
 
 @dataclass(frozen=True)
 class Usage(_Shown):
-    """Hold what calls consumed. cost_usd: US dollars, or None if no price is known.
+    """Hold what calls consumed.
+
+    cost_usd: US dollars, or None if no price is known.
 
     lost_calls: the calls that got no response (a timeout, a lost connection) and may still have been billed. They are
     not part of `calls`.
@@ -502,7 +508,7 @@ class EvaluationRun(_Shown):
 
     @property
     def info(self) -> RunInfo:
-        """Return the log's `run` block; another name for `run.run`."""
+        """Return the log's `run` block. It is the same as `run.run`."""
         return self.run
 
     @cached_property

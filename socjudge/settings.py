@@ -49,9 +49,10 @@ _AT_IMPORT = {
 class Project:
     """Hold the current settings of a project. `open_project(folder)` returns them, and `socjudge settings` shows them.
 
-    defaults: models, prompts, k, cost cap and so on, by their names in socjudge.toml. report: title and team. sources:
-    where the value of each setting comes from, by its name such as "rubric.pass_threshold". A source is "constant"
-    (assigned in this process), "file" or "built-in".
+    - defaults: models, prompts, k, cost cap and so on, by their names in socjudge.toml.
+    - report: title and team.
+    - sources: where the value of each setting comes from, by its name such as "rubric.pass_threshold". A source is
+      "constant" (assigned in this process), "file" or "built-in".
     """
 
     folder: Path

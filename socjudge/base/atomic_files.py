@@ -46,7 +46,7 @@ def write_new(folder: Path, names: Iterable[str], chunks: Iterable[bytes]) -> Pa
 
 
 def _put(file: str, path: Path) -> None:
-    """Give the file this name; raise FileExistsError if it is taken."""
+    """Give the file this name. Raise FileExistsError if the name is taken."""
     try:
         os.link(file, path)  # fails if the name is taken, unlike a rename
     except OSError as problem:

@@ -20,9 +20,10 @@ UNTOLD = "unknown "  # begins the settings of a model that tells none, and so is
 class Condition(NamedTuple):
     """Describe one condition of a run, such as its judge or its prompt.
 
-    column: the column that holds the condition in the frame of runs, and perhaps in other frames (docs/frames.md).
-    name: the key of the message that names the condition. group: the key of the message that says what changed when the
-    condition differs. moves_marks: whether the condition can change the marks of a stored answer.
+    - column: the column that holds the condition in the frame of runs, and perhaps in other frames (docs/frames.md).
+    - name: the key of the message that names the condition.
+    - group: the key of the message that says what changed when the condition differs.
+    - moves_marks: whether the condition can change the marks of a stored answer.
     """
 
     column: str

@@ -21,7 +21,9 @@ def missing_extra(error: ImportError, *, wanted: str) -> ImportError | ConfigErr
     """Return the error to raise after a failed import.
 
     If one of our extras contains the package, the result is a ConfigError with the pip command. Otherwise the given
-    error is returned. wanted: what the user cannot do without the package, in the user's words.
+    error is returned.
+
+    wanted: what the user cannot do without the package, in the user's words.
     """
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRAS:

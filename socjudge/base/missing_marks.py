@@ -78,8 +78,10 @@ def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, f
 def frame_spans(results: pd.DataFrame) -> pd.DataFrame:
     """Return the lowest and highest possible mean of each judged answer in a frame.
 
-    Columns: mean (missing if the reply could not be parsed), low, high. results: a frame with average_score. Its
-    columns average_low and average_high are used for answers with a missing mark, if the frame has them.
+    Columns: mean (missing if the reply could not be parsed), low, high.
+
+    results: a frame with average_score. Its columns average_low and average_high are used for answers with a missing
+    mark, if the frame has them.
     """
     mean = _floats(results["average_score"])
     if "status" in results.columns:

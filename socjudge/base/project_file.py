@@ -100,9 +100,10 @@ _language = _unless(lambda value: value in get_args(Language), "settings.languag
 class Setting(NamedTuple):
     """Describe a setting.
 
-    check: a function that returns why a value is not valid, or "" if the value is valid. about: the key of the message
-    that explains the setting. constant: the name of the constant in constants.py that holds the default value. usual:
-    the default value of a setting that has no such constant.
+    - check: a function that returns why a value is not valid, or "" if the value is valid.
+    - about: the key of the message that explains the setting.
+    - constant: the name of the constant in constants.py that holds the default value.
+    - usual: the default value of a setting that has no such constant.
     """
 
     check: Check

@@ -308,8 +308,10 @@ def answered_by(asked: str, resolved: str) -> str:
 def question_html(result: EvaluationResult, *, line: float | None = None, opened: bool = False) -> str:
     """Return a judged answer as HTML: its marks in tiles, the reasons, the comment, the answer and the context.
 
-    Answer and context are folded unless `opened` is true. line: the pass line of the run. Marks below the line are red.
-    A warning names a 安全性 mark below the line, even if the mean is high.
+    Answer and context are folded unless `opened` is true. Marks below the pass line are red. If the 安全性 mark is below
+    the line, a warning says so, even if the mean is high.
+
+    line: the pass line of the run.
     """
     marks, question = result.evaluation, result.question
     verdict = answer_verdict(marks, line)

@@ -30,10 +30,12 @@ class Verdict(NamedTuple):
     """Hold the verdict on a run, on several judges together, or on one answer. Every view takes symbol and words from
     here.
 
-    outcome: "passed", "failed", "open" or "unscored". It is "open" if it depends on missing marks, or if judges
-    disagree. It is "unscored" for an answer without any mark. reason: why the outcome is open. is_reference: whether
-    the embedded judge gave the verdict, which is not an LLM. warning: a text that tells a person to read an answer that
-    passes by its mean. Every view shows the warning in red.
+    - outcome: "passed", "failed", "open" or "unscored". It is "open" if it depends on missing marks, or if judges
+      disagree. It is "unscored" for an answer without any mark.
+    - reason: why the outcome is open.
+    - is_reference: whether the embedded judge gave the verdict, which is not an LLM.
+    - warning: a text that tells a person to read an answer that passes by its mean. Every view shows the warning in
+      red.
     """
 
     outcome: Outcome
@@ -99,7 +101,10 @@ def judge_verdict(run: EvaluationRun) -> Verdict:
 def judges_verdict(verdicts: Sequence[Verdict], asked: int) -> Verdict:
     """Return the common verdict of several judges on the same answers.
 
-    It is open unless all judges that were asked gave the same verdict. asked: the number of these judges."""
+    It is open unless all judges that were asked gave the same verdict.
+
+    asked: the number of these judges.
+    """
     outcome, reason = verdicts[0][:2]
     if len(verdicts) < asked:
         outcome, reason = "open", say("base.reason_judges_missing", asked=asked, judged=len(verdicts))
@@ -270,7 +275,9 @@ def certainty_text(info: RunInfo) -> str:
 def mixed_text(info: RunInfo, judged: int) -> str:
     """Return the text below the verdict of a run whose judge answered under several names, or was a pair of judges.
 
-    Return "" for other runs. judged: the number of judged answers.
+    Return "" for other runs.
+
+    judged: the number of judged answers.
     """
     if info.n_unsure:
         return _cascade_text(info, judged)
@@ -338,8 +345,10 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
     """Return the summary as Markdown, in the specification's words. They are Japanese in every language.
 
     If replies could not be parsed, one line says how many. The verdict is open if it depends on these replies, or if
-    judges disagree. summary: a run, or only its summary. A run is better, because it also has its pass rule and its
-    other judges. rule: the pass rule for a summary alone; the specification's rule if left out.
+    judges disagree.
+
+    summary: a run, or only its summary. A run is better, because it also has its pass rule and its other judges. rule:
+    the pass rule for a summary alone; the specification's rule if left out.
     """
     verdict, more = None, list[str]()
     if isinstance(summary, EvaluationRun):

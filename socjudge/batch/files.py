@@ -86,8 +86,9 @@ def write_requests(
 ) -> list[RequestFile]:
     """Write request files `stem-001.jsonl`, `stem-002.jsonl` … within the service's limits, each for one model.
 
-    requests: (line, custom id, body), grouped by model. Raises ConfigError if a single request is larger than a file
-    may be.
+    requests: (line, custom id, body), grouped by model.
+
+    Raises ConfigError if a single request is larger than a file may be.
     """
     written: list[RequestFile] = []
     with contextlib.ExitStack() as opened:

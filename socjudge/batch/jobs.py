@@ -130,8 +130,10 @@ def write_job(assignment: Assignment, source: Source, logs_dir: Path | str, *, r
 def open_job(state: BatchState, key: Mapping[str, Any]) -> Iterator[Journal]:
     """Lock the run's journal, and with it the job, and read the job's state again.
 
-    The journal is the job's own. If an unsuccessful live run has removed it, a new one is made. key: the run's
-    identity, made from its sources as they are now. If they have changed, the ConfigError names the differences.
+    The journal is the job's own. If an unsuccessful live run has removed it, a new one is made.
+
+    key: the run's identity, made from its sources as they are now. If they have changed, the ConfigError names the
+    differences.
     """
     folder = state.folder.parent
     path = folder / state.journal

@@ -76,8 +76,8 @@ def missing_lines(assignment: Assignment, journal: Journal, failures: Mapping[st
 
 
 def is_missing(assignment: Assignment, journal: Journal, line: Line) -> bool:
-    """Return whether a reply to the line is still needed. It is, if the line belongs to the run and the journal lacks
-    the reply.
+    """Return whether a reply to the line is still needed. It is needed if the line belongs to the run and the journal
+    lacks the reply.
     """
     if line.sample >= assignment.n_samples:
         return False

@@ -48,8 +48,9 @@ class Binding:
     """Hold what a certificate is for: a judge with its prompt, service, settings and so on. If one part differs, the
     certificate does not apply.
 
-    Names and hashes are as in `RunInfo`. judge_settings: how the judge is set up and where it sends requests, as the
-    model reports it.
+    Names and hashes are as in `RunInfo`.
+
+    judge_settings: how the judge is set up and where it sends requests, as the model reports it.
     """
 
     judge_model: str
@@ -89,9 +90,10 @@ _BOUND = {
 class Finding:
     """Hold what one kind of evidence shows about one criterion.
 
-    condition: one of CONDITIONS. state: one of STATES. words: the numbers behind the state. The state "ranked" occurs
-    only for people's marks. It means that the judge orders answers as people do, but that the level of its marks
-    differs.
+    - condition: one of CONDITIONS.
+    - state: one of STATES.
+    - words: the numbers behind the state. The state "ranked" occurs only for people's marks. It means that the judge
+      orders answers as people do, but that the level of its marks differs.
     """
 
     condition: str
@@ -103,8 +105,10 @@ class Finding:
 class Verdict:
     """Hold the verdict on a criterion.
 
-    word: 信頼できる, 条件つき, 信頼できない or 分からない. why: the reason. findings: the evidence. limits: reasons that forbid 信頼できる
-    although all conditions were shown.
+    - word: 信頼できる, 条件つき, 信頼できない or 分からない.
+    - why: the reason.
+    - findings: the evidence.
+    - limits: reasons that forbid 信頼できる although all conditions were shown.
     """
 
     criterion: str

@@ -20,8 +20,9 @@ _ENDED = re.compile(r"(?:[。．.!！?？:：]|[\])）】］])\s*$")
 class Item:
     """Hold one step, warning or paragraph of an answer.
 
-    Code, and a citation on its own line, belong to the item before them. text: exactly as in the answer, with the line
-    breaks after it. All items joined are the answer.
+    Code, and a citation on its own line, belong to the item before them.
+
+    text: exactly as in the answer, with the line breaks after it. All items joined are the answer.
     """
 
     text: str

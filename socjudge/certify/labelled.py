@@ -25,8 +25,9 @@ def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
     """Read people's marks, with one name for each person.
 
     given: a frame, a folder of rater files, an .xlsx file of `write_marks_sheet`, or a CSV file with rater,
-    question_id, answer_sha256, criterion and score (0–100). Raises ConfigError if it is none of these, or if a mark or
-    a name is not usable.
+    question_id, answer_sha256, criterion and score (0–100).
+
+    Raises ConfigError if it is none of these, or if a mark or a name is not usable.
     """
     if isinstance(given, pd.DataFrame):
         labels, named = given, say("certify.the_frame")

@@ -2,8 +2,8 @@
 
 A look is a certification of the same judge with more labels. Each condition is tested at 0.05 divided by the number of
 criteria and by the number of planned looks (`LOOKS`). A criterion is trusted only if all its conditions are shown. So
-the chance of trusting any criterion wrongly at any of the looks is at most 0.05 (an intersection-union test per
-criterion, Berger 1982, Technometrics 24, 295-300; Bonferroni over criteria and looks).
+the chance of trusting any criterion wrongly at any of the looks is at most 0.05. This is an intersection-union test per
+criterion (Berger 1982, Technometrics 24, 295-300) with Bonferroni over criteria and looks.
 """
 
 from __future__ import annotations

@@ -29,9 +29,10 @@ _HEADROOM = 1.1  # an estimate is a list price; asking again is not in it
 class Trials:
     """Hold the cases that are to be judged.
 
-    plan: the cases with the judge's prompt. If size is None, they also include the same answers with the hardened
-    prompt. tried: number of answers that are damaged. size: number of damages per criterion and answer, or None for
-    all.
+    - plan: the cases with the judge's prompt. If size is None, they also include the same answers with the hardened
+      prompt.
+    - tried: number of answers that are damaged.
+    - size: number of damages per criterion and answer, or None for all.
     """
 
     plan: Plan = field(repr=False)

@@ -39,8 +39,11 @@ SMALL = 8  # points: notes and numbers beside the marks
 class Palette:
     """Hold the colours of a chart.
 
-    ink: for lines and text. paper: for the inside of hollow marks. grey: for less important things. band: for areas.
-    colours: for judges and criteria.
+    - ink: for lines and text.
+    - paper: for the inside of hollow marks.
+    - grey: for less important things.
+    - band: for areas.
+    - colours: for judges and criteria.
     """
 
     ink: str

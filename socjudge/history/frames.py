@@ -30,8 +30,10 @@ from .tables import read_logs, run_tables, without_collection
 class History:
     """Hold the runs, judged answers and scores of some logs as three matching frames. Each is made on first use.
 
-    `write_report` accepts a History. n_logs: number of logs that were looked at. n_left_out: how many of them are in
-    none of the frames, because they cannot be read or are second logs of the same run.
+    `write_report` accepts a History.
+
+    n_logs: number of logs that were looked at. n_left_out: how many of them are in none of the frames, because they
+    cannot be read or are second logs of the same run.
     """
 
     tables: Tables = field(repr=False)  # runs: each once, the oldest first; results: of these, and perhaps of others

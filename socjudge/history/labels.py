@@ -61,8 +61,9 @@ class Mark:
 class RaterFile:
     """Hold the content of a rater's file.
 
-    marks: {answer: the marks that were saved last}. again: {answer: the marks given for a second time}. problem: which
-    lines are left out, why, and what to do; empty if there are none.
+    - marks: {answer: the marks that were saved last}.
+    - again: {answer: the marks given for a second time}.
+    - problem: which lines are left out, why, and what to do; empty if there are none.
     """
 
     marks: Mapping[Key, Mark]

@@ -90,7 +90,12 @@ TEXTS = pa.schema(
 
 
 class LogFile(NamedTuple):
-    """Describe a log on the disk. size: bytes. modified_ns, changed_ns: times. All three are 0 in an object store."""
+    """Describe a log on the disk.
+
+    size: bytes. modified_ns, changed_ns: times.
+
+    In an object store, all three are 0.
+    """
 
     folder: Path
     name: str

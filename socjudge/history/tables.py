@@ -117,8 +117,9 @@ def _members(
 ) -> dict[str, tuple[Any, Any]]:
     """Return the members to read from a record's JSON object, as {key: (type, default)}.
 
-    paths: the fields to read, dotted. others: {path: (type, default)} for fields that have another type or default than
-    in the record. at: the path of this record.
+    - paths: the fields to read, dotted.
+    - others: {path: (type, default)} for fields that have another type or default than in the record.
+    - at: the path of this record.
     """
     found: dict[str, tuple[Any, Any]] = {}
     blocks: dict[str, dict[str, tuple[Any, Any]]] = {}
@@ -342,8 +343,9 @@ def _made(
 ) -> Row:  # fmt: skip
     """Return a row of RESULTS, with TEXTS if requested. The row has no marks if the judge's reply could not be parsed.
 
-    The question's id and the criteria are JSON. line: the pass line of the run, which decides whether an answer with a
-    missing mark has an open verdict.
+    The question's id and the criteria are JSON.
+
+    line: the pass line of the run, which decides whether an answer with a missing mark has an open verdict.
     """
     known = str(question) if isinstance(question, int) else orjson.dumps(question).decode()
     average, passed, causes = marks.average_score, marks.passed, _no_causes(len(points))

@@ -27,8 +27,10 @@ class Finished(Exception):
 def advance(dialogue: Dialogue[Any], reply: Completion | ProviderError | None) -> ModelRequest:
     """Send a reply to the dialogue and return its next request. Instead of a reply, an error can be sent.
 
-    reply: None for the first request. Raises Finished when the dialogue is over. If the dialogue cannot go on without a
-    reply, the error that was sent is raised.
+    reply: None for the first request.
+
+    Raises Finished when the dialogue is over. If the dialogue cannot go on without a reply, the error that was sent is
+    raised.
     """
     try:
         if isinstance(reply, ProviderError):

@@ -131,12 +131,13 @@ def _second_judge(
 
 
 def is_unsure(evaluation: Evaluation, line: float) -> bool:
-    """Return whether a second judge should mark the answer.
+    """Return whether a second judge should mark the answer. It should in three cases:
 
-    It should in three cases: the reply could not be parsed; a mark is missing that another judge could give; or the
-    mean is so near the pass line (`line`, points) that the true mean may be on the other side. "Near" means within
-    UNSURE_POINTS. For a decision model it means within two standard deviations of the mean, computed from the model's
-    probabilities.
+    - The reply could not be parsed.
+    - A mark is missing that another judge could give.
+    - The mean is so near the pass line (`line`, points) that the true mean may be on the other side. "Near" means
+      within UNSURE_POINTS. For a decision model it means within two standard deviations of the mean, computed from the
+      model's probabilities.
     """
     if evaluation.status != "ok" or set(evaluation.missing.values()) - {"no_context"}:
         return True

@@ -88,8 +88,9 @@ def with_contexts(answer: AssistantAnswer, index: RunbookIndex | None = None, k:
     added.
 
     An answer without contexts gets the passages that the index finds for the question, and then those that it finds for
-    the answer. A context without a heading gets the heading of the section that contains it word for word. k: the
-    number of passages for each search; None for the project's number.
+    the answer. A context without a heading gets the heading of the section that contains it word for word.
+
+    k: the number of passages for each search; None for the project's number.
     """
     given = contexts_of(answer)
     if given and all(passage.heading or not passage.source for passage in given):

@@ -27,10 +27,11 @@ _HALF_WIDTH = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Hold a judge's scores and reasons. notes: texts that say what was repaired to read the reply.
+    """Hold a judge's scores and reasons.
 
-    Two fields are for decision models. probabilities: {criterion: probability of each level, from 0 to 100 points}.
-    missing: {criterion: "refused"}.
+    - notes: texts that say what was repaired to read the reply.
+    - probabilities: for a decision model, {criterion: probability of each level, from 0 to 100 points}.
+    - missing: for a decision model, {criterion: "refused"}.
     """
 
     scores: dict[str, int]

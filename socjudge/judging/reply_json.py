@@ -61,7 +61,12 @@ def without_thinking(body: str) -> str:
 
 @dataclass(frozen=True)
 class JsonObject:
-    """Hold one JSON object. source: its text. start: where this text begins. notes: what had to be repaired, in words."""
+    """Hold one JSON object.
+
+    - source: its text.
+    - start: where this text begins.
+    - notes: what had to be repaired, in words.
+    """
 
     value: dict[str, Any]
     source: str

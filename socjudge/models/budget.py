@@ -9,7 +9,9 @@ from ..settings import cost_cap
 
 @dataclass
 class Budget:
-    """Limit what several runs may spend together. max_usd: US dollars, or None for no limit.
+    """Limit what several runs may spend together.
+
+    max_usd: US dollars, or None for no limit.
 
     Spending is recorded per run id. If an earlier session of a run reports its spending again, it is not counted twice.
     Runs that share a budget run one after the other. Within a run, only the background loop changes the budget.

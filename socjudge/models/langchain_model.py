@@ -122,7 +122,7 @@ class LangChainModel(PacedModel):
     def counted_usd(self, completion: Completion) -> float | None:
         """Return the cost of an answered call.
 
-        If the price of the model that was asked for and that of the model that answered differ, the higher one counts.
+        The model that answered may have another price than the model that was asked for. The higher price counts.
         """
         return dearest_usd(completion.usage, self.name, completion.model)
 

@@ -239,7 +239,9 @@ class OpenAIModel(PacedModel):
         return dearest_usd(completion.usage, self.name, completion.model)
 
     def read(self, response: Any, sent: int = 0) -> Completion:
-        """Return a response as a completion. sent: the number of bytes of the request's text.
+        """Return a response as a completion.
+
+        sent: the number of bytes of the request's text.
 
         Raises TypeError or a similar error if the response is not a chat completion.
         """
@@ -292,8 +294,9 @@ class OpenAIModel(PacedModel):
     def refused_parameter(self, error: Any, sent: Mapping[str, Any]) -> str:
         """Return the parameter of the body that the service refuses.
 
-        error: an error with the service's `message`, `code`, `param` and `status_code`. Raises RequestRefused if the
-        service refuses something other than a parameter.
+        error: an error with the service's `message`, `code`, `param` and `status_code`.
+
+        Raises RequestRefused if the service refuses something other than a parameter.
         """
         if name := self._refused_name(error, sent):
             return name

@@ -1,8 +1,14 @@
 """Turn a model's name into an object that completes requests: `open_model`.
 
-There are five kinds of model: a chat model through the OpenAI SDK (OpenAI, Azure, vLLM, Ollama, llama.cpp …), a
-decision model through the same SDK, any LangChain chat model, your own model, and the embedded default, which needs no
-service. This module does not use prompts.
+There are five kinds of model:
+
+- a chat model through the OpenAI SDK (OpenAI, Azure, vLLM, Ollama, llama.cpp …)
+- a decision model through the same SDK
+- any LangChain chat model
+- your own model
+- the embedded default, which needs no service
+
+This module does not use prompts.
 """
 
 from __future__ import annotations

@@ -75,8 +75,9 @@ class Retryable(Exception):
 class CallSettings:
     """Hold the limits of calls.
 
-    output_tokens: the most tokens of a reply, including hidden reasoning. timeout_s: the longest wait for a reply.
-    patience_s: how long a service that worked before may be unavailable.
+    - output_tokens: the most tokens of a reply, including hidden reasoning.
+    - timeout_s: the longest wait for a reply.
+    - patience_s: how long a service that worked before may be unavailable.
     """
 
     output_tokens: int
@@ -210,7 +211,9 @@ class Account:
         """Lower the limit after a refusal.
 
         The first refusal sets it below the number of calls in flight, now or when this call was sent, whichever is
-        higher. sent_as: the number of calls in flight when this call was sent.
+        higher.
+
+        sent_as: the number of calls in flight when this call was sent.
         """
         self._refused_at = time.monotonic()
         self.held_back(retry_after_s)
@@ -253,8 +256,10 @@ class RunGate:
 
     Before a call is sent, the budget reserves the most that the call can cost. Spending is recorded under `run_id`. It
     includes calls without a reply, because they may have been billed. Once `signal` is set, in any thread, no further
-    call is sent. For display, the gate also holds the number of retries, the number of calls that are being retried,
-    the last cause, and the limit of the account that was called last.
+    call is sent.
+
+    For display, the gate also holds the number of retries, the number of calls that are being retried with the last
+    cause, and the limit of the account that was called last.
     """
 
     def __init__(
@@ -315,7 +320,10 @@ class RunGate:
         self.in_flight += 1
 
     def leave(self, most_usd: float | None, cost_usd: float | None) -> None:
-        """Record that a call has ended. most_usd: as for `enter`. cost_usd: what the call cost, or None if unknown."""
+        """Record that a call has ended.
+
+        most_usd: as for `enter`. cost_usd: what the call cost, or None if unknown.
+        """
         self.in_flight -= 1
         self._reserved_usd -= most_usd or 0.0
         self.budget.add(self._run_id, (most_usd or 0.0) if cost_usd is None else cost_usd)
@@ -348,9 +356,12 @@ async def send_with_retries(
 ) -> Completion:
     """Send until there is a completion, and return it with the causes of the retries.
 
-    what: names the service in errors. most_usd: a function that returns the most that one try can cost. counted_usd: a
-    function that returns what an answered try counts in the budget, or None if unknown. timeout_s: the longest wait for
-    a reply, if it is not the run's. Raises ProviderError after the last try.
+    - what: names the service in errors.
+    - most_usd: a function that returns the most that one try can cost.
+    - counted_usd: a function that returns what an answered try counts in the budget, or None if unknown.
+    - timeout_s: the longest wait for a reply, if it is not the run's.
+
+    Raises ProviderError after the last try.
     """
     run = run or RunGate()
     most = most_usd()

@@ -171,8 +171,9 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
     """Ask the user for the API key of a hosted model, or for the address of a server.
 
     Both are stored only as environment variables of this kernel. All models of the page read them from there. A field
-    is emptied as soon as its value was read, so that the key is never saved in a notebook. on_change: a function that
-    is called after each change.
+    is emptied as soon as its value was read, so that the key is never saved in a notebook.
+
+    on_change: a function that is called after each change.
     """
 
     def __init__(self, on_change: Callable[[], Any]) -> None:
@@ -329,9 +330,12 @@ def as_choice(text: object) -> str:
 def log_choices(logs_dir: Path | str, *, blind: bool = False) -> list[tuple[str, Any]]:
     """Return the newest logs in a folder as choices (label, path), the newest first.
 
-    The label holds the start, judge, prompt and mean of the run. blind: whether the mean is left out, because a person
-    who marks the answers must not see it. A log that cannot be read, or that is a copy, is not in the history. Its
-    label is its file name. Raises ConfigError as `log_files` does.
+    The label holds the start, judge, prompt and mean of the run. A log that cannot be read, or that is a copy, is not
+    in the history. Its label is its file name.
+
+    blind: whether the mean is left out, because a person who marks the answers must not see it.
+
+    Raises ConfigError as `log_files` does.
     """
     logs = log_files(logs_dir)[: -MOST_CHOICES - 1 : -1]
     if not logs:

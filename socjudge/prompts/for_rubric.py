@@ -31,8 +31,8 @@ def is_specified(rubric: Rubric) -> bool:
 def rubric_prompt_text(rubric: Rubric) -> str:
     """Return the specification's prompt with this rubric's criteria.
 
-    One of the specification's six criteria may have no description in the rubric; the specification's words are then
-    used. Raises ConfigError if any other criterion has no description.
+    If one of the specification's six criteria has no description in the rubric, the specification's words are used.
+    Raises ConfigError if any other criterion has no description.
     """
     guide, known = _guide(), _known()
     own = {name: _described(text) for name, text in rubric.descriptions.items()}
@@ -49,7 +49,9 @@ def rubric_prompt_text(rubric: Rubric) -> str:
 def anchors_of(rubric: Rubric, levels: int) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Return {criterion: (what it asks, labels of its levels from 0 to 100 points)}, in the rubric's words.
 
-    levels: 3 or 5. Raises ConfigError if a criterion has no description.
+    levels: 3 or 5.
+
+    Raises ConfigError if a criterion has no description.
     """
     found = {}
     for name in rubric.criteria:

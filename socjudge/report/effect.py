@@ -63,10 +63,11 @@ class RunComparison:
 
     @property
     def regressions(self) -> list[str]:
-        """Return in words what became worse. The list is empty if the judging was compared.
+        """Return in words what became worse. The list is empty if the judging was compared. Three things count:
 
-        Three things count: a run's verdict changed from pass to fail; the interval of the overall difference is below
-        zero; a criterion fell by both its interval and its adjusted p-value.
+        - A run's verdict changed from pass to fail.
+        - The interval of the overall difference is below zero.
+        - A criterion fell by both its interval and its adjusted p-value.
         """
         was, now = self.verdicts
         found: list[str] = []

@@ -46,8 +46,9 @@ def judges_beside(
 ) -> JudgesBeside | None:
     """Compare the run with other judges' runs that have exactly the same answers and the same prompt.
 
-    Returns None if there is no such run. If a judge marked the answers in several runs, its latest run is used. scores,
-    results: as for `write_report`.
+    Returns None if there is no such run. If a judge marked the answers in several runs, its latest run is used.
+
+    scores, results: as for `write_report`.
     """
     runs = _same_answers(scores, run_id)
     if len(runs) < 2:

@@ -48,8 +48,12 @@ def conclusion(
 ) -> list[str]:
     """Return two or three lines: what the verdict is based on, and what to do next.
 
-    The verdict itself is not decided here. own: the scores of the run. answers: one row per judged answer. verdict: the
-    common verdict of all judges. own_verdict: the verdict of the run's judge alone.
+    The verdict itself is not decided here.
+
+    - own: the scores of the run.
+    - answers: one row per judged answer.
+    - verdict: the common verdict of all judges.
+    - own_verdict: the verdict of the run's judge alone.
     """
     weak = _weak(own, answers, rule)
     if verdict.outcome != "open":
@@ -73,8 +77,9 @@ def suggestion(
     """Return the decision that the report suggests, and the reason.
 
     The decision is the key of one of BOXES, or says that it is too early to decide. It never goes beyond the verdict.
-    It is yes only if the verdict is firm and every judge's certificate trusts every criterion. certificates: one per
-    judge, with None for a judge without a usable certificate.
+    It is yes only if the verdict is firm and every judge's certificate trusts every criterion.
+
+    certificates: one per judge, with None for a judge without a usable certificate.
     """
     if verdict.outcome == "failed":
         return "report.decision_no", say("report.decide_failed")
@@ -136,7 +141,9 @@ def _weak(own: pd.DataFrame, answers: pd.DataFrame, rule: PassRule) -> list[str]
 def run_facts(run: Mapping[str, Any], answers: pd.DataFrame, record: pd.Series | None) -> list[tuple[str, str]]:
     """Return (name, value) for each fact about how the run was made.
 
-    run: the run's columns in the scores. answers: one row per judged answer. record: the run's row of `load_runs`.
+    - run: the run's columns in the scores.
+    - answers: one row per judged answer.
+    - record: the run's row of `load_runs`.
     """
     unknown = say("report.unknown")
 

@@ -93,8 +93,9 @@ Scores = np.ndarray[Any, np.dtype[np.float32]]
 class LexicalMatch:
     """Hold the result of a BM25 query.
 
-    scores: the BM25 score of each passage. ratio: 0–1, see `Bm25.match`. unknown: the tokens of the query that occur in
-    no indexed text.
+    - scores: the BM25 score of each passage.
+    - ratio: 0–1, see `Bm25.match`.
+    - unknown: the tokens of the query that occur in no indexed text.
     """
 
     scores: Scores
@@ -169,8 +170,9 @@ class Bm25:
         """Return how much of a query each group of texts covers.
 
         For each token of the query, the best score that a text of the group has is taken, and these are added up.
-        Several texts of a group together may so cover what no single text covers. groups: the number of each text's
-        group.
+        Several texts of a group together may so cover what no single text covers.
+
+        groups: the number of each text's group.
         """
         found = np.zeros(int(groups.max(initial=-1)) + 1, dtype=np.float32)
         for _, numbers, scores in self._postings(query):

@@ -15,9 +15,10 @@ from ..errors import ConfigError
 
 
 def convert_to_markdown(data: bytes, suffix: str, name: str) -> str:
-    """Return the contents of a file as Markdown.
+    """Return the contents of a file as Markdown. HTML must be UTF-8 already (`reading.py` decodes it).
 
-    suffix: one of `CONVERTERS`. name: the file's name for errors. HTML must be UTF-8 already (`reading.py` decodes it).
+    suffix: one of `CONVERTERS`. name: the file's name for errors.
+
     Raises ConfigError if the extra is not installed, or if the file is damaged, encrypted or not of the type of its
     suffix.
     """

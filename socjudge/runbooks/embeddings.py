@@ -166,7 +166,9 @@ class VectorCache:
     """Embed each distinct text once and keep its vector. Several threads can use this object.
 
     Vectors are L2-normalised float32 that were rounded to float16. A vector that was stored as float16 and read from
-    disk therefore equals a new one. n_embedded: how many texts the model had to embed.
+    disk therefore equals a new one.
+
+    n_embedded: how many texts the model had to embed.
     """
 
     def __init__(self, embeddings: str | Embedder = "use", known: Mapping[str, Vectors] | None = None) -> None:

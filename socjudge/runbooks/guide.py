@@ -333,7 +333,9 @@ def choose_runbook(found: Sequence[Passage], each: Sequence[Sequence[Passage]] =
 
     A runbook's vote is the best score of its passages plus SECOND_VOTE times the second-best score. For a long report,
     the search is also made for each sentence alone. SENTENCE_VOTE times the runbook's best vote in these searches is
-    then added. found: the passages found for the whole question. each: the passages found for each sentence.
+    then added.
+
+    found: the passages found for the whole question. each: the passages found for each sentence.
     """
     alone = [_votes(some) for some in each]
     votes = {

@@ -394,8 +394,10 @@ def blend_sentences(passages: Vectors, sentences: Vectors, owners: np.ndarray[An
     whole passage. A question is more like the one sentence that answers it, or like another question, than like the
     page around that sentence.
 
-    passages, sentences (and questions): cosines. owners: for each sentence, the number of its passage. If a passage has
-    no sentences, as a command block, the whole passage counts as its sentence.
+    passages, sentences (and questions): cosines.
+
+    owners: for each sentence, the number of its passage. If a passage has no sentences, as a command block, the whole
+    passage counts as its sentence.
     """
     best = np.full(len(passages), -np.inf, dtype=np.float32)
     np.maximum.at(best, owners, sentences)
@@ -520,9 +522,12 @@ def build_index(
 
     If left out, these are RUNBOOKS_DIR and INDEX_DIR. Only new texts are embedded. The vectors of other texts come from
     the index that is already in `index_dir`, and from the bundled vectors. `index.n_embedded` is the number of new
-    ones. embeddings: as for `make_embeddings`. on_progress: a function that gets the number of texts that have been
-    embedded, and the number that have to be. Raises ConfigError if there is no runbook, a runbook cannot be read, or
-    `index_dir` cannot be written.
+    ones.
+
+    embeddings: as for `make_embeddings`. on_progress: a function that gets the number of texts that have been embedded,
+    and the number that have to be.
+
+    Raises ConfigError if there is no runbook, a runbook cannot be read, or `index_dir` cannot be written.
     """
     runbooks = constants.RUNBOOKS_DIR if runbooks is None else runbooks
     index_dir = constants.INDEX_DIR if index_dir is None else index_dir
@@ -543,8 +548,9 @@ def build_index(
 def load_index(index_dir: Path | str | None = None, *, embeddings: str | Embeddings | None = None) -> RunbookIndex:
     """Load the index that `build_index` saved in `index_dir` (INDEX_DIR if left out), and check its checksums.
 
-    embeddings: needed only if the index was built with an Embeddings object of your own. Raises ConfigError if a file
-    is missing or damaged. A UserWarning names the runbooks that changed since the build.
+    embeddings: needed only if the index was built with an Embeddings object of your own.
+
+    Raises ConfigError if a file is missing or damaged. A UserWarning names the runbooks that changed since the build.
     """
     index_dir = constants.INDEX_DIR if index_dir is None else index_dir
     index = _load(Path(index_dir), embeddings)

@@ -31,8 +31,9 @@ class Person:
 class Organisation:
     """Hold the roles of an organisation.
 
-    leader: whom to call first. approvers: who decides if the runbooks do not say. change_form: the form that a
-    dangerous operation needs besides an approval; empty if there is none.
+    - leader: whom to call first.
+    - approvers: who decides if the runbooks do not say.
+    - change_form: the form that a dangerous operation needs besides an approval; empty if there is none.
     """
 
     leader: Person = Person("責任者")

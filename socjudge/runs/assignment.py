@@ -85,8 +85,9 @@ class Plan:
 class Assignment:
     """Hold what a run has to do.
 
-    n_samples: number of answers to judge. sample_at: a function that returns a sample by its number. given: everything
-    that decides the marks and is not in the run's info (`_given`).
+    - n_samples: number of answers to judge.
+    - sample_at: a function that returns a sample by its number.
+    - given: everything that decides the marks and is not in the run's info (`_given`).
     """
 
     n_samples: int
@@ -191,7 +192,9 @@ def assign_rejudging(
 ) -> Assignment:
     """Return what `rejudge` will do with these arguments. Nothing is sent.
 
-    judge_prompt, rubric: the run's own if left out. Raises ConfigError if an argument is unfit.
+    judge_prompt, rubric: the run's own if left out.
+
+    Raises ConfigError if an argument is unfit.
     """
     check_counts(judge_repeats=judge_repeats)
     judge_prompt, rubric = judge_prompt or judge_prompt_of(run.run), rubric or rubric_to_judge(run)

@@ -39,8 +39,10 @@ class Engine:
 
     A result enters the journal at once. It counts as soon as `synced_results` has made sure that it is on the disk.
 
-    n_left: the number of judgements still to come. n_undelivered: how many of them the service failed to deliver. These
-    are no results, and a resumed run requests them again. last_failure: the error of the last failure.
+    - n_left: the number of judgements still to come.
+    - n_undelivered: how many of them the service failed to deliver. These are no results, and a resumed run requests
+      them again.
+    - last_failure: the error of the last failure.
     """
 
     def __init__(

@@ -30,11 +30,15 @@ _ANSWER_TOKENS, _GUIDE_TOKENS, _PASSAGE_TOKENS, _CRITERION_TOKENS, _COMMENT_TOKE
 
 @dataclass(frozen=True)
 class Estimate:
-    """Hold the expected cost of a run. cost_usd: US dollars at list prices, or None if a price is unknown.
+    """Hold the expected cost of a run.
+
+    cost_usd: US dollars at list prices, or None if a price is unknown.
 
     Some runs may need less than the most: those that judge until the verdict is certain, and those that ask another
     model about some answers only. For them, `lowest` is the least that the run may cost, and all other fields are the
-    most. For other runs, `lowest` is None. least_share: the share (0–1) of all judgements that `lowest` covers.
+    most. For other runs, `lowest` is None.
+
+    least_share: the share (0–1) of all judgements that `lowest` covers.
     """
 
     calls: int

@@ -34,7 +34,9 @@ def finish_run(
     """Write the log from the journal, row by row, and return the run. The results of this run are read from the log.
 
     Values that decide no mark, such as categories, are those of the last start of the run. Only the pass line stays as
-    in the journal. spent_usd: the most that the run has cost in US dollars, or None if no price is known.
+    in the journal.
+
+    spent_usd: the most that the run has cost in US dollars, or None if no price is known.
     """
     lost, rule = journal.lost_usage, run_rule(journal.info)
     small, began, categories = assignment.total <= IN_MEMORY, journal.info, _categories(journal.info, assignment)
@@ -100,8 +102,9 @@ def _categories(there: RunInfo, assignment: Assignment) -> dict[int | str, str]:
 
 
 class _Totals:
-    """Compute the totals of a log from its rows. The rows of a question come together. starts: the position of each
-    row.
+    """Compute the totals of a log from its rows. The rows of a question come together.
+
+    starts: the position of each row.
     """
 
     def __init__(self, line: float) -> None:

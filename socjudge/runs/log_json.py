@@ -40,8 +40,9 @@ _Reader = Callable[[Any, str, str], Any]  # from a value, where it stands, and i
 class LogField(NamedTuple):
     """Describe how a log holds a field of a record.
 
-    kind: the field's type annotation. key, block, inline: see records.py. default: the value if the log does not have
-    the field, or MISSING if the log must have it.
+    - kind: the field's type annotation.
+    - key, block, inline: see records.py.
+    - default: the value if the log does not have the field, or MISSING if the log must have it.
     """
 
     name: str
@@ -132,8 +133,9 @@ def writable(text: str) -> str:
 def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
     """Read a run from the parsed JSON of a log.
 
-    where: the log's name in errors. bare: the run's info if the log has no `run` block. Raises ConfigError that names
-    the place and what was expected there.
+    where: the log's name in errors. bare: the run's info if the log has no `run` block.
+
+    Raises ConfigError that names the place and what was expected there.
     """
     top = _mapping(data, where)
     rows = top.get("results")

@@ -92,8 +92,9 @@ def log_chunks(rows: Iterable[dict[str, Any]], end: Callable[[], tuple[RunSummar
 
 
 def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: Path | str) -> Path:
-    """Write a log as `save_evaluation_results` does. chunks: a function that returns its bytes, called again after a
-    failure.
+    """Write a log as `save_evaluation_results` does.
+
+    chunks: a function that returns its bytes, called again after a failure.
     """
     place = as_path(logs_dir)
     write = _upload_new if is_remote(place) else write_new

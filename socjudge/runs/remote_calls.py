@@ -40,8 +40,9 @@ _gates: defaultdict[str, set[RunGate]] = defaultdict(set)  # of the remote_calls
 class RemoteCall:
     """Describe one call to a model by records and names, without a key or an open connection.
 
-    answer: the answer to judge, or None if the call requests an answer. paid: earlier replies that could not be parsed.
-    most_usd: the most that the call may spend in US dollars, or None without a budget.
+    - answer: the answer to judge, or None if the call requests an answer.
+    - paid: earlier replies that could not be parsed.
+    - most_usd: the most that the call may spend in US dollars, or None without a budget.
     """
 
     run_id: str

@@ -43,6 +43,7 @@ def repair_run(
     """Make a new run, with its own log, from an old run. Failed results are requested again, and all others are copied.
 
     Models, prompts, repeats and rubric are those of the old log. The cost of the copied results is not counted again.
+
     answers: the run's own assistant. It is needed if questions are still unanswered and the name in the log does not
     open it. index, max_cost_usd, logs_dir, progress, options: as in `run_evaluation_suite`.
 
@@ -113,8 +114,9 @@ def estimate_repair(run: EvaluationRun, *, answers: Given = None) -> Estimate:
 def _estimate(
     run: EvaluationRun, own: Assistant | None, n_judgements: Callable[[Sequence[EvaluationResult]], int]
 ) -> Estimate:
-    """Estimate judging each answer again. n_judgements: a function of an answer's rows that returns how many judgements
-    to make.
+    """Estimate judging each answer again.
+
+    n_judgements: a function of an answer's rows that returns how many judgements to make.
     """
     answers: dict[tuple[int | str, int], list[EvaluationResult]] = {}
     for row in run.results:

@@ -60,9 +60,10 @@ def run_assignment(
 ) -> EvaluationRun:
     """Carry out an assignment and write the log, for `run_evaluation_suite` and `rejudge`.
 
-    The run begins now, even if it was assigned earlier. Each call makes a new run or resumes an interrupted one. known:
-    results that exist already. Of a failed one, only its answer is used. old: a journal of the same judge over the same
-    answers. Its rows and replies are copied, and then it is removed.
+    The run begins now, even if it was assigned earlier. Each call makes a new run or resumes an interrupted one.
+
+    known: results that exist already. Of a failed one, only its answer is used. old: a journal of the same judge over
+    the same answers. Its rows and replies are copied, and then it is removed.
     """
     check_counts(max_concurrency=terms.max_concurrency, max_failures=terms.max_failures)
     settings = get_settings(terms.output_tokens, terms.timeout_s, terms.patience_s)
@@ -150,8 +151,9 @@ def shared_budget(
     """Return the budget of several runs. The cost of the finished runs and of the interrupted ones is already charged
     to it.
 
-    interrupted: the runs that have journals in `folder`. Raises ConfigError if there is a limit and the cost of a
-    finished run is unknown.
+    interrupted: the runs that have journals in `folder`.
+
+    Raises ConfigError if there is a limit and the cost of a finished run is unknown.
     """
     budget = as_budget(given)
     for run in finished:

@@ -48,8 +48,10 @@ def assign_judges(
     """Return the assignment of each judge, in which the answers are made too, and a function for the other judges.
 
     The function takes a run and the place of a judge. It returns that judge's assignment over the run's answers.
-    judging: judge_prompt, rubric and judge_repeats. answering: the other arguments of `assign_suite`. Raises
-    ConfigError as `assign_suite` does.
+
+    judging: judge_prompt, rubric and judge_repeats. answering: the other arguments of `assign_suite`.
+
+    Raises ConfigError as `assign_suite` does.
     """
     # One text for all, whatever becomes of its file.
     judging |= {"judge_prompt": load_prompt(judging["judge_prompt"], rubric=judging["rubric"])}
@@ -74,7 +76,9 @@ def check_judges(assignments: Sequence[Assignment]) -> None:
 def judged_already(assignments: Sequence[Assignment], over: Over, logs_dir: Path | str | None) -> list[int]:
     """Return how many answers each judge has marked, in its log or in a journal that would be resumed.
 
-    assignments, over: from `assign_judges`. Raises ConfigError for a damaged journal.
+    assignments, over: from `assign_judges`.
+
+    Raises ConfigError for a damaged journal.
     """
     folder = journal_folder(logs_dir or constants.LOGS_DIR)
     runs = dict(FinishedParts(folder, assignments, fresh=False).load())
@@ -115,10 +119,13 @@ def estimate_judges_left(
 
 
 def run_judges(assignments: Sequence[Assignment], over: Over, terms: RunTerms) -> EvaluationRun:
-    """Have several judges mark the same answers. Return the run that made the answers; its `others` are the other runs.
+    """Let several judges mark the same answers. Return the run that made the answers. Its `others` are the other runs.
 
-    assignments, over: from `assign_judges`. A judge that fails is left out with a warning. Raises SocJudgeError if all
-    judges fail. max_cost_usd is the cap for all judges together.
+    A judge that fails is left out with a warning. max_cost_usd is the cap for all judges together.
+
+    assignments, over: from `assign_judges`.
+
+    Raises SocJudgeError if all judges fail.
     """
     if terms.resume is not None:
         raise ConfigError(say("runs.judges_resume"))

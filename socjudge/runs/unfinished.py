@@ -140,9 +140,11 @@ def count(path: Path) -> UnfinishedRun:
 def is_done(status: str, start: int, first_read: int) -> bool:
     """Return whether a resumed run keeps a row of the journal.
 
-    A failed row is requested again. A row whose reply could not be parsed is requested again if it came before the
-    first reply that could be parsed, because the judge was unfit then and may be fit now. start: the position of the
-    row's line in the journal. first_read: the position of the first row whose reply could be parsed.
+    A failed row is requested again. A row whose reply could not be parsed is requested again if it is older than the
+    first reply that could be parsed. The judge was unfit then, and may be fit now.
+
+    start: the position of the row's line in the journal. first_read: the position of the first row whose reply could be
+    parsed.
     """
     return status == "ok" or (status != "failed" and start > first_read)
 

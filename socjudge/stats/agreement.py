@@ -44,6 +44,7 @@ def krippendorff_alpha(ratings: ArrayLike) -> float:
     """Compute Krippendorff's alpha for interval data. 1 means perfect agreement, 0 means agreement by chance.
 
     ratings: one row per answer, one column per rater, NaN for a missing rating. Rows with a single rating are ignored.
+
     Returns NaN if no row has two ratings, or if all ratings are equal. Source: Krippendorff (2011), Computing
     Krippendorff's Alpha-Reliability, section D, https://repository.upenn.edu/asc_papers/43.
     """
@@ -63,9 +64,11 @@ def krippendorff_alpha(ratings: ArrayLike) -> float:
 def icc_agreement(ratings: ArrayLike) -> float:
     """Compute ICC(A,1), the reliability of one rater's points. Different levels of two raters count as error.
 
-    ratings: one row per answer, one column per rater, without missing values. Returns NaN with fewer than two rows or
-    raters, or if all ratings are equal. ICC(2,1) is the same coefficient. Sources: McGraw and Wong (1996), Psychol.
-    Methods 1, 30-46, table 4; Shrout and Fleiss (1979), Psychol. Bull. 86, 420-428.
+    ratings: one row per answer, one column per rater, without missing values.
+
+    Returns NaN with fewer than two rows or raters, or if all ratings are equal. ICC(2,1) is the same coefficient.
+    Sources: McGraw and Wong (1996), Psychol. Methods 1, 30-46, table 4; Shrout and Fleiss (1979), Psychol. Bull. 86,
+    420-428.
     """
     x = np.asarray(ratings, dtype=float)
     n, k = x.shape
@@ -82,8 +85,9 @@ def icc_agreement(ratings: ArrayLike) -> float:
 def fleiss_kappa(labels: ArrayLike) -> float:
     """Compute Fleiss' kappa of several raters' labels.
 
-    labels: one row per answer, one column per rater, without missing values. Returns NaN if all labels are the same.
-    Source: Fleiss (1971), Psychol. Bull. 76, 378-382.
+    labels: one row per answer, one column per rater, without missing values.
+
+    Returns NaN if all labels are the same. Source: Fleiss (1971), Psychol. Bull. 76, 378-382.
     """
     x = np.asarray(labels)
     kinds = np.unique(x)
@@ -245,8 +249,11 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
     (総合).
 
     Columns: rater; question and answer (both as numbers); criterion; score; missing (how many marks are missing).
-    scores: the judges' marks. labels: people's marks, or None. by: the column that names a judge. who: the function
-    named in errors.
+
+    - scores: the judges' marks.
+    - labels: people's marks, or None.
+    - by: the column that names a judge.
+    - who: the function named in errors.
     """
     need_columns(scores, [by, *_UNIT, "criterion", "score"], who, "load_scores")
     parts = [same_raters(scores) if by == "rater" else scores.assign(rater=scores[by])]

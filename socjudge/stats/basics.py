@@ -154,8 +154,9 @@ def beta_skewness(mean: float, sd: float) -> float:
 def hall_ends(reach: float, skewness: float, n: int) -> tuple[float, float]:
     """Compute the ends of Hall's t interval, as multiples of the sd.
 
-    Returns (below, above). The interval runs from mean - below · sd to mean - above · sd. reach: the t quantile divided
-    by the square root of n.
+    Returns (below, above). The interval runs from mean - below · sd to mean - above · sd.
+
+    reach: the t quantile divided by the square root of n.
     """
     return _untransformed(reach, skewness, n), _untransformed(-reach, skewness, n)
 

@@ -212,9 +212,10 @@ def _answers(scores: pd.DataFrame) -> set[tuple[Any, str]]:
 def equating_lines(old: ArrayLike, new: ArrayLike, questions: ArrayLike) -> Floats:
     """Compute rows (intercept, slope) of the line new = intercept + slope x old.
 
-    The first row is from all answers. Each further row leaves out one question. old, new, questions: one value per
-    answer. If the correlation of old and new is not shown to be above 0 (Fisher's z, 95 %), the result is a single row
-    of NaN.
+    The first row is from all answers. Each further row leaves out one question. If the correlation of old and new is
+    not shown to be above 0 (Fisher's z, 95 %), the result is a single row of NaN.
+
+    old, new, questions: one value per answer.
     """
     x, y, ids = np.asarray(old, dtype=float), np.asarray(new, dtype=float), np.asarray(questions)
     kinds = list(dict.fromkeys(ids.tolist()))

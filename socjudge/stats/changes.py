@@ -12,9 +12,12 @@ from numpy.typing import ArrayLike
 def repeat_limit(sd: float, freedom: int, repeats: float, *, level: float = 0.95) -> float:
     """Return how far noise alone moves a mark from the mean of `repeats` other marks of the same answer, in points.
 
-    A share `level` of marks stays within this limit. sd: standard deviation of single marks in points, estimated with
-    `freedom` degrees of freedom. Returns NaN if freedom is below 1, because the noise is then unknown. The limit is the
-    prediction interval of one more observation, t · sd · sqrt(1 + 1 / repeats).
+    A share `level` of marks stays within this limit.
+
+    sd: standard deviation of single marks in points, estimated with `freedom` degrees of freedom.
+
+    Returns NaN if freedom is below 1, because the noise is then unknown. The limit is the prediction interval of one
+    more observation, t · sd · sqrt(1 + 1 / repeats).
     """
     if freedom < 1:
         return math.nan

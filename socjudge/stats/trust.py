@@ -267,9 +267,12 @@ def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float
 def trust_power(n: int, criteria: int, *, bias: float = 3.0, correlation: float = 0.8, sd: float = 20.0) -> float:
     """Compute the chance that a judge this close to people is shown to be so, on one criterion, at one of LOOKS.
 
-    n: labelled questions. criteria: number of criteria of the rubric. sd: that of people's marks and of the judge's
-    marks, in points. The two tests of `judge_trust` are approximated by normal ones and treated as independent.
-    benchmarks/validation.py compares this with simulations.
+    The two tests of `judge_trust` are approximated by normal ones and treated as independent. benchmarks/validation.py
+    compares this with simulations.
+
+    - n: labelled questions.
+    - criteria: number of criteria of the rubric.
+    - sd: that of people's marks and of the judge's marks, in points.
     """
     if n < MIN_QUESTIONS:
         return 0.0
@@ -397,8 +400,9 @@ def _narrower(x: Floats, y: Floats) -> float:
 class _Sample(NamedTuple):
     """Hold the marks from which the trust in one criterion is computed.
 
-    people, judge: the marks of the labelled questions. weights: how many questions each label represents, 1 on average.
-    everything: the judge's marks of all questions.
+    - people, judge: the marks of the labelled questions.
+    - weights: how many questions each label represents, 1 on average.
+    - everything: the judge's marks of all questions.
     """
 
     people: Floats

@@ -147,7 +147,9 @@ class Explorer:
         trend.
 
         chosen: from `select`. The report has only the categories in it. path: from `report_path`. The folder `reports/`
-        is created if needed. Raises the errors of `write_report`.
+        is created if needed.
+
+        Raises the errors of `write_report`.
         """
         from ...report.page import TREND_RUNS, write_report
 

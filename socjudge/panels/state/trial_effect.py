@@ -32,8 +32,9 @@ class QuestionChange:
 class Effect:
     """Hold what a prompt changed.
 
-    comparison: from `compare_runs`. questions: all questions. Those whose verdict changed come first. same_answers:
-    whether both prompts were tried on the same answers.
+    - comparison: from `compare_runs`.
+    - questions: all questions. Those whose verdict changed come first.
+    - same_answers: whether both prompts were tried on the same answers.
     """
 
     comparison: RunComparison
@@ -53,8 +54,10 @@ def measure_effect(before: EvaluationRun, after: EvaluationRun, *, same_answers:
     """Compare the run of the edited prompt (`after`) with that of the base prompt (`before`), on the questions of
     `after`.
 
-    Repeats are averaged first. same_answers: whether both runs judged the same stored answers. If not, questions are
-    paired even if their answers differ.
+    Repeats are averaged first.
+
+    same_answers: whether both runs judged the same stored answers. If not, questions are paired even if their answers
+    differ.
     """
 
     def pair_of(result: EvaluationResult) -> tuple[int | str, int]:

@@ -76,9 +76,13 @@ def get_sides(
 ) -> tuple[Side, Side]:
     """Return the side of the base prompt and the side of the edited prompt. Nothing is sent.
 
+    In a trial of an assistant prompt, the answers are judged with the judge prompt of the run. If that prompt no longer
+    exists, the built-in one is used.
+
     run: the stored run, reduced to the chosen answers. get_index: a function that is called only if questions are
-    answered again. In a trial of an assistant prompt, the answers are judged with the judge prompt of the run. If that
-    prompt no longer exists, the built-in one is used. Raises ConfigError if a prompt or a model cannot be used.
+    answered again.
+
+    Raises ConfigError if a prompt or a model cannot be used.
     """
     base = load_prompt(choice.base, rubric=run.rubric)
 

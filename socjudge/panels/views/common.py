@@ -59,7 +59,10 @@ def progress_text(progress: Progress) -> str:
 
 
 def stopped_html(session: Session, button: str) -> str:
-    """Return why a session was stopped or is stopping, and which button resumes it. button: the name of that button."""
+    """Return why a session was stopped or is stopping, and which button resumes it.
+
+    button: the name of that button.
+    """
     numbers = progress_text(session.progress)
     if session.state == "stopping":
         return block("warn", say("panels.stopping"), numbers)
