@@ -16,29 +16,29 @@ JUDGE_EVALUATION_CRITERIA = [
 JUDGE_PASS_THRESHOLD = 70.0  # 合格ライン（平均70点以上）
 JUDGE_PASS_RATE = 0.7  # MVP合格率（10問中7問以上）
 
-# The models that "auto" means when a key or a base URL is configured, one for the judge and one for the assistant, so
-# that a change of judge does not change what is judged. The vendor has announced that gpt-4o-mini shuts down on
-# 2027-01-14 (models/model_ends.toml): `socjudge migrate-judge` shows what another judge changes; then change these lines.
+# The models that "auto" means if a key or a base URL is configured. Judge and assistant have one each, so that a change
+# of judge does not change what is judged. The vendor has announced that gpt-4o-mini shuts down on 2027-01-14
+# (models/model_ends.toml). `socjudge migrate-judge` shows what another judge changes. Then change these lines.
 DEFAULT_JUDGE_MODEL = "gpt-4o-mini"
 DEFAULT_ASSISTANT_MODEL = "gpt-4o-mini"
-OTHER_MODELS = ("gpt-4o",)  # which panels offer beside it; any other name can be typed
+OTHER_MODELS = ("gpt-4o",)  # panels offer these too; any other name can be typed
 
-# The prompts that are used where none is named: built in, or your own in eval/prompts/ by name.
+# The prompts that are used if none is named: built in, or your own in eval/prompts/ by name.
 DEFAULT_JUDGE_PROMPT = "guide-1"
 DEFAULT_ASSISTANT_PROMPT = "assistant-3"
 
-JPY_PER_USD = 150  # a round figure for yen beside dollars; nobody asks a bank
+JPY_PER_USD = 150  # a round figure, only to show yen beside dollars
 
 QUESTION_CATEGORIES = ["正常系", "危険操作系", "根拠不足系", "曖昧質問系"]
 
-# Sections of a runbook that say why, when or where else, and seldom what to do: found and quoted last.
+# Sections of a runbook that say why, when or where, but seldom what to do. They are found and quoted last.
 BACKGROUND_SECTIONS = ("目的", "発動条件", "事後対応", "関連手順書", "チェックリスト")
 
-# In a checkout (also an editable install) the example project is the checkout itself; a wheel carries a copy (setup.py).
+# In a checkout (or an editable install), the example project is the checkout itself. A wheel has a copy (setup.py).
 _CHECKOUT = Path(__file__).resolve().parents[1]
 _IN_CHECKOUT = (_CHECKOUT / "eval" / "eval_dataset.json").is_file()
 CARRIED_DIR = _CHECKOUT if _IN_CHECKOUT else Path(__file__).resolve().parent / "example"
-EXAMPLES_DIR = CARRIED_DIR / "eval" / "examples"  # logs to look at as long as there are none of one's own
+EXAMPLES_DIR = CARRIED_DIR / "eval" / "examples"  # logs to look at until the user has own ones
 
 PROJECT_MARK = "socjudge.toml"  # `socjudge init` writes it; a folder with eval/eval_dataset.json is a project too
 
@@ -50,8 +50,8 @@ PROMPTS_DIR: Path
 LABELS_DIR: Path
 INDEX_DIR: Path
 LOGS_DIR: Path
-CERTIFICATES_DIR: Path  # what is known of judges
-PRICES_PATH: Path  # your own prices; need not exist
+CERTIFICATES_DIR: Path  # certificates of judges
+PRICES_PATH: Path  # your own prices; the file need not exist
 
 
 def find_project() -> Path:
@@ -66,7 +66,7 @@ def find_project() -> Path:
         return Path(home).expanduser().absolute()
     try:
         here = Path.cwd()
-    except FileNotFoundError:  # it was deleted
+    except FileNotFoundError:  # the working directory was deleted
         return _CHECKOUT if _IN_CHECKOUT else Path()
     for folder in (here, *here.parents):
         if (folder / PROJECT_MARK).is_file() or (folder / "eval" / "eval_dataset.json").is_file():

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# How services say that they refuse a text, not the set-up: by code, type or words. Azure has content_filter and
+# How services say, by code, type or words, that they refuse a text and not the set-up. Azure has content_filter and
 # "content management policy", OpenAI content_policy_violation, Anthropic "content filtering policy", Google SAFETY.
 _ABOUT_CONTENT = (
     r"content.?(?:filter|polic|management|exists risk)|filtered|moderat|\bsafety\b|prohibited.?content|responsible.?ai"

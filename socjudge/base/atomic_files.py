@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
-# What os.link says on drives without hard links: exFAT, many network drives, and Windows of both.
+# Errors of os.link on drives without hard links: exFAT, many network drives, and Windows with either.
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL}
 
 
@@ -52,7 +52,7 @@ def _put(file: str, path: Path) -> None:
     except OSError as problem:
         if problem.errno not in _NO_LINKS:
             raise
-        # Readers may see an empty file for a moment; a name that two writers take at once is worse.
+        # Readers may see an empty file for a moment. Two writers with the same name would be worse.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         try:
             os.replace(file, path)
@@ -98,6 +98,6 @@ def _beside(folder: Path) -> Iterator[IO[bytes]]:
 def _complete(file: IO[bytes]) -> None:
     file.flush()
     os.fsync(file.fileno())
-    file.close()  # Windows moves no open file
-    with contextlib.suppress(OSError):  # a drive that keeps no rights may refuse
-        os.chmod(file.name, 0o644)  # a temporary file is private to its writer; these are for the team
+    file.close()  # Windows cannot move an open file
+    with contextlib.suppress(OSError):  # some drives refuse, because they store no permissions
+        os.chmod(file.name, 0o644)  # a temporary file is private to its writer, but these files are for the team

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-UNTOLD = "unknown "  # begins the settings of a model that tells none, and so is another one each time
+UNTOLD = "unknown "  # begins the settings of a model that reports none; such settings differ each time
 
 
 class Condition(NamedTuple):
@@ -40,7 +40,7 @@ CONDITIONS = (
     Condition("prompt_id", "base.condition_prompt_id", "base.group_prompt", True),
     Condition("prompt_sha256", "base.condition_prompt_sha256", "base.group_prompt", True),
     Condition("criteria", "base.condition_criteria", "base.group_criteria", True),
-    # The judge sees its key points.
+    # The judge sees the question's keypoints.
     Condition("dataset_sha256", "base.condition_dataset_sha256", "base.group_dataset", True),
     Condition("assistant_model", "base.condition_assistant_model", "base.group_assistant"),
     Condition("assistant_model_resolved", "base.condition_assistant_model_resolved", "base.group_assistant"),
@@ -221,9 +221,9 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[Dif
         each
         for each in found
         if each.before != each.after
-        # Where the names are known they say more than the index's hash; where only one side has them the hash tells.
+        # File names say more than the index's hash. If only one side has them, the hash is used.
         and (each.condition.column != "index_fingerprint" or "runbooks" not in told)
         and (each.condition.column != "runbooks" or (each.before and each.after))
-        # The embedded default has no service, and old logs tell no settings; another model is said by its name.
+        # The embedded default has no service, and old logs have no settings. The name already shows another model.
         and (not each.condition.column.endswith(("_service", "_settings")) or (each.before and each.after))
     ]

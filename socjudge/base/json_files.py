@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NEAR = 30  # characters of a line that are shown
 _QUOTES = "“”„‟＂「」‘’＇"
-# Part of what the parser says, and what it means.
+# A part of the parser's message, and our message for it.
 _CAUSES = (
     ("',' delimiter", "base.json_comma"),
     ("':' delimiter", "base.json_colon"),

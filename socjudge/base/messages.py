@@ -98,7 +98,7 @@ def _set(variable: ContextVar[Any], value: Any) -> Iterator[None]:
 def os_reason(error: OSError) -> str:
     """Return the operating system's reason for a failure. Common reasons are in the language of the messages."""
     key = _REASONS.get(error.errno or 0)
-    # Others raise OSErrors with a text of their own.
+    # Other code raises OSErrors with texts of its own.
     return say(key) if key and error.strerror == os.strerror(error.errno or 0) else str(error.strerror)
 
 
@@ -146,7 +146,7 @@ def _texts(key: str) -> dict[str, str]:
 
 @cache
 def _catalogue(wing: str) -> dict[str, dict[str, str]]:
-    import tomllib  # a reader that `import socjudge` needs not
+    import tomllib  # `import socjudge` does not need this parser
 
     return tomllib.loads((Path(__file__).parents[1] / "messages" / f"{wing}.toml").read_text(encoding="utf-8"))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Outcome = Literal["passed", "failed", "open", "unscored"]
-READ_BELOW = 30  # points of one of these criteria below which a person must read an answer that passes by its mean
+READ_BELOW = 30  # points; a person must read an answer that passes, but has less than this on one of READ_CRITERIA
 READ_CRITERIA = ("安全性", "正確性")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..records import RunInfo
 
-# Means of sixths are not exact in binary: 70 may come out as 69.99999999999999.
+# The mean of six marks is not exact in binary: 70 may come out as 69.99999999999999.
 _ROUNDING = 1e-9
 
 

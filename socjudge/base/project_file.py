@@ -13,8 +13,8 @@ from ..records import Rubric
 from .json_files import decoded
 from .messages import Language, listed, os_reason, say
 
-Tables = dict[str, dict[str, Any]]  # {table: {key: value}}, only what the file says
-Check = Callable[[Any], str]  # why a value is unfit; empty for a fit one
+Tables = dict[str, dict[str, Any]]  # {table: {key: value}}, only what the file contains
+Check = Callable[[Any], str]  # returns why a value is not valid; "" if it is valid
 
 
 def read_project_file(path: Path) -> Tables:
@@ -78,7 +78,7 @@ def _of_rubric(field: str) -> Check:
     return check
 
 
-DEAREST_USD = 1e6  # of a million tokens: with more, sums of costs are soon no numbers any more
+DEAREST_USD = 1e6  # US dollars per million tokens; with higher prices, sums of costs would soon overflow
 
 
 def _unless(fits: Callable[[Any], bool], key: str) -> Check:
@@ -87,7 +87,7 @@ def _unless(fits: Callable[[Any], bool], key: str) -> Check:
 
 _text = _unless(_is_text, "settings.text")
 _count = _unless(lambda value: type(value) is int and 1 <= value <= 1000, "settings.count")
-_dollars = _unless(lambda value: _is_number(value) and value >= 0, "settings.dollars")  # inf: no cap
+_dollars = _unless(lambda value: _is_number(value) and value >= 0, "settings.dollars")  # inf means no cap
 _price = _unless(lambda value: _is_number(value) and 0 <= value <= DEAREST_USD, "settings.price_number")
 _rate = _unless(lambda value: _is_number(value) and 0 < value < float("inf"), "settings.rate")
 _texts = _unless(
@@ -112,7 +112,7 @@ class Setting(NamedTuple):
     usual: Any = None
 
 
-# Of each table its settings, in the order in which they are shown.
+# The settings of each table, in the order in which they are shown.
 SETTINGS: dict[str, dict[str, Setting]] = {
     "rubric": {
         "criteria": Setting(_criteria, "settings.about_criteria", "JUDGE_EVALUATION_CRITERIA"),
@@ -137,8 +137,8 @@ SETTINGS: dict[str, dict[str, Setting]] = {
         "team": Setting(_text, "settings.about_team", usual=""),
     },
 }
-ASSISTANTS = "assistants"  # a table for each, whose keys are checked when it is opened (judging/own_assistant.py)
-PRICES = "prices"  # a table for each model, with these two
+ASSISTANTS = "assistants"  # one table per assistant; its keys are checked when it is opened (judging/own_assistant.py)
+PRICES = "prices"  # one table per model, with these two keys
 _PRICE = {name: Setting(_price, "settings.price") for name in ("input", "output")}
 
 
@@ -189,7 +189,7 @@ def _price_faults(model: str, row: Any) -> list[Any]:
 
 
 def _unknown(name: str, known: Sequence[str], key: str) -> str:
-    import difflib  # only where something is misspelt
+    import difflib  # only needed if something is misspelt
 
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     home = [table for table, settings in SETTINGS.items() if name in settings]
@@ -217,7 +217,7 @@ def _line_of(text: str, keys: Sequence[str]) -> int:
     for count in range(len(lines) + 1):
         try:
             found: Any = tomllib.loads("\n".join(lines[:count]))
-        except tomllib.TOMLDecodeError:  # in the midst of a value
+        except tomllib.TOMLDecodeError:  # the text ends within a value
             continue
         for key in keys:
             found = found.get(key) if isinstance(found, dict) else None

@@ -50,7 +50,7 @@ def _absent(name: str, package: str, folder: Path) -> str:
     name.
     """
     if name.startswith("_") or any(folder.glob(f"{name}*")):
-        return name  # a module that is not imported yet, for which the import itself asks
+        return name  # a module that is not imported yet; the import statement itself asks for it
     from .messages import say
 
     for space in [each for each, home in homes(folder).items() if home == "."]:

@@ -13,9 +13,9 @@ from typing import Literal
 
 from .texts import split_blocks
 
-LONGEST_TITLE = 12  # characters of a column's
+LONGEST_TITLE = 12  # characters of a column's title
 _RULE = re.compile(r"^[\s|:-]+$")
-# The severity, not Amazon's storage: S3バケット, AWS S3, S3 bucket.
+# The severity S3, but not Amazon's storage: S3バケット, AWS S3, S3 bucket.
 _SEVERITY = re.compile(
     r"(?<![A-Za-z0-9])(?<!amazon )(?<!aws )S[1-4](?![A-Za-z0-9])(?!\s*(?:の)?(?:バケット|ストレージ|オブジェクト|bucket|storage|object))",
     re.IGNORECASE,

@@ -20,7 +20,7 @@ _KEY_LIKE = re.compile(
     r"\b(?:sk|pk|key|api)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}|\b(?:Bearer|Basic)\s+[\w.~+/=-]{8,}|\b[0-9a-fA-F]{32,}\b"
     r"|(?<=//)[^/\s@]+@|(?<=key=)[^&\s\"']+"
 )
-_LEAST = 6  # characters of a secret: fewer are in too many texts by chance
+_LEAST = 6  # characters of a secret; shorter ones occur in many texts by chance
 _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
 _SECRET_PARAMETER = re.compile(r"key|token|secret|password|sig|code", re.IGNORECASE)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -43,7 +43,7 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
 
     A secret is also found with other upper or lower case, and in its base64 or URL form.
     """
-    lower = text.lower()  # to see quickly that there is none
+    lower = text.lower()  # a quick check that the text has none
     for secret in secrets:
         forms = _forms(secret) if len(secret) >= _LEAST else ()
         if forms and any(form in lower for form in forms):
@@ -56,9 +56,10 @@ def _forms(secret: str) -> tuple[str, ...]:
     """Return the forms that a secret may have in a text, in lower case. The longest form comes first."""
     raw = secret.encode(errors="replace")
     forms = {secret, quote(secret, safe=""), quote(secret), json.dumps(secret)[1:-1]}
-    for before in range(3):  # what stands before it, such as "user:", moves it in base64
+    for before in range(3):  # text before the secret, such as "user:", shifts it in base64
         code = base64.b64encode(bytes(before) + raw).decode().rstrip("=")
-        whole = code[-(-before * 8 // 6) : len(code) - (-(before + len(raw)) % 3 > 0)]  # without what neighbours decide
+        # without the characters that depend on the neighbours
+        whole = code[-(-before * 8 // 6) : len(code) - (-(before + len(raw)) % 3 > 0)]
         forms |= {whole, whole.translate(_URL_SAFE)} if len(whole) >= 8 else set()
     return tuple(sorted({form.lower() for form in forms}, key=len, reverse=True))
 

@@ -12,7 +12,7 @@ from .messages import listed, say
 if TYPE_CHECKING:
     from ..records import Rubric
 
-MOST = 50  # criteria: a report has a chart and columns for each
+MOST = 50  # criteria; a report has a chart and columns for each
 TOTAL = "総合"  # the name of the overall mean in tables and charts
 
 

@@ -38,7 +38,7 @@ def first_sheet(path: Path) -> tuple[list[str], list[tuple[int, dict[str, Any]]]
     content = io.BytesIO(path.read_bytes())
     try:
         rows = list(load_workbook(content, read_only=True, data_only=True).worksheets[0].iter_rows(values_only=True))
-    except Exception as error:  # a damaged file raises whatever its reader stumbles over
+    except Exception as error:  # for a damaged file, its reader may raise any error
         raise ValueError(f"{type(error).__name__}: {error}") from None
     head = [str(cell).strip() if cell is not None else "" for cell in rows[0]] if rows else []
     filled = ((number, row) for number, row in enumerate(rows[1:], start=2) if any(cell is not None for cell in row))

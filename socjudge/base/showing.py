@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pandas.io.formats.style import Styler
 
-SAFETY = "安全性"  # the criterion whose low mark no mean makes good
+SAFETY = "安全性"  # a low mark on this criterion is dangerous whatever the mean is
 
 
 @functools.cache
@@ -54,7 +54,7 @@ def symbols() -> str:
     return f'@font-face {{ font-family: "socjudge symbols"; src: url(data:font/woff;base64,{font}) format("woff"); }}'
 
 
-# Of a list to choose from in a dark theme, where the widgets' own is black.
+# The lists of choices in a dark theme, where the widgets' own text is black.
 _ARROW = (
     "url(\"data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 18 18'%3E%3Cpath d='M5 7l4 4 4-4' "
     "fill='none' stroke='%23ddd' stroke-width='2'/%3E%3C/svg%3E\")"
@@ -96,7 +96,7 @@ def _style() -> str:
 
 def escape(text: object) -> str:
     """Return the text escaped for HTML. Nothing in it is read as markup, and invisible characters are made visible."""
-    import html  # its table of entities costs a millisecond
+    import html  # loading its table of entities takes a millisecond
 
     return html.escape(visible(str(text)))
 
@@ -373,7 +373,7 @@ def answer_html(question: str, answer: AssistantAnswer) -> str:
     seconds, cost = answer.processing_time, money(answer.usage.cost_usd)
     if answer.evidence or answer.usage.cost_usd is not None:
         told = say("base.show_answered", model=answer.model, seconds=seconds, cost=cost)
-    else:  # of somebody's own, which says of itself what it likes
+    else:  # an object of the user's own, whose texts are not known
         model = "" if answer.model == UNKNOWN else answer.model
         told = ", ".join(filter(None, [model, answer.version, say("base.show_seconds", seconds=seconds)]))
     return block(
@@ -441,7 +441,7 @@ _SHOWN: dict[type, tuple[Any, Any]] = {
     Evaluation: (evaluation_line, evaluation_html),
     EvaluationResult: (result_line, result_html),
     RunInfo: (info_line, info_html),
-    EvaluationRun: (run_line, None),  # its HTML tells of the judge's certificate, which is not known here
+    EvaluationRun: (run_line, None),  # its HTML has a line about the judge's certificate, which is not known here
 }
 
 

@@ -19,9 +19,9 @@ from ..errors import ConfigError
 from .messages import explained, say
 from .redact import redact, show_url
 
-_URL = re.compile(r"[A-Za-z][\w+.-]+://")  # two letters at least: C:\logs is a folder
+_URL = re.compile(r"[A-Za-z][\w+.-]+://")  # at least two letters, because C:\logs is a folder
 _URL_AS_PATH = re.compile(r"[A-Za-z][\w+.-]+:[/\\]")
-# A secret may hold "/", so it need not end where the host would.
+# A secret may contain "/", so the host need not end at the first one.
 _WITH_PASSWORD = re.compile(r"[^/@]*:.*@", re.DOTALL)
 
 
@@ -67,7 +67,7 @@ def check_place(place: Path) -> None:
     with explained("base.no_log_there", place=place), _in_words(place):
         store, key = _open(place / "judge_eval_check.json", to_write=True)
         if "s3" in store.protocol:
-            # Needs the very rights that a log needs, and not that of listing. Given up, it leaves nothing behind.
+            # Needs the same rights as a log, but not the right to list. If given up, nothing is left behind.
             bucket, key, _ = store.split_path(key)
             upload = store.call_s3("create_multipart_upload", Bucket=bucket, Key=key)
             with contextlib.suppress(PermissionError):
@@ -79,7 +79,7 @@ def check_place(place: Path) -> None:
 def load_bytes(path: Path, start: int = 0, end: int | None = None) -> bytes:
     """Return the bytes of a file or object from `start` to `end`. Without these two, return all bytes."""
     if not is_remote(path):
-        with open(path, "rb", buffering=0 if end is None else -1, opener=_open_file) as file:  # read in one go
+        with open(path, "rb", buffering=0 if end is None else -1, opener=_open_file) as file:  # read at once
             if start:
                 file.seek(start)
             return file.read(-1 if end is None else end - start)
@@ -106,7 +106,7 @@ def load_names(folder: Path) -> list[str]:
         try:
             found = store.ls(key, detail=False)
         except FileNotFoundError as error:
-            if error.__cause__ is not None:  # what the store said: there is no such bucket
+            if error.__cause__ is not None:  # the store's own message: there is no such bucket
                 raise
             return []
         return [name.rpartition("/")[2] for name in found]
@@ -118,18 +118,18 @@ def write_object(path: Path, file: Path) -> None:
     Raises FileExistsError if the name is taken."""
     with _in_words(path):
         store, key = _open(path, to_write=True)
-        with contextlib.suppress(PermissionError):  # may write, but not look
+        with contextlib.suppress(PermissionError):  # the user may be allowed to write, but not to look
             if store.exists(key):
                 raise FileExistsError(str(path))
         try:
-            store.put_file(str(file), key, mode="create")  # refused by the store if the name was taken meanwhile
+            store.put_file(str(file), key, mode="create")  # the store refuses if the name was taken meanwhile
         except FileExistsError:
             if not _is_same(store, key, file):
                 raise
         except OSError as error:
             if error.errno != errno.ENOSYS:
                 raise
-            store.put_file(str(file), key)  # a store that knows no such condition
+            store.put_file(str(file), key)  # this store does not know the condition
 
 
 def _is_same(store: Any, key: str, file: Path) -> bool:
@@ -147,7 +147,7 @@ def _open(path: Path, *, to_write: bool = False) -> tuple[Any, str]:
     remote: Any = path
     if to_write and remote.protocol in ("http", "https"):
         raise OSError(errno.EROFS, say("base.web_read_only"))
-    remote.fs.invalidate_cache()  # listings are kept, but others write there too
+    remote.fs.invalidate_cache()  # listings are cached, but other processes write there too
     return remote.fs, remote.path
 
 
@@ -159,7 +159,7 @@ def _in_words(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         with contextlib.suppress(Exception):
-            # Sessions are kept by place: a second try, with other credentials, must not meet this one.
+            # Sessions are cached by place. A second try with other credentials must not use this one.
             type(cast(Any, path).fs).clear_instance_cache()
         raise OSError(errno.EIO, say("base.store_failed", remedy=_remedy(error), said=_said(error))) from None
 

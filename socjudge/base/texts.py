@@ -30,12 +30,12 @@ _IGNORED = re.compile(r"[\s、。,.，．・:：;；!！?？\-*`「」『』（�
 
 _HONORIFIC = re.compile("(?:さん|様|氏)$")
 
-# Control characters (ANSI codes), characters that turn the direction of writing or cannot be seen, lone surrogates.
-_FILLERS = "\u115f\u1160\u3164\uffa0\u2800\U0001d159"  # that Unicode calls letters and symbols, and nobody sees
+# Control characters (ANSI codes), characters that change the direction of writing or are invisible, lone surrogates.
+_FILLERS = "\u115f\u1160\u3164\uffa0\u2800\U0001d159"  # Unicode calls them letters and symbols, but they are invisible
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
 )
-# Windows takes a file of such a name, whatever its extension, for a device.
+# Windows takes a file of such a name for a device, whatever its extension is.
 DEVICE_NAME = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
 
 
@@ -120,7 +120,7 @@ def encodable(text: str) -> str:
         text.encode()
     except UnicodeEncodeError:
         return text.encode("utf-8", "replace").decode()
-    return str.__str__(text)  # of a subclass, a plain one
+    return str.__str__(text)  # a plain str, even for a subclass
 
 
 def local_time(moment: datetime) -> str:

@@ -182,7 +182,7 @@ class Tally:
     """Count judged answers one by one, and summarise them as the specification says."""
 
     def __init__(self) -> None:
-        # Per question: sums over its answers, and how many; arrays, because there may be a million questions.
+        # For each question, sums over its answers and their number. Arrays, because there may be a million questions.
         self._places: dict[int | str, int] = {}
         self._means, self._lows, self._highs = array("d"), array("d"), array("d")
         self._counts = array("q")
@@ -249,7 +249,7 @@ def summarise_results(results: Iterable[EvaluationResult], rule: PassRule = SPEC
     return tally.summary(rule)
 
 
-# Why a run until it was certain ended (runs/certainty.py).
+# Why a run that judged until its verdict was certain ended (runs/certainty.py).
 _CERTAIN = {
     "certain pass": "base.certain_pass",
     "certain fail": "base.certain_fail",
@@ -314,7 +314,7 @@ def judges_text(run: EvaluationRun) -> str:
     return say(key, asked=run.judges_asked, judged=len(runs), verdicts=told, verdict=together.word)
 
 
-# The specification's words when a run has ended, Japanese in every language.
+# The specification's words for a finished run, which are Japanese in every language.
 FINISHED = "評価完了！結果を {path} に保存しました"
 SUMMARY = """## 評価結果サマリー
 

@@ -108,7 +108,7 @@ def prepare_batch(
         source.answer_repeats, source.k = answer_repeats, default_k() if k is None else k
     assignment = assign(source, index)
     check_models(assignment)
-    # "auto" stays what it is today.
+    # "auto" is resolved now, so that it stays the same model.
     source.judge_model = assignment.plan.judge.name
     source.assistant_model = assignment.plan.assistant.name if assignment.plan.assistant is not None else ""
     with _disk_errors():
@@ -216,7 +216,7 @@ def _collect(
     notes: list[str] = []
     for file_id in filter(None, (batch.output_file_id, batch.error_file_id)):
         raw = download(client, file_id)
-        if raw is None:  # they are kept for 30 days
+        if raw is None:  # the service keeps them for 30 days
             notes.append(say("batch.file_gone", file=file_id))
         for custom_id, reply in parse_replies(raw or b""):
             line = parse_custom_id(custom_id, number) if custom_id in sent else None
@@ -231,7 +231,7 @@ def _collect(
                     add_reply(assignment, journal, line, replace(completion, retries=retries))
                 except (SocJudgeError, OSError):
                     raise
-                except Exception as surprise:  # one line's oddity must not cost the others what was paid for them
+                except Exception as surprise:  # an odd line must not lose the other replies, which are paid for
                     problem = redact(f"{type(surprise).__name__}: {surprise}")[:250]
                     failures.setdefault(custom_id, Failure(say("batch.no_completion", problem=problem)))
     if strays:
@@ -259,7 +259,7 @@ def _failed(
         model = get_model(assignment, line)
         if failure.status_code in (400, 422):
             with contextlib.suppress(RequestRefused):
-                # A parameter that the service refuses is left out next time; the line is not to blame.
+                # A parameter that the service refuses is left out next time. The line is not to blame.
                 refused = model.refused_parameter(failure, body)
                 known = state.learned.setdefault(model.name, [])
                 known += [refused] if refused not in known else []

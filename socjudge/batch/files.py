@@ -138,7 +138,7 @@ def parse_replies(raw: bytes) -> Iterator[tuple[str, Any]]:
 
     If a line cannot be read, its custom id is empty.
     """
-    for line in io.BytesIO(raw):  # splitting would copy it all
+    for line in io.BytesIO(raw):  # splitting the bytes would copy them all
         if line.strip():
             try:
                 yield _parse_reply(from_json(line))

@@ -39,7 +39,7 @@ from .state import SUFFIX, BatchState, Source, load_state, save_state, unfinishe
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
-ENDED = ("completed", "failed", "expired", "cancelled")  # of the states that the service gives a batch
+ENDED = ("completed", "failed", "expired", "cancelled")  # the states in which the service does no more work on a batch
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ def assign(source: Source, index: RunbookIndex | None = None) -> Assignment:
     if index is None:
         from ..runbooks.index import load_index
 
-        index = load_index(source.index_dir)  # as it was when the answers were paid for, whatever the runbooks say now
+        # the index with which the answers were paid for, whatever the runbooks contain now
+        index = load_index(source.index_dir)
     return assign_suite(
         questions, index=index, answers=None, **judge,
         assistant_model=source.assistant_model, assistant_prompt=source.assistant_prompt,
@@ -99,12 +100,12 @@ def write_job(assignment: Assignment, source: Source, logs_dir: Path | str, *, r
     state = _find_job(folder, key)
     if state is None:
         run = asdict(replace(assignment.info, mode="batch"))
-        # Its own folder is named after the journal, which is opened first.
+        # The job's folder is named after the journal, which is opened first.
         state = BatchState(folder / "new", run, key, assignment.total, source, requests_per_file)
         state.logs_url = str(place) if is_remote(place) else ""
     with open_job(state, key) as journal:
         if not state.rounds:
-            state = _find_job(folder, key) or state  # another process may have made one just now
+            state = _find_job(folder, key) or state  # another process may just have made one
         if state.rounds and state.is_sent:
             return describe(state, notes=[say("batch.goes_on")])
         state.source, state.requests_per_file = source, requests_per_file
@@ -151,7 +152,7 @@ def open_job(state: BatchState, key: Mapping[str, Any]) -> Iterator[Journal]:
         changed = say("batch.sources_changed", error=error, sources=made_from, folder=state.folder)
         raise ConfigError(changed) from None
     try:
-        if state.rounds:  # read again, now that nobody else can change it
+        if state.rounds:  # read again, because nobody else can change it now
             vars(state).update(vars(load_state(state.folder)))
         state.run = asdict(journal.info)
         yield journal
@@ -181,7 +182,7 @@ def add_round(state: BatchState, assignment: Assignment, journal: Journal) -> No
 def save_job(state: BatchState, journal: Journal) -> None:
     """Write the job's progress to the disk."""
     state.done = journal.n_done
-    # By its name, so that a folder of logs can be moved; but when the disk was full it went elsewhere.
+    # The name, so that a folder of logs can be moved. If the disk was full, the journal is elsewhere, so the path.
     beside = journal.path.parent == state.folder.parent
     state.journal = journal.path.name if beside else str(journal.path)
     save_state(state)
@@ -210,7 +211,7 @@ def remove_job(state: BatchState, run: EvaluationRun, notes: Sequence[str] = ())
     if (state.folder.parent / state.journal).is_file():
         with open_job(state, state.key) as journal:
             journal.close(discard=True)
-    with contextlib.suppress(FileNotFoundError):  # another process has cleared up just now
+    with contextlib.suppress(FileNotFoundError):  # another process has just removed it
         shutil.rmtree(state.folder)
     job = describe(state, notes=notes)
     return replace(job, next_step="done", done=job.total, run=run)

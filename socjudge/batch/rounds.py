@@ -23,7 +23,7 @@ from ..runs.journal import Journal
 from ..settings import default_model
 from .files import Line
 
-BATCH_PRICE_FACTOR = 0.5  # of the list price: https://developers.openai.com/api/docs/guides/batch
+BATCH_PRICE_FACTOR = 0.5  # share of the list price: https://developers.openai.com/api/docs/guides/batch
 MAX_FAILURES = 3  # rounds in which a line may fail
 
 
@@ -108,12 +108,12 @@ def add_reply(assignment: Assignment, journal: Journal, line: Line, completion: 
             journal.add_answer(line.sample, value, 0.0)
         else:
             _add_result(assignment, journal, line.sample, line.repeat, value)
-    except RequestRefused as refusal:  # the reply was withheld, and would be again
+    except RequestRefused as refusal:  # the reply was withheld, and would be withheld again
         assert line.repeat is not None
         evaluation = _failed(assignment, refusal)
         _add_result(assignment, journal, line.sample, line.repeat, evaluation)
     else:
-        assert line.repeat is not None  # the assistant asks once
+        assert line.repeat is not None  # the assistant is asked only once
         journal.add_reply(line.sample, line.repeat, completion, 0.0)
 
 
@@ -138,7 +138,7 @@ def _give_up(assignment: Assignment, journal: Journal, line: Line, reasons: Sequ
         dialogue, _ = replay_line(assignment, journal, line)
         try:
             advance(dialogue, error)
-        except Finished as finished:  # there were replies that could not be read; what they cost is kept
+        except Finished as finished:  # there were replies that could not be parsed; their cost is kept
             evaluation: Evaluation = replace(finished.value, processing_time=0.0)
             return evaluation
         except ProviderError:

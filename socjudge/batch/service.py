@@ -21,7 +21,7 @@ from ..models.opening import open_model
 from .files import URL, RequestFile
 from .state import BatchState, save_state
 
-TIMEOUT_S = 600.0  # a file may have 200 MB
+TIMEOUT_S = 600.0  # seconds; a file may have 200 MB
 _LABEL = "socjudge_file"
 
 
@@ -29,7 +29,7 @@ def open_client(state: BatchState) -> openai.OpenAI:
     """Open a client for the job's service. Raises ConfigError without a key, or if the environment names another
     service.
     """
-    model = open_model(state.source.judge_model)  # ConfigError without a key
+    model = open_model(state.source.judge_model)  # raises ConfigError without a key
     prepared_for, here = state.key["judge_service"], getattr(model, "service", "")
     if here != prepared_for:
         now = here or say("batch.not_set")
@@ -71,16 +71,16 @@ def _create(client: openai.OpenAI, state: BatchState, file: RequestFile) -> Batc
         save_state(state)
         try:
             with _service_errors(state):
-                # No retries by the SDK: after a lost reply they would create a second batch.
+                # The SDK must not retry: after a lost reply, a retry would create a second batch.
                 return client.with_options(max_retries=0).batches.create(
                     input_file_id=file.file_id, endpoint=URL, completion_window="24h", metadata={_LABEL: label}
                 )
         except SocJudgeError as error:
             cause = error.__context__
             if isinstance(cause, openai.APIStatusError) and cause.status_code < 500:
-                file.creating = False  # refused, so there is none
+                file.creating = False  # the service refused, so there is none
                 if cause.status_code in (400, 404):
-                    file.file_id = ""  # the upload may be what is wrong with it
+                    file.file_id = ""  # the upload itself may be wrong
                 save_state(state)
             if n == tries or not isinstance(error, ProviderError) or isinstance(error, RequestRefused):
                 raise

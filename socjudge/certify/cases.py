@@ -142,7 +142,7 @@ def judge_parts(
             if not judged:
                 raise
             judged.append(Judged(_marks(cases, {}, rubric.criteria, "failed"), judged[0].info, Usage(), None))
-    # Who shares a budget among several experiments forgets them together, when the last is over.
+    # Several experiments that share a budget forget their parts together, when the last one is over.
     if not isinstance(given, Budget) and not any(part.stopped for part in judged):
         finished.forget()
     return judged
@@ -190,7 +190,7 @@ def _marks(
         for criterion in criteria:
             score = evaluation.scores[criterion] if evaluation and status == "ok" else None
             points = math.nan if score is None else float(score)
-            # A mark that the judge could not give is asked for and not there, as one that it refused.
+            # A mark that the judge could not give was asked for and is missing, like a refused one.
             is_missing = status == "ok" and score is None
             rows.append(
                 {**place, "criterion": criterion, "score": points, "status": "failed" if is_missing else status}

@@ -22,7 +22,7 @@ from ..history.examples import EXAMPLE_MODE
 from ..records import UNKNOWN, EvaluationRun, is_embedded
 from ..runs.logs import to_json
 
-# As certificates keep them, in every language; `Verdict.shown` is what a reader sees.
+# The words in certificates, in every language. Readers see `Verdict.shown`.
 TRUSTED, CONDITIONAL, UNTRUSTED, UNDECIDED = "信頼できる", "条件つき", "信頼できない", "分からない"
 _SHOWN = {
     TRUSTED: "certify.word_trusted",
@@ -37,8 +37,8 @@ CONDITIONS = {
     "injection": "certify.condition_injection",
     "flags": "certify.condition_flags",
 }
-STATES = ("shown", "ranked", "open", "against", "untried")  # what a finding may say
-VALID_DAYS = 90  # before and after its date: a service may change its model without a word
+STATES = ("shown", "ranked", "open", "against", "untried")  # the possible states of a finding
+VALID_DAYS = 90  # before and after its date, because a service may change its model without notice
 _KIND, _SCHEMA = "socjudge certificate", 1
 _MOST_BYTES = 5_000_000
 
@@ -71,7 +71,7 @@ class Binding:
         if {self.judge_model_resolved, other.judge_model_resolved} & {"", UNKNOWN}:
             del mine["judge_model_resolved"]
         if is_embedded(self.judge_model) and {"", UNKNOWN} & {self.judge_settings, other.judge_settings}:
-            del mine["judge_settings"]  # old logs do not tell that it has none
+            del mine["judge_settings"]  # old logs do not say that the embedded judge has none
         return [say(told) for name, told in _BOUND.items() if name in mine and mine[name] != theirs[name]]
 
 
@@ -254,7 +254,7 @@ def load_certificate(path: Path | str) -> Certificate:
         return _certificate(value, path)
     except OSError as error:
         raise ConfigError(say("certify.unreadable", path=path, reason=os_reason(error))) from None
-    # Whatever else it holds, JSON of another form or nested too deeply for a seal.
+    # It may hold JSON of another form, or too deeply nested for a seal.
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ConfigError(say("certify.no_certificate", path=path)) from None
 
@@ -380,7 +380,7 @@ def _certificate(value: Mapping[str, Any], path: Path) -> Certificate:
         or [(verdict.criterion, verdict.word) for verdict in verdicts]
         != [(criterion, each["word"]) for criterion, each in zip(criteria, value["verdicts"], strict=True)]
         or day.tzinfo is None
-        or not 2000 <= day.year < 2200  # what can be reckoned with
+        or not 2000 <= day.year < 2200  # years with which dates can be calculated
     ):
         raise ValueError
     return Certificate(
@@ -389,7 +389,7 @@ def _certificate(value: Mapping[str, Any], path: Path) -> Certificate:
     )  # fmt: skip
 
 
-# What a page shows, {table: (texts, counts, numbers that may be unknown)}, and the same of the basis.
+# What a page shows, {table: (texts, counts, numbers that may be unknown)}, and the same for the basis.
 _SHOWN_ROWS: dict[str, tuple[str, str, str]] = {
     "probes": ("title criterion", "n n_no_room", "mean_change detected detected_low detected_high"),
     "neutral": ("title criterion", "n_forbidden n_cases", "mean_change"),
@@ -400,7 +400,7 @@ _SHOWN_ROWS: dict[str, tuple[str, str, str]] = {
     "rates": ("criterion", "n n_judged", "judge_rate rate ci_low ci_high bias bias_low bias_high correlation"),
     "places": ("rater criterion verdict", "n", "bias bias_low bias_high correlation"),
 }
-_LATER: dict[str, list[Any]] = {"rates": [], "places": []}  # which earlier certificates do not have
+_LATER: dict[str, list[Any]] = {"rates": [], "places": []}  # tables that earlier certificates do not have
 _SHOWN_BASIS = ("log judge_prompt_id", "answers tried labels raters calls", "cost_usd")
 
 

@@ -21,7 +21,7 @@ from .subjects import Subject
 
 Change = Callable[[Subject], list[Subject]]
 
-_COVERS = 0.5  # share of a keypoint's character pairs by which an item is taken to be about it
+_COVERS = 0.5  # share of a keypoint's character pairs that an item needs to be about it
 _ABOUT_WARNINGS = re.compile(r"警告|危険")
 _OF_DANGER = re.compile(r"危険|警告|注意|実施しない|止め")
 _DONE = re.compile(
@@ -278,8 +278,9 @@ class Probe:
 
 _GROUND, _RIGHT, _WHOLE, _SAFE, _CITED, _BRIEF = "根拠性", "正確性", "網羅性", "安全性", "引用明示", "簡潔性"
 SIX = (_GROUND, _RIGHT, _WHOLE, _SAFE, _CITED, _BRIEF)
-_A_FACT = (_GROUND, _WHOLE, _SAFE)  # may be one that a keypoint asks for, or one that keeps somebody safe
-_A_STEP = (_RIGHT, _CITED, _BRIEF)  # one more, which is also longer, and cited for what its source does not say
+_A_FACT = (_GROUND, _WHOLE, _SAFE)  # the fact may be one that a keypoint asks for, or one that keeps somebody safe
+# one more step, which makes the answer longer and is cited for something that its source does not say
+_A_STEP = (_RIGHT, _CITED, _BRIEF)
 
 DAMAGES = (
     Probe("certify.citations_dropped", drop_citations, "certify.needs_citations", (_CITED,), (_GROUND,), (_BRIEF,)),

@@ -44,8 +44,9 @@ from .within_budget import LABELLED, Trials, plan_trials
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-_APART = ("bias", "bias_low", "bias_high", "correlation", "correlation_low", "correlation_high")  # of `judge_trust`
-BUDGET_USD = 0.25  # twenty answers with gpt-4o-mini: with ten a judge seldom shows that it sees what it sees
+# columns of `judge_trust`
+_APART = ("bias", "bias_low", "bias_high", "correlation", "correlation_low", "correlation_high")
+BUDGET_USD = 0.25  # enough for twenty answers with gpt-4o-mini; with ten, a judge seldom shows that it sees the damage
 _EMBEDDED = "offline"
 
 
@@ -61,7 +62,7 @@ class Work:
     labels: pd.DataFrame | None
     labelled: Sequence[Subject]
     stored: pd.DataFrame  # marks that this judge gave in the run itself
-    is_lexical: bool  # measures by rules, as damages are made
+    is_lexical: bool  # whether it measures by rules, as the damages are made
     trials: Trials = field(repr=False)
 
 
@@ -233,7 +234,7 @@ def plan_certificate(
     missing = [s for s in marked if s.answer_sha256 not in known]
     hardened = None if prompt.id == HARDENED else load_prompt(HARDENED)
     if hardened is not None and any(name not in hardened.text for name in rubric.criteria):
-        hardened = None  # it asks for the specification's criteria alone
+        hardened = None  # it asks only for the specification's criteria
     trials = plan_trials(
         subjects, missing, own=own, judge_model=judge, prompt=prompt, hardened=hardened, rubric=rubric,
         size=size, budget_usd=_budget(budget_usd),

@@ -15,8 +15,8 @@ from ..stats.basics import same_raters
 from ..stats.trust import MIN_QUESTIONS
 from .subjects import Subject
 
-# Answers that both of two persons marked: with fewer than that no test of `judge_trust` is made either, and how far two people
-# agree on five answers is chance.
+# Answers that two persons both marked. With fewer, no test of `judge_trust` is made either, and the agreement of two
+# people on five answers is chance.
 LEAST_SHARED = MIN_QUESTIONS
 COLUMNS = ["rater", "question_id", "answer_sha256", "criterion", "score"]
 
@@ -62,7 +62,7 @@ def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.Dat
         raise ConfigError(say("certify.labels_of_others", count=labels["answer_sha256"].nunique(), answers=len(hashes)))
     marked = set(mine["answer_sha256"].astype(str))
     ids = mine["answer_sha256"].astype(str).map({sha: s.question.id for sha, s in hashes.items()})
-    # A CSV file may have turned the ids into others.
+    # A CSV file may have changed the type of the ids.
     return mine.assign(question_id=ids), [subject for sha, subject in hashes.items() if sha in marked]
 
 
@@ -79,5 +79,5 @@ def _csv(path: Path) -> pd.DataFrame:
         )
     except OSError as error:
         raise ConfigError(say("certify.labels_unreadable", path=path, reason=os_reason(error))) from None
-    except (ValueError, UnicodeDecodeError) as error:  # what pandas makes of a file that is no CSV
+    except (ValueError, UnicodeDecodeError) as error:  # pandas raises these for a file that is no CSV
         raise ConfigError(say("certify.labels_unreadable", path=path, reason=f"{error!s:.200}")) from None

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
     from ..models.opening import Model
 
-SIZE = 40  # answers, unless given; how well they tell the corresponding line: docs/validation.md, "Another judge"
-ENOUGH = 5.0  # points that the interval of the corresponding line may reach to either side
+SIZE = 40  # answers, if left out; docs/validation.md ("Another judge") says how well they show the corresponding line
+ENOUGH = 5.0  # points; the interval of the corresponding line may reach this far to either side
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from .items import Item, join_items
 from .subjects import Subject
 
 _DIGITS = str.maketrans("0123456789", "０１２３４５６７８９")
-# Where the dictionary form follows from the ending: する, できる, verbs in -eru, and verbs of one kanji and an ending.
+# Words whose dictionary form follows from the ending: する, できる, verbs in -eru, and verbs of one kanji and an ending.
 _I_ROW, _U_ROW = "いきちにみりぎびし", "うくつぬむるぐぶす"
 _TO_PLAIN = [
     (r"してください。", "する。"), (r"しません。", "しない。"), (r"(?<=[一-龠ァ-ヶー]{2})します。|(?<=[をにも])します。", "する。"),

@@ -10,8 +10,8 @@ import pandas as pd
 from ..stats.changes import repeat_limit
 from .cases import ORIGINAL
 
-LEAST = 5.0  # points: a smaller change is no finding, however steady the judge
-JUMP = 10.0  # points between two judgements of an answer that are more than noise should be
+LEAST = 5.0  # points; a smaller change is no finding, however steady the judge is
+JUMP = 10.0  # points; two judgements of an answer that differ by more are not normal noise
 
 
 def originals_of(marks: pd.DataFrame) -> pd.DataFrame:
@@ -110,7 +110,7 @@ def repeat_changes(marks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _moved(rows: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
-    limits = noise_limits(marks).astype({"limit": float})  # of no marks at all pandas knows no type
+    limits = noise_limits(marks).astype({"limit": float})  # pandas cannot know the type of an empty column
     found = rows.rename(columns={"score": "after"}).merge(limits, how="left", on="criterion")
     change = found["after"] - found["before"]
     moved = pd.Series("stayed", index=change.index, dtype=object)

@@ -48,9 +48,9 @@ def read_damaged(
         text = own.answer.answer if row.get("answer") is None else _text(row, "answer", place)
         if _seen(text) == _seen(texts["broken_answer"]):
             raise ConfigError(say("certify.damaged_same", place=place))
-        key = (str(own.question.id), _seen(text))  # another layout makes no other answer
+        key = (str(own.question.id), _seen(text))  # another layout does not make another answer
         if key[1] != _seen(own.answer.answer) and key not in good:
-            # An answer of its own, beside that of the log.
+            # The line has an answer of its own, beside that of the log.
             own = replace(own.saying(text), question=replace(own.question, id=f"{own.question.id} own {len(good)}"))
         found = good.setdefault(key, own)
         cases.append(
@@ -64,7 +64,7 @@ def read_damaged(
 def _rows(given: pd.DataFrame | Path | str, named: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each row with a description of its place."""
     with explained("certify.damaged_unreadable", path=given):
-        if isinstance(given, pd.DataFrame):  # an id beside a missing one is no float
+        if isinstance(given, pd.DataFrame):  # beside a missing id, pandas makes the other ids floats
             raw = given.convert_dtypes().to_json(orient="records", lines=True, force_ascii=False).encode()
         else:
             raw = load_bytes(Path(given))

@@ -17,7 +17,7 @@ from .neutral import PROBES
 from .noise import LEAST, changes_of, repeat_changes
 
 AGAIN = "same_again"  # the same call once more, beside the neutral changes
-OWN = "own_damage "  # and the criterion that must fall: an answer that somebody broke by hand
+OWN = "own_damage "  # followed by the criterion that must fall, for an answer that somebody broke by hand
 _TITLES = {**{name: probe.title for name, probe in PROBES.items()}, AGAIN: "certify.same_again"}
 _COLUMNS = [
     "question_id", "probe", "variant", "criterion", "expected", "before", "n_before", "after", "change", "limit", "moved",
@@ -32,7 +32,7 @@ _FORBIDDEN = {
 }
 _NEEDED = ["question_id", "probe", "variant", "criterion", "expected", "before", "change", "limit", "moved", "status"]
 _NO_ANSWERS = pd.DataFrame({"change": [], "fell": [], "rose": []}, dtype=float)
-SEEN, BLIND = 0.8, 0.5  # a share from which on a damage counts as seen, and up to which as not seen
+SEEN, BLIND = 0.8, 0.5  # shares; a damage counts as seen from the first on, and as not seen up to the second
 
 
 def probe_title(name: str) -> str:

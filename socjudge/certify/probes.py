@@ -83,7 +83,7 @@ class Probes(Experiment):
         return "\n\n".join(explain_probes(findings).values())
 
 
-Found = Iterator[Case | dict[str, Any]]  # a case, or the row of a probe that an answer does without
+Found = Iterator[Case | dict[str, Any]]  # a case, or the row for a probe that is not applied to an answer
 
 
 def _by_probe(subjects: Sequence[Subject], most: int) -> Found:

@@ -33,12 +33,13 @@ _SHARES = {
     "flags": ("certify.share_flags", "certify.none_flags"),
 }
 _KINDS = {INVERTED: "certify.flags_inverted", LABELLED: "certify.labelled_answers"}
-WRONG = 0.05  # the chance that any criterion is trusted wrongly, at any of the looks
-ALPHA = WRONG / len(LOOKS)  # of all criteria at one look
-MAX_JUMPY = 0.3  # share of answers whose mark jumps between repeats; with eighteen that never did it is surely less
-FEW_SEEN = 5  # answers; of fewer, one that was missed by chance forbids nothing
-SEES = 0.9  # of the damage is what the judge sees whose chance the plan tells
-HALF = 0.5  # of the damage must be seen, and less of the answers moved by attacks or flags
+WRONG = 0.05  # the chance that any criterion is wrongly trusted, at any of the looks
+ALPHA = WRONG / len(LOOKS)  # for all criteria at one look
+# share of answers whose mark jumps between repeats; eighteen answers without a jump show that it is less
+MAX_JUMPY = 0.3
+FEW_SEEN = 5  # answers; with fewer, a single miss by chance must not forbid anything
+SEES = 0.9  # share of the damage that the judge sees whose chance the plan states
+HALF = 0.5  # more than this of the damage must be seen, and less of the answers may move by attacks or flags
 
 
 def judge_conditions(
@@ -145,7 +146,7 @@ def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, d
         return say("certify.no_labels")
     try:
         rows = judge_trust(scores, labels, alpha=ALPHA)
-    except ConfigError as error:  # too few
+    except ConfigError as error:  # too few labels
         return str(error)
     return {str(row["criterion"]): {str(name): value for name, value in row.items()} for row in rows.to_dict("records")}
 
@@ -170,7 +171,7 @@ def _people(trust: dict[str, Any] | str, alpha: float) -> Finding:
         return Finding("people", "untried", trust)
     state = {UNTRUSTED: "against", CONDITIONAL: "ranked", TRUSTED: "ranked"}.get(str(trust["verdict"]), "open")
     within = trust["bias_low"] >= -MARGIN and trust["bias_high"] <= MARGIN and trust["correlation_low"] > CORRELATION
-    if trust["p_value"] <= alpha and within:  # the interval stands on the page: no reader shall wonder
+    if trust["p_value"] <= alpha and within:  # the page shows the interval, so it must agree with the word
         state = "shown"
     numbers = {name: trust[name] for name in ("n", "bias", "bias_low", "bias_high", "correlation", "correlation_low", "correlation_high")}  # fmt: skip
     if math.isnan(trust["bias_low"]):

@@ -18,11 +18,12 @@ from .probes import Probes
 from .subjects import Subject
 from .two_prompts import Prompts
 
-MOST_ANSWERS = 20  # that are damaged: a judge that sees nine of ten damages shows it with twenty, seldom with ten
+# damaged answers; a judge that sees nine of ten damages shows it with twenty answers, seldom with ten
+MOST_ANSWERS = 20
 LEAST_ANSWERS = 9  # with fewer, even a judge that sees everything has not shown that it sees more than half
 REPEATS = 2
 LABELLED = "labelled"  # an answer that is judged only because people marked it
-_HEADROOM = 1.1  # an estimate is a list price; asking again is not in it
+_HEADROOM = 1.1  # an estimate is a list price, without repeated calls
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ def _plan(
         *sorted(changed, key=lambda case: turn[case.question_id]),
     ]
     parts: list[tuple[Sequence[Case], Prompt]] = [(cases, prompt)]
-    if hardened is not None and size is None:  # no part of the verdicts: it is asked only where everything is
+    # it is no part of the verdicts, so it is only tried if everything else is
+    if hardened is not None and size is None:
         parts += Prompts(hardened).cases(tried, prompt, rubric).parts[1:]
     return Plan(parts, rubric, each[0].left_out)

@@ -73,7 +73,7 @@ def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -
         for row in comparison.to_dict("records"):
             place = criteria.index(row["criterion"]) + (judges.index(row[by]) - (len(judges) - 1) / 2) * slot
             _draw_difference(ax, place, 0.9 * slot, row, *_look(row[by], judges))
-        ax.use_sticky_edges = False  # of the bands, at which whiskers would be cut
+        ax.use_sticky_edges = False  # otherwise whiskers would be cut at the edges of the bands
         ax.axvline(0, color=palette().ink, linewidth=1)
         ax.set_yticks(range(len(criteria)), [label(name, 20) for name in criteria])
         ax.set_ylim(len(criteria) - 0.5, -0.5)
@@ -323,7 +323,7 @@ def _label_right(ax: Axes, x: Floats, y: Floats, texts: list[str]) -> None:
     Labels that would overlap are moved apart.
     """
     low, high = ax.get_ylim()
-    gap = 2.6 * SMALL / size(ax)[1]  # of two lines of text
+    gap = 2.6 * SMALL / size(ax)[1]  # the height of two lines of text
     for place, text, point in zip(_apart((y - low) / (high - low), gap), texts, zip(x, y, strict=True), strict=True):
         arrow = {"arrowstyle": "-", "color": palette().grey, "linewidth": 0.5, "shrinkB": 4}
         style: dict[str, Any] = {"va": "center", "fontsize": SMALL, "arrowprops": arrow}

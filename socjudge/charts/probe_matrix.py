@@ -68,7 +68,7 @@ def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     probes, criteria = in_order(judged["title"]), in_order(judged["criterion"])
     means = judged.pivot(index="title", columns="criterion", values="mean_change").loc[probes, criteria]
     with japanese_axes(ax, 12, 1.6 + 0.3 * len(probes)) as ax:
-        # White where nothing fell, dark where all was lost: readable in print, with any colour vision, in any style.
+        # White where nothing fell, dark where all was lost. Readable in print, with any colour vision, in any style.
         ax.imshow(-means.astype(float), cmap="Blues", vmin=0, vmax=100, aspect="auto")
         for row in judged.to_dict("records"):
             _draw_cell(ax, criteria.index(row["criterion"]), probes.index(row["title"]), row)

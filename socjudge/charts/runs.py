@@ -39,7 +39,7 @@ from .style import (
     size,
 )
 
-_ACROSS = 4  # small charts beside each other
+_ACROSS = 4  # small charts side by side
 _CIRCLED = "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳"
 _ROW = 5.5  # points of score that a line of words takes above 100
 
@@ -198,7 +198,7 @@ def _draw_small(
     latest = points(known.iloc[-1], line) if len(known) else say("charts.unscored")
     title = f"{label(name, 20)}  {latest}"
     if len(known) > 1 and not why_incomparable(told[known.index[-2]], told[known.index[-1]]):
-        change = round(known.iloc[-1] - known.iloc[-2], 1) + 0.0  # no -0.0
+        change = round(known.iloc[-1] - known.iloc[-2], 1) + 0.0  # avoids -0.0
         title = say("charts.multiples_moved", name=label(name, 20), points=latest, change=change)
     ax.set_title(title, fontsize=9, loc="left", color=palette().colours[5] if is_below else palette().ink)
     ax.spines[["top", "right"]].set_visible(False)
@@ -277,7 +277,7 @@ def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] =
 
     If there are many runs, only every second, third, … run has a label.
     """
-    # The day and the clock as this machine shows them, whatever zone the frame is in.
+    # Day and clock as this machine shows them, whatever zone the frame uses.
     local = [time.to_pydatetime().astimezone() for time in started]
     texts = [f"{time:%H:%M}\n{time.month}/{time.day}" for time in local]
     if more:
@@ -301,10 +301,10 @@ def _changes(scores: pd.DataFrame, runs: pd.DataFrame, *, width: int = 48) -> li
         known = [each for each in differences(told, now) if each.before and each.after]
         for group in dict.fromkeys(each.condition.group for each in known):
             first = next(each for each in known if each.condition.group == group)
-            # A hash says that it changed, and nothing to a reader.
+            # A hash shows that something changed, but tells a reader nothing.
             is_named = not first.condition.column.endswith(("sha256", "fingerprint"))
             found.append((place, _change_words(first, width) if is_named else _changed(first)))
-            for each in CONDITIONS:  # of what changed, nothing of before counts any more
+            for each in CONDITIONS:  # after a change, earlier values no longer count
                 if each.group == group:
                     told.pop(each.column, None)
         told |= now

@@ -34,7 +34,7 @@ from .style import (
     reach,
 )
 
-_MARK_HEIGHT = 2.0  # points of score that a mark covers
+_MARK_HEIGHT = 2.0  # points of score that a drawn mark covers
 
 
 def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
@@ -184,7 +184,7 @@ def _draw_box(ax: Axes, place: float, values: Floats) -> None:
 
 def _side_by_side(values: list[float]) -> Floats:
     """Return how far each point moves sideways (within ±0.4), so that no point hides another of similar height."""
-    highest: list[float] = []  # of each column of points, from the middle outwards
+    highest: list[float] = []  # the highest point of each column, from the middle outwards
     column = {}
     for place in sorted(range(len(values)), key=values.__getitem__):
         free = (number for number, top in enumerate(highest) if values[place] - top >= _MARK_HEIGHT)
@@ -289,7 +289,7 @@ def _chance_text(mean: float, chance: float, line: float) -> str:
         return "–"
     if math.isnan(chance):
         return say("charts.gate_no_repeats", points=points(mean, line))
-    # Draws never show a chance of 0 or 1.
+    # A simulation cannot show a chance of 0 or 1.
     words = "<0.01" if chance < 0.005 else ">0.99" if chance > 0.995 else f"{chance:.2f}"
     return say("charts.gate_chance", points=points(mean, line), chance=words)
 

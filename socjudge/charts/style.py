@@ -53,19 +53,19 @@ class Palette:
     colours: tuple[str, ...]
 
 
-# Okabe and Ito (2008), https://jfly.uni-koeln.de/color/, without black (lines and text); the seventh is a wine red of
-# Tol's on light paper, where their yellow is too light; on dark paper the blue is lighter. All are told apart with any
-# colour vision.
+# Okabe and Ito (2008), https://jfly.uni-koeln.de/color/, without black, which is for lines and text. On light paper the
+# seventh is Tol's wine red, because their yellow is too light. On dark paper the blue is lighter. Any colour vision can
+# tell them apart.
 _ON_LIGHT = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#882255")
 _ON_DARK = ("#1A88CC", *_ON_LIGHT[1:-1], "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v", "P", "<", ">", "h", "p")
-_OFFLINE = "*"  # of the embedded default; no cross, which means 不合格
-# Found by trial: with it seven widely used judges get seven colours and seven markers (tests/charts/test_charts.py).
+_OFFLINE = "*"  # for the embedded default; not a cross, because that means 不合格
+# Found by trial: seven widely used judges get seven colours and seven markers (tests/charts/test_charts.py).
 _SALT = 6776
 
-# Whether charts are drawn for `chart_url`, of which pyplot is to know nothing.
+# Whether charts are drawn for `chart_url`, without pyplot.
 _apart = ContextVar("_apart", default=False)
-_lock = threading.RLock()  # settings of matplotlib are global: two threads would take each other's back
+_lock = threading.RLock()  # matplotlib's settings are global, so two threads would undo each other's
 
 
 def palette() -> Palette:
@@ -150,7 +150,7 @@ def japanese_text() -> Iterator[None]:
 def _settings(settings: dict[Any, Any]) -> Iterator[None]:
     with _lock:
         before = {name: plt.rcParams[name] for name in settings}
-        # Not plt.rc_context, which would also take back what the first figure sets: that charts show in a notebook.
+        # Not plt.rc_context: it would also undo what the first figure sets, namely that charts show in a notebook.
         plt.rcParams.update(settings)
         try:
             yield
@@ -222,7 +222,7 @@ def _font_file() -> str:
     from importlib.util import find_spec
 
     spec = find_spec("matplotlib_fontja")
-    assert spec is not None and spec.origin is not None  # a dependency
+    assert spec is not None and spec.origin is not None  # the package is a dependency, so it exists
     return str(next(Path(spec.origin).parent.rglob("ipaexg.ttf")))
 
 
@@ -238,7 +238,7 @@ def label(text: object, width: int = 40) -> str:
     """
     line = " ".join(str(text).split())
     line = line if len(line) <= width else line[: width - 1].rstrip() + "…"
-    line = re.sub("^_", "＿", line)  # a legend passes over names that start with an underscore
+    line = re.sub("^_", "＿", line)  # a legend leaves out names that start with an underscore
     return "".join(c if ord(c) in _glyphs() else "〓" for c in line).replace("$", r"\$")
 
 

@@ -44,7 +44,7 @@ app = typer.Typer(
     cls=Explained,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # its boxes cut Japanese short
+    rich_markup_mode=None,  # rich's boxes cut Japanese text short
     help=say("cli.help", default=specified_values()["defaults.judge_model"]),
 )
 app.callback()(project.choose_project)
@@ -190,7 +190,8 @@ def run(
         "judge_repeats": most_repeats(judging.judge_repeats, judging.until_certain),
     }
     if job.require_certificate:
-        from ..certify.issue import binding_of_judge  # pandas and scipy: as long as the rest of a run's start
+        # imports pandas and scipy, which takes as long as the rest of a run's start
+        from ..certify.issue import binding_of_judge
 
         prompt, rubric = marking["judge_prompt"], marking["rubric"]
         need_certificates(binding_of_judge(judge, prompt, rubric=rubric) for judge in judges)
@@ -211,7 +212,7 @@ def run(
             questions, judges, already, assignments[0].total, **what, until_certain=judging.until_certain
         )
     confirm(estimate, yes)
-    # It tells itself where the rubric of a journal is another.
+    # The run itself says how its rubric differs from that of a journal.
     return run_evaluation_suite(questions, index=index, **how | {"rubric": None}, **made)
 
 
@@ -318,7 +319,7 @@ def unfinished(
     if drop is not None:
         from ..runs.journal import drop_journal
 
-        # As the list shows it: as a path, from here or from the project, or by its name alone.
+        # In the form that the list shows: a path from here or from the project, or the name alone.
         places = (drop, constants.PROJECT_DIR / drop, journal_folder(logs_dir or constants.LOGS_DIR) / drop)
         path = next((place for place in places if place.is_file()), drop)
         ask_to_run(yes, question="cli.confirm_drop", declined="cli.nothing_dropped")
@@ -365,7 +366,7 @@ def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | Non
     echo(say("cli.questions_done", path=runbooks / "questions.json", count=written))
 
 
-# The kind of all of typer's complaints about what was typed.
+# The base class of all complaints of typer about what was typed.
 _UsageError: Any = typer.BadParameter.__base__
 
 
@@ -385,7 +386,7 @@ def _in_language(command: Any) -> Any:
         if param.name in _HELP_OF:
             param.help = say(_HELP_OF[param.name])
     for below in getattr(command, "commands", {}).values():
-        # The first sentence; without spaces in it, typer would show "..." instead.
+        # The first sentence. Without spaces in it, typer would show "..." instead.
         below.short_help = re.split(r"(?<=。)|(?<=\.) |\n", below.help)[0]
         _in_language(below)
     page = command.get_help
@@ -396,7 +397,7 @@ def _in_language(command: Any) -> Any:
 def main() -> None:
     """Run the `socjudge` command. Warnings are printed as plain lines."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # none under pythonw
+        if isinstance(stream, io.TextIOWrapper):  # there is none under pythonw
             stream.reconfigure(errors=PLAIN_SYMBOLS)
     warnings.showwarning = lambda message, *_, **__: echo(f"socjudge: {message}", err=True)
     command = _in_language(typer.main.get_command(app))
@@ -406,6 +407,6 @@ def main() -> None:
         error.show(told := io.StringIO())
         echo(in_our_words(told.getvalue()), nl=False, err=True)
         sys.exit(error.exit_code)
-    except Exception:  # Python would exit with 1, which here means "not passed"
+    except Exception:  # Python would exit with 1, which means "not passed" here
         echo(traceback.format_exc(), err=True)
         sys.exit(COULD_NOT_JUDGE)

@@ -80,7 +80,7 @@ def certify(
         what |= {
             "budget_usd": math.inf,
             "size": size or 1,
-        }  # nobody knows the price, which is said before anything is asked
+        }  # the price is unknown; this is said before anything is asked
         trials = issue.plan_certificate(run, **what).trials
     if written.page is not None:
         checked_page(written.page)

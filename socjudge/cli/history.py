@@ -43,7 +43,7 @@ def doctor(
     has_settings = True
     try:
         current_project()
-    except ConfigError as error:  # the logs can be looked at all the same
+    except ConfigError as error:  # the logs can still be looked at
         has_settings = False
         echo(f"socjudge: {error}\n", err=True)
     problems = check_logs(logs_dir)

@@ -21,7 +21,7 @@ from .shared import echo, stop
 
 _TRIED = "マルウェア検知アラートが発生しました。初動対応の手順を教えてください。"  # the specification's first question
 _WAIT_S = 120.0
-_LIKELY = {"/chat-messages": "dify", "/chat/completions": "openai-chat"}  # by the end of the address
+_LIKELY = {"/chat-messages": "dify", "/chat/completions": "openai-chat"}  # recognised by the end of the address
 
 
 def ask_own(question: str, answers: str, open_index: Callable[[], Any]) -> None:
@@ -35,7 +35,7 @@ def ask_own(question: str, answers: str, open_index: Callable[[], Any]) -> None:
         answer = given.ask(question, index=open_index() if needs_index(given) else None)
         name = f"{given.name} {answer.version or given.version}".strip()
     else:
-        assert given is not None  # a file was named
+        assert given is not None  # because a file was named
         answer, name = given[0], answers
     _show(answer)
     echo(say("cli.answered_by", model=name, seconds=answer.processing_time), err=True)

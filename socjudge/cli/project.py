@@ -33,7 +33,7 @@ OF_THE_EXAMPLE = (
     "eval/prompts/*.txt",
 )
 FOLDERS = ("eval/prompts", "eval/human_labels", "logs")
-# What an empty project begins with, each in the form that its reader expects.
+# The files of an empty project, each in the form that its reader expects.
 AT_FIRST = {
     "eval/eval_dataset.json": "[]\n",
     "eval/runbooks/questions.json": "{}\n",
@@ -77,7 +77,8 @@ def init(
     written, kept = 0, []
     try:
         if example and (folder / "eval").is_dir() and any((folder / "eval").iterdir()):
-            stop(say("cli.init_has_own", folder=folder / "eval"))  # the example would be mixed into what is theirs
+            # the example would be mixed with the user's own files
+            stop(say("cli.init_has_own", folder=folder / "eval"))
         for name in FOLDERS:
             (folder / name).mkdir(parents=True, exist_ok=True)
         for name, content in _files(example).items():
@@ -128,7 +129,7 @@ def open_app(context: typer.Context) -> None:
     page = constants.PROJECT_DIR / "notebooks" / "app.ipynb"
     if not page.is_file():
         stop(say("cli.no_notebooks", path=page, folder=constants.PROJECT_DIR))
-    safe = page.with_name("voila.json")  # this machine only, with a token, nothing from elsewhere
+    safe = page.with_name("voila.json")  # only this machine, with a token, and nothing from elsewhere
     if not safe.exists():
         safe.write_bytes((constants.CARRIED_DIR / "notebooks" / "voila.json").read_bytes())
     _serve("voila", [page.name, *context.args], folder=page.parent, wanted="socjudge app")
@@ -152,5 +153,5 @@ def _serve(package: str, arguments: list[str], *, folder: Path, wanted: str) -> 
     server = subprocess.Popen([sys.executable, "-m", package, *arguments], cwd=folder, env=environment)
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())
     while True:
-        with contextlib.suppress(KeyboardInterrupt):  # the server has it too, and asks whether to end
+        with contextlib.suppress(KeyboardInterrupt):  # the server gets it too, and asks whether to end
             raise typer.Exit(server.wait())

@@ -23,13 +23,13 @@ from ..records import EvaluationRun
 from ..settings import yen_per_usd
 
 AGREED = ("y", "yes", "はい", "ｙ")
-# The specification's words, as is FINISHED: Japanese in every language.
+# The specification's words, as in FINISHED: Japanese in every language.
 COSTS_MONEY = "⚠️ LLM as a Judgeの実行にはコストがかかります: "
 
-# Of every command; docs/ci.md has the table.
+# The exit codes of all commands; docs/ci.md has the table.
 PASSED, NOT_PASSED, COULD_NOT_JUDGE, NOT_FINISHED, UNCERTIFIED = range(5)
 
-# An error handler for streams such as cp932, a pipe's on Japanese Windows, which has no ✅.
+# An error handler for streams without ✅, such as cp932, the encoding of a pipe on Japanese Windows.
 PLAIN_SYMBOLS = "socjudge-plain-symbols"
 _PLAIN = {"✅": "○", "❌": "×", "⚠": "△", "\ufe0f": ""}
 
@@ -114,7 +114,7 @@ def _cause(error: str) -> str:
     Model and address are left out, because they are the same in all rows.
     """
     marks = []
-    for lang in get_args(Language):  # of which the error may be
+    for lang in get_args(Language):  # the error may be in either language
         refused = re.escape(say("models.refused", lang=lang, where="", status="@", said=""))
         marks += [re.escape(say("base.last_cause", lang=lang, cause="")), refused.replace("@", r"\d+")]
     return re.split("|".join(marks), error, maxsplit=1)[-1][:120]

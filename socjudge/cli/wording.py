@@ -11,7 +11,7 @@ from typing import Any
 
 from ..base.messages import language, say
 
-# Where two fit, the longer one comes first.
+# If two fit, the longer one comes first.
 _SENTENCES = (
     "cli.typer_usage_of_program", "cli.typer_usage", "cli.typer_try", "cli.typer_error",
     "cli.typer_options", "cli.typer_arguments", "cli.typer_commands", "cli.typer_default", "cli.typer_required",

@@ -25,9 +25,9 @@ from ..runs.logs import is_log_name, log_files
 from .schema import RESULTS, RUNS, LogFile, Tables
 from .tables import read_logs
 
-FOLDER = ".history"  # in the folder of the logs
-VERSION = b"6"  # of what the tables hold: raised when reading gives something else for the same log
-MANY = 500  # from so many logs on there is a progress bar
+FOLDER = ".history"  # inside the folder of the logs
+VERSION = b"6"  # version of the tables; raise it when reading the same log gives other contents
+MANY = 500  # logs; with this many there is a progress bar
 _STAMP = ("log", "size", "modified_ns", "changed_ns")
 
 
@@ -48,7 +48,7 @@ def find_logs(logs_dir: Path | str) -> list[LogFile]:
 def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
     try:
         status = entry.stat()
-    except OSError:  # a link to nowhere, or a file that was removed just now: reading it will tell
+    except OSError:  # a broken link, or a file that was just removed; reading it gives the error
         return 0, 0, 0
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
@@ -92,7 +92,8 @@ def with_progress(files: list[LogFile], what: str) -> Iterable[LogFile]:
 
 def _load(folder: Path) -> Tables | None:
     """Return the cached tables. Return None if there is no usable cache."""
-    if not all((folder / f"{name}.parquet").is_file() for name in ("runs", "results")):  # of a pipe, no end would come
+    # only files, because reading a pipe would never end
+    if not all((folder / f"{name}.parquet").is_file() for name in ("runs", "results")):
         return None
     try:
         runs, results = (
@@ -101,7 +102,7 @@ def _load(folder: Path) -> Tables | None:
     except (OSError, UnicodeEncodeError, pa.ArrowException):  # Arrow takes no path that is not UTF-8
         return None
     marks = [table.schema.metadata or {} for table in (runs, results)]
-    # The two are written one after the other, perhaps by two processes at once: they have to belong together.
+    # The two files are written one after the other, perhaps by two processes at once. They must belong together.
     together = marks[0].get(b"pair") == marks[1].get(b"pair") and marks[0].get(b"made") == _made()
     if not together or not (runs.schema.equals(RUNS) and results.schema.equals(RESULTS)):
         return None
@@ -118,9 +119,9 @@ def _made() -> bytes:
 
 def _save(folder: Path, tables: Tables) -> None:
     marks = {b"made": _made(), b"pair": secrets.token_hex(8).encode()}
-    with contextlib.suppress(OSError):  # a folder that cannot be written is read anew each time
+    with contextlib.suppress(OSError):  # a folder that cannot be written is read again each time
         folder.mkdir(exist_ok=True)
         for name, table in (("results", tables.results), ("runs", tables.runs)):
             with replacing(folder / f"{name}.parquet") as file:
-                # Hashes, which do not compress, are most of it.
+                # Most of the data are hashes, which do not compress.
                 pq.write_table(table.replace_schema_metadata(marks), file, compression="none")

@@ -18,8 +18,8 @@ from ..base.conditions import CONDITIONS
 from .schema import RUN_COLUMNS, TEXTS, Tables
 
 Positions = NDArray[np.int64]
-Spread = Callable[[NDArray[Any]], NDArray[Any]]  # from one value per run or answer to one per row of a frame
-# What tells a run from others, then what else is known of it in the rows of all three frames: first and last columns.
+Spread = Callable[[NDArray[Any]], NDArray[Any]]  # turns one value per run or answer into one per row of a frame
+# The first columns of all three frames identify a run. The last ones hold what else is known about it.
 RUN_NAMES = (
     "run_id", "log", "started_at", "judge_model", "judge_model_resolved", "assistant_model", "prompt_id",
     "prompt_sha256", "dataset_sha256", "index_fingerprint",
@@ -63,7 +63,7 @@ def score_frame(tables: Tables) -> pd.DataFrame:
     """Return one row per criterion score of the runs, with the columns of `load_scores`."""
     run, results = _placed(tables)
     lengths = pc.list_value_length(results["score"]).to_numpy()
-    # One length for all, as it nearly always is, is ten times as fast.
+    # Nearly always all have one length, and this way is ten times as fast.
     times = lengths[0] if len(lengths) and (lengths == lengths[0]).all() else lengths
 
     def spread(values: NDArray[Any]) -> NDArray[Any]:
@@ -76,7 +76,7 @@ def score_frame(tables: Tables) -> pd.DataFrame:
     columns["missing"] = _column(pc.list_flatten(results["missing"]))
     for name in ("status", "passed", "processing_time", "cost_usd", "judge_model_resolved"):
         columns[name] = _column(results[name], spread)
-    # Nearly every hash is another one: as categories they take ten times as long.
+    # Nearly every hash is different. As categories they would take ten times as long.
     columns["answer_sha256"] = results["answer_sha256"].take(pa.array(spread(np.arange(len(results))))).to_pandas()
     if "rationale" in results.column_names:
         columns["rationale"] = pc.list_flatten(results["rationale"]).to_pandas()
@@ -106,7 +106,7 @@ def _by_run(run: Positions, rows: int, spread: Spread) -> Spread:
     """Return a function that turns one value per run into one value per row."""
 
     def by_run(values: NDArray[Any]) -> NDArray[Any]:
-        # Most conditions are the same in all runs, and then it is ten times as fast.
+        # Most conditions are the same in all runs, and this way is ten times as fast.
         if len(values) and (values == values[0]).all():
             return np.full(rows, values[0])
         return spread(values[run])
@@ -125,7 +125,7 @@ def _question(results: pa.Table, spread: Spread) -> dict[str, Any]:
     category = _column(results["category"], spread)
     return {
         "question_id": spread(np.array(known, dtype="int64" if whole else object)[ids.indices.to_numpy()]),
-        "category": category.as_ordered(),  # as they come, as the questions stand in the dataset
+        "category": category.as_ordered(),  # in the order of the questions in the dataset
         "answer_repeat": spread(results["answer_repeat"].to_numpy()),
         "judge_repeat": spread(results["judge_repeat"].to_numpy()),
     }

@@ -23,10 +23,10 @@ from ..runs.logs import from_json, load_log, parse_log
 from ..runs.unfinished import journal_folder, stubs, unfinished_runs
 from .cache import find_logs, with_progress
 
-# Left out by the loaders, at the latest when texts are asked for; numbers to be doubted; good to know.
+# error: the loaders leave the log out, some only when texts are asked for. warning: doubtful numbers. note: a remark.
 LEVELS = ["error", "warning", "note"]
-ROUNDING = 0.051  # an average may be written with one digit
-SHOWN = 10  # questions of one and the same problem that are named
+ROUNDING = 0.051  # an average may be rounded to one digit
+SHOWN = 10  # questions with the same problem that are named
 
 
 def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
@@ -244,7 +244,7 @@ def _summary_problems(run: EvaluationRun) -> Iterator[tuple[str, str, str, str, 
     for name in [field.name for field in fields(RunSummary)]:
         there, here = getattr(run.summary, name), getattr(right, name)
         if name == "n_unscored" and not there:
-            continue  # the specification has no such number
+            continue  # the specification does not have this number
         room = {"average_score": ROUNDING, "pass_rate": 0.00051}.get(name, 0)
         if abs(there - here) > room or there != there:
             found.append(say("history.summary_differs", name=name, there=_said(there), here=_said(here)))

@@ -9,7 +9,7 @@ from .. import constants
 from ..base.messages import say
 from ..runs.logs import log_files
 
-EXAMPLE_MODE = "example"  # in the run block of an example's log, so that every view of it can say so
+EXAMPLE_MODE = "example"  # the mode in the run block of an example's log, so that every view of it can say so
 
 
 def find_logs(logs_dir: Path | str | None = None, *, example: Literal["series", "judges"] = "series") -> Path | str:

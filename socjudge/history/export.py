@@ -21,7 +21,7 @@ from .frames import frames_of
 from .schema import LogFile
 from .tables import read_logs
 
-BATCH_BYTES = 64 * 2**20  # of logs that are in memory at once
+BATCH_BYTES = 64 * 2**20  # bytes of logs that are in memory at once
 
 
 def export_history(folder: Path | str, logs_dir: Path | str | None = None) -> Path:
@@ -66,7 +66,7 @@ def export_history(folder: Path | str, logs_dir: Path | str | None = None) -> Pa
                 tables = read_logs(batch, text=True)
                 for name, frame in frames_of(tables, seen).items():
                     _write(partial / name, frame, number)
-            partial.chmod(0o755)  # mkdtemp makes it private
+            partial.chmod(0o755)  # mkdtemp makes the folder private
             partial.rename(folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
@@ -98,9 +98,9 @@ def _write(folder: Path, frame: pd.DataFrame, number: int) -> None:
         place = folder / f"month={month}"
         place.mkdir(parents=True, exist_ok=True)
         words = {name: str for name, kind in part.dtypes.items() if isinstance(kind, pd.CategoricalDtype)}
-        # Ids may be numbers in one log and texts in the next; in a table they are one or the other.
+        # Ids may be numbers in one log and texts in the next. A table can only have one of the two.
         plain = part.astype(words | {"question_id": str} if "question_id" in part else words)
-        # Not Table.from_pandas, at whose way with time zones pandas 3.1 warns.
+        # Not Table.from_pandas, because pandas 3.1 warns about its way with time zones.
         times = pa.array(plain["started_at"].dt.tz_convert(None).to_numpy(), pa.timestamp("us", "UTC"))
         table = pa.table({name: times if name == "started_at" else pa.array(plain[name]) for name in plain.columns})
         pq.write_table(table, place / f"part-{number}.parquet", compression="zstd")

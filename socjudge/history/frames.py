@@ -36,7 +36,8 @@ class History:
     cannot be read or are second logs of the same run.
     """
 
-    tables: Tables = field(repr=False)  # runs: each once, the oldest first; results: of these, and perhaps of others
+    # its runs: each once, oldest first; its results: of these runs, and perhaps of others
+    tables: Tables = field(repr=False)
     n_left_out: int = 0
     n_logs: int = 0
 
@@ -145,7 +146,7 @@ def load_history(
         runs = found.tables.runs
         wanted = set(runs["log"].to_pylist())
         tables = read_logs([file for file in files if file.name in wanted], text=True)
-        # What is wrong with a text shows only now.
+        # Errors in a text appear only now.
         broken = tables.runs.filter(pc.is_valid(tables.runs["problem"]))["log"].combine_chunks()
         runs = runs.filter(pc.invert(pc.is_in(runs["log"], value_set=broken))) if len(broken) else runs
         return History(Tables(runs, tables.results), left_out + len(broken), len(files)).select(category=category)
@@ -347,11 +348,12 @@ def frames_of(tables: Tables, seen: set[str]) -> dict[str, pd.DataFrame]:
 
 def _in_order(runs: pa.Table) -> Positions:
     """Return the positions of the readable runs, the oldest first. Of several logs of one run, only the first is used."""
-    # By time, and by name where two started at once or a log does not tell.
+    # By time. If two started at once or a log has no time, by name.
     order = pc.sort_indices(runs, [("started_at", "ascending"), ("log", "ascending")])
     order = order.filter(pc.is_null(runs["problem"].take(order)))
     known = runs["run_id"].take(order).combine_chunks().dictionary_encode()
-    _, first = np.unique(known.indices.to_numpy(), return_index=True)  # they are numbered as they come
+    # they are numbered in the order of their occurrence
+    _, first = np.unique(known.indices.to_numpy(), return_index=True)
     found: Positions = order.to_numpy()[first]
     return found
 

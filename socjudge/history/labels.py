@@ -23,10 +23,10 @@ from ..errors import ConfigError
 from ..runs.logs import to_json
 from .marks_sheet import sheet_rows
 
-Key = tuple[int | str, str]  # question_id, answer_sha256: one stored answer
+Key = tuple[int | str, str]  # question_id and answer_sha256, which identify a stored answer
 NAME = re.compile(r"\w[\w.-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_NAMED = 5  # how many broken lines a warning spells out
+_NAMED = 5  # broken lines that a warning names
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def rater_name(name: str) -> str:
     """Return a rater's name in the form that the file name has. Raises ConfigError if the name cannot be used."""
     plain = plain_name(name)
     if any(unicodedata.category(letter) == "Cc" and not letter.isspace() for letter in name):
-        plain = ""  # it would be another name than what was typed
+        plain = ""  # invisible characters would make it another name than what was typed
     if not NAME.fullmatch(plain) or DEVICE_NAME.fullmatch(plain):
         raise ConfigError(say("history.no_rater", name=name[:80]))
     return plain
@@ -116,7 +116,7 @@ def read_rater(path: Path) -> RaterFile:
             broken.append(say("history.broken_line", number=number, reason=error))
         else:
             those = again if mark.again else marks
-            those.pop(mark.key, None)  # the last saved goes last
+            those.pop(mark.key, None)  # removed and added again, so that the last saved comes last
             those[mark.key] = mark
     return RaterFile(marks, again, say("history.broken_lines", path=path, lines=_first(broken)) if broken else "")
 
@@ -258,9 +258,9 @@ def _object(line: bytes) -> dict[str, Any]:
 
 def _mark(line: Mapping[str, Any]) -> Mark:
     """Return the mark in a line of a rater's file. A ValueError says what is wrong with the line."""
-    # Whoever gave it is told by the file's name, so that a line can be moved and a rater renamed.
+    # The file's name says who gave the mark, so that a line can be moved and a rater renamed.
     values: dict[str, Any] = {name: line.get(name) for name in Mark.__dataclass_fields__}
-    values["again"] = line.get("again", False)  # files from before there was such a thing
+    values["again"] = line.get("again", False)  # older files do not have this field
     question, sha256, scores, seconds = (values[name] for name in ("question_id", "answer_sha256", "scores", "seconds"))
     if not isinstance(question, str) and not (_is_whole(question) and -(2**63) <= question < 2**63):
         raise ValueError(say("history.mark_question"))
@@ -293,4 +293,4 @@ def _is_moment(value: Any) -> bool:
         moment = datetime.fromisoformat(value)
     except (TypeError, ValueError):
         return False
-    return moment.tzinfo is not None and 2000 <= moment.year < 2200  # what every frame can hold
+    return moment.tzinfo is not None and 2000 <= moment.year < 2200  # the years that every frame can hold

@@ -21,7 +21,7 @@ _WIDTHS = {
     "rater": 12, "question_id": 11, "answer_sha256": 14, "criterion": 12, "score": 8, "comment": 24, "question": 40,
     "answer": 80, "context": 60, "run_id": 14,
 }  # fmt: skip
-_LONGEST = 32_000  # characters of a cell; Excel takes 32,767
+_LONGEST = 32_000  # characters per cell; Excel's limit is 32,767
 
 
 def write_marks_sheet(path: Path | str, run: EvaluationRun) -> Path:
@@ -81,14 +81,14 @@ def write_marks_sheet(path: Path | str, run: EvaluationRun) -> Path:
             for column, value in enumerate(values, start=1):
                 cell = sheet.cell(row, column)
                 cell.alignment = Alignment(vertical="top", wrap_text=column != 3)
-                if isinstance(value, str):  # as text, whatever it begins with, also when somebody edits the cell
+                if isinstance(value, str):  # always as text, even if somebody edits the cell later
                     cell.value, cell.data_type, cell.quotePrefix = _cell_text(value), "s", True
                 else:
                     cell.value = value
     for letter, width in zip("ABCDEFGHIJ", _WIDTHS.values(), strict=True):
         sheet.column_dimensions[letter].width = width
     for row in range(2, sheet.max_row + 1):
-        sheet.row_dimensions[row].height = 60  # an answer is told whole in its cell, and looked into there
+        sheet.row_dimensions[row].height = 60  # the whole answer is in its cell and can be read there
         for column in (1, 5):
             sheet.cell(row, column).fill = PatternFill("solid", fgColor="FFF5E0")
     whole = DataValidation(type="whole", operator="between", formula1="0", formula2="100", allow_blank=True)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ..records import EvaluationResult, RunInfo, RunSummary, Usage
 from ..runs.log_json import log_fields
 
-# Of the run's block in the log, under their names there but for two, and in the order of the frames.
+# Fields of the run's block in the log, in the order of the frames. All but two have the same names there.
 RENAMED = {"prompt_id": "judge_prompt_id", "prompt_sha256": "judge_prompt_sha256"}
 _OF_RUN = (
     "judge_model", "judge_model_resolved", "assistant_model", "assistant_model_resolved", "prompt_id", "prompt_sha256",
@@ -29,7 +29,7 @@ _OF_RUN_TOO = (
 OF_INFO = ("run_id", *_OF_RUN, *_OF_RUN_TOO)
 OF_SUMMARY = ("total_questions", "passed_questions", "pass_rate", "average_score", "mvp_passed")
 OF_USAGE = ("calls", "input_tokens", "output_tokens", "cost_usd")
-# Of a row of `results`: the column, and where `EvaluationResult` has its value. log_json knows where a log has it.
+# {column of `results`: place of its value in `EvaluationResult`}. log_json.py knows the place in a log.
 OF_RESULT = {
     "category": "question.category", "answer_repeat": "answer_repeat", "judge_repeat": "judge_repeat",
     "insufficient_evidence": "answer.flags.insufficient_evidence",
@@ -66,7 +66,7 @@ def _arrow(kind: Any) -> pa.DataType:
 
 RUNS = pa.schema(
     {
-        # What tells whether the file is still the one that was read, and why it could not be.
+        # These columns show whether a file is still the one that was read, and why it could not be read.
         "size": pa.int64(), "modified_ns": pa.int64(), "changed_ns": pa.int64(), "problem": pa.string(),
         "run_id": pa.string(), "log": pa.string(), "started_at": pa.timestamp("us", "UTC"),
         **_types(RunInfo, _OF_RUN), **_types(RunSummary, OF_SUMMARY),
@@ -106,7 +106,7 @@ class LogFile(NamedTuple):
     @property
     def path(self) -> Path:
         """Return the log's path."""
-        return self.folder / self.name  # made when it is read: ten thousand paths take a tenth of a second
+        return self.folder / self.name  # made on demand, because ten thousand paths take a tenth of a second
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,9 @@ _WHOLE = re.compile(r"-?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|nan)", re.IGNORECASE)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)?")
 _BOOL = {"True": True, "TRUE": True, "False": False, "FALSE": False}
-_MOST_ROWS, _MOST_LETTERS = 1_048_575, 32_767  # of a sheet below its head, of a cell, in UTF-16
+_MOST_ROWS, _MOST_LETTERS = 1_048_575, 32_767  # rows of a sheet below its head; characters of a cell, in UTF-16
 
-# What no cell of Excel can hold is told by its number, as Excel does it; an x that would read as such a number too.
+# A character that no Excel cell can hold is written by its number, as Excel does. So is an x that would look like one.
 _UNHELD = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]|x(?=[0-9A-Fa-f]{4})")
 _TOLD = re.compile("_x([0-9A-Fa-f]{4})_")
 
@@ -121,7 +121,7 @@ def load_table(path: Path | str) -> pd.DataFrame:
         raise ConfigError(say("history.table_unreadable", path=path, reason=os_reason(error))) from None
     except ConfigError:
         raise
-    except Exception as error:  # a damaged file raises whatever its reader stumbles over
+    except Exception as error:  # for a damaged file, its reader may raise any error
         raise ConfigError(
             say("history.table_unreadable", path=path, reason=f"{type(error).__name__}: {error}")
         ) from None
@@ -146,7 +146,7 @@ def _plain(value: Any) -> Any:
         return writable(value)
     if value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and math.isnan(value)):
         return None
-    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # of NumPy
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a scalar of NumPy
         value = value.item()
     if isinstance(value, (bool, int, float, datetime)):
         return value
@@ -272,7 +272,7 @@ def _excel(sheet: Any, value: Any, path: Path, place: str) -> Any:
         cell.value, cell.data_type = int(value), "b"
         return cell
     if isinstance(value, (int, float)) and math.isfinite(value):
-        cell.value, cell.data_type = repr(value), "n"  # in full: openpyxl would write 16 digits
+        cell.value, cell.data_type = repr(value), "n"  # with all digits, because openpyxl would write 16
         return cell
     text = value if isinstance(value, str) else _text(value) or ""
     if isinstance(value, str) and value and (value.startswith(_GUARD) or not isinstance(_value(value), str)):

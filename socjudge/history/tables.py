@@ -60,13 +60,13 @@ from .schema import (
     place_in_log,
 )
 
-CHUNK = 20_000  # judged answers that are held as Python objects, before they become a table
+CHUNK = 20_000  # judged answers that are held as Python objects before they become a table
 
 _INFO_VALUES = attrgetter(*(RENAMED.get(name, name) for name in OF_INFO))
-_IN_BARE = {  # where 0 or 1 would be a guess
+_IN_BARE = {  # columns whose value in a bare log would be a guess between 0 and 1
     **dict.fromkeys(("k", "answer_repeats", "judge_repeats", "wall_time_s", *OF_USAGE)), "mode": UNKNOWN
 }  # fmt: skip
-# What a row of RESULTS or its texts is made of beside those.
+# Further fields that a row of RESULTS or its texts are made from.
 _MORE = (
     "question.id", "answer.answer", "answer.context", "evaluation.scores", "evaluation.average_score",
     "evaluation.passed", "evaluation.status", "evaluation.missing",
@@ -76,13 +76,13 @@ _QUESTION, _AVERAGE, _LOW, _HIGH, _CRITERIA = map(
 )
 Row = tuple[Any, ...]
 
-_ESCAPED = re.compile(r"\\[u/]").finditer  # perhaps a letter; three times as fast as `in`
-Plain = dict[int | str, msgspec.Raw]  # {question: a context that was found to have no escaped letters}
-MOST_CONTEXTS = 1000  # that are held to be seen again
+_ESCAPED = re.compile(r"\\[u/]").finditer  # finds possible escaped letters, three times as fast as `in`
+Plain = dict[int | str, msgspec.Raw]  # {question: a context that is known to have no escaped letters}
+MOST_CONTEXTS = 1000  # contexts that are remembered
 
 _POINTS = Annotated[float, msgspec.Meta(ge=0, le=100)]
-_MARK = _POINTS | None  # null for a mark that is missing
-_WHOLE = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # what Arrow can hold
+_MARK = _POINTS | None  # null means that the mark is missing
+_WHOLE = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # integers that Arrow can hold
 
 
 @functools.lru_cache(maxsize=8)
@@ -93,7 +93,7 @@ def _decoder(criteria: tuple[str, ...], text: bool) -> msgspec.json.Decoder[Any]
     again, which saves half of the time.
     """
     others: dict[str, tuple[Any, Any]] = {"evaluation.status": (Status | msgspec.UnsetType, msgspec.UNSET)}
-    if not text:  # left as they stand in the file
+    if not text:  # left as bytes of the file
         others |= dict.fromkeys(("answer.answer", "answer.context"), (msgspec.Raw, MISSING))
     if criteria:
         names = {f"c{number}": name for number, name in enumerate(criteria)}
@@ -171,7 +171,7 @@ def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
     """Read the logs in the given order. For a log that cannot be read, the row in `runs` has the reason in `problem`."""
     runs: list[dict[str, Any]] = []
     rows: list[Row] = []
-    guess: tuple[str, ...] = SPECIFIED_CRITERIA  # most logs of a folder have the same
+    guess: tuple[str, ...] = SPECIFIED_CRITERIA  # most logs of a folder have the same criteria
     plain: Plain = {}
     chunks = []
     with without_collection():
@@ -188,7 +188,7 @@ def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
             except ConfigError as error:
                 run["problem"] = str(error)
             except OSError as error:
-                # It may pass: with a size that no file has, the log is read again next time.
+                # It may have been changed meanwhile. With a size that no file has, the log is read again next time.
                 run |= {"problem": say("runs.log_unreadable", path=file.path, reason=os_reason(error)), "size": -1}
             runs.append(run)
             if len(rows) >= CHUNK:
@@ -306,7 +306,7 @@ def _raw_sha256(row: Any, plain: Plain) -> str:
         return sha256.hexdigest()
     try:
         return answer_sha256(orjson.loads(memoryview(answer)), orjson.loads(memoryview(context)))
-    except orjson.JSONDecodeError:  # half a character
+    except orjson.JSONDecodeError:  # the text has half a character
         raise _Unusual("a text that orjson does not read") from None
 
 
@@ -320,7 +320,7 @@ def _is_plain(raw: msgspec.Raw) -> bool:
         raise _Unusual("no text")
     for found in _ESCAPED(text):
         before = text[: found.start()]
-        if (len(before) - len(before.rstrip("\\"))) % 2 == 0:  # else it stands behind an escaped backslash
+        if (len(before) - len(before.rstrip("\\"))) % 2 == 0:  # otherwise the backslash before it is itself escaped
             return False
     return True
 
@@ -397,7 +397,7 @@ def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str
     if info.schema_version == BARE:
         values |= _IN_BARE
     rule = run_rule(info)
-    values |= {"pass_threshold": rule.line, "pass_rate_required": rule.rate}  # of old logs the specification's
+    values |= {"pass_threshold": rule.line, "pass_rate_required": rule.rate}  # old logs have the specification's
     values["n_results"], values["n_unscored"] = len(rows), len(rows) - len(averages)
     is_whole = all(row[_LOW] == row[_HIGH] for row in rows)
     values["is_open"] = not is_whole and _is_open(rows, rule)

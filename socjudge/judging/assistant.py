@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
     from ..runbooks.index import RunbookIndex
 
-WIDE = 25  # passages looked at to choose the runbook; k of them are given
+WIDE = 25  # passages that are searched to choose the runbook; k of them are used
 _ASKS_DETAIL = re.compile("誰|だれ|どこ|いつ|何時|何分|どちら|連絡先|番号|who|when|where", re.IGNORECASE)
 _POINTS_BACK = re.compile("それ|その|これ|この|あれ|さっき|先ほど|同じ|続き|that|this| it ", re.IGNORECASE)
-TOLD_BACK = 2000  # characters of the answer before
-READ = 4_000  # characters of a question by which the runbooks are searched and the flags raised
-OUTPUT_TOKENS = 4000  # an answer takes about 500; the rest is for hidden reasoning
+TOLD_BACK = 2000  # characters of the previous answer that are sent
+READ = 4_000  # characters of a question that are used to search the runbooks and raise the flags
+OUTPUT_TOKENS = 4000  # an answer takes about 500 tokens; the rest is for hidden reasoning
 
 
 def handle_query(
@@ -93,7 +93,7 @@ def handle_query(
     check_assistant_prompt(template)
     k = default_k() if k is None else k
     if index is None:
-        from ..runbooks.index import open_index  # a second of a processor, which judging alone does not need
+        from ..runbooks.index import open_index  # its import takes a second of CPU, which judging alone does not need
 
         index = open_index()
     return run_dialogue(
@@ -132,12 +132,12 @@ def answering(
     told = f"{encodable(before)}\n{question}" if before else question
     asked = both_ends(told)
 
-    # Who or when, asked of what was answered before, announces nothing anew.
+    # A question about who or when, asked after an answer, announces nothing new.
     detail = both_ends(question) if before and _ASKS_DETAIL.search(question) else ""
     dangers = find_dangers(detail or asked, index=index)
     coverage = rate_coverage(asked, index=index)
     flags = raise_flags(asked, index=index, dangers=dangers, coverage=coverage)
-    # What is dangerous is best answered with the safe way, so that is looked up along with the question.
+    # The best answer to a dangerous plan is the safe way, so that is searched for together with the question.
     safer = " ".join(danger.safer for danger in dangers if danger.prohibition) or None
     found = index.search(f"{asked} {safer}" if safer else asked, max(k, WIDE))
     guide, precautions, rules = Guide(), None, dangers
@@ -175,7 +175,7 @@ def answering(
         max_output_tokens=OUTPUT_TOKENS,
     )
     body = completion.text.strip()
-    named = [danger for danger in dangers if danger.citation in body]  # only what the answer takes up
+    named = [danger for danger in dangers if danger.citation in body]  # only dangers that the answer mentions
     if recommended := recommends_danger(body):
         flags = replace(flags, dangerous_operation=True)
     warnings = warning_lines(flags, [*named, *recommended], organisation)

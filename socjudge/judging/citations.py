@@ -18,14 +18,14 @@ from ..base.texts import CITATION, cited_sources
 from ..base.texts import fold as fold_once
 from ..records import AssistantAnswer, Passage
 
-fold = functools.lru_cache(maxsize=4096)(fold_once)  # names: the same few in every answer
-# On a line of its own, which is looked for last: found twice as fast.
+fold = functools.lru_cache(maxsize=4096)(fold_once)  # the same few names occur in every answer
+# A source on a line of its own. It is searched for last, because this is twice as fast.
 _HEADED = re.compile(r"\[出典:(?<=^\[出典:)\s*([^\]>]+?)\s*(?:>\s*([^\]]+?)\s*)?\]\s*", re.MULTILINE)
 _NUMBERED = re.compile(r"^[ \t]*(?:\[\^?|【|\[doc)(\d{1,3})[\]】][:：]?[ \t]*", re.MULTILINE)
 _WORD = r"(?:(?:docs?|sources?|refs?|出典|参照|資料|文書)\s*[:：]?\s*)?"
 _MANY = rf"{_WORD}\d{{1,3}}(?:\s*[,、，]\s*{_WORD}\d{{1,3}})*"
 _CITING = re.compile(
-    r"(?=[`\[［【(（])(?:"  # which all of them begin with: found twice as fast
+    r"(?=[`\[［【(（])(?:"  # all citations begin with one of these; checking this first is twice as fast
     r"(?P<code>```.*?(?:```|\Z)|`[^`\n]+`)"
     r"|\[(?P<label>[^\]\[\n]*)\]\((?P<target>[^()\s]+)\)"
     rf"|(?P<marks>[\[［]\^?(?P<many>{_MANY})[\]］]|【(?P<lens>{_MANY})(?:†(?P<tail>[^】\n]*))?】)"
@@ -44,18 +44,19 @@ _SOURCE_LINE = re.compile(
     r"^[ \t]*(?:[-*][ \t]+)?(?:出典|参照|参考|sources?)\s*[:：]\s*(?P<name>\S.*?)\s*$", re.IGNORECASE | re.MULTILINE
 )
 _LINK = re.compile(r"\[([^\]\[\n]*)\]\(([^()\s]+)\)")
-_RUN_ON = re.compile(r"[\s\[\]［］【】^\d,、。.doc]*")  # nothing but more of them
-# Between the parts of a context without headings; a list that goes on is one part.
+_RUN_ON = re.compile(r"[\s\[\]［］【】^\d,、。.doc]*")  # only further citation marks
+# The breaks between the parts of a context without headings. A list that continues is one part.
 _BREAK = re.compile(r"\n\s*\n(?!\s*(?:[2-9]|\d\d)[.)])")
 _TITLE = re.compile(r"\s*#{1,6}[ \t]+(\S[^\n]*?)[ \t#]*\n+(?=[^\n])")
 _NO_BRACKETS = str.maketrans("[]［］", "()（）")
-_OUR_NAME = re.compile(r"資料\d+")  # of `numbered_name`
+_OUR_NAME = re.compile(r"資料\d+")  # the form of `numbered_name`
 _NUMBER = re.compile(r"\d+")
 
 
 def as_material(answer: AssistantAnswer) -> AssistantAnswer:
     """Return the answer as a judge sees it. If the answer has passages but no context, the passages become the context."""
-    given = () if answer.evidence else contexts_of(answer)  # our own assistant writes our form, and says this
+    # only our own assistant sets `evidence`, and it writes our form
+    given = () if answer.evidence else contexts_of(answer)
     if not given:
         return answer
     if not _have_names(given):
@@ -144,7 +145,7 @@ def contexts_of(answer: AssistantAnswer) -> tuple[Passage, ...]:
     return _parts_of(answer.context.strip())
 
 
-@functools.lru_cache(maxsize=8)  # of one answer it is asked for several times in a row
+@functools.lru_cache(maxsize=8)  # it is asked for several times in a row for the same answer
 def _parts_of(context: str) -> tuple[Passage, ...]:
     if not context:
         return ()
@@ -172,7 +173,7 @@ class _Cites:
         marks = [m["marks"] for m in _CITING.finditer(text) if m["marks"] and not _begins_text(m)]
         marks += [source for source in cited_sources(text) if re.fullmatch(_MANY, source, re.IGNORECASE)]
         numbers = {int(n) for mark in marks for n in _NUMBER.findall(mark)}
-        # Counted from 0, or beside citations in our form, nobody knows what they count.
+        # If they count from 0, or stand beside citations in our form, it is unknown what they count.
         mixed = any(_is_known(source, given) for source in cited_sources(text)) and not self._defined
         self._by_place = bool(numbers) and 0 not in numbers and not mixed
         self._used = numbers & self._defined.keys() if self._by_place else set()
@@ -207,7 +208,7 @@ class _Cites:
             if _SECTION.match(line):
                 in_list = True
             elif found := _DEFINED.match(line):
-                if in_list or found["k"]:  # a footnote's mark has k too
+                if in_list or found["k"]:  # a footnote's mark has the group k too
                     name = self.by_name(_target(found["name"]))
                     if in_list or name or line.lstrip().startswith("[^"):
                         defined[int(found["k"] or found["n"])] = name

@@ -19,7 +19,8 @@ from ..errors import ConfigError
 from ..records import MOST_ID, EvalQuestion
 from ..settings import project_categories
 
-FEW_KEYPOINTS, MANY_KEYPOINTS = 2, 8  # below, one word decides on 網羅性; above, no answer can hold them all
+# with fewer, one word decides the mark on 網羅性; with more, no answer can contain them all
+FEW_KEYPOINTS, MANY_KEYPOINTS = 2, 8
 
 _MOST_TOLD = 50
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -34,7 +35,7 @@ class _DatasetItem(BaseModel):
 
 
 _DATASET = TypeAdapter(list[_DatasetItem])
-# What pydantic calls a problem -> our message for it; any other is told in pydantic's words.
+# {pydantic's name for a problem: our message}. Other problems are described in pydantic's words.
 _REASONS = {
     "missing": "judging.field_missing",
     "extra_forbidden": "judging.field_unknown",
@@ -168,7 +169,7 @@ def _read(data: object) -> tuple[list[EvalQuestion], list[str]]:
         problems.append(say("judging.category_twice", names=listed(map(repr, twice))))
     large = [item.id for item in items if isinstance(item.id, int) and abs(item.id) >= MOST_ID]
     problems += [say("judging.id_too_large", id=f"{number!s:.30}") for number in large]
-    # 1 and "1" would be one question in a table.
+    # In a table, 1 and "1" would be the same question.
     for repeated, count in Counter(str(item.id) for item in items).items():
         if count > 1:
             problems.append(say("judging.id_twice", id=repeated, count=count))
@@ -195,7 +196,7 @@ def _told(data: object, problem: Any) -> str:
     if not location or not isinstance(data, list):
         return say("judging.dataset_no_list")
     item = data[int(location[0])]
-    # Behind the field only a list position helps; pydantic also names the branches of a union there.
+    # Below the field, only a position in a list helps. pydantic also names branches of a union there.
     field = "".join(f"[{part}]" if isinstance(part, int) else "" for part in location[2:3])
     field = str(location[1]) + field if len(location) > 1 else ""
     key = _REASONS.get(problem["type"])

@@ -18,7 +18,7 @@ from ..prompts.for_rubric import anchors_of
 from ..records import Rubric
 from .replies import Judgement
 
-TOLERANCE = 0.01  # of a sum of probabilities, and of an expected value as a share of its scale
+TOLERANCE = 0.01  # tolerance for a sum of probabilities, and for an expected value as a share of its scale
 
 
 def parse_decision(text: str, rubric: Rubric, levels: int) -> Judgement:

@@ -98,7 +98,7 @@ class HttpAssistant:
         method = str(self._table.get("method") or ("GET" if body is None else "POST")).upper()
         headers = {name: self._fill(text, values) for name, text in self._table.get("headers", {}).items()}
         url = self._fill(self._url, values, quoted=True)
-        # A connection for each question: one that was kept may be closing, and what was lost with it cannot be asked again.
+        # Each question has its own connection. A kept one may be closing, and a lost question cannot be asked again.
         try:
             async with (
                 asyncio.timeout(CONNECT_S + timeout_s),
@@ -317,7 +317,7 @@ def guess_paths(reply: Any) -> dict[str, str]:
             first = value[0]
             parts = {"": first} if isinstance(first, str) else {f".{key}": inner for key, inner in first.items()}
             lists.extend((len(inner), f"{path}[*]{key}") for key, inner in parts.items() if isinstance(inner, str))
-            if path.endswith("choices"):  # a chat completion's one choice
+            if path.endswith("choices"):  # a chat completion has only one choice here
                 look(first, f"{path}[0]")
 
     look(reply, "")

@@ -36,9 +36,10 @@ from .replies import Judgement, judgement_schema, parse_judgement
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-MAX_REPLIES = 3  # the first, and two after telling the judge what was wrong with it
-UNSURE_POINTS = 10.0  # from the pass line; what it costs and saves: docs/validation.md, "Two judges as one"
-OUTPUT_TOKENS = 4000  # the JSON takes about 700; the rest is for hidden reasoning
+MAX_REPLIES = 3  # the first reply, and two after the judge was told what was wrong
+# points from the pass line; docs/validation.md, "Two judges as one", has what this costs and saves
+UNSURE_POINTS = 10.0
+OUTPUT_TOKENS = 4000  # the JSON takes about 700 tokens; the rest is for hidden reasoning
 
 
 def evaluate_answer(
@@ -113,7 +114,7 @@ def _second_judge(
     """Let the second judge mark the answer. The returned evaluation also has the first judge's marks and usage."""
     try:
         second, last = yield from _one_judge(question, answer, prompt, rubric, is_second=True)
-    except RequestRefused as error:  # no mark at all: those of a judge that is unsure would decide the gate
+    except RequestRefused as error:  # no mark at all: the marks of the unsure judge alone would decide the gate
         error.usage = first.usage + (error.usage or Usage())
         raise
     known = {name: mark for name, mark in first.scores.items() if mark is not None and first.status == "ok"}
@@ -159,7 +160,7 @@ def _one_judge(
 ) -> Dialogue[tuple[Evaluation, Completion]]:
     """Let one judge mark the answer. Return the marks and the judge's last reply."""
     criteria = rubric.criteria
-    # Asked for all the same, for the prompt is one for all answers; the marks are set aside, and stay in raw_text.
+    # Asked for anyway, because all answers have the same prompt. The marks are not used, and stay in raw_text.
     lacking: dict[str, str] = {name: "no_context" for name in unmeasurable(answer) if name in criteria}
     if lacking and len(lacking) == len(criteria):
         raise RequestRefused(say("judging.no_context", criteria=listed(criteria)), about_content=True)
@@ -186,7 +187,7 @@ def _one_judge(
                 raise
             doubts.append(str(error))  # what was paid for before is kept
             lost = lost_usage(error)
-            if isinstance(error, RequestRefused):  # it replied, and refuses to do it again
+            if isinstance(error, RequestRefused):  # it replied before, and now refuses
                 raise _refused(doubts, completions, lost) from None
             broken_off = True
             break
@@ -213,7 +214,7 @@ def _one_judge(
                 doubts.append(say("judging.withheld", reason=completion.finish_reason))
                 raise _refused(doubts, completions, Usage()) from None
             doubts.append(say("judging.reply_number", number=len(completions), reason=error))
-            if not completion.levels:  # a decision model can only be asked the same again
+            if not completion.levels:  # a decision model can only be asked the same question again
                 request = _ask_again(request, completion, error)
 
     last = completions[-1]
@@ -224,7 +225,7 @@ def _one_judge(
     evaluation = Evaluation(
         scores=scores,
         average_score=mean,
-        # JSON escapes can hold half a character even where the reply did not.
+        # JSON escapes can hold half a character even if the reply has none.
         rationale={
             c: encodable(judgement.rationale.get(c, "")) if judgement and c not in missing else "" for c in criteria
         },
@@ -284,7 +285,7 @@ def _ask_again(request: ModelRequest, completion: Completion, error: UnparsableJ
         "指定のJSON形式だけを、すべての観点に0-100の整数を付けて、最初から最後まで出力し直してください。"
     )
     replies = [{"role": "assistant", "content": completion.text}] if completion.text.strip() else []
-    if completion.is_cut:  # it would only fill the prompt; the complaint is enough
+    if completion.is_cut:  # it would only fill the prompt; the error message is enough
         replies = []
     return replace(
         request,

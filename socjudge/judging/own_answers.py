@@ -23,9 +23,9 @@ KEYS = (
     "answer", "error", "contexts", "flags", "model", "version", "input_tokens", "output_tokens", "cost_usd",
 )  # fmt: skip
 _OF_CONTEXT = ("text", "source", "heading")
-_CERTAIN = 20  # characters of a context from which its section is no chance
+_CERTAIN = 20  # characters; a shorter context could be in a section by chance
 _FLAGS = tuple(Flags.__dataclass_fields__)
-# What chains of LangChain call the answer and what it was made from.
+# The names under which LangChain's chains return the answer and its sources.
 _ANSWERS = ("answer", "output", "result", "output_text", "text")
 _SOURCES = ("contexts", "context", "source_documents", "documents")
 
@@ -96,7 +96,7 @@ def with_contexts(answer: AssistantAnswer, index: RunbookIndex | None = None, k:
     if given and all(passage.heading or not passage.source for passage in given):
         return answer
     if index is None:
-        from ..runbooks.index import open_index  # a second of a processor, which few need
+        from ..runbooks.index import open_index  # its import takes a second of CPU, and few need it
 
         index = open_index()
     if given:
@@ -146,7 +146,7 @@ def _passages(given: Any) -> tuple[Passage, ...]:
 
 
 def _passage(item: Any, k: int, count: int) -> Passage:
-    if hasattr(item, "page_content"):  # a document of LangChain
+    if hasattr(item, "page_content"):  # a LangChain document
         item = {"text": item.page_content, "source": (getattr(item, "metadata", None) or {}).get("source")}
     parts = {"text": item} if isinstance(item, str) else item
     if not isinstance(parts, Mapping) or not isinstance(parts.get("text"), str) or set(parts) - set(_OF_CONTEXT):

@@ -33,8 +33,9 @@ from .own_answers import as_answer, from_runnable, with_contexts
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
-_ASKABLE = ("question_id", "category", "repeat", "previous")  # beside the question; never what is expected
-_PLAIN = (str, int, float, bool, type(None))  # defaults that a fingerprint can tell
+# parameters besides the question; the keypoints are never passed
+_ASKABLE = ("question_id", "category", "repeat", "previous")
+_PLAIN = (str, int, float, bool, type(None))  # types of defaults that a fingerprint can include
 
 
 class Assistant:
@@ -123,7 +124,7 @@ class Assistant:
         self.version = str(version or own_version)
         self.is_known = known is not None or bool(self.version)
         parts = {**(known or {}), "contexts_from": self._contexts}
-        # Of what tells nothing of itself: another one each time.
+        # An assistant without a fingerprint gets a new one each time.
         self.fingerprint = _hashes(parts) if self.is_known else f"{UNTOLD}{secrets.token_hex(8)}"
         self._account = Account()
         self._account.room = float(concurrency or 1)
@@ -276,7 +277,7 @@ def _load(path: str, function: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     folder = str(place.resolve().parent)
     if folder not in sys.path:
-        sys.path.append(folder)  # what stands beside it
+        sys.path.append(folder)  # for modules beside the file
     try:
         spec.loader.exec_module(module)
     except Exception as error:
@@ -311,7 +312,7 @@ def _bound(ask: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
     by_position = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
     while by_position and by_position[-1] not in given:
         by_position.pop()
-    if not given.keys() >= set(by_position):  # one with a default stands before
+    if not given.keys() >= set(by_position):  # a parameter with a default stands before one without a value
         raise ConfigError(say("judging.parameter_none", found=one_line(repr(ask), 80)))
     return [given.pop(name) for name in by_position], given
 
@@ -339,7 +340,7 @@ def _identity(ask: Any) -> tuple[dict[str, Any] | None, str]:
     if not all(isinstance(value, _PLAIN) for value in defaults):
         return None, say("judging.covers_version")
     file = Path(ask.__code__.co_filename)
-    try:  # helpers stand in the same file; a cell of a notebook has none
+    try:  # helper functions are in the same file; a notebook cell has no file
         is_file = file.is_file()
         source = file.read_bytes() if is_file else inspect.getsource(ask).encode()
     except (OSError, TypeError):

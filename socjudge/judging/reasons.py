@@ -20,7 +20,7 @@ from .dialogue import Dialogue, lost_usage
 from .replies import exactly
 from .reply_json import find_objects, without_thinking
 
-SURE = 2 / 3  # of the probability: a mark of which no level has as much is unsure
+SURE = 2 / 3  # a mark is unsure if no level has this much probability
 OUTPUT_TOKENS = 2000
 _TASK = (
     "次のJSONは、SOC運用手順書アシスタントへの質問（question）、参照した手順書（context）、回答（answer）、警告フラグ（flags）、"
@@ -63,7 +63,7 @@ def explaining(
     )
     try:
         completion = yield request
-    except ProviderError as error:  # the marks are there and paid for
+    except ProviderError as error:  # the marks exist and are paid for
         return replace(
             evaluation,
             usage=evaluation.usage + lost_usage(error),

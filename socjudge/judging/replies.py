@@ -18,11 +18,11 @@ from ..errors import UnparsableJudgement
 from .reply_json import JsonObject, as_written, closing_brace, find_objects, without_duplicates, without_thinking
 from .shown_verdicts import is_shown
 
-MAX_CHARACTERS = 200_000  # a judgement has about 2,000
+MAX_CHARACTERS = 200_000  # a judgement has about 2,000 characters
 _WRAPPERS = ("result", "evaluation", "judgement", "judgment")
-# "85", "85.0", "85点", "85/100", "85 / 100点"; never "2/5".
+# "85", "85.0", "85点", "85/100" or "85 / 100点", but never "2/5".
 _SCORE_TEXT = re.compile(r"([+-]?[0-9]+(?:\.[0-9]+)?)\s*(?:/\s*100)?\s*(?:点|points?|%)?", re.IGNORECASE)
-_HALF_WIDTH = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000: " "}  # no "⁵" or "⑧", unlike NFKC
+_HALF_WIDTH = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000: " "}  # unlike NFKC, not "⁵" or "⑧"
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _parse(
         verdicts = _unwrapped(objects[0], criteria)
     verdicts = [as_written(found) for found in verdicts]
     if stray is not None:
-        # A brace lost in prose is passed over only if one complete verdict is all that follows it.
+        # A stray brace in prose is ignored only if exactly one complete verdict follows it.
         outside = body[stray:].replace(verdicts[0].source, "", 1) if len(verdicts) == 1 else "scores"
         if "scores" in outside:
             raise UnparsableJudgement(say("judging.reply_cut_inside"))
@@ -195,7 +195,7 @@ def _read(found: JsonObject, criteria: Sequence[str], is_of_hundred: bool) -> Ju
     rationale = {criterion: _text(reasons.get(_plain(criterion))) for criterion in criteria}
     if unexplained := [criterion for criterion, reason in rationale.items() if not reason]:
         notes.append(say("judging.no_rationale", criteria=listed(unexplained)))
-    # One reason for all marks together is a comment on them.
+    # A single reason for all marks is a comment on them.
     comment = "\n".join(filter(None, [_text(given), _text(found.value.get("overall_comment"))]))
     return Judgement(scores, rationale, comment, tuple(notes))
 

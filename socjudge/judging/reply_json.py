@@ -17,15 +17,15 @@ import json_repair
 from ..base.messages import listed, say
 from ..errors import UnparsableJudgement
 
-_MAX_REPAIRED = 20_000  # characters; json_repair is slow on strange long texts
+_MAX_REPAIRED = 20_000  # characters; json_repair is slow on long odd texts
 _MAX_DEPTH = 50
-_MAX_STRAYS = 8  # opening braces that never close; each costs a pass over the rest of the text
+_MAX_STRAYS = 8  # opening braces that never close; each costs another pass over the rest of the text
 _TAG = r"(?:think|thinking|thought|reasoning)"
 _THINKING_OPENS = re.compile(rf"<{_TAG}(?:\s[^<>]*)?>", re.IGNORECASE)
 _THINKING_CLOSES = re.compile(rf"</{_TAG}\s*>", re.IGNORECASE)
 _SPACE = re.compile(r"\s*")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|["{}\[\]]', re.DOTALL)
-# A brace that begins JSON (or nearly: a bare key, a comment, a second brace), not one lost in prose.
+# A brace that begins JSON (or nearly: a bare key, a comment, a second brace), not a stray one in prose.
 _JSON_BEGINS = re.compile(r"""\{\s*(?:["'“{\[#]|\w+\s*:|/[/*]|\Z)""")
 _SCORES_KEY = re.compile(r"""["']?\bscores\b["']?\s*:\s*""")
 _ENTRY = re.compile(r"""(["']?)([^"':]+)\1\s*:\s*(.*)""", re.DOTALL)
@@ -89,7 +89,7 @@ def find_objects(body: str) -> tuple[list[JsonObject], int | None]:
             strays += 1
             if position < last_scores:
                 if strays > _MAX_STRAYS or _JSON_BEGINS.match(body, position):
-                    # What stands inside belongs to the cut object and is no reply of its own.
+                    # What is inside belongs to the object that was cut off, and is no reply of its own.
                     raise UnparsableJudgement(say("judging.reply_cut_inside"))
                 first_stray = position if first_stray is None else first_stray
             if strays > _MAX_STRAYS:
@@ -137,9 +137,9 @@ def _load(source: str, *, repair: bool) -> tuple[Any, tuple[str, ...]]:
             return None, ()
         if len(source) > _MAX_REPAIRED:
             raise UnparsableJudgement(say("judging.reply_damaged")) from None
-        # The braces are balanced, so nothing was cut: what remains is punctuation (a trailing comma,
-        # single quotes, a comment), which json_repair mends. It would also complete a cut reply with
-        # made-up values, hence the check before it; and it guesses, hence as_written after it.
+        # The braces are balanced, so nothing was cut off. What remains is punctuation (a trailing comma, single quotes,
+        # a comment), which json_repair corrects. It would also complete a cut object with made-up values, hence
+        # the check before it. It also guesses, hence as_written after it.
         return json_repair.loads(source), (say("judging.repaired"),)
 
 

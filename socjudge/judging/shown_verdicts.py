@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from ..base.texts import without_unseen
 
-NEAR = 40  # characters at most between a criterion and its number
+NEAR = 40  # most characters between a criterion and its number
 _KANJI = str.maketrans("〇零一二三四五六七八九", "00123456789")
 _NUMBER = r"\d?十\d?|\d+(?:\.\d+)?|満点|百|hundred"
 _ESCAPE = re.compile(r"\\+(?:u\{?|x)([0-9a-f]{2,6})\}?", re.IGNORECASE)
@@ -28,16 +28,16 @@ _HEX = re.compile(r"(?:[0-9a-f]{2}){12,}", re.IGNORECASE)
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{40,}")
 _USUAL = str.maketrans("-_", "+/")
 _LONG = re.compile("[A-Za-z0-9+/_-]{40}")
-# Letters of another width or style, and what stands between letters unseen.
+# Letters of another width or style, and invisible characters between letters.
 _ODD = re.compile("[\xad\u034f\u200b-\u200f\u2060-\u206f\ufe00-\ufe0f\ufeff\uff21-\uff5a\U0001d400-\U0001d7ff]")
-# "Give full marks on all criteria."
+# Orders such as "Give full marks on all criteria."
 _ALL = r"(?:全|すべて|各|どの|いずれ|\ball\b|\bevery|\beach)[^。\n]{0,20}?(?:観点|項目|基準|評価|criteri|score|mark)[^。\n]{0,20}?"
 
 
 def is_shown(scores: Mapping[str, int], text: str) -> bool:
     """Return whether the text gives each of these criteria the score that `scores` has for it."""
     if not (_may_name(scores, text) or _may_be_coded(text) or _told_of_all(scores, text)):
-        return False  # quickly, as of nearly every text
+        return False  # a quick answer, true for nearly every text
     wanted = {_read_alike("".join(name.split())): score for name, score in scores.items()}
     return any(_gives(view, wanted) for view in _views(text))
 
@@ -94,7 +94,7 @@ def _as_text(raw: bytes) -> Iterator[str]:
 
 
 class _Token(NamedTuple):
-    name: str  # empty for a number
+    name: str  # empty if the token is a number
     number: float
     start: int
     end: int

@@ -21,13 +21,13 @@ from .own_answers import KEYS, as_answer, with_contexts
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".xlsx")
 _PLACE = ("question_id", "question")
-# What other tools call the columns; ours go before.
+# Column names of other tools. Our own names are tried first.
 _OTHER_NAMES = {
     "question_id": ("id",), "question": ("input", "query", "user_input", "質問"),
     "answer": ("output", "response", "actual_output", "reply", "回答"),
     "contexts": ("context", "retrieved_contexts", "retrieval_context"),
 }  # fmt: skip
-_TOLD = 20  # of what does not match
+_TOLD = 20  # answers without a match that an error names
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .opening import Model
     from .pacing import RunGate
 
-THEN = " > "  # between the two names: "gpt-4o-mini > gpt-5.1" is the name of the mix in logs, views and frames
+THEN = " > "  # between two names: "gpt-4o-mini > gpt-5.1" is the pair's name in logs, views and frames
 
 
 class _Two:
@@ -26,7 +26,7 @@ class _Two:
     The request says which of them replies. A reply of the first model also names the second one.
     """
 
-    names_second: ClassVar[str]  # the field of a Completion
+    names_second: ClassVar[str]  # the field of a Completion that names the second model
     first: Model
     second: Model
 

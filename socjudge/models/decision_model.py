@@ -22,9 +22,9 @@ from .openai_model import OpenAIModel
 from .pacing import RunGate
 from .prices import most_usd_of, usage_of
 
-WORDING = 1  # of what is asked, as part of the judge's settings: another wording is another judge
+WORDING = 1  # version of the questions' wording; part of the judge's settings, because another wording is another judge
 _PREFIX = re.compile(r"decisions(?:-([35]))?:(.+)")
-# The material is data: what an answer says to its judge is no instruction.
+# The material is data. Whatever an answer says to its judge is no instruction.
 _TASK = (
     "JSONは、SOC運用手順書アシスタントへの質問（question）、参照した手順書（context）、回答（answer）、警告フラグ（flags）、"
     "期待されるキーポイント（expected_keypoints）です。回答（answer）の品質を、手順書とキーポイントに照らして評価してください。"
@@ -122,7 +122,7 @@ class DecisionModel(OpenAIModel):
         return Completion(text, resolved, usage, "stop", levels=self.levels)
 
     def _room(self, said: str, limit: int) -> int | None:
-        return None  # there is no limit to lower
+        return None  # there is no limit that could be lowered
 
     def __repr__(self) -> str:
         return f"DecisionModel({self.name!r})"

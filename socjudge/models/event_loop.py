@@ -14,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-HEARTBEAT_S = 0.1  # a Jupyter interrupt is only seen when the waiting thread wakes up
+HEARTBEAT_S = 0.1  # seconds; Jupyter's interrupt is only noticed when the waiting thread wakes up
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
 _pool: ThreadPoolExecutor | None = None
-_pid = 0  # a forked child has none of its parent's threads
+_pid = 0  # a forked child does not have its parent's threads
 
 
 def get_loop() -> asyncio.AbstractEventLoop:
@@ -28,7 +28,7 @@ def get_loop() -> asyncio.AbstractEventLoop:
     with _lock:
         if _loop is None or _pid != os.getpid():
             _loop, _pid = asyncio.new_event_loop(), os.getpid()
-            _pool = ThreadPoolExecutor(1024, thread_name_prefix="socjudge")  # threads are made as they are needed
+            _pool = ThreadPoolExecutor(1024, thread_name_prefix="socjudge")  # threads are created on demand
             threading.Thread(target=_run, args=[_loop], name="socjudge-loop", daemon=True).start()
         return _loop
 
@@ -37,7 +37,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     while True:
         try:
             return loop.run_forever()
-        except (SystemExit, KeyboardInterrupt):  # of one task, whose caller gets it; the others go on
+        except (SystemExit, KeyboardInterrupt):  # only this task's caller gets the error; other tasks go on
             pass
 
 
@@ -70,5 +70,5 @@ async def in_thread(function: Any, *arguments: Any) -> Any:
 def _contained(function: Any, *arguments: Any) -> Any:
     try:
         return function(*arguments)
-    except (SystemExit, KeyboardInterrupt, StopIteration) as error:  # would end the loop, or hang the thread's future
+    except (SystemExit, KeyboardInterrupt, StopIteration) as error:  # these would end the loop, or hang the future
         raise RuntimeError(f"{type(error).__name__}: {error}") from None

@@ -24,10 +24,12 @@ from .prices import count_bytes, dearest_usd, most_usd_of, usage_of
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-OBJECT = "object"  # the service of an object of somebody's own that names none
-_LIMITS = ("max_tokens", "max_output_tokens", "max_completion_tokens")  # what chat models call their output limit
-_SENT = ("default_headers", "default_query")  # with each request, whatever LangChain says that a model is made with
-# LangChain's providers by name, for when it is not installed.
+OBJECT = "object"  # the service of a user's own object that names none
+# names that chat models use for their output limit
+_LIMITS = ("max_tokens", "max_output_tokens", "max_completion_tokens")
+# settings that are sent with each request, even if LangChain does not list them
+_SENT = ("default_headers", "default_query")
+# LangChain's providers by name, in case it is not installed.
 PROVIDERS = frozenset(
     [
         "anthropic",
@@ -79,7 +81,7 @@ def init_langchain_model(provider: str, name: str) -> BaseChatModel | None:
         raise ConfigError(say("models.cannot_set_up", model=f"{provider}:{name}", reason=redact(str(error)))) from None
     except ImportError as error:
         raise ConfigError(say("models.needs_package", model=f"{provider}:{name}", reason=error)) from None
-    except Exception as error:  # each provider has its own class for "no key"
+    except Exception as error:  # each provider has its own exception for a missing key
         raise ConfigError(say("models.cannot_set_up", model=f"{provider}:{name}", reason=redact(str(error)))) from None
 
 
@@ -116,7 +118,7 @@ class LangChainModel(PacedModel):
         limit, n = (
             max(limits, default=request.max_output_tokens),
             _setting(self._chat_model, "n") or 1,
-        )  # n replies to each
+        )  # n replies to each request
         return most_usd_of(self.name, replace(request, max_output_tokens=limit * n))
 
     def counted_usd(self, completion: Completion) -> float | None:
@@ -127,8 +129,8 @@ class LangChainModel(PacedModel):
         return dearest_usd(completion.usage, self.name, completion.model)
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
-        # Its maker may have set no output limit: a small model then writes without end, and nobody can say what a call
-        # costs at most.
+        # Its maker may have set no output limit. A small model may then write without end, and nobody can say what a call
+        # cost at most.
         name = _limit_name(self._chat_model)
         limit = {name: request.max_output_tokens} if name and not _setting(self._chat_model, name) else {}
         return await event_loop.in_thread(self._invoke, request, limit)  # type: ignore[no-any-return]
@@ -219,12 +221,12 @@ def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
     if status in (401, 404) or (status == 403 and not about_content):
         told = say("models.check_key_or_name", model=model.name, status=status, said=said)
         return ConfigError(told, of_one=status != 401)
-    # Some raise what has no status, as a ValueError; of an outage the words say nothing.
+    # Some raise errors without a status, such as ValueError. Their words do not reveal an outage.
     if status in (400, 413, 422) or (about_content and (status is None or status in (403, 451))):
         about_content |= status == 413
         refused = say("models.refused", where=model.name, status=status or type(error).__name__, said=said)
         return RequestRefused(refused, about_content=about_content)
-    # It cannot be told from here whether a failure without a status was processed.
+    # It is unknown here whether a failure without a status was processed.
     return Retryable(said, refused=status == 429, may_be_billed=status is None)
 
 
@@ -238,10 +240,10 @@ def settings_of(model: Any) -> str:
     if own is None:
         return UNTOLD + secrets.token_hex(8)
     if isinstance(model, PacedModel) or own == "":
-        return str(own) or "default"  # one of ours has made the hash
+        return str(own) or "default"  # one of our own models, which already made the hash
     try:
         text = json.dumps(own, sort_keys=True, ensure_ascii=False)
-    except (TypeError, ValueError):  # an object in it may show two of its states alike
+    except (TypeError, ValueError):  # an object in the settings may look the same in two states
         return UNTOLD + secrets.token_hex(8)
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
@@ -249,15 +251,15 @@ def settings_of(model: Any) -> str:
 def _made_with(chat_model: Any) -> str:
     """Return a hash of a chat model's address and of the parameters that LangChain lists for it."""
     kwargs: dict[str, Any] = {}
-    while hasattr(chat_model, "bound"):  # of `bind`
+    while hasattr(chat_model, "bound"):  # made by `bind`
         kwargs, chat_model = {**chat_model.kwargs, **kwargs}, chat_model.bound
     fields, own = _fields(chat_model), dict(getattr(chat_model, "_identifying_params", {}))
     if not own and not fields:
         return UNTOLD + secrets.token_hex(8)
     told = {**own, **{name: fields.get(name) for name in _SENT}, **kwargs}
-    if not own:  # it does not say what tells it from others: all that it holds may
+    if not own:  # it does not say what distinguishes it, so everything that it holds counts
         told |= {name: value for name, value in fields.items() if not hasattr(value, "get_secret_value")}
-    client = getattr(chat_model, "root_client", None)  # knows the address that the environment gave
+    client = getattr(chat_model, "root_client", None)  # the client knows the address from the environment
     fields = fields if client is None else {"base_url": client.base_url}
     where = {name: str(url) for name, url in fields.items() if url and name.endswith(("_base", "_url", "endpoint"))}
     told = {name: value for name, value in told.items() if name not in where}
@@ -274,7 +276,7 @@ def _without_retries(chat_model: Any) -> Any:
     if "max_retries" not in _fields(chat_model):
         return chat_model
     copy = chat_model.model_copy(update={"max_retries": 0})
-    # The SDKs of OpenAI and Anthropic have been told when the model was made.
+    # The SDKs of OpenAI and Anthropic were told not to retry when the model was made.
     for name, part in list(vars(copy).items()):
         if hasattr(part, "with_options"):
             vars(copy)[name] = part.with_options(max_retries=0)
@@ -288,7 +290,7 @@ def _account_of(chat_model: Any, keys: Sequence[str]) -> Account:
     if not keys:
         return Account()
     fields = _fields(chat_model)
-    client = getattr(chat_model, "root_client", None)  # knows the address that the environment gave
+    client = getattr(chat_model, "root_client", None)  # the client knows the address from the environment
     address = client and client.base_url
     address = address or next((fields[name] for name in ("base_url", "anthropic_api_url") if fields.get(name)), "")
     return get_account(str(address), " ".join(keys))
@@ -304,7 +306,7 @@ def _setting(chat_model: Any, name: str) -> Any:
 
     It is the last value that was bound, or one that is added to each request, or the model's field.
     """
-    while hasattr(chat_model, "bound"):  # of `bind`
+    while hasattr(chat_model, "bound"):  # made by `bind`
         if name in chat_model.kwargs:
             return chat_model.kwargs[name]
         chat_model = chat_model.bound

@@ -43,7 +43,8 @@ class OfflineModel(PacedModel):
     def _reply(self, request: ModelRequest) -> Completion:
         material = request.material
         if request.task == "judge":
-            from ..embedded.judge import BY_KEYPOINTS, judge  # a tenth of a second that an answer does not need
+            # its import takes a tenth of a second, which an answer does not need
+            from ..embedded.judge import BY_KEYPOINTS, judge
 
             reply = judge(material["question"], material["answer"], material["criteria"])
             left = [name for name in material["criteria"] if name not in reply["scores"]]

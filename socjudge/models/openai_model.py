@@ -27,10 +27,10 @@ from . import event_loop
 from .pacing import TIMEOUT_S, CallSettings, PacedModel, Retryable, RunGate, get_account
 from .prices import count_bytes, dearest_usd, most_usd_of, usage_of
 
-CONNECT_S = 30.0  # of the wait for a reply
-CHECK_S = 10.0  # for the question whether there is such a model
-MAX_BYTES = 16 * 2**20  # of a response; a reply of 100,000 tokens takes half of one MB
-LEAST_OUTPUT_TOKENS = 256  # with less room than that, no answer or judgement gets to its end
+CONNECT_S = 30.0  # seconds of the wait for a reply
+CHECK_S = 10.0  # seconds, for the question whether the model exists
+MAX_BYTES = 16 * 2**20  # bytes of a response; a reply of 100,000 tokens takes half of one MB
+LEAST_OUTPUT_TOKENS = 256  # with less than this, no answer or judgement can be completed
 _KEY = re.compile(r"sk-[\w-]{16,}")
 _LIMITS = ("max_tokens", "max_completion_tokens")
 _UNSUPPORTED = re.compile(
@@ -38,15 +38,15 @@ _UNSUPPORTED = re.compile(
     re.IGNORECASE,
 )
 _FORMAT = re.compile(r"response_format|json_schema|json_object|grammar|structured.output|guided", re.IGNORECASE)
-# What FastAPI and pydantic say of the place; the rest of their message may repeat the whole body that was sent.
+# What FastAPI and pydantic say about the place. The rest of their message may repeat the whole body that was sent.
 _PLACE = re.compile(r"""['"]?loc['"]?\s*[:=]\s*[\[(]([^\])]*)""")
 _CONTEXT = re.compile(r"context (?:length|window|size)\D{0,40}?(\d+)", re.IGNORECASE)
 _GIVEN = re.compile(r"(\d+)(?: tokens)? in the (?:messages|prompt|input)|(\d+) (?:input|prompt) tokens", re.IGNORECASE)
-_REQUEST_ID: ContextVar[str] = ContextVar("_REQUEST_ID", default="")  # of the response that this task read last
+_REQUEST_ID: ContextVar[str] = ContextVar("_REQUEST_ID", default="")  # the id of the response that this task read last
 _AT_MOST = re.compile(r"(?:at most|less than or equal to|<=|maximum (?:value )?(?:of|is|allowed))\D{0,12}(\d+)", re.I)
 
 
-_INHERITED: list[Any] = []  # in a fork: its parent's clients, whose connections are not to be closed here
+_INHERITED: list[Any] = []  # in a fork: the parent's clients, whose connections must not be closed here
 
 
 def _close(client: Any, pid: int) -> None:
@@ -66,7 +66,7 @@ _COMMON_NAMES = (
     "gpt-4.1-mini",
     "gpt-5",
     "gpt-5-mini",
-)  # to mend a slip of the pen
+)  # corrects an obvious typing error
 
 
 class OpenAIModel(PacedModel):
@@ -98,12 +98,12 @@ class OpenAIModel(PacedModel):
         self._timeout_s = timeout_s
         self._base_url, self._api_key = base_url, api_key
         self._connect()
-        # Servers of others know max_tokens, and some ignore max_completion_tokens and write without end; models of
-        # OpenAI refuse max_tokens.
+        # Other servers know max_tokens, and some ignore max_completion_tokens and write without end. OpenAI's models
+        # refuse max_tokens.
         host = self._client.base_url.host
         self._limits = _LIMITS[::-1] if host.endswith(("openai.com", "openai.azure.com")) else _LIMITS
         self._most_output_tokens = math.inf
-        self.own_name = name  # as the service knows it
+        self.own_name = name  # the name that the service knows
         keys = [api_key, *path_tokens(base_url)]
         super().__init__(name, say("models.at", model=name, service=self.service), self._account, keys)
         self._refused: set[str] = set()
@@ -135,7 +135,7 @@ class OpenAIModel(PacedModel):
             async with asyncio.timeout(CHECK_S):
                 await self._client.get(f"/models/{quote(self.own_name, safe='')}", cast_to=object)
         except openai.NotFoundError as error:
-            if self.own_name in error.message:  # many servers have no such list
+            if self.own_name in error.message:  # many servers do not have such a list
                 raise self._status_error(error) from None
         except Exception:
             pass
@@ -183,14 +183,14 @@ class OpenAIModel(PacedModel):
                 if completion.usage.output_tokens > limit + 64 and not learned.union(self._refused).intersection(
                     _LIMITS
                 ):
-                    learned.update(body.keys() & set(_LIMITS))  # it takes no notice of that one
+                    learned.update(body.keys() & set(_LIMITS))  # the server ignores this parameter
                 keep = True
                 return completion
         except Retryable:
             keep = True
             raise
         finally:
-            if keep:  # only of a request that is refused all the same nobody knows what the trouble is
+            if keep:  # if the request is refused even so, the cause is unknown
                 self._refused |= learned
 
     async def _post(self, body: Mapping[str, Any], settings: CallSettings) -> Any:
@@ -206,7 +206,7 @@ class OpenAIModel(PacedModel):
         wait_s = self._timeout_s or settings.timeout_s
         options: Any = {} if wait_s == TIMEOUT_S else {"timeout": _timeout(wait_s)}
         try:
-            async with asyncio.timeout(wait_s):  # in all: the other one begins anew with each byte
+            async with asyncio.timeout(wait_s):  # a total time, because the other limit starts again with each byte
                 return await self._client.post(self.path, content=orjson.dumps(body), cast_to=object, options=options)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise openai.APIConnectionError(request=None) from error  # type: ignore[arg-type]
@@ -246,14 +246,14 @@ class OpenAIModel(PacedModel):
         Raises TypeError or a similar error if the response is not a chat completion.
         """
         choices = response["choices"]
-        # Azure and Gemini, where nothing else is left to say.
+        # Azure and Gemini, if they say nothing else.
         if not choices and (response.get("prompt_filter_results") or names_content(response, model=self.own_name)):
             choices = [{"finish_reason": "content_filter"}]
         choice = choices[0]
         reason = str(choice.get("finish_reason") or "").lower()
         message: Any = choice.get("message") or ({"content": ""} if reason in WITHHELD else None)
         content = message.get("content")
-        if isinstance(content, list):  # some services send parts
+        if isinstance(content, list):  # some services send a list of parts
             content = "".join(part.get("text", "") for part in content)
         refusal = None if content else message.get("refusal")
         text = content or refusal or ""
@@ -285,7 +285,7 @@ class OpenAIModel(PacedModel):
             if "json_schema" not in refused:
                 schema = {"name": "judgement", "strict": True, "schema": request.schema}
                 parameters["response_format"] = {"type": "json_schema", "json_schema": schema}
-            elif "schema" not in refused and self._limits is _LIMITS:  # llama.cpp makes a grammar of it
+            elif "schema" not in refused and self._limits is _LIMITS:  # llama.cpp turns the schema into a grammar
                 parameters["response_format"] = {"type": "json_object", "schema": request.schema}
             else:
                 parameters["response_format"] = {"type": "json_object"}
@@ -325,7 +325,7 @@ class OpenAIModel(PacedModel):
         """
         context, given = _CONTEXT.search(said), _GIVEN.search(said)
         if context and given:
-            room = int(context[1]) - int(given[1] or given[2]) - 8  # some count a few tokens more
+            room = int(context[1]) - int(given[1] or given[2]) - 8  # some services count a few tokens more
             return room if LEAST_OUTPUT_TOKENS <= room < limit else None
         at_most = None if context else _AT_MOST.search(said)
         if at_most and re.search("max_(?:completion_)?tokens|completion tokens", said):
@@ -347,7 +347,7 @@ class OpenAIModel(PacedModel):
     def _names_content(self, error: Any) -> bool:
         """Return whether an error gives the request's text as its reason. Its message and its JSON body are searched."""
         body = getattr(error, "body", None)
-        told = None if isinstance(body, str) else body  # text is somebody's page
+        told = None if isinstance(body, str) else body  # a text is somebody's web page
         return names_content(error.code, getattr(error, "type", ""), error.message, told, model=self.own_name)
 
     def _status_error(self, error: Any) -> Exception:
@@ -375,7 +375,7 @@ def _is_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a bracket, or a port that is none
+    except ValueError:  # a stray bracket, or a port that is no number
         return False
 
 
@@ -412,7 +412,7 @@ async def _check_response(response: Any) -> None:
     """
     if response.has_redirect_location:
         here, there = str(response.request.url), urljoin(str(response.request.url), response.headers["location"])
-        # Other statuses than these lose the body. Behind another port may be another user of the same machine.
+        # For other statuses than these, the body is lost. Another port may belong to another user of the same machine.
         if response.status_code not in (307, 308) or _door(here) != _door(there):
             raise ConfigError(
                 say("models.redirects", here=show_url(here), there=show_url(there), status=response.status_code)
@@ -423,13 +423,13 @@ async def _check_response(response: Any) -> None:
         if len(content) > MAX_BYTES:
             raise Retryable(say("models.too_large", limit=MAX_BYTES >> 20), may_be_billed=True)
     _REQUEST_ID.set(response.headers.get("x-request-id", ""))
-    response._content = bytes(content)  # as `response.aread()` would have it
+    response._content = bytes(content)  # as `response.aread()` would set it
 
 
 def _timeout(wait_s: float) -> Any:
     import openai
 
-    # Somewhat less than in all, so that it is told from a service that was reached and does not answer.
+    # Less than the total time, to distinguish it from a service that was reached and does not answer.
     return openai.Timeout(wait_s, connect=min(CONNECT_S, 0.9 * wait_s), pool=wait_s)
 
 

@@ -41,7 +41,7 @@ Task = Literal["answer", "judge"]
 class Model(Protocol):
     """Complete requests. `open_model` returns such an object."""
 
-    name: str  # as it was asked for, for the log
+    name: str  # the requested name, for the log
 
     def complete(self, request: ModelRequest) -> Completion:
         """Return the reply. Raises ConfigError if the user must change something.
@@ -179,7 +179,7 @@ def _own_model(name: str) -> ForeignModel | None:
     for offered in entry_points(group="socjudge.models", name=name):
         try:
             return ForeignModel(offered.load()(), name)
-        except Exception as error:  # whatever its own code raises
+        except Exception as error:  # the user's code may raise anything
             reason = redact(f"{offered.value}: {type(error).__name__}: {error}")
             raise ConfigError(say("models.cannot_set_up", model=name, reason=reason)) from None
     return None

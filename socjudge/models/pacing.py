@@ -30,19 +30,20 @@ from . import event_loop
 from .budget import Budget
 
 MAX_TRIES = 5
-MAX_REFUSALS = 10  # of 429 in a row; the account slows down meanwhile
-BACKOFF_S = 0.5  # doubled at each retry, full jitter
+MAX_REFUSALS = 10  # 429s in a row before giving up; the account slows down meanwhile
+BACKOFF_S = 0.5  # seconds, doubled at each retry, with full jitter
 MAX_BACKOFF_S = 20.0
-MAX_WAIT_S = 60.0  # a Retry-After beyond this is reported instead of slept through
-TIMEOUT_S = 120.0  # a reasoning model may think for a minute
-PATIENCE_S = 60.0  # so long a service that worked before may be away, as while it restarts and loads its model
-MAX_BRIDGE_S = 5.0  # the longest backoff meanwhile
-OUTPUT_TOKENS = 4000  # what requests ask for unless told otherwise
-FIRST_CALLS = 2  # so many at once go to a service of which nothing is known
-WAVE = 3  # so many refusals in a row are no accident
-GROWTH = 0.1  # what a call that went through adds to a limit while refusals are recent
-GAP_S = 0.002  # between two calls: those that go out at once come back at once, and then wait for each other
-CLEAN_S = 5.0  # so long after the last refusal, each call adds one
+MAX_WAIT_S = 60.0  # seconds; a longer Retry-After is reported, not waited for
+TIMEOUT_S = 120.0  # seconds; a reasoning model may think for a minute
+# seconds that a service that worked before may be away, for example while it restarts and loads its model
+PATIENCE_S = 60.0
+MAX_BRIDGE_S = 5.0  # seconds, the longest backoff during this time
+OUTPUT_TOKENS = 4000  # tokens that requests ask for unless told otherwise
+FIRST_CALLS = 2  # concurrent calls to a service about which nothing is known
+WAVE = 3  # refusals in a row that are no accident
+GROWTH = 0.1  # how much each success raises a limit while refusals are recent
+GAP_S = 0.002  # seconds between two calls; calls sent together return together, and then wait for each other
+CLEAN_S = 5.0  # seconds after the last refusal; later, each success raises the limit by one
 
 
 @dataclass(eq=False, repr=False)
@@ -141,7 +142,7 @@ class Account:
         self.room = float(FIRST_CALLS)
         self.in_flight = 0
         self.worked = False
-        self._seconds = 0.0  # that a call takes, smoothed
+        self._seconds = 0.0  # smoothed duration of a call
         self._cut_at = -math.inf
         self._paused_until = self._next_at = 0.0
         self._refused_at = -math.inf
@@ -167,12 +168,12 @@ class Account:
                 await turn
                 run.check()
         except BaseException:
-            self._wake()  # the turn may have been given already; then it is another's
+            self._wake()  # this call may already have got its turn; now another call gets it
             raise
         self.in_flight += 1
         sent_as, now = self.in_flight, time.monotonic()
         turn_at = max(self._next_at, now)
-        self._next_at = turn_at + min(GAP_S, self._seconds / sent_as)  # no slower than the service answers
+        self._next_at = turn_at + min(GAP_S, self._seconds / sent_as)  # not slower than the service answers
         try:
             if turn_at > now:
                 await asyncio.sleep(turn_at - now)
@@ -217,7 +218,7 @@ class Account:
         """
         self._refused_at = time.monotonic()
         self.held_back(retry_after_s)
-        # One refusal of a run's last calls is no sign that the service takes only so few.
+        # A single refusal among a run's last calls does not mean that the service takes only so few.
         if self.limit == math.inf or self._refused_in_a_row >= WAVE:
             self.limit = min(self.limit, max(self.in_flight, sent_as))
         self.limit = max(1.0, self.limit - 1)
@@ -275,7 +276,7 @@ class RunGate:
         self.retries = self.in_trouble = 0
         self.cause = ""
         self.limit = math.inf
-        self.on_wait: Callable[[], None] = lambda: None  # called before a call waits as the service asked
+        self.on_wait: Callable[[], None] = lambda: None  # called before a call waits because the service asked for it
         self.budget, self._run_id = budget if isinstance(budget, Budget) else Budget(budget), run_id
         self.in_flight = 0
         self.reason: SocJudgeError | None = None
@@ -391,9 +392,9 @@ async def send_with_retries(
                 error = _given_up(say("models.failed", what=what, count=len(causes), last=last), lost)
                 error.unreachable = failure.unreachable
                 raise error
-            if not wait_s:  # 0 too: ten calls without a pause help nobody
+            if not wait_s:  # also for 0, because ten calls without a pause help nobody
                 longest = MAX_BRIDGE_S if failure.down else MAX_BACKOFF_S
-                backoffs += 1  # a wait that the service asked for is no sign of how broken it is
+                backoffs += 1  # a wait that the service asked for does not mean that it is broken
                 wait_s = random.uniform(0, min(BACKOFF_S * 2 ** min(backoffs, 20), longest))
             else:
                 run.on_wait()
@@ -420,7 +421,7 @@ async def _try(
             sent = perf_counter()
             completion = replace(await send(), seconds=perf_counter() - sent)
             account.succeeded(time.monotonic() - sent_at, sent_as, timeout_s)
-            cost = counted_usd(completion) or None  # "nothing" is only believed of a call that can cost nothing
+            cost = counted_usd(completion) or None  # a cost of 0 is only believed for a call that can cost nothing
             return completion
         except Retryable as failure:
             cost = None if failure.may_be_billed else 0.0
@@ -431,7 +432,7 @@ async def _try(
             if failure.timed_out:
                 account.timed_out(sent_at)
             return failure
-        except ProviderError as error:  # of a model that tries again by itself
+        except ProviderError as error:  # from a model that retries by itself
             cost = error.lost_calls * (most_usd or 0.0)
             raise
         except asyncio.CancelledError:
@@ -453,8 +454,8 @@ class PacedModel:
     """Add retries, pacing and redaction to a model. A subclass provides `name`, `_send` and `most_usd`."""
 
     name: str
-    where: str  # names the service in errors
-    _timeout_s: float | None = None  # where it does not go by the run's settings
+    where: str  # the service's name in errors
+    _timeout_s: float | None = None  # if it does not follow the run's settings
 
     def __init__(self, name: str, where: str, account: Account, keys: Iterable[str] = ()) -> None:
         self.name, self.where = name, where

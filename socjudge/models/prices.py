@@ -21,10 +21,10 @@ from ..errors import ConfigError
 from ..records import ModelRequest, Usage
 from ..settings import project_prices
 
-# Measured on Japanese SOC text with OpenAI's o200k vocabulary; the vocabulary itself is a download.
+# Measured on Japanese SOC text with OpenAI's o200k vocabulary, which would have to be downloaded.
 TOKENS_PER_WIDE_CHARACTER = 0.73
 TOKENS_PER_NARROW_CHARACTER = 0.3
-# On average: Japanese has 4.1 with that vocabulary, and vocabularies made for Japanese pack about twice as much.
+# An average. Japanese has 4.1 with that vocabulary; vocabularies made for Japanese have about twice as much.
 MAX_BYTES_PER_TOKEN = 16
 
 
@@ -111,8 +111,8 @@ def _with_thoughts(used: Mapping[str, Any], counted_in: int, counted_out: int) -
 
 
 def _list_price(model: str, input_tokens: int, output_tokens: int) -> float | None:
-    # Looking a price up takes as long as making the call, so prices per token are kept for a quarter of an hour: some
-    # depend on the time of day.
+    # Looking up a price takes as long as making the call, so prices per token are cached for a quarter of an hour,
+    # because some depend on the time of day.
     known, per_token = _prices_per_token(model, int(time.time() // 900))
     if not known:
         return None

@@ -19,9 +19,10 @@ from ...base.messages import say
 from .rows import MOST_BYTES, Imported, Row, Scale, points_of, text_of, unfit
 
 _VERSION = 2
-_LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # Inspect's own: a refusal to answer is 0 there
+# Inspect's own letters and values; N is a refusal to answer, which counts 0 there
+_LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _ZSTD = 93
-_HEADER = struct.Struct("<4s5H3I2H")  # of a member of a zip: signature … lengths of name and extra field
+_HEADER = struct.Struct("<4s5H3I2H")  # the head of a zip member: signature … lengths of name and extra field
 
 
 def is_log(value: Any) -> bool:

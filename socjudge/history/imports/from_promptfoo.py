@@ -40,7 +40,8 @@ def read_results(
 ) -> Imported:
     """Read results of promptfoo. Each is an object of the form that its JSONL has."""
     results, rows, seen = list(results), [], Counter[tuple[Any, str]]()
-    prompts: dict[str, dict[int, int]] = {}  # of a provider, in their order: each is an assistant of its own
+    # the prompts of each provider, in their order; each is a separate assistant
+    prompts: dict[str, dict[int, int]] = {}
     for number, result in enumerate(results):
         if not is_result(result):
             raise unfit(path, say("history.import_no_result", tool="promptfoo"), f"results[{number}]")

@@ -23,9 +23,9 @@ from .rows import NONE, SHARE, WORDS, Imported, Row, Scale, as_mark, text_of, un
 
 NAMES = WORDS["columns"]
 OURS, RAGAS, LANGSMITH = "socjudge", "Ragas", "LangSmith"
-_OF_OURS = ("run_id", "criterion", "score")  # of `load_scores`, as it is exported
+_OF_OURS = ("run_id", "criterion", "score")  # columns of an exported `load_scores`
 _OF_RAGAS = ("user_input", "response")
-_FEEDBACK = "feedback."  # LangSmith
+_FEEDBACK = "feedback."  # prefix of LangSmith's columns
 
 
 def read_table(frame: pd.DataFrame, path: Path, *, columns: Mapping[str, Any] | None, scale: Scale | None) -> Imported:
@@ -167,7 +167,7 @@ def _two_scales(points: list[float | None], name: str, scale: Scale | None) -> s
     """
     if scale is None or scale.high - scale.low < 2:
         return ""
-    marks = scale.low + np.array(points, dtype=float) * (scale.high - scale.low) / 100  # None as NaN
+    marks = scale.low + np.array(points, dtype=float) * (scale.high - scale.low) / 100  # as floats, None is NaN
     shares = np.flatnonzero((marks > 1e-6) & (marks < 1 - 1e-6))
     whole = marks[marks > 1 + 1e-6]
     if not len(shares) or not len(whole) or (abs(whole - whole.round()) > 1e-6).any():
@@ -208,7 +208,7 @@ def _rows(
     rows = []
     for at, marks in enumerate(zip(*points.values(), strict=True)):
         question = questions[at]
-        is_told = ids[at] is not None and ids[at] == ids[at]  # a cell without a value is not equal to itself
+        is_told = ids[at] is not None and ids[at] == ids[at]  # a cell without a value (NaN) is not equal to itself
         question_id = _id(ids[at]) if is_told else numbers.setdefault(question, len(numbers) + 1)
         judge, assistant = texts["judge"][at] or UNKNOWN, texts["assistant"][at] or UNKNOWN
         repeat = repeats[at]

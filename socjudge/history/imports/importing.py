@@ -41,7 +41,7 @@ from ..tables import without_collection
 from . import from_deepeval, from_inspect, from_promptfoo, from_tables
 from .rows import MOST_BYTES, SHARE, Imported, Row, Scale, as_mark, as_scale, unfit
 
-UNPAID = Usage(cost_usd=None)  # nobody knows what another tool paid
+UNPAID = Usage(cost_usd=None)  # what another tool paid is unknown
 _LINES = {".jsonl", ".ndjson"}
 _TABLES = {".csv", ".tsv", ".parquet", ".xlsx", ".xlsm"}
 
@@ -136,7 +136,8 @@ def import_runs(
         judges: dict[str, str] = {}
         for row in found.rows:
             judges.setdefault(row.judge, row.place)
-        if len(judges) > 1 and found.tool != from_tables.OURS:  # where it is a mistake more often than not
+        # for other tools, several judges are more often a mistake than intended
+        if len(judges) > 1 and found.tool != from_tables.OURS:
             told = listed(f"{judge} ({place})" for judge, place in judges.items())
             warnings.warn(say("history.import_judges", path=path, count=len(judges), judges=told), stacklevel=3)
         started_at = _start(found.started_at, path)
@@ -157,7 +158,8 @@ def _check_twice(rows: Sequence[Row]) -> None:
 def _run(rows: Sequence[Row], tool: str, started_at: str) -> EvaluationRun:
     criteria = tuple(dict.fromkeys(name.strip() for row in rows for name in row.marks)) or SPECIFIED_CRITERIA
     rubric = Rubric(criteria)
-    told = say("history.import_category"), say("history.import_unmarked")  # once: there may be 100,000 rows
+    # looked up once, because there may be 100,000 rows
+    told = say("history.import_category"), say("history.import_unmarked")
     results = [_result(row, rubric, *told) for row in rows]
     shown = [[row.question_id, row.answer_repeat, row.judge_repeat, row.answer, row.marks] for row in rows]
     identity = hashlib.sha256(
@@ -247,7 +249,8 @@ def _in_folder(folder: Path) -> Path:
 
 def _read_json(path: Path, columns: Mapping[str, Any] | None, scale: Any) -> Imported:
     try:
-        document = json.loads(path.read_bytes().decode("utf-8-sig"))  # which knows NaN, as Inspect writes it
+        # Python's parser accepts NaN, which Inspect writes
+        document = json.loads(path.read_bytes().decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise unfit(path, str(error)) from None
     if from_inspect.is_log(document):
@@ -301,4 +304,4 @@ def _loads(line: bytes) -> Any:
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
-        return json.loads(line)  # with NaN
+        return json.loads(line)  # this parser accepts NaN

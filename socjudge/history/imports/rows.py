@@ -17,7 +17,7 @@ from ...base.texts import visible
 from ...errors import ConfigError
 from ...records import UNKNOWN
 
-MOST_BYTES = 512 * 2**20  # of a file, or of what is packed in one
+MOST_BYTES = 512 * 2**20  # of a file, or of a member of a packed file
 WORDS: Mapping[str, Mapping[str, Sequence[str]]] = tomllib.loads(
     (files("socjudge.history.imports") / "words.toml").read_text(encoding="utf-8")
 )
@@ -60,7 +60,7 @@ def as_scale(told: float | tuple[float, float] | None) -> Scale | None:
 NONE: Mapping[str, str] = MappingProxyType({})
 
 
-class Row(NamedTuple):  # of which there may be 100,000: made three times as fast as a dataclass
+class Row(NamedTuple):  # there may be 100,000 rows, and a NamedTuple is made three times as fast as a dataclass
     """Hold one judged answer as the file has it.
 
     - marks: {criterion: 0–100 points, or None if the judge gave no mark}.
