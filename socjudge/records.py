@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-# ok: six scores were read. unparsable: the judge replied, but not in the format. failed: no reply.
-# suspect_zero: an old log's six zeros without a reason, which is how a parse failure was written.
+# ok: six scores were parsed. unparsable: the judge replied, but not in the format. failed: there was no reply.
+# suspect_zero: six zeros without a reason in an old log, which is how a parse failure was written.
 Status = Literal["ok", "unparsable", "failed", "suspect_zero"]
 SCHEMA_VERSION = 1
-BARE = 0  # the schema version of a log of the specification, which does not tell one
+BARE = 0  # the schema version of a log of the specification, which states none
 UNKNOWN = "unknown"
-MOST_ID = 2**63  # from there on neither a log's reader nor a table has such a number
-POINTS = "0–100"  # marks a number as points: whole or not, and unreadable where the log has null
-# What the reader and writer of logs (runs/log_json.py) have to know of a field beside its type, as its metadata:
-# key: its key, where that is not its name; block: the object within the record's own that it stands in; inline: the
-# fields of this record stand beside the others; absent: what its absence says, where that is not the default.
+MOST_ID = 2**63  # no log reader and no table can hold larger numbers
+POINTS = "0–100"  # marks a number as points: it may be a fraction, and null in the log means that it is unreadable
+# What runs/log_json.py must know about a field besides its type, as metadata. key: its key in the log, if it is not the
+# field's name. block: the object inside the record's own that holds it. inline: the fields of this record stand beside
+# the others. absent: the value if the log does not have the field, if this is not the default.
 _ASSISTANT: dict[str, Any] = {"block": "assistant"}
-# Why a reply was withheld, by OpenAI and Azure, Anthropic, Google and Bedrock.
+# The providers' reasons for a withheld reply: OpenAI and Azure, Anthropic, Google, Bedrock.
 WITHHELD = {
     "content_filter", "refusal", "safety", "prohibited_content", "blocklist", "spii", "recitation", "content_filtered",
     "guardrail_intervened", "sensitive",
 }  # fmt: skip
-NO_REPLY = "（モデルの応答が空でした。回答はありません。）"  # stands below the warnings, where there are any
+NO_REPLY = "（モデルの応答が空でした。回答はありません。）"  # it stands below the warnings, if there are any
 
 
 def is_embedded(model: object) -> bool:
@@ -45,7 +45,7 @@ def is_embedded(model: object) -> bool:
     return bool(re.fullmatch(r"offline(-rubric|-extract)?(-\d+)?", str(model)))
 
 
-# The specification's criteria, in the order of every table and chart, and its pass rule.
+# The specification's criteria, in the order of all tables and charts, and its pass rule.
 SPECIFIED_CRITERIA = ("根拠性", "正確性", "網羅性", "安全性", "引用明示", "簡潔性")
 
 
@@ -67,7 +67,7 @@ class Rubric:
     pass_rate: float = 0.7
 
     def __post_init__(self) -> None:
-        from .base.rubric_check import check_rubric  # above the records: its messages are in the catalogue
+        from .base.rubric_check import check_rubric  # imported here, because it is in a higher layer
 
         object.__setattr__(self, "criteria", tuple(self.criteria))
         object.__setattr__(self, "descriptions", dict(self.descriptions))
@@ -75,7 +75,7 @@ class Rubric:
 
     def needed(self, total: int) -> int:
         """Return how many of `total` questions must pass."""
-        return math.ceil(self.pass_rate * total - 1e-9)  # 0.7 × 10 is not 7 in binary
+        return math.ceil(self.pass_rate * total - 1e-9)  # because 0.7 × 10 is not exactly 7 in binary
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,8 @@ class Evaluation(_Shown):
     processing_time: float
     status: Status = "ok"
     model: str = UNKNOWN
-    usage: Usage = field(default=Usage(), metadata={"absent": Usage(cost_usd=None)})  # unknown is not nothing
+    # a missing usage is unknown, not zero
+    usage: Usage = field(default=Usage(), metadata={"absent": Usage(cost_usd=None)})
     attempts: int = 1
     error: str = ""
     raw_text: str = ""
@@ -476,8 +477,8 @@ class RunOptions:
     timeout_s: float | None = None
     patience_s: float | None = None
     executor: Executor | None = None
-    unsure_judge: Any = None  # as judge_model
-    reasons_from: Any = None  # as judge_model
+    unsure_judge: Any = None  # same types as judge_model
+    reasons_from: Any = None  # same types as judge_model
     fresh: bool = False
     resume: Path | str | None = None
     on_result: Callable[[EvaluationResult], None] | None = None

@@ -27,7 +27,8 @@ from .errors import ConfigError
 from .records import Rubric
 
 Source = Literal["constant", "file", "built-in"]
-SPECIFIED_PROMPT = "guide-1"  # as constants.py comes: the prompt that fits the criteria, unless somebody chose one
+# as in constants.py: it stands for the prompt that fits the criteria, unless somebody chose one
+SPECIFIED_PROMPT = "guide-1"
 
 _SOURCES = {"constant": "settings.from_constant", "file": "settings.from_file", "built-in": "settings.from_built_in"}
 
@@ -36,7 +37,7 @@ def _contents(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-# As constants.py made them: the objects, and what was in them.
+# The objects that constants.py made, and their contents.
 _AT_IMPORT = {
     each.constant: (value := getattr(constants, each.constant), _contents(value))
     for keys in SETTINGS.values()
@@ -74,7 +75,8 @@ class Project:
             name: getattr(self.rubric, name) for name in ("criteria", "pass_threshold", "pass_rate", "descriptions")
         }
         rubric["judge_prompt"] = self.defaults["judge_prompt"]
-        answers = self.defaults["answers"].removeprefix(f"{self.folder}{os.sep}")  # the same wherever the folder is
+        # relative, so that the folder's place does not matter
+        answers = self.defaults["answers"].removeprefix(f"{self.folder}{os.sep}")
         tables = {
             "rubric": rubric,
             "dataset": {"categories": self.categories},
@@ -86,7 +88,7 @@ class Project:
     @property
     def settings_sha256(self) -> str:
         """Return the SHA-256, in hex, of the values of all settings. Their sources do not matter."""
-        import hashlib  # needed by a run, not by an import
+        import hashlib  # only a run needs it, not an import
         import json
 
         return hashlib.sha256(json.dumps(self.values, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
@@ -179,7 +181,7 @@ def specified_values() -> dict[str, Any]:
     }
 
 
-# What is written for the settings that have no value of their own.
+# Example values for the settings that have no default.
 _FOR_EXAMPLE = {
     "rubric.judge_prompt": "strict-1", "defaults.judge_model": "auto", "defaults.assistant_model": "auto",
     "defaults.answers": "bot", "defaults.language": "ja", "report.team": "SOC",
@@ -195,7 +197,7 @@ def settings_file() -> str:
     for table, keys in SETTINGS.items():
         lines.append(f"[{table}]")
         for key, setting in keys.items():
-            if key == "descriptions":  # a table of its own, below the others of its table
+            if key == "descriptions":  # it is a separate table, below the other settings of its table
                 lines += ["", f"[{table}.{key}]", f"# {say(setting.about)}", say("settings.file_description")]
                 continue
             value = _FOR_EXAMPLE.get(f"{table}.{key}", built_in[f"{table}.{key}"]) or say("settings.file_title")
@@ -300,10 +302,10 @@ def _last_good() -> Tables:
 _known: dict[Path, Tables] = {}
 
 
-# The file of a project, when it was changed and its size; None where there is none.
+# (path, time of change, size) of the project file; None if there is none.
 _State = tuple[Path, int, int] | None
-_HOLDS_S = 1.0  # so long a look holds for language and prices, which are asked for with every message and call
-_seen: tuple[Path | None, float, _State] = (None, 0.0, None)  # of which project, when, and what
+_HOLDS_S = 1.0  # seconds for which a look is cached, because each message and call asks for language or prices
+_seen: tuple[Path | None, float, _State] = (None, 0.0, None)  # (project, time of the look, state)
 
 
 def _state() -> _State:
@@ -333,7 +335,7 @@ def _look(file: Tables, table: str, key: str) -> tuple[Any, Source]:
         value, (original, contents) = getattr(constants, name), _AT_IMPORT[name]
         if value is not original or _contents(value) != contents:
             return value, "constant"
-    said = file.get(table, {}).get(key, {})  # an empty table says nothing
+    said = file.get(table, {}).get(key, {})  # an empty table means nothing
     return (value, "built-in") if said == {} else (said, "file")
 
 
@@ -350,7 +352,7 @@ def _placed(file: Tables) -> str:
 def _rubric(file: Tables) -> Rubric:
     criteria, source = _look(file, "rubric", "criteria")
     described = _look(file, "rubric", "descriptions")[0]
-    if source == "constant":  # the file's are of the file's criteria
+    if source == "constant":  # the file's descriptions are for the file's criteria
         described = {name: text for name, text in described.items() if name in criteria}
     line, rate = (_look(file, "rubric", key)[0] for key in ("pass_threshold", "pass_rate"))
     return Rubric(tuple(criteria), described, line, rate)
@@ -395,7 +397,7 @@ def project_language() -> Language | None:
 def _said_language(path: Path, changed: int, size: int) -> Language | None:
     import tomllib
 
-    # Whatever else is wrong in the file: that is told in this language.
+    # Other faults in the file are ignored here, because their messages need the language.
     with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError):
         said = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("defaults", {}).get("language")
         return said if said in get_args(Language) else None

@@ -66,7 +66,7 @@ _COMMON_NAMES = (
     "gpt-4.1-mini",
     "gpt-5",
     "gpt-5-mini",
-)  # corrects an obvious typing error
+)  # suggested if a name looks like a misspelling of one
 
 
 class OpenAIModel(PacedModel):

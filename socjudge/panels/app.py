@@ -58,7 +58,7 @@ def app(
         [widgets.VBox([ask, run]), *(widgets.HTML(block("", say("panels.loading"))) for _ in tabs)], titles=titles
     )
     page.add_class("socjudge-app")
-    made: dict[int, Any] = {}  # for each tab, the run that was the newest when it was made
+    made: dict[int, Any] = {}  # for each tab, the newest run at the time when the tab was made
 
     def show() -> None:
         place = page.selected_index
@@ -67,14 +67,15 @@ def app(
         panel, (name, places) = page.children[place], tabs[place - 1]
         if place not in made:
             module, _, kind = name.partition(".")
-            panel = getattr(import_module(f".{module}", __package__), kind)(**places)  # now: charts take a second
+            # imported only now, because charts take a second
+            panel = getattr(import_module(f".{module}", __package__), kind)(**places)
         elif name.endswith("HistoryExplorer"):
-            panel.reload()  # with what is chosen in it
+            panel.reload()  # reload the logs and keep the choices
         elif logs.items() <= places.items() and not panel.is_busy:
             panel = type(panel)(**places)
         made[place] = run.run
         page.children = [panel if at == place else child for at, child in enumerate(page.children)]
 
     page.observe(lambda _: show(), "selected_index")
-    run.results.observe(lambda change: show() if change["new"] else None, "value")  # of a run that has just ended
+    run.results.observe(lambda change: show() if change["new"] else None, "value")  # shows a run that has just ended
     return page

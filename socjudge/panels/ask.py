@@ -14,7 +14,7 @@ from ..records import AssistantAnswer, EvalQuestion
 from ..settings import default_answers
 from .controls import NAMES, OWN, WIDE, WorkingPanel, choice_box, heading, model_box, own_choices, told_in, usual_model
 
-MOST_KEPT = 3  # questions of one exchange that a follow-up is read with
+MOST_KEPT = 3  # questions of a conversation that are read together with a follow-up
 
 
 class AskPanel(WorkingPanel):
@@ -55,7 +55,7 @@ class AskPanel(WorkingPanel):
         self.status = widgets.HTML()
         self.chat = widgets.VBox()  # newest first
         self.answers: list[Any] = []
-        self._asked: list[str] = []  # the questions of this exchange
+        self._asked: list[str] = []  # the questions of this conversation
         self._follow_on = widgets.HBox([self.before, self.new_button])
         super().__init__(
             [
@@ -89,7 +89,7 @@ class AskPanel(WorkingPanel):
         self._work(self._answer, question)
 
     def _choose(self) -> None:
-        self.model.layout.display = "none" if self.assistant.value else ""  # it is what ours speaks with
+        self.model.layout.display = "none" if self.assistant.value else ""  # only our own assistant uses this model
 
     def start_anew(self) -> None:
         """Start a new conversation. The next question is read on its own."""
@@ -112,7 +112,7 @@ class AskPanel(WorkingPanel):
             self._keep([] if self.assistant.value else [*self._asked, question])
             self.chat.children = (widgets.HTML(answer_html(question, answer)), *self.chat.children)
             self.status.value = ""
-            if self.question.value.strip() == question:  # else the next one is being typed
+            if self.question.value.strip() == question:  # otherwise the user is already typing the next question
                 self.question.value = ""
         self.ask_button.disabled = False
 
@@ -122,7 +122,7 @@ class AskPanel(WorkingPanel):
 
         index = open_index(self._runbooks, index_dir=self._index_dir)
         previous = None
-        if self._asked:  # the questions so far, with the answer to the last
+        if self._asked:  # the questions so far, with the answer to the last one
             previous = replace(self.answers[-1], question="\n".join(self._asked))
         return handle_query(question, index=index, model=self.model.value.strip(), previous=previous)
 

@@ -60,7 +60,7 @@ class CertificatePanel(PaidPanel):
         self.outcome: Outcome | None = None
         self._logs_dir = logs_dir or constants.LOGS_DIR
         self._certificates_dir = Path(certificates_dir or constants.CERTIFICATES_DIR)
-        self._plan: Trials | None = None  # of what the controls say; None where they are unfit
+        self._plan: Trials | None = None  # what the controls ask for; None if they cannot be used
         self.log_file = choice_box(say("certify.panel_log"))
         self.judge_model = model_box("Judge", usual_model("judge"))
         self.judge_prompt = prompt_box(say("certify.panel_prompt"), "judge")
@@ -151,7 +151,7 @@ class CertificatePanel(PaidPanel):
             self.cost.value = block("warn" if calls else "", escape(costs), *map(escape, told))
         self.quick.disabled = (
             not self.quick.value and self._plan is not None and self._plan.size == 1
-        )  # it is that already
+        )  # it already has this value
         self.allow_cost.layout.display = "" if self._plan is None or self._plan.estimate.calls else "none"
         self.certify_button.disabled = self._plan is None
 

@@ -26,12 +26,12 @@ from ..runs.logs import log_files
 from ..settings import assistant_tables, cost_cap, default_answers, default_model
 from .state.run import Session
 
-# As dicts, of which each widget makes a layout of its own: one that is shared is hidden for all.
-WIDE = {"width": "min(100% - 4px, 64em)"}  # within the margins of a control
+# Dicts, so that each widget makes a layout of its own. A shared layout would be hidden for all widgets.
+WIDE = {"width": "min(100% - 4px, 64em)"}  # fits within the margins of a control
 _NUMBER = {"width": "min(100% - 4px, 26em)"}
 ROW = {"flex_flow": "row wrap"}
 AUTO = {"width": "auto"}  # Japanese does not fit the usual width
-MOST_CHOICES = 200  # a longer list is not read, and slows the page
+MOST_CHOICES = 200  # nobody reads a longer list, and it slows the page
 NAMES = {"description_width": "15em"}
 _NAMES_OF_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
 
@@ -47,7 +47,7 @@ def heading(title: str, *lines: str) -> Any:
     gone = f""".jupyter-widgets-disconnected{ours}:not({ours} *)::before {{ content: {json.dumps(say("panels.kernel_gone"), ensure_ascii=False)};
       display: block; margin: .3em 0; padding: .4em .8em; border-left: 4px solid var(--jp-error-color1, #c62828);
       color: var(--jp-ui-font-color1, #1a1a1a); font-family: var(--jp-ui-font-family, sans-serif); line-height: 1.6; }}
-{ours} .widget-html-content {{ min-width: 0; }}"""  # wide things scroll within themselves, not the panel
+{ours} .widget-html-content {{ min-width: 0; }}"""  # wide content scrolls inside its own box, not the whole panel
     return widgets.HTML(f"<style>{gone}</style>" + block("", f"<h2>{title}</h2>", *lines))
 
 
@@ -62,7 +62,7 @@ def told_in(place: Any) -> Iterator[None]:
             yield
         except SocJudgeError as error:
             place.value = block("bad", escape(error))
-        except Exception as surprise:  # as a cell would show it
+        except Exception as surprise:  # shown as a cell would show it
             place.value = block("bad", escape(surprise_text(surprise)))
 
 
@@ -119,7 +119,7 @@ class PaidPanel(WorkingPanel):
         if costs and not self.allow_cost.value:
             self.status.value = block("warn", escape(say("certify.panel_tick")))
             return
-        self.allow_cost.value = False  # each time is a decision of its own
+        self.allow_cost.value = False  # each time needs a new decision
         self._stop.clear()
         self.result.value = ""
         self._lock(True)
@@ -277,7 +277,7 @@ def prompt_box(name: str, kind: Kind) -> Any:
 def list_prompts_in(box: Any, kind: Kind) -> None:
     """Update a list of prompts. The choice is kept if it still exists. Otherwise the default is chosen."""
     usual, chosen = default_prompt_id(kind), box.value
-    # The usual one also where it cannot be had: why is said when it is to be used.
+    # The default is offered even if it cannot be used. The reason is shown when it is about to be used.
     known = list(dict.fromkeys([usual, *(prompt.id for prompt in list_prompts(kind))]))
     if list(box.options) != known:
         box.options = known
@@ -348,13 +348,13 @@ def log_choices(logs_dir: Path | str, *, blind: bool = False) -> list[tuple[str,
     for log in logs:
         label, run = log.name, known.get(log.name)
         if run is not None:
-            is_unread = blind or pd.isna(run["mean_score"])  # NaN, or None where no run of the folder has a mean
+            is_unread = blind or pd.isna(run["mean_score"])  # NaN; None if no run of the folder has a mean
             label = run_label(run) + ("" if is_unread else "  " + say("panels.choice_mean", mean=run["mean_score"]))
         choices.append((as_choice(label), log))
     return choices
 
 
-OWN = "@"  # begins a choice that is an assistant of somebody's own, and not a log
+OWN = "@"  # marks a choice that is a user's own assistant, not a log
 
 
 def own_choices() -> list[tuple[str, str]]:

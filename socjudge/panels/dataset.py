@@ -29,7 +29,7 @@ from .controls import (
     told_in,
 )
 
-_drafts: dict[Path, list[EvalQuestion]] = {}  # not yet saved, so that a cell that is run again loses nothing
+_drafts: dict[Path, list[EvalQuestion]] = {}  # unsaved changes, so that nothing is lost when the cell is run again
 
 
 class DatasetPanel(Panel):
@@ -43,7 +43,7 @@ class DatasetPanel(Panel):
 
     def __init__(self, dataset: Path | str | None = None) -> None:
         self.questions: list[EvalQuestion] = []
-        self._saved: list[EvalQuestion] = []  # as they are in the file
+        self._saved: list[EvalQuestion] = []  # the questions as they are in the file
         self._removed: list[tuple[int, EvalQuestion]] = []
         self._source, self._content, self._filling = Path(), b"", False
         self.dataset = dataset_box(say("panels.dataset_file"), dataset)
@@ -191,7 +191,7 @@ class DatasetPanel(Panel):
 
     def _follow_saved(self, path: Path) -> None:
         _drafts.pop(self._source, None)
-        self.replace.value = False  # each time is a decision of its own
+        self.replace.value = False  # each time needs a new decision
         count = len(self.questions)
         if self.dataset.value == str(path):
             self._open()

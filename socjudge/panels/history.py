@@ -35,9 +35,9 @@ from .views.history import (
     side_names,
 )
 
-CHART_RUNS = 24  # as many columns as plot_question_strip has room to write in
-CHART_QUESTIONS = 60  # a line each: thousands take minutes to draw, and nobody reads them
-FIRST_S = 30  # the cell is not done before the panel is drawn: a page that loads meanwhile can miss what changes
+CHART_RUNS = 24  # plot_question_strip can write into this many columns
+CHART_QUESTIONS = 60  # one line each; thousands take minutes to draw, and nobody reads them
+FIRST_S = 30  # the cell waits until the panel is drawn, because a page that is still loading can miss changes
 CHARTS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "panels.history_trend": plot_criterion_trend,
     "panels.history_breakdown": plot_category_breakdown,
@@ -96,12 +96,13 @@ class HistoryExplorer(Panel):
             widgets.HTML() for _ in range(6)
         )
         self.migration = MigrationBox(logs_dir)
-        self._reload, self._export = False, False  # what was clicked and not yet done
-        self._version = 0  # of the frames
-        self._chosen: Any = None  # what the selection was made of: version and filters
-        self._runs = pd.DataFrame()  # of the selection, see `run_table`
-        self._drawn: dict[Any, Any] = {}  # what each part was drawn from
-        self._clicks, self._drawing = 0, 0  # of the clicks only the newest one counts: how many, and which is drawn
+        self._reload, self._export = False, False  # clicked, but not done yet
+        self._version = 0  # version of the frames
+        self._chosen: Any = None  # what the selection was made from: version and filters
+        self._runs = pd.DataFrame()  # the rows of the selection, from `run_table`
+        self._drawn: dict[Any, Any] = {}  # {part of the page: what it was drawn from}
+        # only the newest click counts: the number of clicks, and the one that is being drawn
+        self._clicks, self._drawing = 0, 0
         self._drawer = futures.ThreadPoolExecutor(1, f"socjudge-history-{id(self)}")
 
         row = widgets.Layout(flex_flow="row wrap")
@@ -143,12 +144,12 @@ class HistoryExplorer(Panel):
 
     def wait(self, timeout_s: float | None = None) -> None:
         """Wait until everything is drawn, or until the timeout (seconds) has passed."""
-        futures.wait([self._drawer.submit(int)], timeout_s)  # which comes after all clicks so far
+        futures.wait([self._drawer.submit(int)], timeout_s)  # this task comes after all clicks so far
 
     def _ask(self, *, reload: bool = False, export: bool = False) -> None:
         """Start to draw what has changed, in the background."""
         if threading.current_thread().name.startswith(f"socjudge-history-{id(self)}"):
-            return  # a list that was filled while drawing, not a click
+            return  # the drawing itself has filled a list; nobody clicked
         self._reload, self._export = self._reload or reload, self._export or export
         self.status.value = block("", f'<span role="status">{say("panels.history_updating")}</span>')
         self._clicks += 1
@@ -228,7 +229,7 @@ class HistoryExplorer(Panel):
         """
         if self._drawn.get(part) == what or self._is_stale:
             return
-        self._drawn.pop(part, None)  # what is made may leave its traces even if it is not shown
+        self._drawn.pop(part, None)  # `make` may have changed the part even if its result is not shown
         found = _made(make)
         if not self._is_stale:
             part.value, self._drawn[part] = found, what
@@ -297,7 +298,7 @@ class HistoryExplorer(Panel):
             _fill(self.question, choices, None)
         chart = ""
         if pair.paired is not None and pair.paired["mean_difference"].notna().any():
-            # Shorter than the labels of the runs, which a chart would cut.
+            # Shorter than the labels of the runs, which a chart would cut off.
             names = [
                 say("panels.history_side", side=side, judge=run["judge_model"], prompt=run["prompt_id"])
                 for side, run in zip(side_names(), (pair.first, pair.second), strict=True)

@@ -21,7 +21,7 @@ from .marks import MarksInput
 from .state.labelling import LabelSession
 from .views.labels import item_html, judged_html, progress_html
 
-# Who was marking what, by folders: a cell that is run again goes on there.
+# {folders: log and rater}, so that a cell that is run again continues there.
 _last: dict[tuple[str, Path], tuple[Path, str]] = {}
 
 
@@ -57,7 +57,7 @@ class LabelPanel(Panel):
             say("panels.labels_rater"), placeholder=say("panels.labels_rater_hint"), continuous_update=False
         )
         self.start_button = button(say("panels.labels_start"), "play", button_style="primary")
-        self.marks = MarksInput(list(SPECIFIED_CRITERIA))  # until a log is chosen, which has its own
+        self.marks = MarksInput(list(SPECIFIED_CRITERIA))  # used until a log is chosen, which brings its own criteria
         self.next_button = button(say("panels.labels_next"), "arrow-right")
         self.skip_button = button(say("panels.labels_skip"))
         self.back_button = button(say("panels.labels_back"), "arrow-left")
@@ -71,7 +71,7 @@ class LabelPanel(Panel):
         self._inputs = inputs = widgets.VBox(
             [self.marks, buttons, self.status, self.judged], layout=widgets.Layout(flex="1 1 20em", min_width="0")
         )
-        # Side by side where there is room, one below the other in a narrow window.
+        # Side by side if there is room, otherwise one below the other.
         beside = widgets.HBox([self.item, inputs], layout=widgets.Layout(flex_flow="row wrap", grid_gap="1em"))
         self._work = widgets.VBox([self.progress, beside], layout=widgets.Layout(display="none"))
         super().__init__(
@@ -149,7 +149,7 @@ class LabelPanel(Panel):
             self._start()
 
     def _from_page(self, marks: MarksInput, message: dict[str, Any]) -> None:
-        is_shown = marks is self.marks  # and not the sliders of another log, whose click comes late
+        is_shown = marks is self.marks  # not a late click in the sliders of another log
         if self.session is None or not is_shown or not marks.take(message) or not message.get("save"):
             return
         scores = dict(zip(self.marks.criteria, self.marks.scores, strict=True))
@@ -163,7 +163,7 @@ class LabelPanel(Panel):
         self.next_button.focus()
 
     def _go(self, clicked: Any, way: Callable[[LabelSession], None]) -> None:
-        if self.session is not None and not clicked.disabled:  # else a second click
+        if self.session is not None and not clicked.disabled:  # otherwise it is a second click
             way(self.session)
             self._show()
 

@@ -35,7 +35,7 @@ class MarksInput(anywidget.AnyWidget):
     _css = _TEMPLATES / "marks.css"
     words = traitlets.Dict().tag(sync=True)
     criteria = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    # No echo: an older value that comes back would move a slider that is being moved.
+    # No echo, because an older value that comes back would move a slider that the user is moving.
     scores = traitlets.List(traitlets.Int(min=0, max=100, allow_none=True)).tag(sync=True, echo_update=False)
     comment = traitlets.Unicode().tag(sync=True, echo_update=False)
     shown = traitlets.Int().tag(sync=True)
@@ -68,4 +68,4 @@ class MarksInput(anywidget.AnyWidget):
         return True
 
     def _send_marks(self) -> None:
-        self.send_state(["scores", "comment"])  # even if they are as before: the page may be ahead
+        self.send_state(["scores", "comment"])  # even if they are unchanged, because the page may be ahead

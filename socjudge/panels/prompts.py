@@ -33,7 +33,7 @@ from .state.trials import TrialSession
 from .views.common import progress_text, stopped_html
 from .views.prompts import diff_html, effect_html, text_html, trial_label, work_html
 
-# Two columns from about 900 pixels on; below, each takes the whole width.
+# Two columns from about 900 pixels on. In a narrower window, each takes the whole width.
 _COLUMN = widgets.Layout(flex="1 1 26em", width="auto", min_width="min(100%, 26em)", max_width="100%")
 
 
@@ -52,7 +52,7 @@ class PromptLab(SessionPanel):
         index_dir = index_dir or constants.INDEX_DIR
         self.session = TrialSession.over(logs_dir=Path(logs_dir), index_dir=Path(index_dir))
         self._logs: list[str] = []
-        self._log_choices: list[tuple[str, str]] = []  # those logs as they are listed
+        self._log_choices: list[tuple[str, str]] = []  # the logs as the list shows them
         kinds = [(say("panels.prompts_judge"), "judge"), (say("panels.assistant_prompt"), "assistant")]
         self.kind, self.source, self.base, self.answers = (
             choice_box(name)
@@ -82,12 +82,12 @@ class PromptLab(SessionPanel):
         self.author = text_box(say("panels.prompts_author"))
         self.save_button = button(say("panels.prompts_save"), "save")
         self.check, self.diff, self.cost, self.status, self.results, self.saved = (widgets.HTML() for _ in range(6))
-        self._costs, self._unfit = True, False  # until the choice is looked at
-        self._is_named = False  # whether the name to save under can be used
-        self._filling = False  # while controls are set that nobody has touched
+        self._costs, self._unfit = True, False  # until the choice has been checked
+        self._is_named = False  # whether the name for saving can be used
+        self._filling = False  # true while the panel itself sets controls
         self._lock = threading.Lock()
 
-        # Boxes of their own, because controls share their layouts and would be hidden together.
+        # Boxes of their own, because controls share layouts and would be hidden together.
         self.answering, self.paying = (
             widgets.VBox([self.assistant_model]),
             widgets.VBox([self.max_cost_usd, self.allow_cost]),
@@ -140,10 +140,11 @@ class PromptLab(SessionPanel):
         if self._filling:
             return
         if self.session.is_busy:
-            self.session.stop_changed()  # what is judged is not what the person saw; taken over when it has ended
+            # the person did not see what is being judged; the change is adopted when the trial has ended
+            self.session.stop_changed()
             return
         chosen = {name: value.strip() if name.endswith("_model") else value}
-        # Of these other controls follow.
+        # Other controls depend on these.
         follow = self._fill if name in ("kind", "log", "base") else self._settle
         self._then(lambda: self.session.choose(**chosen), follow)
 
@@ -174,7 +175,7 @@ class PromptLab(SessionPanel):
     def _start(self) -> None:
         self._settle()  # a click may come before the page has followed a change
         if not self.try_button.disabled:
-            self.allow_cost.value = False  # each paid trial is a decision of its own
+            self.allow_cost.value = False  # each paid trial needs a new decision
             limit = self.max_cost_usd.value or math.inf
             self.session.start(note=self.note.value.strip(), max_cost_usd=limit if self._costs else None)
 
@@ -192,7 +193,7 @@ class PromptLab(SessionPanel):
         with told_in(self.saved):
             path = self.session.save(self.name.value.strip(), author=self.author.value, note=self.note.value)
             where = say("panels.judge_prompt") if self.kind.value == "judge" else say("panels.assistant_prompt")
-            self._is_named = False  # the name is taken now
+            self._is_named = False  # the name is now taken
             self.saved.value = block(
                 "good",
                 escape(say("panels.prompts_saved", name=path.name)),
@@ -214,7 +215,7 @@ class PromptLab(SessionPanel):
                 *((name, name) for name in session.categories),
             ]
             self.kind.value = choice.kind
-            # What is chosen is offered even where it is gone: what to do about it is said below.
+            # The current choice is offered even if it no longer exists. A text below says what to do.
             if logs != self._logs:
                 self._logs, labels = logs, {log.name: label for label, log in log_choices(session.logs_dir)}
                 self._log_choices = [(labels.get(name, name), name) for name in logs]
@@ -257,7 +258,7 @@ class PromptLab(SessionPanel):
                 self._costs = work.estimate.calls > 0
                 self.cost.value = work_html(work, choice)
                 self._unfit = False
-        # Before the tick is offered: no click is lost to a button that is about to be disabled.
+        # Before the tick is offered, so that no click hits a button that is about to be disabled.
         self._redraw()
         self.paying.layout.display = "" if self._costs and not self._unfit else "none"
         self.answering.layout.display = "" if choice.kind == "assistant" else "none"
@@ -294,7 +295,7 @@ class PromptLab(SessionPanel):
     def _status_html(self) -> str:
         session = self.session
         numbers = progress_text(session.progress)
-        # What has ended is told only while what it tried is what is chosen.
+        # The end of a trial is only shown while its settings are still chosen.
         is_other = not (session.is_busy or session.changed_late) and session.tried != session.choice
         match "idle" if is_other else session.state:
             case "running":

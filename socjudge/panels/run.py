@@ -44,13 +44,13 @@ from .controls import (
 from .state.run import HOW, RunPreview, RunSession, Settings
 from .views.common import cost_html, details_html, progress_text, stopped_html, summary_html
 
-# The specification's words, Japanese in every language.
+# The specification's words, which are Japanese in every language.
 RUN = "評価を実行"
 RUN_TITLE = "🧪 評価実行"
-SHOWN_FILES = 3  # of the runbooks that changed since the index was built
+SHOWN_FILES = 3  # changed runbooks that are named
 RUNNING = "⏳ 評価を実行中... これには数分かかる場合があります"
 
-# The controls that are called as their settings are.
+# Controls with the same names as their settings.
 _MODELS = ("assistant_model", "judge_model", "unsure_judge", "reasons_from")
 _PROMPTS = ("judge_prompt", "assistant_prompt")
 _PLAIN = (
@@ -108,7 +108,7 @@ class RunPanel(SessionPanel):
         self.k = number_box(say("panels.run_k"), default_k())
         self.max_concurrency = number_box(say("panels.run_concurrency"), 8)
         self.max_cost_usd = dollar_box()
-        usual = get_settings()  # of the environment
+        usual = get_settings()  # values from the environment
         self.output_tokens = number_box(say("panels.run_output_tokens"), usual.output_tokens, most=1_000_000)
         self.timeout_s = seconds_box(say("panels.run_timeout"), usual.timeout_s, least=0.1)
         self.patience_s = seconds_box(say("panels.run_patience"), usual.patience_s)
@@ -122,15 +122,15 @@ class RunPanel(SessionPanel):
         self.run_button = widgets.Button(description=RUN, icon="play", button_style="primary")
         self.stop_button = widgets.Button(description=say("panels.stop"), icon="stop")
         self.drop_button = widgets.Button(icon="trash", layout=AUTO)
-        self._dropping = False  # clicked once
+        self._dropping = False  # whether the button was clicked once
         self.bar = widgets.IntProgress(layout=AUTO)
         self.index_text, self.cost, self.status, self.results = (widgets.HTML() for _ in range(4))
-        self._costs = True  # until the settings are looked at
-        self._preview: RunPreview | None = None  # what they mean; None where they are unfit
-        self._shown: Any = None  # the run whose results stand there
+        self._costs = True  # until the settings have been checked
+        self._preview: RunPreview | None = None  # what the settings mean; None if they cannot be used
+        self._shown: Any = None  # the run whose results are shown
         self._lock = threading.Lock()
 
-        if self.session.settings is not None:  # the cell was run again: what is under way, or was, is what is shown
+        if self.session.settings is not None:  # the cell was run again, so show the run that is or was under way
             self._take(self.session.settings)
         boxes = [
             self.judge_model, *self.more_judges, self.unsure_judge, self.reasons_from, self.judge_prompt, self.answers,
@@ -139,7 +139,7 @@ class RunPanel(SessionPanel):
             self.until_certain, self.require_certificate,
         ]  # fmt: skip
         self._controls = [*boxes, self.allow_cost, self.fresh]
-        # Two columns where there is room.
+        # Two columns if there is room.
         shown = widgets.HBox([*boxes, widgets.HTML(block("muted", say("panels.run_calls_help")))], layout=ROW)
         settings = widgets.Accordion([shown, self.key], titles=(say("panels.run_settings"), say("panels.key")))
         super().__init__(
@@ -218,7 +218,7 @@ class RunPanel(SessionPanel):
         self.answers.value = chosen if chosen in [value for _, value in choices] else ""
 
     def _change(self, control: Any) -> None:
-        self.session.stop_changed()  # if a run is under way, it has other settings than the person saw
+        self.session.stop_changed()  # a run that is under way has other settings than the person saw
         if control is self.allow_cost or control in [getattr(self, name) for name in HOW]:
             self._show_cost()  # it is the same run
             self._redraw()
@@ -229,8 +229,8 @@ class RunPanel(SessionPanel):
         self._settle()  # a click may come before the page has followed a change
         if not self.run_button.disabled:
             settings = self.settings
-            self.allow_cost.value = False  # each paid run is a decision of its own
-            self.fresh.value = False  # once: what is stopped now is to be taken up
+            self.allow_cost.value = False  # each paid run needs a new decision
+            self.fresh.value = False  # only once, because a run that is stopped now should be resumed
             self.session.start(settings, self._preview)
 
     def _drop(self) -> None:
@@ -251,7 +251,7 @@ class RunPanel(SessionPanel):
             self._preview = self.session.preview(self.settings)
             self._costs = self._preview.estimate.calls > 0
             self._show_cost()
-        # Before the tick is offered: no click is lost to a button that is about to be disabled.
+        # Before the tick is offered, so that no click hits a button that is about to be disabled.
         self._redraw()
         self.allow_cost.layout.display = "" if self._costs else "none"
 
@@ -280,7 +280,7 @@ class RunPanel(SessionPanel):
             self.index_text.value = _index_html(session, has_index, is_needed=not self.answers.value)
             self.build_button.disabled = session.is_busy or has_index
             unpaid = self._costs and not self.allow_cost.value
-            is_ready = has_index or self.answers.value  # what the index is needed for all the same, the preview tells
+            is_ready = has_index or self.answers.value  # the preview says if the index is needed even so
             self.run_button.disabled = session.is_busy or not is_ready or self._preview is None or unpaid
             self.stop_button.disabled = session.state != "running"
             for control in self._controls:

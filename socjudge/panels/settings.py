@@ -24,7 +24,7 @@ class SettingsPanel(Panel):
 
     def __init__(self) -> None:
         self._path = constants.PROJECT_DIR / constants.PROJECT_MARK
-        self._read: bytes | None = None  # what was in the file; None where there is none
+        self._read: bytes | None = None  # the bytes of the file; None if there is none
         self.text = widgets.Textarea(rows=28, layout={"width": "calc(100% - 4px)"})
         self.text.add_class("socjudge-code")
         self.save_button = button(say("panels.settings_save"), "save", button_style="primary")

@@ -14,7 +14,7 @@ from ..base.messages import listed, say
 from ..errors import ConfigError
 from ..records import SPECIFIED_CRITERIA, Rubric
 
-SPECIFIED = "guide-1"  # the specification's prompt, which serves exactly its six criteria
+SPECIFIED = "guide-1"  # the specification's prompt, which fits exactly its six criteria
 OF_RUBRIC = "rubric-1"
 _CRITERION = re.compile(r"^\d\. \*\*(?P<name>.+?)\*\*: (?P<text>.+?)\n\n", re.MULTILINE | re.DOTALL)
 _ANCHOR = re.compile(r"\s*[-・]?\s*(\d{1,3})点\s*[:：]\s*(.+)")

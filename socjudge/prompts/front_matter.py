@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 _RULE = "---"
 _LINE = re.compile(r"([a-z0-9_]+):(?: (.*))?")
-_REQUIRED = ("parent", "sha256")  # without these it is a text that happens to begin with a rule
+_REQUIRED = ("parent", "sha256")  # without these keys, it is a text that begins with a horizontal rule
 
 
 def with_front_matter(values: Mapping[str, str], text: str) -> str:
@@ -42,5 +42,5 @@ def _escaped(value: str) -> str:
 def _unescaped(value: str) -> str:
     try:
         return str(json.loads(f'"{value}"', strict=False))
-    except ValueError:  # written by hand
+    except ValueError:  # somebody wrote the line by hand
         return value

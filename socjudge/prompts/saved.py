@@ -57,7 +57,7 @@ def check_prompt_name(name: str, *, parent: str, prompts_dir: Path | str | None 
     if name.casefold() in {built_in.casefold() for built_in in built_in_ids()}:
         raise ConfigError(say("prompts.built_in", name=name))
     path = (constants.PROMPTS_DIR if prompts_dir is None else Path(prompts_dir)) / f"{name}.txt"
-    if os.path.exists(path):  # unlike path.exists() also for a name that is too long for the disk
+    if os.path.exists(path):  # unlike path.exists(), it accepts a name that is too long for the disk
         raise ConfigError(say("prompts.taken", path=path))
     return path
 
@@ -112,7 +112,7 @@ def list_prompts(kind: Kind | None = None) -> list[PromptInfo]:
     built_in = sorted(name for name in built_in_ids() if not name.startswith(unfit))
     found = []
     for name in built_in:
-        with contextlib.suppress(ConfigError):  # a criterion that nobody describes
+        with contextlib.suppress(ConfigError):  # fails if a criterion has no description
             found.append(_info(name, {}, load_prompt(name).text))
     for path in sorted(constants.PROMPTS_DIR.glob("*.txt")):
         if is_prompt_id(path.stem) and path.stem not in built_in_ids():
@@ -139,7 +139,7 @@ def judge_prompt_of(info: RunInfo) -> Prompt | None:
 
 
 def _info(name: str, saved: Mapping[str, str], text: str) -> PromptInfo:
-    # A file without a block: only a judge is shown an answer.
+    # The file has no block. Only a judge is shown an answer.
     guess = "judge" if "answer" in Prompt(name, text).placeholders else "assistant"
     kind: Kind = "judge" if saved.get("kind", guess) == "judge" else "assistant"
     return PromptInfo(name, kind, saved.get("parent", ""), saved.get("author", ""), saved.get("note", ""))

@@ -24,7 +24,7 @@ Kind = Literal["judge", "assistant"]
 _FLAG_NAMES = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
 JUDGE_PLACEHOLDERS = ("question", "context", "answer", *_FLAG_NAMES, "expected_keypoints", "nonce")
 ASSISTANT_PLACEHOLDERS = ("question", "context", *_FLAG_NAMES, "suspected_operation")
-# A placeholder is a lower-case name in braces; the judge prompt's own JSON braces never look like that.
+# A placeholder is a lower-case name in braces. The JSON braces of the judge prompt never look like this.
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _SAFE_ID = re.compile(r"[\w.-]+")
 _TEMPLATES = files("socjudge.prompts")
@@ -124,7 +124,8 @@ def read_prompt_file(path: Path) -> tuple[dict[str, str], str]:
     Raises ConfigError if the file cannot be read.
     """
     try:
-        return split_front_matter(path.read_text(encoding="utf-8-sig"))  # with the mark that Windows editors add
+        # also with the byte order mark that Windows editors add
+        return split_front_matter(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(say("prompts.unreadable", path=path, reason=error)) from error
 

@@ -20,7 +20,7 @@ from ..stats.basics import OVERALL, need_columns, plain_floats, summarise_scores
 from .effect import compare_runs
 
 ANSWER = ["question_id", "answer_repeat", "judge_repeat"]
-OUTCOMES: tuple[Outcome, ...] = ("failed", "unscored", "open", "passed")  # of answers, in the order of the page
+OUTCOMES: tuple[Outcome, ...] = ("failed", "unscored", "open", "passed")  # the outcomes in the order of the page
 FLAGS = {
     "insufficient_evidence": "report.flag_evidence",
     "dangerous_operation": "report.flag_danger",
@@ -129,7 +129,7 @@ def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> di
         if effect.judging:
             return found | {"paired": rows}
         return found | {"effect": effect.lines, "paired": [] if effect.is_unchanged else rows}
-    except ConfigError:  # judged otherwise and other answers, or nothing in common: two cohorts, side by side
+    except ConfigError:  # another judging and other answers, or no common question: the means stand side by side
         means = [{row["criterion"]: row for row in means_of(side)} for side in sides]
         rows = [{"criterion": name, "before": means[0].get(name), "after": row} for name, row in means[1].items()]
         return found | {"unpaired": rows}

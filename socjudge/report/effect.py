@@ -29,9 +29,9 @@ from ..stats.comparison import LEVEL, compare_judges, pair_scores, question_pair
 
 _JUDGING = ("base.group_judge", "base.group_prompt", "base.group_criteria")
 _NEEDED = ["run_id", "question_id", "criterion", "score"]
-_SHOWN = 20  # questions named in a line; all are in `questions`
-_MOVED = 5.0  # points: so far from before, a question is named though its verdict did not turn
-_MOST_MOVED = 10  # of them
+_SHOWN = 20  # questions that a line names; `questions` has all
+_MOVED = 5.0  # points; a question that moved this far is named even if its verdict did not change
+_MOST_MOVED = 10  # how many of these are named
 _NUMBERS = """<style>.socjudge .dataframe :is(th, td) { text-align: right; padding: .15em .5em; }
 .socjudge .dataframe :is(th, td):first-child { text-align: left; }</style>"""
 _DIRECTIONS = {
@@ -76,7 +76,7 @@ class RunComparison:
         if (was.outcome, now.outcome) == ("passed", "failed"):
             found.append(say("report.regression_turned", was=was.said, now=now.said))
         for row in self.differences.to_dict("records"):
-            is_lower = row["mean_difference"] < 0 and _is_seen(row)  # of several criteria one is seen sooner by chance
+            is_lower = row["mean_difference"] < 0 and _is_seen(row)  # with several criteria, one may fall by chance
             if is_lower or (row["criterion"] == OVERALL and row["ci_high"] < 0):
                 told = {"difference": row["mean_difference"], "low": row["ci_low"], "high": row["ci_high"]}
                 found.append(say("report.regression_lower", criterion=row["criterion"], **told))
@@ -108,7 +108,7 @@ class RunComparison:
         If nothing changed, the first line says so.
         """
         if self.is_unchanged:
-            turned = _turned(self.questions)  # by another pass line
+            turned = _turned(self.questions)  # verdicts may have changed through another pass line
             return [self.finding, *(turned if len(turned) > 1 else []), *self.notes]
         return [
             *([say("report.page_same_answers")] if self.judging else []),
@@ -211,7 +211,7 @@ def compare_runs(
     if not common:
         raise ConfigError(say("report.runs_share_no_question"))
     pooled = scores[scores["question_id"].isin(common)]
-    if not judging:  # one stand-in for all answers to a question: they are what was changed
+    if not judging:  # all answers to a question count as one, because they are what was changed
         pooled = pooled.assign(answer_sha256="")
     found = compare_judges(pooled, baseline=ids[0], by="run_id")
     questions = _questions(scores, pooled, ids)
@@ -284,7 +284,7 @@ def _judging(changed: list[Difference]) -> str:
     """Return a text that says what differs in judge, prompt and criteria."""
     judging = [each for each in changed if each.condition.group in _JUDGING]
     columns = {each.condition.column for each in judging}
-    # A prompt that was only given another name is the same one.
+    # A prompt that only has another name is the same prompt.
     return listed(
         each.phrase() for each in judging if each.condition.column != "prompt_id" or "prompt_sha256" in columns
     )
@@ -409,7 +409,7 @@ def _turned(questions: pd.DataFrame) -> list[str]:
 
 def _moved(questions: pd.DataFrame) -> list[str]:
     """Return a line about questions that moved far without crossing the pass line. The largest move comes first."""
-    far = questions["difference"].abs().round(6) >= _MOVED  # 66.8 to 61.8 is a hair less than 5 to a computer
+    far = questions["difference"].abs().round(6) >= _MOVED  # in floating point, 66.8 - 61.8 is slightly less than 5
     kept = questions[far & questions["direction"].isin(["合格のまま", "不合格のまま"])]
     rows = kept.sort_values("difference", key=abs, ascending=False, kind="stable").to_dict("records")
     if not rows:

@@ -38,15 +38,16 @@ from .contents import OUTCOMES, answers_of
 from .effect import RunComparison
 from .words import conclusion
 
-_MOST_ROWS, _MOST_COMPARED = 20, 12  # answers, and lines on the run before
+_MOST_ROWS, _MOST_COMPARED = 20, 12  # answers, and lines about the earlier run
 _LONGEST = 160  # characters of a cell
 _MARK = f"<!-- socjudge {__version__} -->"
-_KINDS: dict[Outcome, str] = {"passed": "", "failed": "failure", "open": "skipped", "unscored": "error"}  # in JUnit
+# JUnit's words
+_KINDS: dict[Outcome, str] = {"passed": "", "failed": "failure", "open": "skipped", "unscored": "error"}
 _OURS = (b"<!-- socjudge ", b'<testsuites name="socjudge"')
 
-# What Markdown or HTML could take for more than text, where no line begins with it; links that GitHub makes of bare addresses too.
+# Characters that Markdown or HTML could take for markup inside a line, and bare addresses, which GitHub would link.
 _MARKDOWN = re.compile(r"[\\`*\[\]<>|~&$@]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.", re.IGNORECASE)
-_NO_XML = re.compile("[\ufffe\uffff]")  # the rest that XML cannot hold, `visible` has told
+_NO_XML = re.compile("[\ufffe\uffff]")  # other characters that XML cannot hold are already replaced by `visible`
 
 
 def job_page(run: EvaluationRun, *, against: RunComparison | str = "", uncertified: str = "") -> str:

@@ -74,7 +74,7 @@ def judges_beside(
         )
         agreed = float(sides["agreed"].mean()) if len(sides) else None
         rows.append({"criterion": criterion, "means": own, "gap": gap, "agreed": agreed})
-    split = list(dict.fromkeys(sides.loc[~sides["agreed"], "question_id"]))  # of 総合, the last
+    split = list(dict.fromkeys(sides.loc[~sides["agreed"], "question_id"]))  # the row of 総合 is the last
     others: dict[tuple[Any, Any], list[tuple[str, dict[Any, Any]]]] = {}
     for name, judge in runs.items():
         if name != run_id:

@@ -14,7 +14,7 @@ from ..base.showing import escape, table_html
 from ..certify.migration import ENOUGH, Migration, MigrationPlan
 from .page import checked_page, page_environment, write_page
 
-_SHOWN = 30  # answers that turn
+_SHOWN = 30  # answers with a changed verdict that are listed
 
 
 def plan_line(plan: MigrationPlan) -> str:

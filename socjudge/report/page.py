@@ -41,13 +41,14 @@ from . import contents
 from .judges import judges_beside
 from .words import BOXES, GATE_VERDICTS, LINES, cautions, conclusion, glossary, run_facts, suggestion
 
-TREND_RUNS = 12  # as many as a chart of the page's width can label
-MOST_ANSWERS = 200  # on the page; more make a file that a phone cannot open and a hundred sheets of paper
-ON_PAPER = 5  # answers that did not pass are told whole in print
-MOST_NAMED = 20  # of them beside the verdict
-MOST_ROWS = 100  # of a chart with a row per question
+TREND_RUNS = 12  # a chart of the page's width can label this many
+# answers on the page; more would make a file that a phone cannot open, and a hundred sheets of paper
+MOST_ANSWERS = 200
+ON_PAPER = 5  # answers that did not pass are printed in full
+MOST_NAMED = 20  # questions that are named beside the verdict
+MOST_ROWS = 100  # rows of a chart with one row per question
 
-_MARK = b'<meta name="generator" content="socjudge '  # of report.html.j2
+_MARK = b'<meta name="generator" content="socjudge '  # written by report.html.j2
 
 
 def write_report(
@@ -130,13 +131,13 @@ def write_report(
         raise ConfigError(say("report.no_scores"))
     scores = scores.astype(dict.fromkeys({*RUN_NAMES} - {"started_at"}, object))
     history = scores.drop_duplicates("run_id").sort_values("started_at", kind="stable", na_position="first")
-    # Known to be in the frame, so that a frame of another folder is not taken for this one.
+    # The run must be in the frame, so that a frame of another folder is not taken for this one.
     run_id = contents.known(run_id, history, "run_id") or history["run_id"].iloc[-1]
     place = history["run_id"].tolist().index(run_id)
     if baseline == run_id:
         raise ConfigError(say("report.same_as_baseline", run=run_id))
     baseline = contents.known(baseline, history, "baseline") or contents.previous(scores, history.iloc[: place + 1])
-    if runs is not None and "runbooks" in runs.columns:  # by name, where they changed
+    if runs is not None and "runbooks" in runs.columns:  # named, if they changed
         scores = scores.assign(runbooks=scores["run_id"].map(dict(zip(runs["run_id"], runs["runbooks"], strict=True))))
     own, run = scores[scores["run_id"] == run_id], contents.run_of(scores, run_id)
     record = None if runs is None else contents.rows_of(runs, run_id, "runs").iloc[0]
@@ -207,7 +208,7 @@ def _of_folder(logs_dir: Path | str, log: str | None, baseline: str | None) -> t
     recent = runs["log"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1]
     logs = {*recent, *([baseline] if baseline else []), *_logs_beside(runs, runs["run_id"].iloc[place])}
     run_ids = dict(zip(runs["log"], runs["run_id"], strict=True))
-    # Texts are most of a log: only those of these runs are read.
+    # Texts are the largest part of a log, so only those of these runs are read.
     texts = load_history(logs_dir, logs=logs, text=True)
     return texts, run_ids[log], None if baseline is None else run_ids[baseline]
 
@@ -240,7 +241,7 @@ def _certified(scores: pd.DataFrame, run_id: str) -> tuple[str, str, Certificate
     folder = certificates_folder(known["mode"])
     try:
         found = certificate_on(binding, started, folder=folder)
-    except ConfigError:  # the line says why
+    except ConfigError:  # the certificate line says why
         found = None
     line = certificate_line(binding, started, folder=folder)
     return run["judge_model"], line.replace(found.name, say("report.certified"), 1) if found else line, found
@@ -292,7 +293,7 @@ def _chart(plot: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, alt: str) -
 # -- the page
 
 
-@functools.cache  # a template takes longer to compile than a report to fill
+@functools.cache  # compiling a template takes longer than filling a report
 def page_environment() -> Environment:
     """Return the environment of the templates.
 
@@ -310,7 +311,7 @@ def page_environment() -> Environment:
     environment.filters["time"] = lambda value: (
         say("report.unknown") if pd.isna(value) else local_time(pd.Timestamp(value).to_pydatetime())
     )
-    # Draws never show a chance of 0 or 1.
+    # A simulation cannot show a chance of 0 or 1.
     environment.filters["chance"] = lambda p: "<0.01" if p < 0.005 else ">0.99" if p > 0.995 else f"{p:.2f}"
     environment.tests["missing"] = lambda value: value is None or bool(pd.isna(value))
     return environment

@@ -14,7 +14,7 @@ from ..base.verdict import Verdict
 from ..certify.certificate import TRUSTED, UNTRUSTED, Certificate
 from ..records import UNKNOWN, RunSummary, is_embedded
 
-FEW = 30  # questions; below, the interval of a pass rate is wider than ±0.16
+FEW = 30  # questions; with fewer, the interval of a pass rate is wider than ±0.16
 _TERMS = (
     "report.term_mvp", "report.term_judge", "report.term_llm", "report.term_embedded", "report.term_certificate",
     "report.term_assistant", "report.term_criterion", "report.term_grounding", "report.term_accuracy",
@@ -32,9 +32,10 @@ LINES = (
     "report.decision_condition", "report.decision_name", "report.decision_signature", "report.decision_date",
     "report.decision_due",
 )  # fmt: skip
-_MOST_WEAK = 5  # questions named in the conclusion; all stand below it
+_MOST_WEAK = 5  # questions that the conclusion names; all are listed below it
 _GATE: dict[str, Outcome] = {"合格": "passed", "不合格": "failed", "判定保留": "open"}
-GATE_VERDICTS = {word: Verdict(outcome) for word, outcome in _GATE.items()}  # of the frames of `gate_confidence`
+# the words in the frames of `gate_confidence`
+GATE_VERDICTS = {word: Verdict(outcome) for word, outcome in _GATE.items()}
 
 
 def conclusion(

@@ -26,7 +26,7 @@ _ASKS_LEAVE = re.compile(
     re.IGNORECASE,
 )
 
-# What is asked for, and the words that runbooks of any house name that section with.
+# Stages of work: how people ask for them, and the words that the runbooks of any organisation use in headings.
 _STAGES = tuple(
     (re.compile(asks), re.compile(named))
     for asks, named in (

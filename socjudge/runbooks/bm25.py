@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-# BM25's usual values: others between 0.9 and 2, and 0.3 and 0.75, moved R@5 by 0.01 at most.
+# BM25's usual values. Other values (0.9 to 2, and 0.3 to 0.75) moved R@5 by at most 0.01.
 K1 = 1.5
 B = 0.75
-# A word of kanji gives several tokens, a Latin word or number one, and it is often the subject: docs/retrieval.md.
+# A word in kanji gives several tokens. A Latin word or number gives one, and is often the subject: docs/retrieval.md.
 LATIN_WEIGHT = 2
 TOKENS_VERSION = 2  # raise it when `tokenise` or LATIN_WEIGHT changes: index fingerprints depend on it
 
@@ -30,7 +30,7 @@ _RUNS = re.compile(
 )
 
 _ONLY_HIRAGANA = re.compile(f"[{_HIRAGANA}]+")
-_REMEMBERED = 500  # characters of a text whose words are remembered
+_REMEMBERED = 500  # characters; the words of longer texts are not cached
 
 
 def normalise_text(text: str) -> str:
@@ -68,7 +68,7 @@ def _content_words(text: str) -> frozenset[str]:
     return frozenset(word for word in words if len(word) > 1 and not _ONLY_HIRAGANA.fullmatch(word))
 
 
-# The judge and the flags ask for the words of the same statements of the runbooks again and again.
+# The judge and the flags ask for the words of the same statements again and again.
 _content_words_once = lru_cache(maxsize=8_000)(_content_words)
 
 
@@ -119,14 +119,14 @@ class Bm25:
 
         self._n = len(texts)
         self._bm25 = bm25s.BM25(k1=K1, b=B, method="lucene")
-        # Numbers instead of words: 100,000 passages have 60 million tokens. "" stands in a text without any.
+        # Numbers instead of words, because 100,000 passages have 60 million tokens. "" is for a text without tokens.
         self._ids: dict[str, int] = {"": 0}
         numbers = [
             array("i", [self._ids.setdefault(token, len(self._ids)) for token in tokenise(text) or [""]])
             for text in texts
         ]
         self._bm25.index((numbers, self._ids), show_progress=False)
-        frequency = np.diff(self._bm25.scores["indptr"])  # passages that hold each token
+        frequency = np.diff(self._bm25.scores["indptr"])  # number of passages that contain each token
         self._weights = np.array([_weight(token) for token in self._ids], dtype=np.float32)
         self._bm25.scores["data"] *= np.repeat(self._weights, frequency)
         self._idf = self._weights * np.log1p((self._n - frequency + 0.5) / (frequency + 0.5))

@@ -36,12 +36,12 @@ def _html(data: bytes) -> str:
     from markdownify import MarkdownConverter
 
     text = data.decode("utf-8")
-    end = text.rfind(">") + 1  # a tag that is never closed is text; the parser would look for its end again and again
+    end = text.rfind(">") + 1  # a tag that is never closed is text; the parser would search for its end again and again
     soup = BeautifulSoup(text[:end] + text[end:].replace("<", "&lt;"), "html.parser")
     for tag in soup(["script", "style", "head", "noscript"]):
         if not tag.decomposed:
             tag.decompose()
-    # autolinks and escaping off: the text is searched and quoted, never rendered.
+    # no autolinks and no escaping, because the text is searched and quoted, never rendered
     converter = MarkdownConverter(
         heading_style="ATX",
         strip=["img"],

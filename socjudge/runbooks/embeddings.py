@@ -20,7 +20,7 @@ from ..base.redact import redact
 from ..base.texts import encodable
 from ..errors import ConfigError, ProviderError
 
-BATCH = 32  # texts that an embedder is given at once: about two seconds of work for the default one
+BATCH = 32  # texts per call of an embedder: about two seconds of work for the default one
 
 Vectors = np.ndarray[Any, np.dtype[np.float32]]
 

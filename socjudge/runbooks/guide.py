@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 10
 MOST_SECTIONS = 8
-MOST_PASSAGES = MOST_SECTIONS + 6  # beside those found: with conditions, prohibitions, contacts; bounds the prompt
-LENGTH = 1300  # characters of steps
+# besides the passages that were found: conditions, prohibitions, contacts; limits the prompt
+MOST_PASSAGES = MOST_SECTIONS + 6
+LENGTH = 1300  # characters of all steps together
 
-# What a section is for, by words that runbooks of any house use in their headings.
+# What a section is for, by words that the runbooks of any organisation use in their headings.
 _FIRST = re.compile(
     "初動|初期対応|一次対応|最初|応急|(?:着手|検知|申告|発生)から|first response|immediate", re.IGNORECASE
 )
@@ -39,19 +40,19 @@ _DEADLINES = re.compile("期限|deadline", re.IGNORECASE)
 _APPROVAL = re.compile("承認|approv", re.IGNORECASE)
 
 SECOND_VOTE = 0.1
-# Of a long report: what its best sentence alone votes for, and what is added to sections of the stage that it asks for.
+# For a long report: the weight of its best sentence's own vote, and the bonus for sections of the stage it asks about.
 SENTENCE_VOTE = 0.5
 STAGE_BONUS = 0.25
-# What is this much worse than the best statement is another matter; a long report is about several, and a first
-# response is one matter: what to do at once may share few words with the question.
+# A statement that is this much worse than the best one is about something else. A long report is about several things,
+# so more is allowed. A first response is one thing, although its steps may share few words with the question.
 FAR, FAR_OF_REPORT, FAR_OF_FIRST = 3.5, 6.0, 5.0
-# A short text whose second runbook has this share of the votes of the first could mean either.
+# A short text may mean either of two runbooks if the second has this share of the votes of the first.
 SHORT, CLOSE = 40, 0.95
 MOST_RIVALS = 3
 
 _NEVER_ASKED = ("目的", "関連手順書", "チェックリスト")
 
-# What holds before anything is known: how it is looked for, and the line that says it.
+# The precautions: how each is searched for, and how the line that states it looks.
 _PRECAUTIONS = {
     "power": (
         "証拠保全前に電源断・再起動・初期化をしない。",
@@ -71,7 +72,7 @@ _PRECAUTIONS = {
     ),
 }
 
-# What a question wants.
+# What a question asks for.
 _ASKS_FIRST = re.compile(
     "まず|最初|何から|なにから|何をすれば|何すれば|何をし(?!た(?!ら))|どうすれば|どうしたら|どうしよう|どうする|どう動|どう対応|何か(?:し|す)|しなきゃ|べき|初動|すぐ(?:やる|する)"
     r"|助けて|what (?:do|should) (?:i|we)|first thing"
@@ -150,7 +151,7 @@ def find_precautions(index: RunbookIndex, question: str = "", rivals: Sequence[s
         found = [p for p in index.search(query, 10) if any(says.search(line) for line in p.text.splitlines())]
         if precaution in ("power", "files"):
             found.sort(key=lambda p: not _FORBIDDEN.search(_top(p)))
-        if precaution == "call":  # the line names the leader and S1, and so should what it cites
+        if precaution == "call":  # the line names the leader and S1, so its source should too
             found.sort(key=lambda p: -((leader.phone in p.text) + ("S1" in find_severities(p.text))))
         if found:
             said[precaution] = found[0]
@@ -226,10 +227,10 @@ def choose_guide(
         forbidding=forbidding,
         wants_leave=wants_leave(topic),
     )  # fmt: skip
-    # A plain report is answered by the first response; a long one seldom asks how to begin.
+    # The first response answers a plain report. A long report seldom asks how to begin.
     answers_first = safer is None and (detail or asking or not begins or details_asked(question))
     points = find_points(detail or question, ranked) if answers_first else []
-    if detail:  # whom first, and whom then
+    if detail:  # in the runbook's order: whom to call first, then whom next
         points.sort(key=lambda point: point.place)
     if asks_leave(topic):  # what forbids it comes before how it is done
         points.sort(key=lambda point: point.section not in forbidding)

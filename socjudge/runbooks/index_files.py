@@ -76,7 +76,7 @@ def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
     manifest_text = json.dumps(manifest, ensure_ascii=False, allow_nan=False, indent=2)
     with explained("runbooks.index_not_written", folder=index_dir):
         index_dir.mkdir(parents=True, exist_ok=True)
-        # The manifest last: until it is in place, the checksums do not fit and the index does not load.
+        # The manifest is written last. Until then, the checksums do not fit and the index does not load.
         _write(index_dir / "vectors.npy", vectors)
         _write(index_dir / "passages.jsonl", passages)
         _write(index_dir / "manifest.json", manifest_text.encode("utf-8"))
@@ -109,7 +109,7 @@ def load_stored_index(index_dir: Path) -> StoredIndex:
         raise _damaged(index_dir / "vectors.npy", str(error)) from error
     if vectors.dtype != np.float16 or vectors.ndim != 2 or not np.isfinite(vectors).all():
         raise _damaged(index_dir / "vectors.npy", say("runbooks.no_float16", dtype=vectors.dtype, shape=vectors.shape))
-    # Not resolved: a link to the runbooks may point elsewhere later.
+    # Not resolved, because a link to the runbooks may point elsewhere later.
     runbooks = Path(os.path.normpath(index_dir.absolute() / manifest["runbooks"]))
     stored = StoredIndex(
         chunks,
@@ -164,7 +164,7 @@ def _read(path: Path) -> bytes:
 def _stamp(path: Path) -> tuple[int, ...]:
     with explained("runbooks.index_absent", path=path):
         stat = path.stat()
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size  # each build puts new files in place
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size  # each build creates new files
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -176,7 +176,7 @@ def _relative(folder: Path, index_dir: Path) -> str:
     """Return the path from the index to the runbooks. A relative path stays right when the project is moved."""
     try:
         return Path(os.path.relpath(folder, index_dir)).as_posix()
-    except ValueError:  # another drive on Windows
+    except ValueError:  # the folders are on different drives (Windows)
         return folder.absolute().as_posix()
 
 

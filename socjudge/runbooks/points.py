@@ -21,7 +21,7 @@ MOST_POINTS = 2
 _ASKS_COMMAND = re.compile("コマンド|command|クエリ|query|KQL|打ち方", re.IGNORECASE)
 _CONDITION = re.compile("(.*?)(?:場合|とき)(?:は|に|、)")
 
-# What a question for a detail asks about, and how a statement that tells it looks.
+# For each detail: how a question asks for it, and how a statement with this detail looks.
 _DETAILS = (
     (
         re.compile(
@@ -48,12 +48,12 @@ _DETAILS = (
 )
 
 
-# What counts for a statement, found on the looked-at questions of docs/assistant.md: its section's score (0–1), its similarity
-# (-1–1), the rare words it shares (0–1), how much of its condition the question speaks of (0–1), and where it stands.
+# What counts for a statement, fitted on the looked-at questions of docs/assistant.md: its section's score (0–1), its
+# similarity (-1–1), the rare words it shares (0–1), how much of its condition the question has (0–1), and its place.
 SECTION, ALIKE, SHARED, CONDITION = 6.0, 3.0, 2.2, 2.0
 FIRST, FIRST_WANTED, FORBIDS, FORBIDS_ASKED, BACKGROUND = 0.5, 4.0, 1.0, 2.0, -1.3
-COMMAND = 4.0  # where one is asked for
-OPENS, LATER = 1.0, -0.3  # of the first response, where it is wanted: its first statement, and each one further down
+COMMAND = 4.0  # if the question asks for a command
+OPENS, LATER = 1.0, -0.3  # if the first response is wanted: for its first statement, and for each further one
 
 
 class Point(NamedTuple):

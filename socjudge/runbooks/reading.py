@@ -27,25 +27,25 @@ if TYPE_CHECKING:
 
 TEXT_SUFFIXES = (".md", ".markdown", ".txt")
 
-# Beside the runbooks, optional: {"everyday word": ["runbook word", ...]}.
+# An optional file beside the runbooks: {"everyday word": ["runbook word", ...]}.
 SYNONYMS_NAME = "synonyms.json"
 
-# Beside the runbooks, optional: how people ask for what a runbook forbids (flags/prohibitions.py).
+# An optional file beside the runbooks: how people ask for what a runbook forbids (flags/prohibitions.py).
 PROHIBITIONS_NAME = "prohibitions.json"
 
-# Beside the runbooks, optional: {"host_isolation.md": {"初動対応 > Windows端末": ["question in people's words", ...]}}.
+# An optional file beside the runbooks: {"host_isolation.md": {"初動対応 > Windows端末": ["question in people's words"]}}.
 QUESTIONS_NAME = "questions.json"
-MOST_NAMED = 5  # runbooks and headings that a warning lists
+MOST_NAMED = 5  # runbooks and headings that a warning names
 
-# Beside the runbooks, optional: who is called what in this house (organisation.py).
+# An optional file beside the runbooks: who has which role (organisation.py).
 ORGANISATION_NAME = "organisation.json"
 
 COMPANION_NAMES = (SYNONYMS_NAME, QUESTIONS_NAME, PROHIBITIONS_NAME, ORGANISATION_NAME)
 
-# Characters per passage at most: most sections stay whole, with their commands. docs/retrieval.md compares.
+# The most characters per passage. Most sections stay whole, with their commands. docs/retrieval.md compares sizes.
 CHUNK_SIZE = 800
 
-# Japanese runbooks found in the wild that are not UTF-8; euc_jis_2004 reads all of EUC-JP and its ①②.
+# Encodings of Japanese runbooks that are not UTF-8. euc_jis_2004 reads all of EUC-JP and its ①②.
 _ENCODINGS = ["cp932", "euc_jis_2004", "utf_16", "utf_16_le", "utf_16_be"]
 _ENCODINGS_7_BIT = ["iso2022_jp", "iso2022_jp_2004", "iso2022_jp_ext"]
 
@@ -160,7 +160,7 @@ def hash_runbooks(folder: Path | str) -> dict[str, str]:
     if not Path(folder).is_dir():
         return {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what is skipped was said when the index was built
+        warnings.simplefilter("ignore")  # skipped files were reported when the index was built
         files = find_runbooks(folder)
     hashes = {source: hashlib.sha256(_read_bytes(path)).hexdigest() for path, source in files}
     return hashes | hash_companions(folder)
@@ -174,7 +174,7 @@ def hash_companions(folder: Path | str) -> dict[str, str]:
 
 def _hash_of_json(path: Path) -> str:
     raw = _read_bytes(path)
-    with contextlib.suppress(ValueError):  # damaged: told by who reads it
+    with contextlib.suppress(ValueError):  # a damaged file is reported by its own reader
         raw = json.dumps(read_json(raw), sort_keys=True).encode()
     return hashlib.sha256(raw).hexdigest()
 
@@ -348,7 +348,7 @@ def _decode(data: bytes, path: Path) -> tuple[str, str]:
             return data.decode("utf-8-sig"), "utf-8"
         except UnicodeDecodeError:
             pass
-    if is_7_bit_japanese:  # ISO-2022-JP is ASCII to every detector but for its escape sequences
+    if is_7_bit_japanese:  # every detector takes ISO-2022-JP for ASCII, so its escape sequences decide
         for encoding in _ENCODINGS_7_BIT:
             try:
                 return data.decode(encoding), encoding

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
 IMPORTED = "imported"  # the mode of a run that another tool made
-STORED = "stored"  # the assistant model of a run over answers that were given before
-OWN = "own-assistant"  # the assistant prompt of a run in which somebody's own assistant answered
+STORED = "stored"  # the assistant model of a run over answers that existed before
+OWN = "own-assistant"  # the assistant prompt of a run in which your own assistant answered
 
 
-# How answers were made, which stays as it is when they are judged again.
+# Fields about how answers were made. They stay the same when the answers are judged again.
 _OF_ANSWERS = (
     "assistant_model", "assistant_service", "assistant_settings", "assistant_version", "assistant_prompt_id",
     "assistant_prompt_sha256", "index_fingerprint", "runbooks", "k", "answer_repeats",
@@ -164,7 +164,7 @@ def assign_suite(
 
     info = replace(_run_info(plan, questions), answer_repeats=answer_repeats)
     answers_sha256 = "" if stored is None else _sha256(map(_shown, stored))
-    if stored is not None:  # two sets of answers are of two assistants, as far as anybody can tell
+    if stored is not None:  # two sets of stored answers count as two assistants, because nothing else is known
         versions = {answer.version for answer in stored}
         version = versions.pop() if len(versions) == 1 else ""
         info = replace(info, assistant_settings=f"answers {answers_sha256[:16]}", assistant_version=version)
@@ -249,7 +249,7 @@ def _plan_judging(
     if is_embedded(judge.name):
         _check_measures(rubric.criteria)
     elif isinstance(judge, DecisionModel):
-        anchors_of(rubric, judge.levels)  # it is asked by the rubric, whatever the prompt says
+        anchors_of(rubric, judge.levels)  # the rubric decides what it is asked, not the prompt
     return Plan(judge, judging, judge_repeats, rubric)
 
 
@@ -316,7 +316,7 @@ def _uses_index(plan: Plan) -> bool:
 def _shown(answer: AssistantAnswer) -> list[str]:
     """Return the parts of a stored answer that the judge sees, and the parts from which its view is made."""
     told = [answer.answer, answer.context, str(answer.flags)]
-    if not answer.evidence:  # of somebody else's: its citations are read by its passages
+    if not answer.evidence:  # not socjudge's own answer, so its citations are read with its passages
         told += [str((passage.source, passage.heading, passage.text)) for passage in answer.passages]
     return [encodable(text) for text in told]
 
@@ -334,13 +334,13 @@ def _given(questions: Sequence[EvalQuestion], rubric: Rubric) -> dict[str, Any]:
     }  # fmt: skip
 
 
-# Of a run's block in its log: what decides an answer or a mark.
+# Fields of the log's run block that decide an answer or a mark.
 _DECIDES = (
     "judge_model", "judge_service", "judge_settings", "judge_prompt_sha256", "judge_repeats", "assistant_model",
     "assistant_version",
     "assistant_service", "assistant_settings", "assistant_prompt_sha256", "answer_repeats", "k",
 )  # fmt: skip
-# What a finished log tells beside it.
+# Further fields that a finished log has.
 _IN_LOG = (
     "dataset_sha256",
     "index_fingerprint",

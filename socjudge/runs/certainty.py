@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from .assignment import Assignment
     from .journal import Journal
 
-FIRST = 2  # judgements of every answer, before it is seen which need more
-MOST = 10  # of one answer, unless the caller says so
-# Answers judged between two looks. Two cost 1 call more than one at a time, and half the waiting; four cost 4 more
+FIRST = 2  # judgements of every answer before it is decided which need more
+MOST = 10  # judgements of one answer, unless the caller gives a number
+# Answers judged between two checks. Two cost 1 call more than one at a time, and half the waiting. Four cost 4 more
 # (benchmarks/validation.py, stopping).
 ROUND = 2
-MAX_QUESTIONS = 300  # a look takes a second there; with more, no single question decides
+MAX_QUESTIONS = 300  # one check takes a second for this many; with more, no single question decides
 
 
 def most_repeats(judge_repeats: int, until_certain: bool) -> int:
@@ -60,17 +60,17 @@ class Certainty:
         self._journal = journal
         self._most, self._rule = most, run_rule(journal.info)
         self._names = [assignment.sample_at(i).question.id for i in range(n)]
-        self._marks: list[dict[int, Span | None]] = [{} for _ in range(n)]  # by repeat
+        self._marks: list[dict[int, Span | None]] = [{} for _ in range(n)]  # {repeat: marks} of each answer
         self._failed: set[int] = set()
         self._asked_anew: set[tuple[int, int]] = set()
-        self._awaited: set[tuple[int, int]] = set()  # of those, the ones that have not come yet
+        self._awaited: set[tuple[int, int]] = set()  # those of them that have not come yet
         places = {name: i for i, name in enumerate(self._names)}
         for row in journal.rows():
             i = places[row["question_id"]]
             if journal.is_done(i, row["judge_repeat"]):
                 marks = row["evaluation"]
                 self.add(i, row["judge_repeat"], marks["scores"], marks["average_score"], marks["status"])
-            else:  # it is asked for again
+            else:  # it will be requested again
                 self._marks[i][row["judge_repeat"]] = None
                 self._awaited.add((i, row["judge_repeat"]))
         self.wanted = [max(FIRST, len(marks)) for marks in self._marks]
@@ -89,7 +89,7 @@ class Certainty:
     def next_round(self) -> list[int]:
         """Return the numbers of the answers to judge once more, the most decisive first. Return [] if the run is over."""
         found = self._progress()
-        # What was refused just now would be refused again.
+        # A refused question would be refused again.
         asked = [i for i in found.ask if i not in self._failed and self.wanted[i] < self._most][:ROUND]
         if asked:
             for i in asked:
@@ -117,7 +117,7 @@ class Certainty:
 
         A missing mark counts as 0 when a pass is tested, and as 100 when a fail is tested.
         """
-        from ..stats.sequential import gate_progress  # scipy, which only such a run needs
+        from ..stats.sequential import gate_progress  # imports scipy, which only such a run needs
 
         spans = [list(each.values()) for each in self._marks]
         lows, highs = (

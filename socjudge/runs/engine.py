@@ -31,7 +31,8 @@ from .executor_calls import ExecutorCalls
 from .journal import Journal
 
 T = TypeVar("T")
-MAX_UNREADABLE = 5  # judgements, three replies each, from a judge that has given no readable one yet
+# judgements, with three replies each, after which a judge without any readable reply counts as unusable
+MAX_UNREADABLE = 5
 
 
 class Engine:
@@ -64,8 +65,8 @@ class Engine:
             self.n_left = sum(map(certainty.n_missing, range(self._n_samples)))
         self._executor_calls = None if executor is None else ExecutorCalls(executor, self._plan, gate)
         self._started = time.monotonic()
-        self._worked = False  # until something has in this session, an outage is about the set-up
-        # What has ever answered, the journal included: a refusal of what has not is about the set-up, too.
+        self._worked = False  # until something has worked in this session, an outage counts as a wrong set-up
+        # Who has ever answered, also in the journal. A refusal by one who never did counts as a wrong set-up.
         self._has_answered = {"judge": journal.has_judgements, "assistant": journal.has_answers}
         self._failures_in_a_row = self._unanswered_in_a_row = self._n_unreadable = 0
         self._version = journal.assistant_version if self._plan.own is not None else ""
@@ -179,7 +180,7 @@ class Engine:
         evaluation = await self._or_failed(i, sample, answer, [repeat], marks)
         if evaluation is None:
             return
-        if evaluation.status == "failed":  # after replies that could not be read, which the journal has
+        if evaluation.status == "failed":  # after replies that could not be parsed, which the journal has
             self._fail(i, sample, answer, [repeat], ProviderError(evaluation.error))
             return
         self._add(i, EvaluationResult(sample.question, answer, evaluation, sample.answer_repeat, repeat))
@@ -211,7 +212,7 @@ class Engine:
         try:
             return await work
         except RunStopped:
-            pass  # not done, so it is left for the next session
+            pass  # it is not done, so it is left for the next session
         except ConfigError as error:
             if error.of_one and self._has_answered["assistant" if answer is None else "judge"]:
                 self._put_aside(i, sample, answer, repeats, error)
@@ -219,7 +220,7 @@ class Engine:
                 self._gate.stop(error)
         except SocJudgeError as error:
             self._fail(i, sample, answer, repeats, error)
-        except Exception as surprise:  # one row's bug must not cost the others what they paid for
+        except Exception as surprise:  # a bug in one row must not cost the others what they paid for
             said = surprise_text(surprise)[:300]
             self._fail(i, sample, answer, repeats, RequestRefused(said, about_content=False))
         return None
@@ -236,7 +237,7 @@ class Engine:
           refusal does not name the text as its reason.
         """
         if isinstance(error, NoAnswer):
-            is_old = self._journal.has_failed(i)  # those of an earlier session come last, one after the other
+            is_old = self._journal.has_failed(i)  # failures of an earlier session come last, one after the other
             self._add_failed(i, sample, answer, repeats, error)
             self._unanswered_in_a_row += not is_old or not self._has_answered["assistant"]
             self.last_failure = error
@@ -301,7 +302,7 @@ class Engine:
         if self._executor_calls is not None:
             return await self._executor_calls.answer(sample.question)
         dialogue = answering(question, index=plan.index, k=plan.k, prompt=plan.assistant_prompt)
-        # Searching takes milliseconds of computing, for which the loop should not stand still.
+        # Searching computes for milliseconds, during which the loop must not stand still.
         request = await event_loop.in_thread(advance, dialogue, None)
         reply: Completion | ProviderError = await plan.assistant.complete_async(request, self._gate)
         try:

@@ -23,8 +23,8 @@ from .given_answers import Given, open_answers
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-# For estimates, in tokens. Means over the ten questions: an answer; the passages that it gets for k, 2,040 tokens with
-# k=1, 2,410 with 5, 3,380 with 10, 7,540 with 30; a judge's JSON, 700 with six criteria.
+# Tokens for estimates: means over the ten questions. An answer; its passages, by k (2,040 tokens with k=1, 2,410 with
+# 5, 3,380 with 10, 7,540 with 30); a judge's JSON (700 with six criteria).
 _ANSWER_TOKENS, _GUIDE_TOKENS, _PASSAGE_TOKENS, _CRITERION_TOKENS, _COMMENT_TOKENS = 500, 1500, 190, 100, 100
 
 
@@ -140,7 +140,7 @@ def estimate_run(
         return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd)
 
     most = taking(most_repeats(judge_repeats, until_certain), [*firsts, *seconds])
-    if until_certain or seconds:  # at the least the second one is asked about none
+    if until_certain or seconds:  # at the least, the second model is asked about no answer
         least = FIRST if until_certain else judge_repeats
         share = least / most_repeats(judge_repeats, until_certain)
         return replace(most, lowest=taking(least, firsts), least_share=share)

@@ -82,13 +82,13 @@ class ExecutorCalls:
         with contextlib.suppress(SocJudgeError):
             while True:
                 await self._gate.sleep(3600)
-        stop_remote_calls(self._id)  # threads work in this process
-        # Dask cancels futures that are running, too, and what they have paid for is lost: there, workers are told.
+        stop_remote_calls(self._id)  # an executor of threads works in this process
+        # Dask also cancels futures that are running, and what they paid for is lost. Its workers are told to stop.
         client = getattr(self._executor, "_client", None)
         if client is not None:
             try:
                 told = await event_loop.in_thread(client.run, stop_remote_calls, self._id)
-            except Exception:  # the cluster is gone, and with it what there was to take back
+            except Exception:  # the cluster is gone, so nothing can be withdrawn
                 return
             if told:
                 return
@@ -134,7 +134,7 @@ class ExecutorCalls:
                 value, cost = await self._submit(call)
             finally:
                 self._gate.leave(most, cost)
-            if isinstance(value, BudgetReached):  # what was set aside is lost; another try needs as much again
+            if isinstance(value, BudgetReached):  # the reserved amount is lost; another try needs as much again
                 lost += 1
                 if lost < MAX_TRIES:
                     continue
@@ -153,7 +153,7 @@ class ExecutorCalls:
         """
         try:
             future = self._executor.submit(run_remote_call, call)
-        except Exception as problem:  # it was shut down, or its processes are gone
+        except Exception as problem:  # the executor was shut down, or its processes are gone
             raise _gone(problem) from None
         self._submitted.add(future)
         try:

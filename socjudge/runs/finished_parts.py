@@ -39,12 +39,12 @@ class FinishedParts:
 
     def load(self) -> Iterator[tuple[int, EvaluationRun]]:
         for place, log in self._logs.items():
-            with contextlib.suppress(ConfigError):  # removed meanwhile: then it is made again
+            with contextlib.suppress(ConfigError):  # if a log was removed meanwhile, its run is made again
                 yield int(place), load_run(log)
 
     def note(self, place: int, run: EvaluationRun) -> None:
         self._logs[str(place)] = _where(run.log_path)
-        with contextlib.suppress(OSError), replacing(self._path) as file:  # only a later call would need it
+        with contextlib.suppress(OSError), replacing(self._path) as file:  # only a later call would need the file
             file.write(orjson.dumps(self._logs))
 
     def forget(self) -> None:

@@ -19,7 +19,7 @@ from .journal import Journal
 from .log_json import from_dict
 from .logs import LoggedResults, log_chunks, write_log
 
-IN_MEMORY = 200  # results of a larger run are read from its log as they are asked for
+IN_MEMORY = 200  # results; those of a larger run are read from its log on demand
 
 
 def finish_run(
@@ -60,7 +60,8 @@ def finish_run(
             yield chunk
 
     def info() -> RunInfo:
-        told = (totals.judge_usage + totals.assistant_usage).cost_usd  # the most is no less than the sum over the rows
+        # the most is never less than the sum over the rows
+        told = (totals.judge_usage + totals.assistant_usage).cost_usd
         return replace(
             assignment.info,
             run_id=began.run_id,
@@ -113,7 +114,7 @@ class _Totals:
         self.tally = Tally()
         self.judge_usage = self.assistant_usage = self.unsure_usage = self.reasons_usage = Usage()
         self.n_unsure = self.n_reasons = 0
-        # Models that answered, each once: usually one, two when the service changed it midway.
+        # The models that answered: usually one, or two if the service changed it midway.
         self.judges: dict[str, None] = {}
         self.assistants: dict[str, None] = {}
         self.versions: dict[str, None] = {}

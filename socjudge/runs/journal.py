@@ -37,7 +37,7 @@ import orjson
 
 try:
     import fcntl
-except ImportError:  # Windows: there the lock beside the file is all
+except ImportError:  # Windows has only the lock beside the file
     fcntl = None  # type: ignore[assignment]
 
 from ..base.messages import os_reason, say
@@ -52,7 +52,8 @@ from .unfinished import SUFFIX, count, fitting, headers, is_done, lines, newest
 
 FORMAT = 1
 _MISSING = -1
-_FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)  # Windows would write \r\n, and offsets be wrong
+# otherwise Windows would write \r\n, and the positions would be wrong
+_FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
 
 
 class Journal:
@@ -78,13 +79,14 @@ class Journal:
         self.meter: Callable[[], float] = lambda: 0.0
         self.noted_usd = 0.0
         self._locks: list[filelock.BaseFileLock] = []
-        self._writing = threading.Lock()  # the loop adds lines; the waiting thread syncs, and may find the disk full
-        # Where each thing's line begins. Arrays, because a run may have a million of them.
+        # the loop adds lines, while the waiting thread syncs and may find the disk full
+        self._writing = threading.Lock()
+        # Where the line of each item begins. Arrays, because a run may have a million of them.
         self._rows = array("q", [_MISSING]) * total
         self._failed = bytearray(total)
         self._answers = array("q", [_MISSING]) * (total // judge_repeats)
         self._replies: dict[int, list[int]] = {}
-        self._unread: dict[int, int] = {}  # rows of judgements that could not be read
+        self._unread: dict[int, int] = {}  # rows of judgements that could not be parsed
         self._first_read = sys.maxsize
         self._handle = -1
         self._size = 0
@@ -236,7 +238,7 @@ class Journal:
             os.fsync(self._handle)
         except OSError as problem:
             with self._writing:
-                if self.path == path:  # else it was moved just now, and with that synced
+                if self.path == path:  # otherwise the journal was just moved, and synced by that
                     self._move(problem)
 
     def close(self, *, discard: bool = False) -> None:
@@ -249,9 +251,10 @@ class Journal:
             os.close(self._handle)
             self._handle = -1
         if discard:
-            with contextlib.suppress(ConfigError, OSError):  # the log is safe: this is clearing up
+            with contextlib.suppress(ConfigError, OSError):  # the log is safe, so this is only clearing up
                 self.path.unlink(missing_ok=True)
-                for path, header in headers(self.folder):  # what it was moved from, if that could not be removed then
+                # the file that it was moved from, if it could not be removed then
+                for path, header in headers(self.folder):
                     if isinstance(run := header.get("run"), dict) and run.get("run_id") == self.info.run_id:
                         path.unlink()
         for lock in self._locks:
@@ -266,7 +269,7 @@ class Journal:
         """Lock the journal at this path for this process. Raises filelock.Timeout if another process has locked it."""
         name = path.name.removesuffix(SUFFIX).removeprefix(".")
         file = path.with_name(f".{name}.lock")
-        file.touch()  # filelock would take a folder that takes no files for a lock that is held
+        file.touch()  # in a folder that accepts no files, filelock would report a lock that somebody holds
         lock = filelock.FileLock(file, thread_local=False)
         lock.acquire(timeout=0)
         self._locks.append(lock)
@@ -295,7 +298,7 @@ class Journal:
 
     def _open(self) -> IO[bytes]:
         """Open the file for reading by its handle. The file at the path may have been removed or replaced."""
-        return open(self._handle, "rb", 2**16, closefd=False)  # most lines in one go
+        return open(self._handle, "rb", 2**16, closefd=False)  # most lines are read in one call
 
     def _line(self, start: int) -> dict[str, Any]:
         with self._writing, self._open() as file:
@@ -320,7 +323,7 @@ class Journal:
     def _check_in_place(self) -> None:
         with self._writing:
             ours, there = os.fstat(self._handle), self.path.stat()
-            # Not by the inode alone: some network drives make one up at each look.
+            # Not by the inode alone, because some network drives invent a new one each time.
             if not os.path.samestat(ours, there) and there.st_size != self._size:
                 raise FileNotFoundError(errno.ENOENT, say("runs.journal_replaced"))
 
@@ -340,17 +343,17 @@ class Journal:
                 raise
         except OSError as error:
             with contextlib.suppress(OSError):
-                os.ftruncate(self._handle, self._size)  # half a line
+                os.ftruncate(self._handle, self._size)  # removes half a line
             raise nowhere("runs.journal_nowhere", problem, error, path=old) from None
         ours = False
         with contextlib.suppress(OSError):
             ours = os.path.samestat(os.fstat(self._handle), old.stat())
         with contextlib.suppress(OSError):
-            os.ftruncate(self._handle, 0)  # wherever the old one is now, nobody shall take it up
-        os.dup2(handle, self._handle, inheritable=False)  # in one step: the other thread may be syncing
+            os.ftruncate(self._handle, 0)  # nobody shall resume the old journal, wherever it is now
+        os.dup2(handle, self._handle, inheritable=False)  # in one step, because the other thread may be syncing
         os.close(handle)
         self.path = path
-        with contextlib.suppress(OSError, filelock.Timeout):  # a new name: nobody has it
+        with contextlib.suppress(OSError, filelock.Timeout):  # nobody else has the new name
             self.hold(path)
         if ours:
             with contextlib.suppress(OSError):
@@ -369,15 +372,15 @@ class Journal:
 
     def _take_up(self, path: Path) -> None:
         try:
-            self.hold(path)  # whichever folder it is found in, and whatever the folder of the logs
+            self.hold(path)  # the lock is the same whichever folder it is found in
         except filelock.Timeout:
             raise
-        except OSError:  # a folder that can only be read
+        except OSError:  # the folder is read-only
             pass
         self.path, problem = path, None
         try:
             self._handle = os.open(path, _FLAGS)
-        except OSError as error:  # it can only be read now
+        except OSError as error:  # the file can only be read now
             self._handle, problem = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0)), error
         _lock(self._handle)  # it may have another name elsewhere
         header: dict[str, Any] = {}
@@ -386,7 +389,7 @@ class Journal:
             self._size = start + len(line.pop("raw"))
             try:
                 self._note(start, line)
-            except LookupError:  # of a question that the run does not have
+            except LookupError:  # the line is about a question that the run does not have
                 reason = say("runs.journal_no_line")
                 raise ConfigError(say("runs.journal_damaged", path=path, number=number, reason=reason)) from None
         self.wall_time_s += self._in_session_s
@@ -445,19 +448,20 @@ def open_journal(
     place.mkdir(parents=True, exist_ok=True)
     journal = Journal(folder, total=total, judge_repeats=info.judge_repeats)
     try:
-        # So that two processes that begin the same run at once find each other; from then on the journal's own holds.
+        # So that two processes that begin the same run at once find each other. Later, the journal's own lock does.
         journal.hold(place / f".judge_eval_{_short(key)}")
-        # Of a link, the file itself: it is removed when the run is finished.
+        # For a link, the file itself, because it is removed when the run is finished.
         found = fitting(path.resolve(), key) if path is not None else None if fresh else newest(folder, key)
         if found is None:
             journal._create(place, info, key)
         else:
             journal._take_up(found)
             places = [logs_dir or folder, *filter(is_ours, [fallback_folder()])]
-            if not journal.is_over and journal.n_done < total:  # only by a power cut, and a URL is slow to look through
+            # this only happens after a power cut, and searching a URL is slow
+            if not journal.is_over and journal.n_done < total:
                 places = [place for place in places if not is_remote(place)]
             if find_log(journal.info.run_id, *places, started_at=journal.info.started_at):
-                # The process was killed between writing the log and removing the journal.
+                # The process was killed after writing the log and before removing the journal.
                 journal.close(discard=True)
                 return open_journal(
                     folder, info, key, total=total, logs_dir=logs_dir, fresh=fresh or found.exists(),
@@ -481,7 +485,7 @@ def drop_journal(path: Path) -> None:
         raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
     journal = Journal(path.parent, total=0, judge_repeats=1)
     key = None
-    with contextlib.suppress(ConfigError):  # a damaged one may go, too
+    with contextlib.suppress(ConfigError):  # a damaged journal may be removed too
         key = next((line["key"] for _, line in lines(path)), None)
     try:
         if key is not None:
@@ -503,7 +507,7 @@ def _create_file(folder: Path, info: RunInfo, *, mode: int) -> tuple[Path, int]:
     """Create a journal file that is named after the run's start. Return its path and handle."""
     while True:
         path = new_log_name(folder, info.started_at, SUFFIX)
-        with contextlib.suppress(FileExistsError):  # another run of the same second took the name just now
+        with contextlib.suppress(FileExistsError):  # another run of the same second has just taken the name
             return path, os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, mode)
 
 
@@ -514,7 +518,7 @@ def _lock(handle: int) -> None:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise filelock.Timeout("journal") from None
-        except OSError:  # a network drive that knows no locks
+        except OSError:  # a network drive that has no locks
             pass
 
 

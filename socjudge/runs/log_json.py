@@ -24,17 +24,17 @@ from ..base.verdict import summarise_results
 from ..errors import ConfigError
 from ..records import POINTS, Evaluation, EvaluationResult, EvaluationRun, RunInfo, RunSummary
 
-# The keys of an element of `results`, in their order.
+# The keys of an element of `results`, in order.
 _ROW = (
     "question_id", "category", "question", "answer", "context", "expected_keypoints", "flags", "evaluation",
     "answer_repeat", "judge_repeat", "answer_sha256", "assistant",
 )  # fmt: skip
-RULE_LIMITS = {"pass_threshold": 100, "pass_rate_required": 1}  # each from 0
+RULE_LIMITS = {"pass_threshold": 100, "pass_rate_required": 1}  # highest values; the lowest are 0
 _KINDS = {
     str: "runs.a_text", bool: "runs.a_truth", int: "runs.a_whole_number", float: "runs.a_number", NoneType: "runs.a_null",
 }  # fmt: skip
 T = TypeVar("T")
-_Reader = Callable[[Any, str, str], Any]  # from a value, where it stands, and its name there
+_Reader = Callable[[Any, str, str], Any]  # arguments: the value, the log's name, and the field's name
 
 
 class LogField(NamedTuple):
@@ -78,7 +78,7 @@ def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
 
 def to_dict(record: Any) -> dict[str, Any]:
     """Return a record as a JSON object with the keys that a row of `results` has."""
-    # `asdict` copies every value deeply, at ten times the cost.
+    # `asdict` copies every value deeply, which takes ten times as long.
     found: dict[str, Any] = {}
     for name, key, block, inline, plain in _writers(record.__class__):
         value = getattr(record, name)
@@ -107,7 +107,7 @@ def _plain(hint: Any) -> Callable[[Any], Any] | None:
 
 def answer_sha256(answer: str, context: str) -> str:
     """Return the SHA-256, in hex, of an answer and its context. It identifies a stored answer."""
-    # Of their JSON, as logs hold it: a reader of many logs need not take the texts out.
+    # The hash is of their JSON as logs hold it, so that a reader of many logs need not decode the texts.
     return hashlib.sha256(_text_json(answer) + _text_json(context)).hexdigest()
 
 
@@ -145,7 +145,7 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
     summary = from_dict(RunSummary, top.get("summary"), f"{where}: summary")
     block = top.get("run")
     info = bare if block is None else run_info_from_dict(block, where=f"{where}: run")
-    # By the rows, since older logs and the specification's do not tell it.
+    # Counted from the rows, because older logs and the specification's do not state it.
     rows = summarise_results(results, run_rule(info))
     summary = replace(
         summary, n_unscored=summary.n_unscored or rows.n_unscored, n_partial=rows.n_partial, n_open=rows.n_open,
@@ -189,7 +189,7 @@ def from_dict(kind: Callable[..., T], data: Any, where: str) -> T:
             blocks[block] = ({} if inner is None else _mapping(inner, f"{where}.{block}"), f"{where}.{block}")
         found, place = blocks[block]
         reader, is_many = _reader(hint)
-        # Null for an object or a list that may be absent is the same as absent.
+        # null for an optional object or list means that it is absent.
         if key not in found or (is_many and found[key] is None and default is not MISSING):
             if default is MISSING:
                 raise ConfigError(say("runs.key_missing", where=place, key=key))
@@ -212,7 +212,7 @@ def _reader(hint: Any) -> tuple[_Reader, bool]:
     if hint is Evaluation:
         return _evaluation, True
     if origin is UnionType and is_dataclass(inner[0]):
-        hint = inner[0]  # None is what its absence says
+        hint = inner[0]  # None is what its absence means
     if is_dataclass(hint):
         kind: Any = hint
         return lambda value, where, name: from_dict(kind, value, f"{where}.{name}"), True
@@ -258,7 +258,7 @@ def _one_of(known: tuple[str, ...], value: Any, where: str, name: str) -> Any:
 
 
 def _items(read: _Reader, value: Any, where: str, name: str) -> tuple[Any, ...]:
-    if not isinstance(value, list | tuple):  # a tuple where it comes from no file
+    if not isinstance(value, list | tuple):  # a tuple, if it does not come from a file
         raise _unfit(where, name, value, say("runs.a_list"))
     return tuple(read(item, where, f"{name}[{i}]") for i, item in enumerate(value))
 
@@ -273,7 +273,7 @@ def _evaluation(data: Any, where: str, name: str) -> Evaluation:
     block = dict(_mapping(data, where))
     reasons = block.get("rationale")
     reason = reasons.strip() if isinstance(reasons, str) else ""
-    if reasons is None or isinstance(reasons, str):  # one for all marks together: a comment on them
+    if reasons is None or isinstance(reasons, str):  # a single reason for all marks together is a comment
         block["rationale"] = {}
     elif isinstance(reasons, Mapping):
         block["rationale"] = {criterion: text or "" for criterion, text in reasons.items()}
@@ -282,7 +282,7 @@ def _evaluation(data: Any, where: str, name: str) -> Evaluation:
         comment = "\n".join(filter(None, [reason, evaluation.overall_comment]))
         evaluation = replace(evaluation, overall_comment=comment)
     scores = evaluation.scores
-    # Null is how JSON has a number that is not finite; of a mark that is missing its cause is told.
+    # JSON has null for a number that is not finite. For a missing mark, the cause is stated.
     missing = {name: cause for name, cause in evaluation.missing.items() if math.isnan(scores.get(name) or 0)}
     scores = {name: None if name in missing else score for name, score in scores.items()}
     evaluation = replace(evaluation, scores=scores, missing=missing) if evaluation.missing else evaluation
@@ -292,7 +292,7 @@ def _evaluation(data: Any, where: str, name: str) -> Evaluation:
     if len(scores) > MOST:
         raise ConfigError(f"{where}.scores: {say('base.rubric_many', count=len(scores), most=MOST)}")
     if any(map(math.isnan, [*known, evaluation.average_score])):
-        # A number that was not finite when it was written: nobody can tell the mark any more.
+        # The number was not finite when it was written, so the mark is lost.
         status = "unparsable" if evaluation.status == "ok" else evaluation.status
         error = evaluation.error or say("runs.score_null")
         return replace(

@@ -31,8 +31,8 @@ from ..errors import ConfigError
 from ..records import BARE, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Usage
 from .log_json import from_dict, result_to_dict, run_from_dict, writable
 
-MAX_UNPACKED = 512 * 2**20  # bytes of a .gz log; more is taken for a bomb
-AT_ONCE = 500  # rows that are read from a log in one go: a few megabytes
+MAX_UNPACKED = 512 * 2**20  # bytes of an unpacked .gz log; a larger one may be a zip bomb
+AT_ONCE = 500  # rows that are read from a log at once: a few megabytes
 _STAMP = "%Y%m%d_%H%M%S"
 _LOG_NAME = re.compile(r"judge_eval_(\d{8}_\d{6})\b")
 
@@ -72,7 +72,7 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
     """
     logs_dir = logs_dir or constants.LOGS_DIR
     rows = (result_to_dict(result) for result in run.results)
-    # Twice if the first folder fails, so not as a generator.
+    # Called again if the first folder fails, so it is not a generator.
     chunks = list(log_chunks(rows, lambda: (run.summary, run.run)))
     return write_log(lambda: chunks, run.run.started_at, logs_dir)
 
@@ -80,7 +80,7 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
 def log_chunks(rows: Iterable[dict[str, Any]], end: Callable[[], tuple[RunSummary, RunInfo]]) -> Iterator[bytes]:
     """Yield a log's bytes: its head, one chunk per row of `results`, and its end. The end is built after all rows."""
     yield b'{\n  "results": ['
-    # A row as it stands in a log of one row: indented alike.
+    # A row as it is indented in a log of one row.
     head, tail = len(b'{\n  "results": ['), len(b"\n  ]\n}")
     separator = b""
     for row in rows:
@@ -118,7 +118,7 @@ def nowhere(key: str, problem: OSError, fallback_problem: OSError, **place: Any)
 
 def fallback_folder() -> Path:
     """Return the folder for this user's logs and journals when their own folder cannot be written."""
-    user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""  # Windows has a temporary folder for each
+    user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""  # Windows has a temporary folder for each user
     return Path(tempfile.gettempdir()) / f"socjudge-logs{user}"
 
 
@@ -258,9 +258,9 @@ def find_log(run_id: str, *places: Path | str, started_at: str) -> Path | None:
     first = next(_names(started_at, ""))
     mark = f'"run_id": "{run_id}"'.encode()
     for place in places:
-        with contextlib.suppress(ConfigError, OSError):  # it may be allowed to write there, and not to read
+        with contextlib.suppress(ConfigError, OSError):  # the user may be allowed to write there, and not to read
             for path in (path for path in log_files(place) if path.name >= first):
-                with contextlib.suppress(ConfigError):  # a packed log that is damaged is no finished run's
+                with contextlib.suppress(ConfigError):  # a packed log that is damaged is not the log of a finished run
                     if mark in load_log(path):
                         return path
     return None

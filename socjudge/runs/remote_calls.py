@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Terms = tuple[tuple[str, Any], ...]
 _loading, _lock = threading.Lock(), threading.Lock()
 _stopped: set[str] = set()
-_gates: defaultdict[str, set[RunGate]] = defaultdict(set)  # of the remote_calls under way, by run
+_gates: defaultdict[str, set[RunGate]] = defaultdict(set)  # the gates of the calls under way, by run
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class RemoteCall:
         return self.id
 
 
-# An answer, an evaluation, a reply that has to be requested again, or the error that explains why there is none; and what
-# it cost, US dollars.
+# An answer, an evaluation, a reply after which another request is needed, or the error that says why there is none. The
+# number is its cost in US dollars.
 Outcome = tuple[AssistantAnswer | Evaluation | Completion | SocJudgeError, float]
 
 
@@ -83,14 +83,15 @@ def run_remote_call(call: RemoteCall) -> Outcome:
         value = ConfigError(say("runs.on_worker", error=error, worker=socket.gethostname()))
     except SocJudgeError as error:
         value = error
-    except Exception as surprise:  # only here are the keys known that its text may hold
+    except Exception as surprise:  # only this process knows the keys that the text may contain
         value = RequestRefused(surprise_text(surprise)[:300], about_content=False)
     finally:
         with _lock:
             _gates[call.run_id].discard(gate)
             if not _gates[call.run_id]:
                 del _gates[call.run_id]
-    if isinstance(value, SocJudgeError):  # Dask pickles its causes too, and the SDK's hold the request with its key
+    # Dask pickles an error's causes too, and those of the SDK hold the request with its key
+    if isinstance(value, SocJudgeError):
         value = value.with_traceback(None)
         value.__cause__ = value.__context__ = None
     return value, gate.spent_usd
@@ -114,7 +115,7 @@ def _one_reply(call: RemoteCall, model: Model, gate: RunGate) -> AssistantAnswer
         advance(dialogue, reply)
     except Finished as finished:
         return finished.value  # type: ignore[no-any-return]
-    assert isinstance(reply, Completion)  # a dialogue ends with an error
+    assert isinstance(reply, Completion)  # the dialogue did not end, so the reply is no error
     return reply
 
 

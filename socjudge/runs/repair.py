@@ -23,7 +23,7 @@ from .running import run_assignment, terms_of
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
-# What decides an answer or a mark, as the log and the frames tell it, and may have changed since.
+# Conditions that decide an answer or a mark and may have changed since, under their names in log and frames.
 _SAME = (
     "dataset_sha256", "judge_service", "judge_settings", "prompt_sha256", "assistant_model", "assistant_version",
     "assistant_service", "assistant_settings", "assistant_prompt_sha256", "runbooks", "index_fingerprint",
@@ -60,8 +60,8 @@ def repair_run(
     assignment = _assign(run, own, index)
     criteria = run.rubric.criteria
     there, here = conditions_of_info(run.run, criteria), conditions_of_info(assignment.info, criteria)
-    # What an old log does not tell cannot be compared.
-    if own is not None and not own.version:  # then its answers tell it, and the run goes by that
+    # A value that an old log does not have cannot be compared.
+    if own is not None and not own.version:  # then its answers report the version, and the run uses that one
         there.pop("assistant_version", None)
     if told := [each.phrase() for each in differences(there, here) if each.condition.column in _SAME and each.before]:
         raise ConfigError(say("runs.not_the_same", run=run.log_path or say("runs.the_run"), told="; ".join(told)))
@@ -106,7 +106,7 @@ def estimate_repair(run: EvaluationRun, *, answers: Given = None) -> Estimate:
 
     def most(rows: Sequence[EvaluationResult]) -> int:
         known = [row.evaluation.status for row in rows if row.evaluation.status != "failed"]
-        return run.run.judge_repeats - len(known) + known.count("unparsable")  # which are asked for once more
+        return run.run.judge_repeats - len(known) + known.count("unparsable")  # these are requested once more
 
     return replace(_estimate(run, own, most), lowest=least)
 

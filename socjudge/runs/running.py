@@ -30,8 +30,8 @@ from .journal import Journal, open_journal
 from .logs import fallback_folder, nowhere
 from .unfinished import count, journal_folder, newest
 
-SHOW_S = 1.0  # so often the bar says what is going on
-LOG_S = 30.0  # the same where a bar is not redrawn in place: each time is a line of somebody's log file
+SHOW_S = 1.0  # seconds between updates of the bar
+LOG_S = 30.0  # seconds, if a bar is not redrawn in place, because each update is a line in somebody's log file
 
 
 @dataclass(frozen=True)
@@ -217,8 +217,8 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: Ru
                         scored, points = scored + 1, points + result.evaluation.average_score
                     else:
                         unread += 1
-                if news:  # tqdm would draw an update of nothing, too
-                    if terms.until_certain:  # how many there will be is not known
+                if news:  # tqdm would also draw an empty update
+                    if terms.until_certain:  # the final number is not known
                         bar.total = bar.n + len(news) + engine.n_left
                     bar.update(len(news))
                 if (now := time.monotonic()) - shown_at >= every_s:
@@ -230,21 +230,23 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: Ru
                         on_result(result)
             except KeyboardInterrupt as interrupt:
                 if complaint is not None:
-                    work.cancel()  # the second time: do not wait for the calls in flight
+                    work.cancel()  # the second time, do not wait for the calls in flight
                 complaint = interrupt
                 print(say("runs.stopping"), file=aside())
                 loop.call_soon_threadsafe(gate.stop)
             except Exception as problem:  # on_result failed
                 complaint = problem
                 loop.call_soon_threadsafe(gate.stop)
-    with contextlib.suppress(ConfigError):  # that the disk is full is told where a result cannot be written
+    with contextlib.suppress(ConfigError):  # a full disk is reported when a result cannot be written
         journal.note_spending(engine.elapsed_s)
     if complaint is not None:
-        if not journal.is_empty and not isinstance(complaint, SocJudgeError):  # those are told how to go on
+        # these errors say themselves how to go on
+        if not journal.is_empty and not isinstance(complaint, SocJudgeError):
             told = _how_to_go_on(journal, total)
             print(told, file=aside())
             if isinstance(complaint, KeyboardInterrupt):
-                raise KeyboardInterrupt(told) from None  # a notebook shows a traceback below, and this as its last line
+                # a notebook shows a traceback below, with this as its last line
+                raise KeyboardInterrupt(told) from None
         raise complaint
     work.result()
     if gate.reason is not None and (engine.n_left or not isinstance(gate.reason, RunStopped)):
@@ -272,7 +274,7 @@ def _under_way(engine: Engine, gate: RunGate, unread: int, max_concurrency: int)
 def _how_to_go_on(journal: Journal, total: int) -> str:
     try:
         journal.sync()
-        counted = count(journal.path)  # as `unfinished_runs` will have it
+        counted = count(journal.path)  # the same numbers as in `unfinished_runs`
     except (ConfigError, OSError) as problem:
         return say("runs.maybe_lost", done=journal.n_done, total=total, problem=problem)
     info = journal.info

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from ..models.opening import Model
     from ..runbooks.index import RunbookIndex
 
-Over = Callable[[EvaluationRun, int], Assignment]  # what the judge of that place is to do over a run's answers
+# a function (run, place of a judge) -> what that judge has to do over the run's answers
+Over = Callable[[EvaluationRun, int], Assignment]
 
 
 def assign_judges(
@@ -53,14 +54,14 @@ def assign_judges(
 
     Raises ConfigError as `assign_suite` does.
     """
-    # One text for all, whatever becomes of its file.
+    # The prompt's text is read once for all, even if its file changes.
     judging |= {"judge_prompt": load_prompt(judging["judge_prompt"], rubric=judging["rubric"])}
     assignments: list[Assignment] = []
     for judge in judges:
         each = assign_suite(questions, index=index, judge_model=judge, **judging, **answering)
         index = each.plan.index  # opened once for all
         assignments.append(each)
-    # As they were opened here: an object without settings is another one each time.
+    # The opened models, because an object without settings counts as another one each time.
     return assignments, lambda run, place: assign_rejudging(run, judge_model=assignments[place].plan.judge, **judging)
 
 
@@ -85,7 +86,7 @@ def judged_already(assignments: Sequence[Assignment], over: Over, logs_dir: Path
     found = []
     for place, assignment in enumerate(assignments):
         own, old = _left_to_do(place, assignment, over, runs, folder)
-        # It may have failed over these answers, or while it made them.
+        # The judge may have failed over these answers, or while it made them.
         journals = [old, newest(folder, own.key)] if runs or place == 0 else []
         done = [count(journal).done for journal in journals if journal is not None]
         found.append(assignment.total if place in runs else max(done, default=0))
@@ -109,7 +110,7 @@ def estimate_judges_left(
     """
     left = Estimate(0, 0, 0, 0.0)
     for place, (judge, done) in enumerate(zip(judges, already, strict=True)):
-        makes_answers = place == 0 and total not in already  # who finishes has the answers
+        makes_answers = place == 0 and total not in already  # a judge that finished has the answers
         whole = estimate_run(
             questions, judge_model=judge, **judging, until_certain=until_certain,
             **(answering if makes_answers else answering | {"assistant_model": OFFLINE}),
@@ -190,7 +191,7 @@ def _left_to_do(
     if not runs or place in runs:
         return assignment, None
     own = over(next(iter(runs.values())), place)
-    # Over answers that were stored already it is the same run.
+    # Over answers that were stored already, it is the same run.
     old = None if own.key == assignment.key else newest(folder, assignment.key)
     return own, old if old is not None and _has_answers_of(old, assignment, own) else None
 

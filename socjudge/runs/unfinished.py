@@ -104,7 +104,7 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
 
 def note_handed_on(path: Path) -> None:
     """Write into a journal that another judge's journal now has its answers, with their cost."""
-    with contextlib.suppress(OSError), path.open("ab") as file:  # else the cost is shown twice
+    with contextlib.suppress(OSError), path.open("ab") as file:  # if this fails, the cost is shown twice
         file.write(b'{"handed_on":true}\n')
 
 
@@ -121,7 +121,7 @@ def count(path: Path) -> UnfinishedRun:
             status[place] = evaluation["status"], start
             if evaluation["status"] == "ok":
                 first_read = min(first_read, start)
-            costs[place] = [evaluation["usage"]["cost_usd"]]  # its replies are in this
+            costs[place] = [evaluation["usage"]["cost_usd"]]  # the row's usage includes its replies
         elif "answer" in line:
             costs[place] = [line["answer"]["assistant"]["usage"]["cost_usd"]]
         elif "reply" in line:
@@ -248,7 +248,7 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
         if isinstance(sides[0], dict) and isinstance(sides[1], dict):
             files = [file for file in sorted({*sides[0], *sides[1]}) if sides[0].get(file) != sides[1].get(file)]
             told.append(say("runs.files_differ", name=name, files=", ".join(files)))
-        # The index's hash tells nothing where the files that differ are named.
+        # If the differing files are named, the index's hash adds nothing.
         elif name != "index" or not {"runbooks", "embedder"} & {*names}:
             named = name
             if name.endswith("_settings"):
@@ -321,4 +321,4 @@ def _parsed(raw: bytes, *, is_first: bool) -> dict[str, Any]:
 def _shown(value: Any) -> str:
     text = say("runs.nothing") if value in (None, "") else str(value)
     text = say("base.untold") if text.startswith(UNTOLD) else text
-    return f"{text[:12]}…" if len(text) == 64 else text  # a hash
+    return f"{text[:12]}…" if len(text) == 64 else text  # shortened, because it is a hash

@@ -37,7 +37,7 @@ from .basics import (
 Whole = NDArray[np.int64]
 
 _UNIT = ["question_id", "answer_sha256"]
-_VARIES = 1e-12  # squared points; less is rounding
+_VARIES = 1e-12  # squared points; smaller values are rounding errors
 
 
 def krippendorff_alpha(ratings: ArrayLike) -> float:
@@ -54,7 +54,7 @@ def krippendorff_alpha(ratings: ArrayLike) -> float:
     total = int(counts.sum())
     if total == 0:
         return math.nan
-    # Squared differences over all pairs of m values are 2 m times their sum of squares around the mean.
+    # The sum of squared differences over all pairs of m values is 2 m times their sum of squares around the mean.
     within = np.nansum((x - np.nanmean(x, axis=1, keepdims=True)) ** 2, axis=1)
     observed = float((2 * counts * within / (counts - 1)).sum()) / total
     expected = 2 * float(np.nansum((x - np.nanmean(x)) ** 2)) / (total - 1)
@@ -260,11 +260,11 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
     if labels is not None:
         need_columns(labels, ["rater", *_UNIT, "criterion", "score"], f"{who}, labels", "load_labels")
         labels = same_raters(labels)
-        if both := set(labels["rater"]) & set(scores[by]):  # or they would be averaged as repeats of one rater
+        if both := set(labels["rater"]) & set(scores[by]):  # otherwise both would be averaged as repeats of one rater
             raise ConfigError(say("stats.judge_and_person", who=who, names=", ".join(sorted(both))))
         parts.append(labels)
     columns = ["rater", *_UNIT, "criterion", "score"]
-    # Two frames' categories differ, so that the names go together as plain objects.
+    # Two frames have different categories, so the names are joined as plain objects.
     names = dict.fromkeys(["rater", "answer_sha256", "criterion"], object)
     found = pd.concat([part[columns].astype(names) for part in parts], ignore_index=True).dropna(subset=columns[:-1])
     # Numbers and categories are grouped many times as fast as texts.
@@ -288,7 +288,7 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
         raise ConfigError(say("stats.one_rater", who=who, by=by, rater=marks["rater"].iloc[0]))
     if not marks.duplicated(["answer", "criterion"]).any():
         raise ConfigError(say("stats.no_common_answer", who=who, raters=raters))
-    # The mean over criteria compares only where raters used the same ones.
+    # The mean over criteria can only be compared if raters used the same criteria.
     shared = marks.groupby("criterion", observed=True)["rater"].nunique()
     common = marks[marks["criterion"].isin(shared[shared == raters].index)]
     grouped = common.groupby(["rater", "question", "answer"], sort=False, observed=True)
@@ -333,7 +333,7 @@ def _without_each(values: Floats, question: Whole) -> tuple[Floats, Floats, Floa
     squares = _sums((values - mean[question]) ** 2, question)
     n, means, spread = (x[:-1] for x in _running(count, mean, squares))
     n_after, means_after, spread_after = (x[-2::-1] for x in _running(count[::-1], mean[::-1], squares[::-1]))
-    left = np.maximum(n + n_after, 1)  # where there is nothing, the rest is 0
+    left = np.maximum(n + n_after, 1)  # avoids 0 / 0; without rows, the other factors are 0
     joint = spread + spread_after + n * n_after / left * (means - means_after) ** 2
     return n + n_after, (n * means + n_after * means_after) / left, joint
 
@@ -379,7 +379,7 @@ def iccs_without_each(table: Floats, question: Whole) -> Floats:
     rows = table.mean(axis=1, keepdims=True)
     n, _, spread = (x[:, 0] for x in _without_each(rows, question))
     _, means, rest = _without_each(table - rows, question)
-    # The columns' means, around the mean of the rows: each column's mean of what is left without the rows' means.
+    # The columns' means around the mean of the rows.
     means = means + (table - rows).mean(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         between_rows = k * spread / (n - 1)

@@ -23,13 +23,13 @@ from ..errors import ConfigError
 
 Floats = NDArray[np.float64]
 
-OVERALL = "総合"  # the row of the mean over all criteria, beside the rows of the criteria
+OVERALL = "総合"  # name of the row for the mean over all criteria
 INTERVALS = {
     "hall": "skewness-adjusted t interval (Hall 1992, skewness of a beta with the same mean and sd)",
     "t": "Student t interval",
     "bca": "BCa bootstrap interval (Efron 1987, 9,999 resamples)",
 }
-ENUMERATED = 16  # up to so many questions all sign patterns are tried: 2 ** 15 = 32,768 of them
+ENUMERATED = 16  # up to this many questions, all sign patterns are tried: 2 ** 15 = 32,768 of them
 _TINY = 1e-9
 
 
@@ -230,7 +230,7 @@ def jackknife_interval(
     ends = centre - reach, centre + reach
     if scale == "plain":
         return ends
-    # tanh form of the inverse: e^{2z} would overflow for near-perfect agreement.
+    # The tanh form of the inverse, because e^{2z} would overflow for near-perfect agreement.
     low, high = (float((e := np.tanh(z)) * 2 / (k - (k - 2) * e)) for z in ends)
     return low, high
 
@@ -256,7 +256,7 @@ def sign_flip_p(differences: ArrayLike, *, samples: int = 9_999, seed: int = 0) 
     # Sums in another order differ in the last bit.
     observed = abs(float(d.sum())) - _TINY * max(1.0, float(np.abs(d).sum()))
     if n <= ENUMERATED:
-        # The other half of the patterns are these mirrored, with the same size of the sum.
+        # The other half of the patterns are the negatives of these, with the same absolute sum.
         patterns = (np.arange(2 ** (n - 1))[:, None] >> np.arange(n)) & 1
         return float((np.abs((1 - 2 * patterns) @ d) >= observed).mean())
     rng = np.random.default_rng(seed)
@@ -298,7 +298,7 @@ def detectable_difference(sd: float, n: int, *, alpha: float = 0.05, power: floa
     freedom, line = n - 1, float(scipy.stats.t.isf(alpha / 2, n - 1))
 
     def lacking(shift: float) -> float:
-        # The wrong direction is left out: nobody would call that seeing the difference.
+        # The wrong direction does not count, because nobody would call that seeing the difference.
         return float(scipy.stats.nct.sf(line, freedom, shift)) - power
 
     return float(scipy.optimize.brentq(lacking, 0, 2 * line + 2)) * sd / math.sqrt(n)
@@ -389,9 +389,9 @@ def summarise_scores(
     """
     columns = [by] if isinstance(by, str) else list(by)
     need_columns(scores, ["question_id", "criterion", "score", *columns], "summarise_scores", "load_scores")
-    keys = columns or ["everything"]  # a column made for the purpose: one group
+    keys = columns or ["everything"]  # a constant column, which makes one group
     marks = scores.assign(everything=0, missing=scores["score"].isna())
-    # Both in the same order, that of the categories.
+    # Both in the order of the categories.
     counted = marks.groupby(keys, observed=True, dropna=False)["missing"].agg(["size", "sum"])
     grouped = question_means(scores, columns).assign(everything=0).groupby(keys, observed=True, dropna=False)["score"]
     rows = []

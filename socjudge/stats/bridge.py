@@ -31,7 +31,7 @@ from .basics import (
 )
 from .comparison import LEVEL, pair_scores
 
-MIN_QUESTIONS = 8  # with fewer the slope is not known to ±0.5 even where two judges agree well (docs/statistics.md)
+MIN_QUESTIONS = 8  # with fewer, the slope is often not known to ±0.5 even if two judges agree well (docs/statistics.md)
 _METHOD = f"linear equating of the same answers (ratio of sds); {LEVEL:.0%} jackknife over questions"
 
 
@@ -154,7 +154,7 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
             moved = _at(lines, own)
             mean = float(moved[0])
             bridge = jackknife_interval(mean, moved[1:], level=LEVEL)
-            freedom = len(x) - 1, len(lines) - 3  # as in the two intervals; each side keeps its own length
+            freedom = len(x) - 1, len(lines) - 3  # the same as in the two intervals; each side keeps its own length
             low = max(mean - _together((own - low) * lines[0, 1], mean - bridge[0], *freedom), 0)
             high = min(mean + _together((high - own) * lines[0, 1], bridge[1] - mean, *freedom), 100)
         row = {

@@ -10,7 +10,7 @@ from ..base.pass_rule import reaches, row_lines
 from ..errors import ConfigError
 from .basics import need_columns, plain_floats
 
-TRIMMED_FROM = 3  # judges: of fewer nothing is left without the lowest and the highest
+TRIMMED_FROM = 3  # judges; with fewer, nothing is left without the lowest and the highest mark
 
 
 def combine_judges(marks: pd.DataFrame, *, by: str = "judge_model") -> pd.DataFrame:
@@ -74,7 +74,8 @@ def combine_judges(marks: pd.DataFrame, *, by: str = "judge_model") -> pd.DataFr
     n = together["judges_n"]
     within = of_answer.sum() - together["judges_low"] - together["judges_high"]
     trimmed = (within / (n - 2).where(n >= TRIMMED_FROM)).clip(together["judges_low"], together["judges_high"])
-    line = plain.groupby([*answer, by], sort=False)["line"].last()  # each judge passes by the line of its own run
+    # each judge passes an answer by the pass line of its own run
+    line = plain.groupby([*answer, by], sort=False)["line"].last()
     share = reaches(each - line, 0).astype(float).where(each.notna()).groupby(level=answer, sort=False).mean()
     together = together.assign(
         judges_unread=of_answer.size() - n,

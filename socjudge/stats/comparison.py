@@ -28,7 +28,7 @@ from .basics import (
 )
 
 _ANSWER = ["question_id", "answer_sha256"]
-LEVEL = 0.95  # of the intervals; its complement is the level of the tests
+LEVEL = 0.95  # level of the intervals; 1 - LEVEL is the level of the tests
 
 
 def same_answer_runs(scores: pd.DataFrame, run_id: Any = None) -> list[Any]:
@@ -119,7 +119,7 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
     pairs = pairs.rename(columns={"score_first": "first", "score_second": "second"})
     pairs = pairs.assign(missing=pairs.pop("missing_first") + pairs.pop("missing_second"))
     grouped = pairs.groupby(_ANSWER, sort=False, observed=True)
-    # An answer counts in the mean with all criteria or not at all: a mean of five is not comparable to one of six.
+    # An answer counts in the mean with all criteria or not at all. A mean of five cannot be compared with one of six.
     complete = grouped[["first", "second"]].count().eq(grouped.size(), axis=0)
     overall = grouped[["first", "second"]].mean().where(complete).assign(missing=grouped["missing"].sum()).reset_index()
     table = pd.concat([pairs.astype({"criterion": object}), overall.assign(criterion=OVERALL)], ignore_index=True)
@@ -301,7 +301,7 @@ def _judging(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame,
 
 def _note(row: Mapping[Any, Any], line: float) -> str:
     told = _difference_told(row)
-    if 0.8 <= row["_alike"] < 1:  # ten of them show too little of the rest
+    if 0.8 <= row["_alike"] < 1:  # ten differences then show too little of the others
         told.append(say("stats.compared_narrow"))
     if row["flipped_questions"]:
         told.append(say("stats.compared_crossing", line=line, questions=row["flipped_questions"]))
@@ -332,7 +332,7 @@ def _difference_told(row: Mapping[Any, Any]) -> list[str]:
     else:
         why = say("stats.compared_invisible", n=n)
     told = [say("stats.compared_not_seen"), why]
-    if row["p_holm"] < 1 - LEVEL:  # the test sees it, the interval does not
+    if row["p_holm"] < 1 - LEVEL:  # the test finds a difference, the interval does not
         told.append(say("stats.compared_around_zero"))
     elif is_beyond:
         told.append(say("stats.compared_only_alone" if row["p_value"] < 1 - LEVEL else "stats.compared_only_interval"))

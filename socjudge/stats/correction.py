@@ -32,11 +32,11 @@ from .basics import (
 )
 from .people import beside_people, judges_of
 
-MIN_AGREED = 20  # labels that all have the judge's verdict; of ten that agree the narrow interval covers too little
-MANY_LABELS = 60  # with fewer, most of them one mark, the interval of a mean covers too little
-MIN_LABELS = 8  # labelled units; with fewer neither the weight nor its cost is known
-WIDEST = 1.25  # a corrected interval wider than so many times that of the labels alone is not taken
-_FLOOR = 0.05  # of the variance p (1 - p) + floor at the ends of the scale; 0.05 to 0.1 did best in simulations
+MIN_AGREED = 20  # labels that all have the judge's verdict; with only ten, the narrow interval covers too little
+MANY_LABELS = 60  # with fewer labels that mostly are one mark, the interval of a mean covers too little
+MIN_LABELS = 8  # labelled units; with fewer, neither the weight nor its cost is known
+WIDEST = 1.25  # a corrected interval that is this much wider than that of the labels alone is not used
+_FLOOR = 0.05  # added to the variance p (1 - p) for the ends of the scale; 0.05 to 0.1 were best in simulations
 _TINY = 1e-9
 
 
@@ -101,7 +101,7 @@ def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
         return plain
     w, spread = regression(y, f, everything)
     if spread < _TINY:
-        return plain  # residuals that do not vary say nothing about the next
+        return plain  # residuals that do not vary say nothing about the next one
     estimate = mean + w * float(everything.mean() - f.mean())
     se = math.sqrt(spread / n + w * w * float(everything.var(ddof=1)) / len(everything))
     reach = float(scipy.stats.t.ppf(0.5 + level / 2, n - 2)) / math.sqrt(n)
@@ -365,14 +365,15 @@ def _corrected(
     return by_criterion(frame, dict.fromkeys(frame["criterion"]))
 
 
-_Estimated = tuple[Corrected, pd.Series, pd.Series, str]  # with people's and all the judge's values, and a doubt
+# with people's values, all the judge's values, and a note of doubt
+_Estimated = tuple[Corrected, pd.Series, pd.Series, str]
 
 
 def _mean_of(judge: pd.Series, people: pd.Series, line: float, level: float) -> _Estimated:
     labelled = people.index.intersection(judge.index)
     f, y = (x[labelled].groupby(level=0).mean() for x in (judge, people))
     everything = judge.groupby(level=0).mean()
-    # Few labels, most of them one mark, do not show rare other marks; docs/validation.md says how often.
+    # Few labels that mostly are one mark do not show rare other marks. docs/validation.md says how often.
     n, same = len(y), int(y.value_counts().max()) if len(y) else 0
     doubt = say("stats.corrected_ceiling", n=n, same=same) if n < MANY_LABELS and 2 * same > n else ""
     return corrected_mean(y, f, everything, level=level), y, everything, doubt
@@ -385,7 +386,7 @@ def _rate_of(judge: pd.Series, people: pd.Series, line: float, level: float) -> 
     return corrected_rate(y, f, everything, level=level), y, everything, doubt
 
 
-# How many have a label, and that they are too few.
+# A text that says how many have a label, and that they are too few.
 _LABELLED = {
     "mean": ("stats.corrected_questions", "stats.corrected_few_questions"),
     "rate": ("stats.corrected_answers", "stats.corrected_few_answers"),
@@ -483,14 +484,15 @@ def next_labels(
     n = {kind: int((done.notna() & (passed == kind)).sum()) for kind in (True, False)}
     hits = {kind: int((reaches(done, line) & done.notna() & (passed == kind)).sum()) for kind in (True, False)}
     share = {kind: float((passed == kind).mean()) for kind in (True, False)}
-    rate = {kind: (hits[kind] + 0.5) / (n[kind] + 1) for kind in n}  # so that none so far is not none for sure
+    # so that no pass so far does not mean a rate of exactly 0
+    rate = {kind: (hits[kind] + 0.5) / (n[kind] + 1) for kind in n}
     weight = {kind: share[kind] ** 2 * rate[kind] * (1 - rate[kind]) for kind in n}
     labelled = done.notna().groupby(level=0).sum()
     waiting = {
         kind: sorted(ours.index[done.isna() & (passed == kind)], key=lambda key: (labelled[key[0]], lot(key, seed)))
         for kind in n
     }
-    # By how much each further label lowers the variance of its group's part, the most first.
+    # How much each further label lowers the variance of its group's part, the most first.
     queue = [
         (weight[kind] / (n[kind] + place + 1) - weight[kind] / (n[kind] + place + 2), kind, key)
         for kind in n

@@ -18,9 +18,9 @@ from .basics import Floats, low_high, mean_interval, need_columns, pass_rate_int
 
 Bools = NDArray[np.bool_]
 
-LEVEL = 0.95  # of the intervals, and how sure a verdict must be
+LEVEL = 0.95  # level of the intervals, and how sure a verdict must be
 DRAWS = 20_000
-PIVOTAL = 0.05  # a question decides if the verdict hangs on it in at least so many re-runs
+PIVOTAL = 0.05  # a question decides if it changes the verdict in at least this share of re-runs
 _METHOD = "normal noise, question means shrunk to their mean (empirical Bayes), 20,000 draws; Wilson interval"
 
 
@@ -182,8 +182,8 @@ def _draw(table: pd.DataFrame, repeat_sd: float, freedom: float, seed: int) -> t
         sd = sd * np.sqrt(freedom / rng.chisquare(freedom, (DRAWS, 1)))
     shrink, grand = np.zeros((DRAWS, 1)), np.full((DRAWS, 1), mean)
     if n > 3 and repeat_sd > 0:
-        # Morris: the spread of true scores is that of the means less what noise adds; how far to shrink and where to
-        # are themselves uncertain, the same way for all questions.
+        # Morris: the variance of true scores is that of the means minus what noise adds. How far to shrink, and to
+        # which mean, is itself uncertain, in the same way for all questions.
         spread = max(float(score.var(ddof=1)) - float(error.mean()), 0.0)
         shrink = (n - 3) / (n - 1) * error / (spread + error)
         shrink = (shrink * (1 + math.sqrt(2 / (n - 3)) * rng.standard_normal((DRAWS, 1)))).clip(0, 1)
@@ -212,7 +212,7 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> d
     rule = frame_rule(part)
     score = table["score"].dropna().to_numpy()
     n, unscored = len(score), int(table["score"].isna().sum())
-    # As the log has them if all that is missing were 0, or 100, points.
+    # The log's counts if everything missing were 0 points, or 100 points.
     spans = frame_spans(part)[["low", "high"]].groupby(part["question_id"]).mean()
     log_passes, could_pass = (bool(_gate(spans[end].to_numpy()[None, :], rule)[0]) for end in ("low", "high"))
     passed = int(reaches(spans["low"][table.index[table["repeats"] > 0]], rule.line).sum())
@@ -221,7 +221,8 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> d
     if n and math.isfinite(repeat_sd):
         true, again = _draw(table, repeat_sd, freedom, seed)
         p_rerun, p_true = float(_share(_gate(again, rule))), float(_share(_gate(true, rule)))
-        lacking = ((spans["high"] - spans["low"]) / 100)[table.index].to_numpy()  # the share of its marks
+        # the share of its marks that are missing
+        lacking = ((spans["high"] - spans["low"]) / 100)[table.index].to_numpy()
         scores = np.zeros((DRAWS, len(table)))
         scores[:, table["repeats"] > 0] = true
         worst, best = (_share(_gate(scores * (1 - lacking) + points * lacking, rule)) for points in (0.0, 100.0))
@@ -278,7 +279,7 @@ def _chances(table: pd.DataFrame, true: Floats, again: Floats, rule: PassRule) -
     question_id.
     """
     passes = reaches(again, rule.line)
-    # The verdict of each draw if one question's own verdict were turned; the mean stays what it is.
+    # The verdict of each draw if one question's own verdict were reversed. The mean stays the same.
     turned = passes.sum(axis=1, keepdims=True) + np.where(passes, -1, 1) >= rule.needed(passes.shape[1])
     turned &= reaches(again.mean(axis=1, keepdims=True), rule.line)
     found = pd.DataFrame(

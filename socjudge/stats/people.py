@@ -28,7 +28,7 @@ from .basics import (
 )
 from .raters import steadiness
 
-ALWAYS_PASS, LONGER_IS_BETTER = "常に合格", "長いほど良い"  # the trivial judges' names in the frames
+ALWAYS_PASS, LONGER_IS_BETTER = "常に合格", "長いほど良い"  # names of the trivial judges in the frames
 _ANSWER = ["question_id", "answer_sha256"]
 _OF_POINTS = ["bias", "bias_low", "bias_high", "mae", "loa_low", "loa_high", "rank_agreement", "alpha", "icc_a1"]
 
@@ -88,7 +88,7 @@ def _wide(marks: pd.DataFrame) -> pd.DataFrame:
     """Return one row per answer and one column per criterion, averaged over repeats and raters."""
     marks = marks.dropna(subset=[*_ANSWER, "criterion"])
     rater = [name for name in ("rater",) if name in marks.columns]
-    names = dict.fromkeys(["answer_sha256", "criterion"], object)  # categories of two frames differ
+    names = dict.fromkeys(["answer_sha256", "criterion"], object)  # two frames have different categories
     marks = marks.astype(names).assign(score=plain_floats(marks["score"]))
     each = marks.groupby([*rater, *_ANSWER, "criterion"], sort=False)["score"].mean()
     return each.groupby([*_ANSWER, "criterion"], sort=False).mean().unstack("criterion")
@@ -202,7 +202,7 @@ def _by_length(people: pd.DataFrame, lengths: Mapping[str, float]) -> pd.DataFra
     for criterion, marks in people.items():
         known = marks.notna() & length.notna()
         column = pd.Series(math.nan, people.index)
-        # Answers of one length share the mean of their marks.
+        # Answers of equal length share the mean of their marks.
         ranks = scipy.stats.rankdata(length[known], method="ordinal").astype(int) - 1
         column[known] = np.sort(marks[known].to_numpy())[ranks]
         dealt[criterion] = column.groupby(length, dropna=False).transform("mean").where(known)

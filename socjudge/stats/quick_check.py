@@ -10,7 +10,7 @@ from ..base.messages import say
 from ..errors import ConfigError
 from .basics import pass_rate_interval
 
-MIN_LABELS = 10  # of a kind: below, an interval covers half of all shares
+MIN_LABELS = 10  # answers of a kind; with fewer, an interval covers half of all possible shares
 
 Verdict = bool | float | None
 

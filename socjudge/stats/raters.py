@@ -12,7 +12,7 @@ from .agreement import judge_agreement, pairwise_agreement
 from .basics import in_order, need_columns, same_raters
 
 _ANSWER = ["question_id", "answer_sha256"]
-FEW = 5  # answers marked twice, below which the note says that they are few
+FEW = 5  # answers marked twice; with fewer, the note says that they are few
 
 
 def rater_consistency(labels: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
@@ -80,7 +80,7 @@ def _rater(labels: pd.DataFrame, rater: str, level: float) -> pd.DataFrame | Non
     if not twice.any():
         return None
     times = labels[twice].assign(time=again[twice].map({False: "first", True: "second"}))
-    times = times.sort_values("time", kind="stable")  # the first is the first of the pair
+    times = times.sort_values("time", kind="stable")  # stable, so that the first mark stays the first of its pair
     steady = judge_agreement(times, by="time", level=level).set_index("criterion")
     pair = pairwise_agreement(times, by="time", level=level).set_index("criterion")
     few = steady["n"].map(lambda n: say("stats.twice_few", count=n) if n < FEW else "")
@@ -103,7 +103,7 @@ def steadiness(labels: pd.DataFrame) -> dict[str, str]:
     """
     try:
         found = rater_consistency(labels)
-    except ConfigError:  # labels of a CSV without the column, too
+    except ConfigError:  # also labels from a CSV file without the column
         return {}
     rows = found[found["within_sd"].notna()]
     said = [say("stats.steadiness_of", rater=row.rater, sd=row.within_sd, n=row.n) for row in rows.itertuples()]

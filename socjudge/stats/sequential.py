@@ -19,11 +19,11 @@ from ..errors import ConfigError
 from ..settings import project_rubric
 from .basics import Floats
 
-FIRST = 2  # repeats of every question before anything is said: their differences tell the noise
-CAP = 10  # repeats of one question
+FIRST = 2  # repeats of every question before any verdict, because their differences show the noise
+CAP = 10  # most repeats of one question
 ALPHA = 0.05  # how often a firm verdict may be wrong, whenever one stops
-SETTLED = 0.005  # chance that all repeats up to the cap would turn the verdict so far, at which one stops
-_WIDTH = 1.5  # sd of the mixture over distances from the line, in units of the noise; 1 to 2 did alike in simulations
+SETTLED = 0.005  # judging stops when all repeats up to the cap would reverse the verdict with at most this chance
+_WIDTH = 1.5  # sd of the mixture over distances from the line, in units of the noise; 1 to 2 were alike in simulations
 
 
 class Progress(NamedTuple):
@@ -135,7 +135,7 @@ def gate_progress(
     must, above_line = rule.needed(n), reaches(distance, 0.0)
     passes = bool(rule.is_met(int(above_line.sum()), n, rule.line + float(distance.mean())))
     above, below = (evidence(side * distance, counts, squares, freedom) for side in (1, -1))
-    # The overall mean counts each question alike, however often it was judged.
+    # The overall mean counts each question equally, however often it was judged.
     of_mean = float(distance.mean()), float(n**2 / (1 / counts).sum())
     mean_above, mean_below = (float(evidence(side * of_mean[0], of_mean[1], squares, freedom)) for side in (1, -1))
     for_pass = min(_at_least(above, must), mean_above)
@@ -194,19 +194,19 @@ def _noise(read: list[Floats], noise: float | None, line: float) -> tuple[float,
     Both are 0 if too few marks could be parsed.
     """
     if noise is not None:
-        return noise**2 * 1e6, 1e6  # as good as known
+        return noise**2 * 1e6, 1e6  # so many degrees of freedom that the noise counts as known
     freedom = float(sum(max(len(values) - 1, 0) for values in read))
     if freedom < 3:
         return 0.0, 0.0
-    # Marks near an end of the scale scatter less than those near the line, about as shares do; where they do not, this
-    # takes the noise as larger than it is.
+    # Marks near an end of the scale scatter less than those near the line, roughly as shares do. If they do not, this
+    # overestimates the noise.
     at_line = _binomial(line)
     squares = sum(
         float(((values - values.mean()) ** 2).sum()) * max(at_line / _binomial(float(values.mean())), 1.0)
         for values in read
         if len(values)
     )
-    # Marks come in steps: that none differed yet does not mean that none would.
+    # Marks come in steps. If none differed yet, a later one still may.
     steps = np.diff(np.unique(np.concatenate(read).round(6)))
     step = float(steps.min()) if len(steps) else 1.0
     return max(squares, freedom * step**2 / 4), freedom
@@ -222,7 +222,7 @@ def _turning(
 ) -> tuple[float, Floats]:
     """Return the highest chance that the remaining repeats change the verdict, and each question's part in it."""
     left = np.maximum(left, 0).astype(float)
-    # Of the mean of all repeats, given those so far: what is left scatters around a mean that is itself not known.
+    # For the mean of all repeats, given those so far. What is left scatters around a mean that is itself not known.
     scatter = noise * np.sqrt(left / (counts * (counts + left)))
     with np.errstate(divide="ignore", invalid="ignore"):
         passing = np.where(scatter > 0, scipy.special.stdtr(freedom, distance / scatter), reaches(distance, 0.0))
@@ -248,7 +248,7 @@ def _counted(chances: Floats) -> Floats:
     found[:, 0] = 1.0
     for i, chance in enumerate(chances):
         own = np.full((n + 1, 1), chance)
-        own[i] = 0.0  # left out: it never happens
+        own[i] = 0.0  # the i-th event is left out: it never happens
         found[:, 1:] = found[:, 1:] * (1 - own) + found[:, :-1] * own
         found[:, :1] *= 1 - own
     return found

@@ -20,21 +20,19 @@ from .basics import OVERALL, Floats, holm_adjust, low_high, plain_floats
 from .correction import lot, regression
 from .people import Beside, beside_people, judges_of
 
-MIN_QUESTIONS = 8  # labelled; with fewer no test is made
-MARGIN = 10.0  # points that a trusted judge may lie from people on average
-CORRELATION = 0.5  # with people that a trusted judge must surely exceed
-MAX_NOISE = 5.0  # points, sd between repeats of the same answer
-MIN_SPREAD = 0.7  # the judge's sd over people's
+MIN_QUESTIONS = 8  # labelled questions; with fewer, no test is made
+MARGIN = 10.0  # points; a trusted judge may differ from people by this much on average
+CORRELATION = 0.5  # correlation with people; a trusted judge must surely exceed it
+MAX_NOISE = 5.0  # points; sd between repeats of the same answer
+MIN_SPREAD = 0.7  # the judge's sd divided by people's sd
 MAX_UNREAD = 0.02  # share of marks
-LOOKS = (40, 70, 100, 200)  # labelled questions at which a judge is looked at again; each look is paid for
-LIKELY = 0.8  # of the interval of the labels that are still needed
+LOOKS = (40, 70, 100, 200)  # labelled questions at which a judge is certified again; each look costs significance
+LIKELY = 0.8  # level of the interval for the labels that are still needed
 MOST_NEEDED = 10_000
-FEW_BAD = (
-    0.1  # of the labelled answers; where people failed fewer, good answers alone make the correlation come out low
-)
+FEW_BAD = 0.1  # of the labelled answers; if people failed fewer, good answers alone make the correlation too low
 MOST_ADVISED = 5
 _ALPHA = 0.05
-_FEW = 3  # labelled answers of a verdict; with fewer their weight is chance
+_FEW = 3  # labelled answers with a verdict; with fewer, their weight would be chance
 _TINY = 1e-9
 
 FLAWS = {
@@ -371,7 +369,7 @@ def _alone(part: pd.DataFrame, side: Beside) -> Iterator[_Test]:
     keys = [part["question_id"], part["answer_sha256"].astype(object), criterion]
     squares = (score - score.groupby(keys).transform("mean")) ** 2
     count = score.groupby(keys).transform("count")
-    freedom = ((count - 1) / count).where(score.notna(), 0.0)  # of each mark, so that those of an answer add up
+    freedom = ((count - 1) / count).where(score.notna(), 0.0)  # per mark, so that those of an answer add up
     for name in side.judge.columns.drop(OVERALL):
         free = round(float(freedom[criterion == name].sum()))
         if free >= MIN_QUESTIONS:
@@ -384,7 +382,7 @@ def _alone(part: pd.DataFrame, side: Beside) -> Iterator[_Test]:
 
 
 def _t_test(values: Floats) -> float:
-    if np.ptp(values) < 1e-9:  # nothing varies: that says nothing about the next
+    if np.ptp(values) < 1e-9:  # values that do not vary say nothing about the next one
         return math.nan if abs(values[0]) > 1e-9 else 1.0
     return float(scipy.stats.ttest_1samp(values, 0.0).pvalue)
 
@@ -447,7 +445,7 @@ def _bias(sample: _Sample) -> tuple[float, float, float]:
     """
     y, f, v, everything = sample
     n = len(y)
-    freedom = float(v.sum() ** 2 / (v**2).sum()) - 1  # of weighted values there are as good as fewer
+    freedom = float(v.sum() ** 2 / (v**2).sum()) - 1  # weighted values count as fewer
     apart = float((v * (f - y)).mean())
     alone = math.sqrt(float((v**2 * (f - y - apart) ** 2).sum()) / (n * (n - 1)))
     if len(everything) <= n or not _correlation(y, f, v) >= 1 / math.sqrt(n - 2):
@@ -472,7 +470,7 @@ def _correlation(x: Floats, y: Floats, weights: Floats | None = None) -> float:
 
 def _correlations_without_each(x: Floats, y: Floats, weights: Floats) -> Floats:
     """Return `_correlation` with each value left out in turn."""
-    x, y = x - x.mean(), y - y.mean()  # so that little is lost in the differences below
+    x, y = x - x.mean(), y - y.mean()  # centred first, so that the differences below lose little precision
     terms = weights * np.array([np.ones_like(x), x, y, x * x, y * y, x * y])
     one, sx, sy, xx, yy, xy = terms.sum(axis=1, keepdims=True) - terms
     spread = (xx - sx * sx / one).clip(0) * (yy - sy * sy / one).clip(0)
@@ -529,7 +527,8 @@ def _labels_needed(row: dict[str, Any], margin: float, least: float, alpha: floa
     shown, refused = (float(scipy.stats.t.isf(alpha / sides, n - 2)) for sides in (1, 2))
     bias_error = (row["bias_high"] - row["bias_low"]) / 2 / refused
     z, high = (math.atanh(row[name]) for name in ("correlation", "correlation_high"))
-    gaps = (margin - abs(row["bias"])) / bias_error, (z - math.atanh(least)) / ((high - z) / refused)  # in errors
+    # in units of the standard errors
+    gaps = (margin - abs(row["bias"])) / bias_error, (z - math.atanh(least)) / ((high - z) / refused)
     bad = [gap for gap in gaps if gap <= 0]
     gap = max(bad, key=abs) if bad else min(gaps)
     off = float(scipy.stats.norm.ppf(0.5 + LIKELY / 2))
@@ -542,7 +541,7 @@ def _labels_needed(row: dict[str, Any], margin: float, least: float, alpha: floa
 
 
 def _two_digits(count: float, whole: Callable[[float], int]) -> float:
-    unit = 10 ** max(0, math.floor(math.log10(count)) - 1)  # the estimate knows no more
+    unit = 10 ** max(0, math.floor(math.log10(count)) - 1)  # the estimate is not more precise than this
     return float(max(1, whole(count / unit) * unit))
 
 

@@ -137,7 +137,7 @@ class Explorer:
         path = Path(typed).expanduser() if typed else self._reports / name
         if path.suffix.lower() not in (".html", ".htm"):
             raise ConfigError(say("panels.report_no_html", path=path))
-        from ...report.page import check_replaceable  # which draws charts: matplotlib takes a second to import
+        from ...report.page import check_replaceable  # imports charts; matplotlib takes a second to import
 
         check_replaceable(path)
         return path.absolute()
@@ -193,7 +193,7 @@ def run_table(chosen: History) -> pd.DataFrame:
     table = runs.merge(means[["run_id", "n", "mean", "ci_low", "ci_high"]], on="run_id", how="left")
     table = table.merge(totals, left_on="run_id", right_index=True, how="left")
     whole = ["n", "questions", "passed", "n_unscored"]
-    return table.fillna(dict.fromkeys(whole, 0)).astype(dict.fromkeys(whole, int))  # a log without a result
+    return table.fillna(dict.fromkeys(whole, 0)).astype(dict.fromkeys(whole, int))  # the log has no result
 
 
 def pair_runs(chosen: History, first: str, second: str) -> RunPair:
@@ -212,7 +212,7 @@ def pair_runs(chosen: History, first: str, second: str) -> RunPair:
     comparison, reason = None, _why_not_paired(same)
     try:
         comparison = compare_runs(*(scores[scores["run_id"] == run_id] for run_id in (first, second)))
-    except ConfigError as error:  # another judge of other answers, other criteria, or no question in common
+    except ConfigError as error:  # another judge and other answers, other criteria, or no common question
         reason = reason or str(error)
     return RunPair(
         rows[first], rows[second], [each.words() for each in differences(told[first], told[second])], comparison, reason,

@@ -52,20 +52,20 @@ class LabelSession:
         self.rater = rater_name(rater)
         self.run, self.folder = run, folder
         self._keypoints = _keypoints(dataset)
-        self._places: dict[Key, list[int]] = {}  # in run.results
+        self._places: dict[Key, list[int]] = {}  # {answer: its places in run.results}
         for place, result in enumerate(run.results):
             if not result.answer.is_empty:
                 key = (result.question.id, answer_sha256(result.answer.answer, result.answer.context))
                 self._places.setdefault(key, []).append(place)
-        # By hash: the same in whatever order a log has them, and not changed by answers that come in addition.
+        # Ordered by hash, so that the order in the log does not matter and new answers do not change the order.
         order = sorted(self._places, key=lambda key: hashlib.sha256(repr((0, self.rater, key)).encode()).digest())
         self._to_repeat = order[: max(repeats, 0)]
         self._read()
-        # What was looked at, the current one last: an answer, and whether it is there for the second time.
+        # The answers shown so far, the current one last, each with whether it is shown for the second time.
         self._trail = [(key, False) for key in self._marks if key in self._places]
         self._trail += [(key, True) for key in self._again if key in self._to_repeat]
         furthest = max((place for place, key in enumerate(order) if key in self._marks), default=-1)
-        later = order[furthest + 1 :] + order[: furthest + 1]  # those before it were skipped
+        later = order[furthest + 1 :] + order[: furthest + 1]  # the answers before it were skipped
         self._waiting = [(key, False) for key in later] + [(key, True) for key in self._to_repeat]
         self._forget_marked()
         self._at = len(self._trail)
@@ -134,7 +134,7 @@ class LabelSession:
         marks = {name: score for name, score in given.items() if score is not None}
         if len(marks) < len(given):
             raise ConfigError(say("panels.marks_missing", names=listed(name for name in given if name not in marks)))
-        self._read()  # in another tab it may have been saved, and the judge's marks seen
+        self._read()  # the answer may have been saved in another tab, where the judge's marks were shown
         mark = Mark(
             *item.key,
             run_id=self.run.run.run_id,
@@ -165,7 +165,7 @@ class LabelSession:
         if item in self._waiting:
             self._waiting.remove(item)
             self._waiting.append(item)
-            self._waiting.sort(key=lambda each: each[1])  # nothing comes again before it came
+            self._waiting.sort(key=lambda each: each[1])  # no answer is repeated before it was shown
         self.next()
 
     def back(self) -> None:
@@ -195,6 +195,6 @@ def _keypoints(dataset: Path | str | None) -> dict[tuple[int | str, str], tuple[
     """Return the keypoints in a dataset by question id and text. They are used for logs without keypoints."""
     try:
         questions = load_eval_dataset(dataset)
-    except ConfigError:  # a help, not a need: marks can be given without
+    except ConfigError:  # keypoints help, but marks can be given without them
         return {}
     return {(question.id, question.question): question.expected_keypoints for question in questions}

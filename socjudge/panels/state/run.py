@@ -33,9 +33,9 @@ from ...runs.several_judges import Over, assign_judges, check_judges, estimate_j
 from ...runs.unfinished import UnfinishedRun, load_unfinished, unfinished_runs
 from ...settings import default_k, project_rubric
 
-TELL_S = 0.2  # a run may give hundreds of results a second, a page need not follow each
-# Settings that say how calls are made, not what is asked. output_tokens is among them because a run that ended for a
-# context that was too small is taken up with a lower one; an answer that it cut off is `truncated` in the log.
+TELL_S = 0.2  # seconds; a run may give hundreds of results a second, and a page need not show each
+# Settings that say how calls are made, not what is asked. output_tokens is one of them, because a run that ended on a
+# too small context is resumed with a lower limit. An answer that the limit cut off is `truncated` in the log.
 HOW = ("max_concurrency", "max_cost_usd", "output_tokens", "timeout_s", "patience_s", "fresh")
 State = Literal["idle", "building", "running", "stopping", "finished", "stopped", "failed"]
 
@@ -189,7 +189,7 @@ class Session:
         self._stop, self._lock = threading.Event(), threading.Lock()
         self._thread: threading.Thread | None = None
         self._scored, self._told = (0, 0.0), 0.0
-        self._later: threading.Timer | None = None  # tells the last of what came too fast
+        self._later: threading.Timer | None = None  # sends the last notification that came too early
 
     @classmethod
     def over(cls, **folders: Path) -> Self:
@@ -232,7 +232,7 @@ class Session:
     def _begin(self, state: State, work: Callable[[], State]) -> None:
         with self._lock:
             if self.is_busy:
-                return  # a second click
+                return  # it was a second click
             self.state, self.problem, self.changed_late = state, "", False
             self._stop.clear()
 
@@ -246,7 +246,7 @@ class Session:
                 ended = "stopped"
             except SocJudgeError as error:
                 self.problem, ended = str(error), "failed"
-            except Exception as surprise:  # shown in the panel, as a cell would show it
+            except Exception as surprise:  # shown in the panel as a cell would show it
                 self.problem = surprise_text(surprise)
                 ended = "failed"
             with self._lock:
@@ -271,7 +271,7 @@ class Session:
         costs = [before.cost_usd, marks.usage.cost_usd, answer.usage.cost_usd if is_new else 0.0]
         self.progress = replace(
             before,
-            done=min(before.done + 1, before.total),  # a mark that could not be read may come again
+            done=min(before.done + 1, before.total),  # a judgement that could not be parsed may be made again
             mean=points / count if count else None,
             cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
             retries=before.retries + len(answer.retries) * is_new + count_retries(marks.error),
@@ -304,7 +304,7 @@ class Session:
             try:
                 with in_panel():
                     listener()
-            except Exception as problem:  # what cannot be shown must not end a run that is paid for
+            except Exception as problem:  # an error in a display must not end a run that is paid for
                 warnings.warn(say("panels.not_drawn", problem=redact(str(problem))), stacklevel=2)
 
 
@@ -317,7 +317,7 @@ class RunSession(Session):
     def __init__(self, *, runbooks: Path, index_dir: Path, logs_dir: Path) -> None:
         super().__init__()
         self.settings: Settings | None = None
-        self._stored: tuple[Path, EvaluationRun] | None = None  # the log that was looked at last
+        self._stored: tuple[Path, EvaluationRun] | None = None  # the log that was read last
         self.runbooks, self.index_dir, self.logs_dir = runbooks, index_dir, logs_dir
 
     @property
@@ -361,7 +361,7 @@ class RunSession(Session):
                 already = judged_already(assignments, over, self.logs_dir)
                 left = task.estimate(already, assignments[0].total) if any(already) else None
                 return replace(preview, already=tuple(already) if left else (), left=left)
-            found = unfinished_runs(self.logs_dir)[::-1]  # the newest first
+            found = unfinished_runs(self.logs_dir)[::-1]  # newest first
         except SocJudgeError as error:
             return replace(preview, problem=str(error))
         key = assignments[0].key
@@ -466,7 +466,7 @@ class RunSession(Session):
         else:
             finished = run_judges(preview.assignments, preview.over, terms)
         self.run = finished
-        if settings.require_certificate:  # of what answered, which nobody knew before
+        if settings.require_certificate:  # only now is it known which model answered
             _refuse(why_run_uncertified(finished))
         return "finished"
 

@@ -46,7 +46,7 @@ class Effect:
         """Return the change of the mean over questions and criteria, in points. Return None if nothing could be
         compared.
         """
-        moved = self.comparison.differences["mean_difference"].iloc[-1]  # of 総合
+        moved = self.comparison.differences["mean_difference"].iloc[-1]  # the row of 総合
         return None if pd.isna(moved) else float(moved)
 
 

@@ -19,7 +19,7 @@ from .trial_store import TrialSettings
 if TYPE_CHECKING:
     from ...runbooks.index import RunbookIndex
 
-# What has to be the same for a run's own marks, and its own answers, to be those of a prompt.
+# Conditions that must be equal, so that a run's own marks or answers are those of a prompt.
 _JUDGING = ("judge_model", "judge_service", "judge_prompt_sha256")
 _ANSWERING = ("assistant_model", "assistant_service", "assistant_prompt_sha256", "index_fingerprint", "k")
 

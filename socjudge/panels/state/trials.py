@@ -59,7 +59,7 @@ class TrialSession(Session):
     def __init__(self, *, logs_dir: Path, index_dir: Path) -> None:
         super().__init__()
         self.logs_dir, self.index_dir = logs_dir, index_dir
-        self.trials_dir = logs_dir / "trials"  # a folder below, so that trials are no part of the history
+        self.trials_dir = logs_dir / "trials"  # a subfolder, so that trials are not part of the history
         self.trials = load_trials(self.trials_dir)
         self.trial: Trial | None = None
         self.tried: TrialSettings | None = None
@@ -68,7 +68,7 @@ class TrialSession(Session):
         self._read: dict[tuple[str, int], EvaluationRun] = {}
         self._disputed: dict[tuple[str, ...], set[int | str]] = {}
         self.choice = TrialSettings(text=load_prompt(None).text)
-        self._earlier = [self.choice.text]  # for undo
+        self._earlier = [self.choice.text]  # earlier texts, for undo
         if logs := self.logs:
             self.choose(log=logs[0])
 
@@ -169,7 +169,7 @@ class TrialSession(Session):
         """Return the expected cost of the trial. Nothing is sent. Raises ConfigError if a choice is unfit."""
         before, after = self._sides()
         costs = [side.estimate() for side in self._to_judge(before, after)]
-        # The edited prompt's side is the last; the base's marks may be there already.
+        # The edited prompt's side comes last, because the base's marks may already exist.
         total = sum(costs[1:], costs[0])
         plan = after.assignment.plan
         reader = plan.judge if self.choice.kind == "judge" else plan.assistant
@@ -183,7 +183,7 @@ class TrialSession(Session):
         return (done, sum(side.assignment.total for side in sides)) if done else None
 
     def _count_done(self, sides: list[Side]) -> int:
-        distinct = {side.identity: side for side in sides}  # an unchanged text is the same work twice
+        distinct = {side.identity: side for side in sides}  # with an unchanged text, both sides are the same work
         return sum(side.count_done(self.trials_dir) for side in distinct.values())
 
     # -- the work
@@ -206,12 +206,12 @@ class TrialSession(Session):
         self.progress = Progress(done, sum(side.assignment.total for side in sides), before=done)
         self._notify()
         own = self._known(before)
-        judged = [own] if own is not None and trial.before else []  # in an earlier start of this trial
+        judged = [own] if own is not None and trial.before else []  # judged in an earlier start of this trial
         budget = shared_budget(max_cost_usd, judged, self.trials_dir, [side.assignment for side in sides])
         for side in sides:
             if self._stop.is_set():
                 raise RunStopped(say("panels.stopped_between"))
-            self._scored = (0, 0.0)  # the running mean is of one prompt
+            self._scored = (0, 0.0)  # the running mean is about one prompt only
             how = RunTerms(
                 max_cost_usd=budget, logs_dir=self.trials_dir, stop=self._stop, progress=False,
                 on_result=partial(self._count, answered=side.is_asked),
@@ -220,7 +220,7 @@ class TrialSession(Session):
             self._judged[side.identity] = run
             if side is not after:
                 own, trial = run, replace(trial, before=_log_name(run))
-                self._keep(trial)  # paid for, and known from now on
+                self._keep(trial)  # these marks are paid for, and known from now on
         assert own is not None
         trial = replace(trial, before="" if own is before.run else _log_name(own), after=_log_name(run))
         self._keep(trial)
@@ -264,7 +264,7 @@ class TrialSession(Session):
         if side.identity not in self._judged:
             for trial in reversed(self.trials):
                 if trial.before and replace(trial.choice, text=self.choice.text) == self.choice:
-                    with contextlib.suppress(ConfigError):  # the log is gone: it is judged again
+                    with contextlib.suppress(ConfigError):  # if the log is gone, it is judged again
                         run = load_run(self.trials_dir / trial.before)
                         if side.assignment.is_done_in(run):
                             self._judged[side.identity] = run
@@ -291,7 +291,7 @@ class TrialSession(Session):
         """Return the judge and the assistant of a log. Return {} if the log cannot be read."""
         try:
             info = self._stored(log).run
-        except ConfigError:  # said when the choice is looked at
+        except ConfigError:  # this error is shown when the choice is checked
             return {}
         models = {"judge_model": info.judge_model, "assistant_model": info.assistant_model}
         return {name: "auto" if model in (UNKNOWN, STORED) else model for name, model in models.items()}
@@ -303,7 +303,7 @@ class TrialSession(Session):
             raise ConfigError(say("panels.no_such_log", path=path))
         key = (path.name, path.stat().st_mtime_ns)
         if key not in self._read:
-            self._read = {key: load_run(path)}  # only the latest: a large log should not stay in memory
+            self._read = {key: load_run(path)}  # only the latest run, because a large log should not stay in memory
         return self._read[key]
 
     def _rubric(self) -> Rubric:
@@ -320,7 +320,7 @@ class TrialSession(Session):
         """
         run, wanted = self._stored(), self.choice.answers
         if wanted == DISPUTED:
-            key = (self.choice.log, *self.logs)  # another log may bring another verdict
+            key = (self.choice.log, *self.logs)  # a new log may have another verdict
             if key not in self._disputed:
                 self._disputed = {key: disputed_questions(run, self.logs_dir)}
             disputed = self._disputed[key]

@@ -15,11 +15,11 @@ from ...runs.estimate import Estimate
 from ...runs.logs import fallback_folder
 from ..state.run import Progress, Session
 
-# The specification's words, Japanese in every language.
+# The specification's words, which are Japanese in every language.
 COSTS_MONEY = "⚠️ <b>注意</b>: LLM as a Judgeの実行には<b>コストがかかります</b>（{questions}問 × Judge呼び出し）"
 DETAILS = "📋 詳細結果を見る"
 
-MAX_DETAILS = 50  # answers with their contexts take about 4 kB each, and nobody reads on
+MAX_DETAILS = 50  # an answer with its context takes about 4 kB, and nobody reads more of them
 
 
 def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) -> str:
@@ -82,7 +82,7 @@ def summary_html(run: EvaluationRun) -> str:
     from markdown_it import MarkdownIt
 
     judge, verdict = escape(run.run.judge_model_resolved), judge_verdict(run)
-    # The warning stands below, in red.
+    # The warning is shown below, in red.
     alone = replace(run, summary=replace(run.summary, n_to_read=0), others=(), judges_asked=1)
     offline = say("panels.embedded") if verdict.is_reference else ""
     saved = [FINISHED.format(path=escape(shown_path(run.log_path)))]

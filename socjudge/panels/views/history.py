@@ -18,10 +18,10 @@ from ...history.examples import EXAMPLE_MODE
 from ...records import EvaluationResult, is_embedded
 from ..state.explorer import RunPair
 
-DOWNLOAD_BYTES = 20 * 2**20  # a larger report is not put into the page
+DOWNLOAD_BYTES = 20 * 2**20  # a larger report is not embedded in the page
 
-# Wide things scroll within themselves, not the page. Charts are drawn for white paper; in a dark theme light and dark
-# change places and hues stay (every colour keeps a contrast of 3:1: tests/charts/test_charts.py).
+# Wide content scrolls inside its own box. Charts are drawn for white paper. In a dark theme, light and dark are swapped
+# and hues stay; every colour keeps a contrast of 3:1 (tests/charts/test_charts.py).
 _STYLE = """<style>
 .socjudge-history-explorer option:checked { background: #1565c0 linear-gradient(#1565c0, #1565c0);
   -webkit-text-fill-color: #fff; }

@@ -16,7 +16,7 @@ from .common import cost_html
 
 _CONTEXT = 2  # unchanged lines around a change
 
-# Half-transparent colours lie on a light theme as well as on a dark one.
+# Half-transparent colours, for light and dark themes.
 STYLE = """<style>
 .socjudge .diff { font-family: var(--jp-code-font-family, monospace); font-size: .85em; line-height: 1.5;
   border: 1px solid var(--jp-border-color1, #bbb); border-radius: 2px; max-height: 40em; overflow-y: auto; }
