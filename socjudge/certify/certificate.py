@@ -196,7 +196,7 @@ class Certificate:
         return bool(self.words) and not {UNTRUSTED, UNDECIDED} & set(self.words.values())
 
     def speaks_on(self, day: datetime) -> bool:
-        """Return whether the certificate is valid on a day. It is, for VALID_DAYS before and after its date."""
+        """Return whether the certificate is valid on a day, which is at most VALID_DAYS before or after its date."""
         return abs(day - datetime.fromisoformat(self.issued_at)) <= timedelta(days=VALID_DAYS)
 
 
@@ -290,13 +290,15 @@ def find_certificate(
 
 
 def earlier_looks(binding: Binding, labels_sha256: str, *, folder: Path | str | None = None) -> int:
-    """Count the earlier sets of labels with which this judge was certified. Each was a chance to be trusted by luck."""
+    """Count the other sets of labels with which this judge was certified. Each was a chance to be trusted by luck."""
     mine = [each for each in _all(folder)[0] if not each.binding.differences(binding)]
     return len({str(each.basis.get("labels_sha256") or "") for each in mine} - {"", labels_sha256})
 
 
 def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Path | str | None = None) -> str:
-    """Return in words why no certificate applies: what the latest one differs in, or that this judge has none."""
+    """Return why no certificate applies to this judge. It has none, or its latest one is for something else or has
+    expired.
+    """
     mine = [each for each in _all(folder)[0] if each.binding.judge_model == binding.judge_model]
     if not mine:
         return say("certify.none_of_judge", judge=binding.judge_model, folder=folder or constants.CERTIFICATES_DIR)

@@ -82,8 +82,9 @@ class Cascade(_Two):
 
 
 class Explained(_Two):
-    """Combine a judge with a chat model that gives reasons. The marks are the judge's, so the pair has the judge's
-    name.
+    """Combine a judge with a chat model that gives reasons.
+
+    The marks are the judge's, so the pair has the judge's name and settings.
     """
 
     names_second = "reasons_from"

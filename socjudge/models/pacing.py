@@ -211,8 +211,8 @@ class Account:
     def refused(self, retry_after_s: float | None, sent_as: int) -> None:
         """Lower the limit after a refusal.
 
-        The first refusal sets it below the number of calls in flight, now or when this call was sent, whichever is
-        higher.
+        After the first refusal, or several in a row, it is set below the number of calls in flight, now or when this
+        call was sent, whichever is higher.
 
         sent_as: the number of calls in flight when this call was sent.
         """

@@ -40,7 +40,7 @@ def heading(title: str, *lines: str) -> Any:
     """Return the head of a panel: its title, lines of HTML below it, and a message for the case that the kernel has
     ended.
 
-    After the kernel has ended, only the page itself can show this message. The page then sets a CSS class, and the
+    After the kernel has ended, only the page itself can show this message. The page then sets a CSS class, and only the
     outermost panel shows the message.
     """
     ours = '[class*=" socjudge-"]'

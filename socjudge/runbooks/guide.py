@@ -169,7 +169,7 @@ def find_contacts(index: RunbookIndex) -> tuple[Passage, ...]:
 def find_rivals(question: str, found: Sequence[Passage]) -> tuple[str, ...]:
     """Return the runbooks that a short report may mean, best first.
 
-    Return none if the report is long, or if the best runbook is far ahead of the second.
+    Return none if the best runbook is far ahead of the second, or if the question is long or no report.
     """
     votes = sorted(_votes(found).items(), key=lambda vote: -vote[1])[:MOST_RIVALS]
     is_open = len(question) < SHORT and wants_first_response(question) and len(votes) > 1

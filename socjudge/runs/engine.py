@@ -231,8 +231,9 @@ class Engine:
         """Record a failure.
 
         - If your own assistant gave no answer, or the service refused this question, there is a row "failed". The run
-          goes on, and this does not count as an outage.
-        - If the service failed, there is no row. A resumed run requests the sample again.
+          goes on, unless your assistant is silent too often in a row.
+        - If the service failed, there is no row. A resumed run requests the sample again. Several such failures in a
+          row end the run.
         - If the failure concerns all questions, the run ends. This is assumed when the model has never replied and the
           refusal does not name the text as its reason.
         """
