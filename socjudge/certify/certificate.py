@@ -417,7 +417,7 @@ def _can_be_shown(basis: Mapping[str, Any], tables: Mapping[str, Any]) -> bool:
     )
 
 
-# -- what a run says of it
+# -- the certificate of a run
 
 
 def binding_of_run(run: EvaluationRun) -> Binding:

@@ -210,7 +210,7 @@ def remove_warnings(subject: Subject) -> list[Subject]:
     return [subject.saying(join_items(kept).strip())] if changes else []
 
 
-# -- length, and nothing at all
+# -- length and context
 
 
 def say_twice(subject: Subject) -> list[Subject]:
