@@ -217,8 +217,8 @@ class Tally:
 
         First, the repeats of each question are averaged. A question passes if its mean reaches the rule's line. The run
         passes if enough questions pass and the overall mean reaches the line too. A reply that could not be parsed
-        counts as zeros, as the specification says; `n_unscored` counts these replies. A missing mark counts as zero
-        when questions are passed or failed, but it is left out of the mean that is shown.
+        counts as zeros, as the specification says, and `n_unscored` counts these replies. A missing mark counts as zero
+        for whether a question passes. It is left out of the mean that is shown.
         """
         worst, best = self._case(self._lows, rule), self.best_case(rule)
         return replace(

@@ -392,8 +392,8 @@ def _door(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _check_error(response: Any) -> None:
-    """Raise the error that a response with status 200 contains. Some gateways send errors so, with the real status as
-    code.
+    """Raise the error that a response with status 200 contains. Some gateways send errors in this way, with the real
+    status as code.
     """
     import openai
 

@@ -150,7 +150,7 @@ def _look_up(model: str, input_tokens: int, output_tokens: int) -> Decimal | Non
 
 
 def _own_prices() -> dict[str, tuple[float, float]]:
-    """Return the prices in PRICES_PATH and socjudge.toml, as {model: (per input token, per output token)}.
+    """Return your own prices from PRICES_PATH and socjudge.toml, as {model: (price of input, price of output)}.
 
     They are in US dollars per million tokens.
     """

@@ -55,8 +55,8 @@ class UnfinishedRun:
 
     @property
     def unread_text(self) -> str:
-        """Return a text that says how many judgements could not be parsed. It follows the total number. Return "" if
-        none.
+        """Return a text that says how many judgements could not be parsed. It is shown after the total number. Return
+        "" if none.
         """
         return say("runs.unfinished_unread", count=self.unread) if self.unread else ""
 
