@@ -1,3 +1,3 @@
-"""The version, in one place."""
+"""Hold the version of socjudge."""
 
 __version__ = "0.3.0"

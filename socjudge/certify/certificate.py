@@ -421,7 +421,7 @@ def _can_be_shown(basis: Mapping[str, Any], tables: Mapping[str, Any]) -> bool:
 
 
 def binding_of_run(run: EvaluationRun) -> Binding:
-    """Return what a certificate must be for, so that it applies to this run."""
+    """Return the binding that a certificate needs, so that it applies to this run."""
     info = run.run
     marked = next((list(r.evaluation.scores) for r in run.results if r.evaluation.scores), [])
     return Binding(

@@ -193,7 +193,7 @@ def binding_of_judge(
     *,
     rubric: Rubric | None = None,
 ) -> Binding:
-    """Return what a certificate must be for, so that it applies to this judge with this prompt and rubric today."""
+    """Return the binding that a certificate needs, so that it applies to this judge with this prompt and rubric today."""
     return _binding(open_model(judge_model), load_prompt(judge_prompt, rubric=rubric), rubric or project_rubric())
 
 

@@ -159,20 +159,20 @@ def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     Corrected
         Fractions. The labels alone are used (Wilson) in these cases: fewer than 8 labels; all units are labelled;
         people or the judge give all labelled units the same verdict; the correlation is below 1 / √(n - 2) for n
-        labels; the interval would be more than 1.25 times as wide as that of the labels alone. weight: people's pass
-        rate of the units that the judge passes minus their pass rate of the units that it fails.
+        labels; the interval would be more than 1.25 times as wide as that of the labels alone. The weight is people's
+        pass rate of the units that the judge passes minus their pass rate of the units that it fails.
 
     Notes
     -----
-    Estimate: people's pass rates of the units that the judge passes and of those that it fails, weighted by the judge's
-    shares of all units. It equals the mean of `corrected_mean` for verdicts. The interval joins Jeffreys intervals of
-    the two rates and the variance of the judge's share (MOVER), because with few labels a rate of 0 or 1 has no
-    variance of its own. If 20 labels or more all have the judge's verdict, likelihood ratio intervals are used instead,
-    because Jeffreys intervals are too wide then.
+    Two rates are estimated: people's pass rate of the units that the judge passes, and that of the units that it fails.
+    The estimate is their mean, weighted by the judge's shares of all units. It equals the mean of `corrected_mean` for
+    verdicts. The interval joins Jeffreys intervals of the two rates and the variance of the judge's share (MOVER). With
+    few labels, a rate of 0 or 1 has no variance of its own. If 20 labels or more all have the judge's verdict,
+    likelihood ratio intervals are used instead, because Jeffreys intervals are then too wide.
 
     Sources: Brown, Cai and DasGupta (2001), Stat. Sci. 16, 101-133; Zou and Donner (2008), Stat. Med. 27, 1693-1702.
     Rogan and Gladen's formula (1978, Am. J. Epidemiol. 107, 71-76), which arXiv 2511.21140 builds on, divides by tpr +
-    tnr - 1, which is not known to be above 0 at ten labels; the estimate here does not.
+    tnr - 1, which is not known to be above 0 at ten labels. The estimate here does not divide by it.
     """
     y, f, everything = (np.asarray(x, dtype=bool) for x in (labels, judged, all_judged))
     n = len(y)

@@ -30,11 +30,11 @@ def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: 
     Parameters
     ----------
     results
-        One row per judged answer, from `load_results`; with the columns pass_threshold and pass_rate_required each run
-        is judged by its own rule, without them by today's rule.
+        One row per judged answer, from `load_results`. If it has the columns pass_threshold and pass_rate_required, each
+        run is judged by its own rule. Otherwise the project's present rule is used.
     noise
-        If you know it: the sd, in points, of a question's mean score between repeats of answering and judging. If not
-        given, it is estimated from the repeats, pooled over questions; without repeats the probabilities are missing.
+        The sd, in points, of a question's mean score between repeats of answering and judging, if you know it. If left
+        out, it is estimated from the repeats, pooled over questions. Without repeats, the probabilities are missing.
     seed
         Random seed of the draws.
 

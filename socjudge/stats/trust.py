@@ -186,9 +186,9 @@ def judge_trust(
           two digits; more_high is infinite if perhaps no number decides it; both are missing if the verdict is already
           decided, or if the number cannot be estimated or is too large
         - advice: what to label next, in words; empty if there is no advice
-        - verdict: 信頼できる (the bias is shown to be within the margin, and the correlation above its limit), 信頼できない (one
-          of the two is shown not to be so), 条件つき (only the correlation is shown to be above its limit: use
-          corrected_means), 分からない otherwise
+        - verdict: 信頼できる if it is shown that the bias is within the margin and the correlation above its limit; 信頼できない if
+          it is shown that one of the two is not so; 条件つき if only the correlation is shown to be above its limit (use
+          corrected_means); 分からない otherwise
         - method, note (in the language of the messages)
 
     Raises
@@ -199,9 +199,9 @@ def judge_trust(
 
     Notes
     -----
-    All of a criterion's conditions must be shown (intersection-union), so its p is the largest of their p-values: two
-    one-sided t tests for the bias (Schuirmann 1987, J. Pharmacokinet. Biopharm. 15, 657-680), Fisher's z for the
-    correlation, with a standard error at least as large as that of the jackknife over questions. Holm (1979) over the
+    All conditions of a criterion must be shown (intersection-union), so its p is the largest of their p-values. The bias
+    has two one-sided t tests (Schuirmann 1987, J. Pharmacokinet. Biopharm. 15, 657-680). The correlation has Fisher's z,
+    with a standard error at least as large as that of the jackknife over questions. Holm's method (1979) over the
     criteria keeps the chance of a wrong 信頼できる on any of them at alpha. Probes and injections are not part of the
     verdict.
 
