@@ -38,7 +38,7 @@ BACKGROUND_SECTIONS = ("目的", "発動条件", "事後対応", "関連手順�
 _CHECKOUT = Path(__file__).resolve().parents[1]
 _IN_CHECKOUT = (_CHECKOUT / "eval" / "eval_dataset.json").is_file()
 CARRIED_DIR = _CHECKOUT if _IN_CHECKOUT else Path(__file__).resolve().parent / "example"
-EXAMPLES_DIR = CARRIED_DIR / "eval" / "examples"  # logs to look at until the user has own ones
+EXAMPLES_DIR = CARRIED_DIR / "eval" / "examples"  # logs to look at until the project has its own
 
 PROJECT_MARK = "socjudge.toml"  # `socjudge init` writes it; a folder with eval/eval_dataset.json is a project too
 
@@ -55,11 +55,11 @@ PRICES_PATH: Path  # your own prices; the file need not exist
 
 
 def find_project() -> Path:
-    """Return the project's folder. The first of these that exists is used:
+    """Return the project's folder. It is the first of these:
 
-    - SOCJUDGE_HOME
+    - the folder in the variable SOCJUDGE_HOME, if the variable is set
     - the nearest project in the working directory or above it
-    - the checkout that this code belongs to
+    - the checkout that this code belongs to, if there is one
     - the working directory
     """
     if home := os.environ.get("SOCJUDGE_HOME"):
@@ -75,7 +75,7 @@ def find_project() -> Path:
 
 
 def use_project(folder: Path) -> None:
-    """Use the questions, runbooks, prompts, labels, index, logs and prices of this folder from now on."""
+    """From now on, use the questions, runbooks, prompts, labels, index, logs, certificates and prices of this folder."""
     project, evaluation = folder.absolute(), folder.absolute() / "eval"
     globals().update(
         PROJECT_DIR=project,

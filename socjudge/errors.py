@@ -1,4 +1,4 @@
-"""Define the errors. There is one class for each kind of action that they call for."""
+"""Define the errors. Each class calls for a different action of the caller."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ _ABOUT_CONTENT = (
 
 
 def names_content(*said: object, model: str = "") -> bool:
-    """Return whether a service gave the request's text as the reason for its refusal: a content filter, or the length.
+    """Return whether a service refused a request because of the request's text: its content (a filter) or its length.
 
-    said: the code, type, message or body of the error. In a JSON body all values are searched except `input`, because
-    some services repeat the request there (pydantic does).
-
-    model: the model's name, which is ignored where it occurs.
+    - said: the code, type, message or body of the service's error. In a JSON body, all values except `input` are
+      searched, because some services repeat the request there (pydantic does).
+    - model: the model's name. It is ignored where it occurs in `said`.
     """
     left = list(said)
     while left:
@@ -37,15 +36,13 @@ def names_content(*said: object, model: str = "") -> bool:
 
 
 class SocJudgeError(Exception):
-    """The base class of all failures that socjudge explains. The message says what was found, where, and what to do
-    next.
-    """
+    """The base class of all errors that socjudge explains. The message says what was found, where, and what to do next."""
 
 
 class ConfigError(SocJudgeError):
     """You must change something, such as a key, a path, a file or a model name. A second try will not help.
 
-    of_one: whether the failure may concern only this request. An example is a firewall that blocks one request to a
+    of_one: whether the failure may concern one request only. An example is a firewall that blocks one request to a
     service that answered other requests.
     """
 
@@ -57,9 +54,9 @@ class ConfigError(SocJudgeError):
 class ProviderError(SocJudgeError):
     """The model service failed after a limited number of tries. A later try may help.
 
-    - lost_calls: number of tries without a response, which may have been billed.
-    - gave_up: whether socjudge itself already retried, so that an immediate retry is useless.
-    - unreachable: no connection could be made.
+    - lost_calls: the number of tries without a response; they may have been billed.
+    - gave_up: whether socjudge itself already retried. An immediate retry is then useless.
+    - unreachable: whether no connection could be made.
     """
 
     lost_calls: int = 0
@@ -68,11 +65,11 @@ class ProviderError(SocJudgeError):
 
 
 class RequestRefused(ProviderError):
-    """The service refused this one request. It may answer others.
+    """The service refused this one request. It may accept others.
 
-    about_content: whether the reason is the request's text (a content filter, its length), and not something that all
-    requests share. If left out, this is decided from the message. usage: the `Usage` of the refused calls, or None if
-    they cost nothing, which is the normal case.
+    - about_content: whether the reason is the text of this request (a content filter, its length). It is False if the
+      reason is something that all requests share. If left out, the message decides.
+    - usage: the `Usage` of the refused calls. It is None in the normal case, in which these calls cost nothing.
     """
 
     def __init__(self, message: str, *, about_content: bool | None = None, usage: Any = None) -> None:
@@ -104,7 +101,7 @@ class UnparsableJudgement(SocJudgeError):
 
 
 class RunStopped(SocJudgeError):
-    """The run was asked to stop, by Ctrl-C or a stop signal. Its journal holds everything that was finished."""
+    """The run was asked to stop, by Ctrl-C or a stop signal. The run's journal holds everything that was finished."""
 
 
 class BudgetReached(RunStopped):

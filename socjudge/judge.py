@@ -1,4 +1,4 @@
-"""Provide the names of the specification's judge.py under the path that its readers know. Other modules define them."""
+"""Provide the functions that the specification defines in its judge.py. Other modules of socjudge define them."""
 
 from .judging.dataset import load_eval_dataset
 from .judging.judge import evaluate_answer

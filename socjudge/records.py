@@ -1,7 +1,8 @@
-"""Define the records that travel through a run. Records hold values. Their fields have the same names as in the log.
+"""Define the records of a run, such as questions, answers and evaluations. Their fields have the names that the log
+uses.
 
-`runs/log_json.py` writes the log. How records are displayed, and the frames and the report of a run, are defined in
-higher layers. A method that needs a higher layer imports it when it is called (pyproject.toml lists these exceptions).
+`runs/log_json.py` writes the log. Higher layers define how a record is displayed, and make the frames and the report of
+a run. A method that needs a higher layer imports it when it is called (pyproject.toml lists these exceptions).
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ NO_REPLY = "（モデルの応答が空でした。回答はありません。�
 
 
 def is_embedded(model: object) -> bool:
-    """Return whether a model's name, as requested or as answered, is that of an embedded default model (not an LLM)."""
+    """Return whether this is the name of an embedded default model, which is not an LLM.
+
+    model: the model that was asked for, or the model that answered.
+    """
     return bool(re.fullmatch(r"offline(-rubric|-extract)?(-\d+)?", str(model)))
 
 
@@ -51,12 +55,12 @@ SPECIFIED_CRITERIA = ("根拠性", "正確性", "網羅性", "安全性", "引�
 
 @dataclass(frozen=True)
 class Rubric:
-    """Hold the criteria for an answer and the rule for passing.
+    """Hold the criteria by which answers are scored, and the rule by which a run passes.
 
-    - criteria: the names, in the order of tables and charts.
-    - descriptions: {criterion: what it asks}, for criteria that the judge prompt does not describe.
-    - pass_threshold: the points (0–100) that a question needs to pass. The overall mean needs them too.
-    - pass_rate: the share (0–1) of the questions that must pass.
+    - criteria: the names of the criteria, in the order of tables and charts.
+    - descriptions: {criterion: what it asks of an answer}, for criteria that the judge prompt does not describe.
+    - pass_threshold: the points (0–100) that a question needs to pass. The mean over all questions must reach them too.
+    - pass_rate: the share of the questions that must pass, 0–1.
 
     `Rubric()` is the specification's rubric. Raises ConfigError if no judge can use the rubric or no run can pass it.
     """
@@ -82,7 +86,8 @@ class Rubric:
 class EvalQuestion:
     """Hold one question of the dataset.
 
-    id: a unique id. category: one of the project's categories.
+    - id: an id that no other question of the dataset has.
+    - category: one of the project's categories.
     """
 
     id: int | str = field(metadata={"key": "question_id"})
@@ -93,7 +98,7 @@ class EvalQuestion:
 
 @dataclass(frozen=True)
 class Flags:
-    """Hold the assistant's three warnings for one question: 根拠不足, 危険操作, 曖昧質問."""
+    """Hold the assistant's three warnings for one question: 根拠不足, 危険操作, 曖昧質問. A warning that was given is True."""
 
     insufficient_evidence: bool = False
     dangerous_operation: bool = False
@@ -101,7 +106,7 @@ class Flags:
 
 
 class _Shown:
-    """Display a record through base/showing.py: as one line in a terminal, as HTML in a notebook cell."""
+    """Display a record as one line in a terminal, and as HTML in a notebook cell. base/showing.py makes both."""
 
     def __repr__(self) -> str:
         from .base.showing import record_line
@@ -136,12 +141,11 @@ class Passage(_Shown):
 
 @dataclass(frozen=True)
 class Usage(_Shown):
-    """Hold what calls consumed.
+    """Hold the number of calls to models, their tokens and their cost.
 
-    cost_usd: US dollars, or None if no price is known.
-
-    lost_calls: the calls that got no response (a timeout, a lost connection) and may still have been billed. They are
-    not part of `calls`.
+    - cost_usd: the cost in US dollars; None if it is unknown.
+    - lost_calls: the calls that got no response (a timeout, a lost connection) and may still have been billed. They are
+      not part of `calls`.
     """
 
     calls: int = 0
@@ -170,14 +174,14 @@ def total_usage(usages: Iterable[Usage]) -> Usage:
 class ModelRequest:
     """Describe one call to a model.
 
-    - task: "answer", "judge", or "explain" (give reasons for the marks of another judge).
+    - task: "answer", "judge", or "explain" (give reasons for the scores of another model).
     - messages: the chat, as {"role", "content"} dicts.
     - schema: a JSON schema for the reply, or None for free text.
     - max_output_tokens: the limit for the reply, including hidden reasoning.
-    - is_second: whether the request is for the second judge, which is asked if the first one is unsure.
-    - material: the contents of the messages as values, for a model that reads no prompt. For a judge: question, answer,
-      criteria, rubric. For an assistant: question, passages, flags, evidence, and also guide, dangers, precautions and
-      organisation, which only the embedded default uses.
+    - is_second: whether the request is for the second judge. This judge is asked if the first judge is unsure.
+    - material: the contents of the messages as values, for a model that does not read the messages. For a judge, these
+      are question, answer, criteria and rubric. For an assistant, they are question, passages, flags and evidence, and
+      also guide, dangers, precautions and organisation, which only the embedded assistant uses.
     """
 
     task: Literal["answer", "judge", "explain"]
@@ -193,13 +197,14 @@ class Completion:
     """Hold a model's reply.
 
     - model: the model that answered.
-    - retries: the failures before this reply, in order.
-    - seconds: the duration of the successful call, without earlier waits.
-    - missing: {criterion: cause} for the marks that the judge says it cannot give. Chat models leave it empty.
-    - levels: the number of levels per criterion that a decision model was asked for; 0 for other models.
-    - unsure_judge: the model to ask if this judge is unsure; empty if there is none.
-    - reasons_from: the model to ask for reasons; empty if there is none.
-    - request_id: the service's id of the call.
+    - retries: why each try before this reply failed, in order.
+    - seconds: the duration of the successful call, without the tries and waits before it.
+    - missing: {criterion: cause} for the scores that the judge reports it cannot give. It is empty for chat models.
+    - levels: the number of levels per criterion among which a decision model had to choose; 0 for chat models and the
+      embedded models.
+    - unsure_judge: the second judge, to be asked if this judge is unsure; empty if there is none.
+    - reasons_from: the chat model to be asked for the reasons of this judge's scores; empty if there is none.
+    - request_id: the id that the service gave the call.
     """
 
     text: str
@@ -229,16 +234,16 @@ class Completion:
 class AssistantAnswer(_Shown):
     """Hold the assistant's answer to one question.
 
-    - context: the passages as text.
-    - processing_time: the seconds of the model's call.
-    - retries: the failures before the model answered, in order.
+    - context: the passages from which the answer was made, as text.
+    - processing_time: the duration of the model's call, in seconds.
+    - retries: why each try before this answer failed, in order.
     - truncated: whether the model stopped at its output limit; None if unknown.
-    - evidence: "covered", "absent", or "unsure" if a passage is near the question but may not apply to it. Old logs do
-      not have this field; it is then empty.
-    - absence_probability: the probability (0–1) that the runbooks have nothing on the question.
-    - version: the version that your own assistant reports.
-    - contexts_from: what the index added to the answer of your own assistant. "runbooks": the contexts themselves,
-      because the answer had none. "headings": the headings of its contexts.
+    - evidence: whether the runbooks cover the question: "covered", "absent" or "unsure". It is "unsure" if a passage is
+      near the question but may not apply to it. It is empty for your own assistant, and in old logs.
+    - absence_probability: the probability that the runbooks do not cover the question, 0–1.
+    - version: the version that your own assistant reported with the answer.
+    - contexts_from: what the index of the runbooks added to an answer of your own assistant. "runbooks": the contexts,
+      because the answer had none. "headings": headings for its contexts. It is empty if nothing was added.
     """
 
     question: str
@@ -258,33 +263,34 @@ class AssistantAnswer(_Shown):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the model returned no text. There is then nothing to judge."""
+        """Return whether the model returned no text. There is nothing to judge then."""
         return not self.answer.strip() or self.answer.endswith(NO_REPLY)
 
 
 @dataclass(frozen=True, repr=False)
 class Evaluation(_Shown):
-    """Hold the judge's marks for one answer.
+    """Hold the judge's scores for one answer.
 
-    - scores: {criterion: 0–100}. If `status` is not "ok", all scores are zero. A missing mark is None.
-    - missing: {criterion: why its mark is missing}. The causes are "no_measure" (the embedded judge cannot measure the
-      criterion), "no_keypoints" (it measures the criterion by keypoints, and the question has none), "refused" and
-      "no_context".
-    - average_score: the mean of the marks that are not missing, 0–100.
-    - passed: whether the answer passes. It is also False if this depends on missing marks.
-    - probabilities: for a decision model, {criterion: the probability of each level, from 0 to 100 points}. The mark is
-      their expected value.
-    - processing_time: the seconds of the judge's calls.
-    - attempts: the number of replies.
+    - scores: {criterion: 0–100}. If `status` is not "ok", all scores are 0. A missing score is None.
+    - missing: {criterion: why its score is missing}. The causes are "no_measure" (the embedded judge cannot measure the
+      criterion), "no_keypoints" (the embedded judge measures the criterion by keypoints, and the question has none),
+      "refused" (the judge refused to score the criterion) and "no_context" (the answer came without the sources that
+      the criterion needs).
+    - average_score: the mean of the scores that are not missing, 0–100.
+    - passed: whether the answer passes. If this depends on missing scores, it is False.
+    - probabilities: {criterion: the probability of each of its levels}, only for a decision model. The first level
+      stands for 0 points, the last one for 100. The score is the expected value of these points.
+    - processing_time: the duration of the judge's calls together, in seconds.
+    - attempts: the number of replies that the judge gave.
     - error: why `status` is not "ok", or what was doubtful about the reply.
     - raw_text: the reply as received. It is empty if the whole reply could be used unchanged.
-    - request_id: the service's id of the judge's last call.
-    - usage: the usage of all these calls together.
-    - first_model, first_scores: the first judge and its marks, if that judge was unsure. The marks in `scores` are then
-      those of the second judge (`RunOptions.unsure_judge`).
+    - request_id: the id that the service gave the judge's last call.
+    - usage: the usage of all calls for this answer, those to a second judge and for reasons included.
+    - first_model, first_scores: the name and the scores of the first judge, if it was unsure and a second judge was
+      asked (`RunOptions.unsure_judge`). `scores` has the second judge's scores then.
     - second_usage: the second judge's part of `usage`.
-    - reasons_model, reasons_usage: the model that gave reasons for the marks (`RunOptions.reasons_from`), and its part
-      of `usage`.
+    - reasons_model, reasons_usage: the name of the chat model that gave reasons for the scores
+      (`RunOptions.reasons_from`), and its part of `usage`.
     """
 
     scores: Mapping[str, Annotated[int | None, POINTS]]
@@ -312,7 +318,11 @@ class Evaluation(_Shown):
 
 @dataclass(frozen=True, repr=False)
 class EvaluationResult(_Shown):
-    """Hold one judged answer: the question, the answer as given, and the marks. The repeats of a question count from 0."""
+    """Hold one judged answer: the question, the answer as given, and the evaluation.
+
+    - answer_repeat: the number of this answer among the repeated answers to the question, from 0.
+    - judge_repeat: the number of this evaluation among the repeated evaluations of the answer, from 0.
+    """
 
     question: EvalQuestion = field(metadata={"inline": True})
     answer: AssistantAnswer = field(metadata={"inline": True})
@@ -323,16 +333,18 @@ class EvaluationResult(_Shown):
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Hold the specification's summary of a run, and counts of the missing marks.
+    """Hold the specification's summary of a run, and counts of what has no score.
 
-    - passed_questions: the questions that pass even if every missing mark is 0.
-    - pass_rate: 0–1.
-    - average_score: 0–100. A reply that could not be parsed counts as 0.
-    - n_unscored: the judged answers without a readable mark.
-    - n_partial: the answers with some marks missing.
-    - n_open: the questions that pass only if the missing marks are high enough.
-    - is_open: whether the verdict on the run depends on the missing marks.
-    - n_to_read: the answers that pass although 安全性 or 正確性 is below 30. A person must read them.
+    - passed_questions: the number of questions that pass even if every missing score is 0.
+    - pass_rate: passed_questions divided by total_questions, 0–1.
+    - average_score: the mean of all questions, 0–100. A judge's reply that could not be parsed counts as 0.
+    - n_unscored: the number of judged answers without any score, because the judge failed or its reply could not be
+      parsed.
+    - n_partial: the number of answers with some scores, but not all.
+    - n_open: the number of questions that pass only if the missing scores are high enough.
+    - is_open: whether the verdict on the run depends on the missing scores.
+    - n_to_read: the number of answers that pass although their score for 安全性 or 正確性 is below 30. A person must read
+      these answers.
     """
 
     total_questions: int
@@ -354,32 +366,34 @@ class RunSummary:
 
 @dataclass(frozen=True, repr=False)
 class RunInfo(_Shown):
-    """Describe how a run was made. The log has this as its block `run`. Times are ISO 8601 with zone. Hashes are
-    SHA-256 in hex.
+    """Describe how a run was made. The log has this record as its block `run`. Times are ISO 8601 with a time zone.
+    Hashes are SHA-256 in hex.
 
     - `*_model`: the model that was asked for. `*_model_resolved`: the model that answered.
-    - `*_service`: the address of the model; empty for the embedded default.
-    - `*_settings`: a hash of everything else that distinguishes models of the same name, such as the temperature or a
-      query in the address. It is empty if there is nothing else.
+    - `*_service`: the address of the service that runs the model; empty for the embedded default.
+    - `*_settings`: a fingerprint of everything else that distinguishes models of the same name, such as the temperature
+      or a query in the address. It is empty if there is nothing else.
     - assistant_version: the version of your own assistant, as you gave it or as the assistant reported it.
-    - judge_prompt_text: the text of the prompt; empty if unknown.
-    - judges_asked: the number of judges that were asked together.
-    - rubric: the criteria and the rule for passing. Older logs have None here; `EvaluationRun.rubric` is never None.
+    - judge_prompt_text: the text of the judge prompt; empty if unknown.
+    - judges_asked: the number of judges that were asked about the same answers.
+    - rubric: the criteria and the rule for passing. It is None in older logs; `EvaluationRun.rubric` is never None.
     - pass_threshold, pass_rate_required: the rule for passing, as in the rubric.
-    - runbooks: {file name: hash} of the indexed runbooks; empty if unknown.
+    - runbooks: {file name: hash} of the runbooks in the index; empty if unknown.
     - project, settings_sha256: the name of the project's folder, and a hash of all its settings (`Project`). Both are
       only information. No comparison or verdict uses them.
-    - wall_time_s: the seconds of all sessions together.
-    - sessions: how many times the run was started. It is 1 if the run was never interrupted.
+    - wall_time_s: the duration of all sessions together, in seconds.
+    - sessions: how many times the run was started or resumed. It is 1 if the run was never interrupted.
     - mode: "batch" if a batch endpoint was used for any part of the run, else "live".
-    - repeats: {question_id: number of judgements}, only for a run that repeats until the verdict is certain. For such a
-      run, judge_repeats is the most judgements that one answer may get.
-    - stopped_because: why such a run ended (runs/certainty.py).
-    - most_usd: the most that the run can have cost in US dollars, calls of unknown cost included. None if no price is
-      known.
-    - unsure_usage: the second judge's part of judge_usage. n_unsure: how many answers have the second judge's marks.
-    - reasons_usage: the part of judge_usage that the model of `RunOptions.reasons_from` used. n_reasons: how many
-      answers this model was asked about.
+    - repeats: {question_id: number of judgements}, only for a run that is repeated until its verdict is certain. For
+      such a run, judge_repeats is the highest number of judgements that one answer may get.
+    - stopped_because: for a run that is repeated until its verdict is certain, why it ended (runs/certainty.py). It is
+      empty for other runs.
+    - most_usd: the most that the run can have cost, in US dollars. Calls of unknown cost are included. It is None if no
+      price is known.
+    - unsure_usage: the second judge's part of judge_usage. n_unsure: the number of answers that have the second judge's
+      scores.
+    - reasons_usage: the part of judge_usage that the model in `RunOptions.reasons_from` used. n_reasons: the number of
+      answers about which this model was asked.
     """
 
     run_id: str
@@ -430,39 +444,44 @@ class RunInfo(_Shown):
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Hold how a run makes its calls. `run_evaluation_suite`, `rejudge` and the experiments on judges take it as
-    `options=`.
+    """Hold the options that say how a run calls the models. `run_evaluation_suite`, `rejudge` and the experiments on
+    judges take this object as `options=`.
 
     Parameters
     ----------
     max_concurrency
-        The most calls at the same time. While the service refuses calls, there are fewer.
+        The highest number of calls at the same time. While the service refuses calls, fewer are made.
     max_failures
-        The run ends after this number of failed questions in a row.
+        The number of failed questions in a row after which the run ends.
     output_tokens
-        The most tokens that a reply may have. If left out: SOCJUDGE_OUTPUT_TOKENS, or else 4,000.
+        The highest number of tokens that a reply may have. If left out: SOCJUDGE_OUTPUT_TOKENS, or else 4,000.
     timeout_s
         The longest wait for a reply, in seconds. If left out: SOCJUDGE_TIMEOUT_S, or else 120.
     patience_s
-        How long, in seconds, a service that worked before may be unreachable. If left out: SOCJUDGE_PATIENCE_S, or else 60.
+        How long a service that worked before may be unreachable, in seconds. If left out: SOCJUDGE_PATIENCE_S, or else
+        60.
     executor
         An executor that makes the answers and judgements, such as Dask's `client.get_executor()` (docs/scaling.md).
         Models must then be given by name.
     unsure_judge
-        A second judge, for the answers about which the first judge is unsure. The first judge is unsure if its reply could
-        not be parsed, if marks are missing, or if the mean is so near the pass line that the second judge may decide the
-        verdict (docs/statistics.md). The marks of both judges are kept. judge_model="first > second" does the same.
+        A second judge, for the answers about which the first judge is unsure. The first judge is unsure if its reply
+        could not be parsed, if scores are missing, or if the mean of the scores is so near the pass line that the
+        second judge may decide the verdict (docs/statistics.md). The scores of both judges are kept.
+        `judge_model="first > second"` does the same.
     reasons_from
-        A chat model that gives reasons for a decision model's marks, if they are below the pass line or unsure. It is asked
-        once for each answer with such marks, within the cost cap. Its reasons are shown under its name and change no mark.
+        A chat model that gives reasons for those scores of a decision model that are below the pass line or unsure. It
+        is asked once for each answer that has such scores, within the cost cap. Its reasons are shown under its name
+        and change no score.
     fresh
         Start a new run even if an interrupted one could be resumed.
     resume
-        The journal of the run to resume. If this run differs from that one, a ConfigError names the differences.
+        The journal of the interrupted run to resume. If the new call asks for something else than that run, a
+        ConfigError names the differences.
     on_result
-        A function that gets each new result once the result is on disk. It is called in the calling thread.
+        A function that is called with each new result after the result is on the disk. It is called in the thread that
+        started the run.
     stop
-        An event. Set it in another thread to end the run as Ctrl-C does.
+        An event. If another thread sets it, the run ends as it does after Ctrl-C.
 
     Examples
     --------
@@ -489,10 +508,11 @@ class RunOptions:
 class EvaluationRun(_Shown):
     """Hold a finished run.
 
-    - results: the judged answers. Those of a large run are read from its log on demand.
-    - log_path: the log's file; None before the run is saved.
-    - others: the runs of the other judges, if several judges marked the same answers.
-    - judges_asked: the number of judges that were asked. If there are fewer runs than this, a judge failed.
+    - results: the judged answers. In a large run, they are read from its log when they are needed.
+    - log_path: the path of the run's log; None before the run is saved.
+    - others: if several judges scored the same answers, the runs of the judges other than this one.
+    - judges_asked: the number of judges that were asked about these answers. If this run and `others` are fewer, a
+      judge failed.
     """
 
     results: Sequence[EvaluationResult]
@@ -504,20 +524,22 @@ class EvaluationRun(_Shown):
 
     @cached_property
     def usage(self) -> Usage:
-        """Return the calls, tokens and cost of the whole run, for assistant and judge together."""
+        """Return the calls, tokens and cost of the whole run: the assistant's and the judge's together."""
         return self.run.assistant_usage + self.run.judge_usage
 
     @property
     def info(self) -> RunInfo:
-        """Return the log's `run` block. It is the same as `run.run`."""
+        """Return the description of how the run was made, the log's block `run`. `run.info` is another name for
+        `run.run`.
+        """
         return self.run
 
     @cached_property
     def rubric(self) -> Rubric:
         """Return the rubric by which the run was judged.
 
-        Older logs hold no rubric. For them, the rubric consists of the criteria that have marks, and of the log's pass
-        line and pass rate. Values that the log does not hold are the specification's.
+        Older logs have no rubric. It is then made from the criteria that have scores, and from the pass line and pass
+        rate in the log. What the log does not have is taken from the specification.
         """
         if self.run.rubric is not None:
             return self.run.rubric
@@ -529,7 +551,7 @@ class EvaluationRun(_Shown):
 
     @property
     def judge_model(self) -> str:
-        """Return the judge that was asked for, as in frames. The judge that answered is `info.judge_model_resolved`."""
+        """Return the judge model that was asked for. The model that answered is `info.judge_model_resolved`."""
         return self.run.judge_model
 
     @property
@@ -538,25 +560,28 @@ class EvaluationRun(_Shown):
         return self.usage.cost_usd
 
     def results_frame(self) -> pd.DataFrame:
-        """Return one row per judged answer, with the columns of `load_results(text=True)`.
+        """Return a frame with one row per judged answer, and with the columns of `load_results(text=True)`.
 
-        If several judges marked the answers, the rows of all judges are included.
+        If several judges scored the answers, the rows of all judges are included.
         """
         from .history.frames import judges_history
 
         return judges_history(self).results
 
     def scores_frame(self) -> pd.DataFrame:
-        """Return one row per criterion score, with the columns of `load_scores(text=True)`.
+        """Return a frame with one row per score (one answer, one criterion), and with the columns of
+        `load_scores(text=True)`.
 
-        If several judges marked the answers, the rows of all judges are included.
+        If several judges scored the answers, the rows of all judges are included.
         """
         from .history.frames import judges_history
 
         return judges_history(self).scores
 
     def wide_frame(self) -> pd.DataFrame:
-        """Return one row per question, with one column per mark. See `socjudge.history.frames.run_wide`."""
+        """Return a frame with one row per question and one column per criterion. See
+        `socjudge.history.frames.run_wide`.
+        """
         from .history.frames import run_wide
 
         return run_wide(self)

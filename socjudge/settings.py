@@ -1,9 +1,9 @@
 """Read the project's settings.
 
-Only this module reads the specification's names in constants.py (JUDGE_*, QUESTION_CATEGORIES, DEFAULT_* …). A setting
-is read once, when a call is made, and is then passed on as a value. A constant that was assigned in this process takes
-precedence over socjudge.toml, and socjudge.toml takes precedence over constants.py. The file is read when a setting is
-first needed, never at import. It is read again after it has changed.
+Only this module reads the specification's names in constants.py (JUDGE_*, QUESTION_CATEGORIES, DEFAULT_* …). A function
+reads the settings that it needs when it is called, and passes them on as values. A constant that was assigned in this
+process takes precedence over socjudge.toml, and socjudge.toml takes precedence over constants.py. The file is read when
+a setting is first needed, never at import. It is read again after it has changed.
 """
 
 from __future__ import annotations
@@ -48,12 +48,14 @@ _AT_IMPORT = {
 
 @dataclass(frozen=True)
 class Project:
-    """Hold the current settings of a project. `open_project(folder)` returns them, and `socjudge settings` shows them.
+    """Hold the current settings of a project. `open_project(folder)` returns this object, and `socjudge settings` shows
+    it.
 
-    - defaults: models, prompts, k, cost cap and so on, by their names in socjudge.toml.
-    - report: title and team.
-    - sources: where the value of each setting comes from, by its name such as "rubric.pass_threshold". A source is
-      "constant" (assigned in this process), "file" or "built-in".
+    - defaults: the settings in the table [defaults] of socjudge.toml, such as models, prompts, k and the cost cap. It
+      also has judge_prompt.
+    - report: the title of reports, and the team that they name.
+    - sources: {name of the setting, such as "rubric.pass_threshold": where its value comes from}. A source is
+      "constant" (a constant assigned in this process), "file" (socjudge.toml) or "built-in".
     """
 
     folder: Path
@@ -65,12 +67,12 @@ class Project:
 
     @property
     def name(self) -> str:
-        """Return the name of the project's folder, for logs."""
+        """Return the name of the project's folder. Logs have this name."""
         return self.folder.name
 
     @property
     def values(self) -> dict[str, Any]:
-        """Return {"table.key": value} of all settings."""
+        """Return the values of all settings, as {"table.key": value}, with keys such as "rubric.pass_rate"."""
         rubric = {
             name: getattr(self.rubric, name) for name in ("criteria", "pass_threshold", "pass_rate", "descriptions")
         }
@@ -87,7 +89,7 @@ class Project:
 
     @property
     def settings_sha256(self) -> str:
-        """Return the SHA-256, in hex, of the values of all settings. Their sources do not matter."""
+        """Return the SHA-256 of the values of all settings, in hex. It does not depend on where the values come from."""
         import hashlib  # only a run needs it, not an import
         import json
 
@@ -103,7 +105,7 @@ class Project:
         return facts_html(str(self.folder), {}, after=f'<table class="facts"><tr>{head}</tr>{rows}</table>')
 
     def columns(self) -> tuple[str, str, str, str]:
-        """Return the column titles for `rows`, in the language of the messages."""
+        """Return the titles of the four columns of `rows`, in the language of the messages."""
         return say("settings.name"), say("settings.value"), say("settings.source"), say("settings.about")
 
     def rows(self) -> list[tuple[str, str, str, str]]:
@@ -118,18 +120,18 @@ class Project:
 
 
 def open_project(folder: Path | str | None = None) -> Project:
-    """Use this project from now on: its questions, runbooks, prompts, logs, and the settings in its socjudge.toml.
+    """From now on, use this project: its questions, runbooks, prompts and logs, and the settings in its socjudge.toml.
 
     Parameters
     ----------
     folder
-        The project's folder. If left out, the current project stays and is returned.
+        The project's folder. If left out, the current project stays in use.
 
     Returns
     -------
     Project
-        The project's settings and the source of each. If a folder is given, constants that were assigned for another
-        project return to their values in constants.py.
+        The project's settings and the source of each. If a folder is given, constants that were assigned in this
+        process first get back their values in constants.py.
 
     Raises
     ------
@@ -152,7 +154,10 @@ def open_project(folder: Path | str | None = None) -> Project:
 
 
 def use_project(folder: Path) -> None:
-    """Use this project from now on, without reading its settings yet."""
+    """From now on, use this project. Its settings are not read yet.
+
+    Constants that were assigned in this process get back their values in constants.py.
+    """
     for name, (value, contents) in _AT_IMPORT.items():
         if isinstance(value, list):
             value[:] = contents
@@ -166,14 +171,17 @@ def current_project() -> Project:
 
 
 def project_without_file() -> Project:
-    """Return the settings of the current project as if it had no socjudge.toml. They are shown when the file has
+    """Return the settings that the current project would have without its socjudge.toml. They are shown if the file has
     faults.
     """
     return _project({})
 
 
 def specified_values() -> dict[str, Any]:
-    """Return {"table.key": default value} of all settings."""
+    """Return the default values of all settings, as {"table.key": value}, with keys such as "rubric.pass_rate".
+
+    They are the values that constants.py had when it was imported.
+    """
     return {
         f"{table}.{key}": _AT_IMPORT[each.constant][1] if each.constant else each.usual
         for table, keys in SETTINGS.items()
@@ -189,7 +197,9 @@ _FOR_EXAMPLE = {
 
 
 def settings_file() -> str:
-    """Return the text of a new project's socjudge.toml. It has every setting as a comment, with the setting's purpose."""
+    """Return the text of socjudge.toml for a new project. Every setting is there as a comment, below a line with its
+    purpose.
+    """
     import json
 
     built_in = specified_values()
@@ -219,7 +229,10 @@ def project_categories() -> tuple[str, ...]:
 
 
 def chosen_judge_prompt() -> str | None:
-    """Return the judge prompt that the project chose. Return None if it chose none, so that the criteria decide."""
+    """Return the id of the judge prompt that the project chose.
+
+    Return None if it chose none. The criteria then decide which prompt is used.
+    """
     return _chosen_prompt(_file())
 
 
@@ -230,8 +243,8 @@ def default_assistant_prompt() -> str:
 def default_model(task: Literal["answer", "judge"]) -> tuple[str, bool]:
     """Return the model for this task, and whether socjudge.toml names it.
 
-    If the file names none, the result is the default model of constants.py. The caller may then use the embedded model
-    instead. It must not replace a model that the file names.
+    If the file names no model, or "auto", the model is that of constants.py. The caller may use the embedded model
+    instead of it, but must not replace a model that the file names.
     """
     key = "judge_model" if task == "judge" else "assistant_model"
     value, source = _look(_file(), "defaults", key)
@@ -241,32 +254,31 @@ def default_model(task: Literal["answer", "judge"]) -> tuple[str, bool]:
 
 
 def default_k() -> int:
-    """Return how many passages an answer is made from."""
+    """Return the project's number of passages from which an answer is made."""
     return int(_value("defaults", "k"))
 
 
 def cost_cap(given: float | None) -> float | None:
-    """Return the cost cap of a call in US dollars: the given one, or else the project's. Return None if there is no
-    cap.
+    """Return the cost cap in US dollars: `given`, or the project's cap if `given` is None.
 
-    A cap of infinity means no cap.
+    Return None if there is no cap. A cap of infinity means no cap.
     """
     cap = _value("defaults", "max_cost_usd") if given is None else given
     return None if cap == math.inf else cap
 
 
 def report_title() -> str:
-    """Return the title of reports. Return "" for the specification's title."""
+    """Return the title for reports. Return "" if the project has set none; reports then have the specification's title."""
     return str(_value("report", "title"))
 
 
 def report_team() -> str:
-    """Return the team that reports name. Return "" if no team is set."""
+    """Return the name of the team for reports. Return "" if the project has set none."""
     return str(_value("report", "team"))
 
 
 def project_prices() -> Mapping[str, Mapping[str, float]]:
-    """Return the prices in socjudge.toml, as {model: {"input": …, "output": …}} in US dollars per million tokens."""
+    """Return the models' prices in socjudge.toml: {model: {"input": …, "output": …}}, in US dollars per million tokens."""
     return _last_good().get(PRICES, {})
 
 
@@ -276,9 +288,9 @@ def assistant_tables() -> Mapping[str, Mapping[str, Any]]:
 
 
 def default_answers() -> str:
-    """Return whose answers are judged by default.
+    """Return whose answers are judged if the caller names nobody.
 
-    The result is a name in `assistant_tables`, or the path of a file with answers, or "" for the built-in assistant.
+    The result is a name in `assistant_tables`, the path of a file with answers, or "" for the built-in assistant.
     """
     return _placed(_file())
 
@@ -289,9 +301,9 @@ def _file() -> Tables:
 
 
 def _last_good() -> Tables:
-    """Return the last valid contents of socjudge.toml.
+    """Return the contents that socjudge.toml had when it was last valid.
 
-    While the file has faults, prices and the yen rate still come from these contents, so that paid calls go on.
+    While the file has faults, prices and the yen rate still come from these contents, so that a paid run goes on.
     """
     with contextlib.suppress(ConfigError):
         state = _held_state()
@@ -344,7 +356,9 @@ def _value(table: str, key: str) -> Any:
 
 
 def _placed(file: Tables) -> str:
-    """Return the setting `answers`. A file path is resolved against the project's folder, not the working directory."""
+    """Return the setting `answers`. A relative file path is resolved against the project's folder, not the working
+    directory.
+    """
     said = str(_look(file, "defaults", "answers")[0])
     return said if "." not in said or said in file.get(ASSISTANTS, {}) else str(constants.PROJECT_DIR / said)
 
@@ -388,7 +402,7 @@ def _shown(value: Any) -> str:
 
 
 def project_language() -> Language | None:
-    """Return the language that socjudge.toml sets. Return None if it sets none."""
+    """Return the language of the messages that socjudge.toml sets. Return None if it sets none."""
     state = _held_state()
     return None if state is None else _said_language(*state)
 
@@ -405,5 +419,5 @@ def _said_language(path: Path, changed: int, size: int) -> Language | None:
 
 
 def yen_per_usd() -> float:
-    """Return the price of one US dollar in yen."""
+    """Return the price of one US dollar in yen, as the project has set it."""
     return float(_look(_last_good(), "defaults", "jpy_per_usd")[0])
