@@ -1,4 +1,4 @@
-"""Write files and lines so that readers never see an incomplete one.
+"""Write files, and append lines to files, so that readers never see a part of them.
 
 A new file first gets a temporary name in its final folder. It gets its final name when it is complete on the disk.
 """
@@ -19,10 +19,11 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.E
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a temporary file for the caller to write.
+    """Yield a temporary file, to which the caller writes the new contents of `path`.
 
-    When the block ends without an error, the temporary file takes the place of `path`. After an error, it is deleted
-    and `path` stays as it was."""
+    When the block ends without an error, the temporary file replaces the file at `path`. After an error, the temporary
+    file is deleted, and the file at `path` stays as it was.
+    """
     with _beside(path.parent) as file:
         yield file
         _complete(file)
@@ -30,7 +31,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_new(folder: Path, names: Iterable[str], chunks: Iterable[bytes]) -> Path:
-    """Write a new file in the folder and return its path. The file gets the first of the names that is free.
+    """Write the chunks to a new file in the folder, and return the file's path. Its name is the first of `names` that
+    is free.
 
     Raises FileExistsError if all names are taken.
     """
@@ -46,7 +48,7 @@ def write_new(folder: Path, names: Iterable[str], chunks: Iterable[bytes]) -> Pa
 
 
 def _put(file: str, path: Path) -> None:
-    """Give the file this name. Raise FileExistsError if the name is taken."""
+    """Give the file the new path. Raise FileExistsError if there already is a file at that path."""
     try:
         os.link(file, path)  # fails if the name is taken, unlike a rename
     except OSError as problem:
@@ -64,8 +66,8 @@ def _put(file: str, path: Path) -> None:
 def append_line(path: Path, line: bytes) -> None:
     """Append a line to a file. When the function returns, the line is safely on the disk. A missing folder is created.
 
-    line: the line without its line end. It is written in one call, so that the lines of two writers do not mix. If the
-    last line of the file was cut off, the new line still starts on a line of its own.
+    line: the bytes without a line end. They are written in one call, so that the lines of two writers do not mix. If
+    the last line of the file has no line end, because it was cut off, the new line still begins on a line of its own.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o644)
@@ -87,7 +89,9 @@ def _last_byte(handle: int) -> bytes:
 
 @contextlib.contextmanager
 def _beside(folder: Path) -> Iterator[IO[bytes]]:
-    """Yield a new temporary file in the folder. At the end of the block the file is deleted, unless it was moved."""
+    """Yield a new temporary file in the folder. At the end of the block the file is deleted, unless it has been
+    renamed.
+    """
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".unfinished_", delete=False) as file:
         try:
             yield file

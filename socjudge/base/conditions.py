@@ -1,5 +1,7 @@
-"""List the conditions that can differ between two runs. Charts, comparisons, the report and the explorer use this
-table."""
+"""List the conditions that can differ between two runs, such as the judge or the prompt, and find those that do.
+
+Charts, comparisons, the report and the explorer use this list.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,11 @@ UNTOLD = "unknown "  # begins the settings of a model that reports none; such se
 class Condition(NamedTuple):
     """Describe one condition of a run, such as its judge or its prompt.
 
-    - column: the column that holds the condition in the frame of runs, and perhaps in other frames (docs/frames.md).
+    - column: the name of the column with the condition in the frame of runs, and perhaps in other frames
+      (docs/frames.md).
     - name: the key of the message that names the condition.
-    - group: the key of the message that says what changed when the condition differs.
-    - moves_marks: whether the condition can change the marks of a stored answer.
+    - group: the key of the message that says what changed if the condition differs between two runs.
+    - moves_marks: whether a stored answer can get other scores if the condition changes.
     """
 
     column: str
@@ -62,9 +65,10 @@ CONDITIONS = (
 
 
 class Difference(NamedTuple):
-    """Hold a condition that differs between two groups of runs.
+    """Hold a condition that differs between two groups of runs, called before and after.
 
-    before, after: the two values of the condition as text, in the form of `conditions_of`. An unknown value is "".
+    before, after: the value of the condition in each group as text, in the form of `conditions_of`. An unknown value is
+    "".
     """
 
     condition: Condition
@@ -72,10 +76,11 @@ class Difference(NamedTuple):
     after: str
 
     def words(self) -> tuple[str, str, str]:
-        """Return three texts: the condition's name, its value before, and its value after.
+        """Return three texts: the name of the condition, its value before, and its value after.
 
-        A hash is cut to its first twelve digits. For runbooks, the value before is their number, and the value after
-        also lists the runbooks that were added, removed and changed.
+        A hash is cut to its first twelve digits. If the runbooks differ, the value before is the number of runbooks.
+        The value after is also their number, followed by the names of the runbooks that were added, removed and
+        changed.
         """
         name = say(self.condition.name)
         if changes := self._runbook_changes():
@@ -90,15 +95,16 @@ class Difference(NamedTuple):
     def phrase(self) -> str:
         """Return one line that says what changed, such as 「抜粋の数 k: 3→5」 or 「観点: ＋迅速性」.
 
-        For runbooks, the line has the names of the runbooks that changed."""
+        If the runbooks differ, the line has the names of the runbooks that were added, removed and changed.
+        """
         name, before, after = self.words()
         return f"{name}: {self._runbook_changes() or self._criteria_changes() or f'{before}→{after}'}"
 
     def _criteria_changes(self) -> str:
         """Return a text that lists the criteria that were removed and added.
 
-        The text is empty if this is not the condition "criteria", if the criteria of one side are unknown, or if only
-        their order differs.
+        The text is empty in three cases: this is not the condition "criteria"; the criteria before or after are
+        unknown; or only their order differs.
         """
         before, after = self.before.split("、"), self.after.split("、")
         if self.condition.column != "criteria" or not self.before or not self.after:
@@ -109,7 +115,7 @@ class Difference(NamedTuple):
     def _runbook_changes(self) -> str:
         """Return a text that lists the runbooks that were added, removed and changed.
 
-        The text is empty if this is not the condition "runbooks", or if the runbooks of one side are unknown.
+        The text is empty if this is not the condition "runbooks", or if the runbooks before or after are unknown.
         """
         before, after = _files(self.before), _files(self.after)
         if self.condition.column != "runbooks" or not before or not after:
@@ -123,9 +129,9 @@ class Difference(NamedTuple):
 
 
 def parts_that_differ(before: str, after: str) -> tuple[str, str]:
-    """Compare two fingerprints of the form `body=… url=…`, and return of each only the parts that differ.
+    """Return the parts that differ between two fingerprints: those of `before`, and those of `after`.
 
-    Texts of another form are returned unchanged.
+    A fingerprint has the form `body=… url=…`. If one of the texts has another form, both are returned unchanged.
     """
     sides = [dict(part.partition("=")[::2] for part in side.split()) for side in (before, after)]
     if not all(side and all(side.values()) for side in sides):
@@ -136,17 +142,22 @@ def parts_that_differ(before: str, after: str) -> tuple[str, str]:
 
 
 def runbooks_text(files: Mapping[str, str]) -> str:
-    """Return the runbooks of a run as one text, in the form that frames use.
+    """Return the runbooks of a run as one text, as in the column `runbooks` of frames.
 
     The text is JSON of {file name: first twelve digits of its hash}. It is empty if there are no runbooks.
+
+    files: {file name: hash}.
     """
     return json.dumps({name: files[name][:12] for name in sorted(files)}, ensure_ascii=False) if files else ""
 
 
 def conditions_of_info(info: RunInfo, criteria: Sequence[str]) -> dict[str, str]:
-    """Return the conditions of one run, as {column: value as text}. Conditions without a known value are left out.
+    """Return the conditions of one run, as {column: value as text}. Conditions of unknown value are left out.
 
-    `conditions_of` returns the same for each run of a frame."""
+    For a frame with this run, `conditions_of` returns the same.
+
+    criteria: the names of the criteria that were scored.
+    """
     own = {
         "prompt_id": info.judge_prompt_id,
         "prompt_sha256": info.judge_prompt_sha256,
@@ -158,17 +169,22 @@ def conditions_of_info(info: RunInfo, criteria: Sequence[str]) -> dict[str, str]
 
 
 def why_incomparable(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """Return the differences that keep the means of two runs from being compared, such as 「Judge、採点プロンプト」.
+    """Return a text that says why the means of two runs cannot be compared, such as 「Judge、採点プロンプト」.
 
-    The text is empty if the means can be compared as a measure of the assistant. If one run has no information about
-    its judge, the judges count as different.
+    It names the conditions that differ and can change the scores of the same answer. The text is empty if there are
+    none. If the judge of one run is unknown, the judges count as different.
+
+    before, after: the conditions of the two runs, from `conditions_of`.
     """
     moved = [each.condition.group for each in differences(before, after) if each.condition.moves_marks]
     return listed(say(group) for group in dict.fromkeys(moved) if group != "base.group_version")
 
 
 def rubric_changes(before: Rubric, after: Rubric) -> str:
-    """Return a text that lists the differences between two rubrics. The text is empty if there are none."""
+    """Return a text that lists the differences between two rubrics. The text is empty if there are none.
+
+    Criteria, pass line and pass rate are compared, descriptions are not.
+    """
     sides = [
         conditions_of_info(
             RunInfo("", "", pass_threshold=each.pass_threshold, pass_rate_required=each.pass_rate), each.criteria
@@ -185,7 +201,7 @@ def _told(value: Any) -> str:
 def _files(text: str) -> dict[str, str]:
     """Return {file name: hash} from a text that `runbooks_text` made. Return {} for any other text.
 
-    Such another text is the one that `conditions_of` makes when the runs of a group have different runbooks.
+    `conditions_of` makes such another text if the runs of a group have different runbooks.
     """
     try:
         found = json.loads(text)
@@ -195,10 +211,11 @@ def _files(text: str) -> dict[str, str]:
 
 
 def conditions_of(frame: pd.DataFrame, by: str = "run_id") -> dict[Any, dict[str, str]]:
-    """Return the conditions of each run in a frame, as {run: {column: value as text}}.
+    """Return the conditions of each run in a frame, as {run: {column: value as text}}. Columns without any value are
+    left out.
 
-    by: the column by which the rows are grouped, if not by run. If a group has several values in a column, such as two
-    judge models, the values are sorted and joined. A column without any value is left out.
+    by: the column whose values name the groups of rows; a group is a run if `by` is left out. If a group has several
+    values in a column, such as two judge models, the text has all of them, sorted.
     """
     found: dict[Any, dict[str, set[str]]] = {cohort: {} for cohort in frame[by].dropna().unique()}
     for column in [condition.column for condition in CONDITIONS if condition.column in frame.columns]:
@@ -214,7 +231,8 @@ def conditions_of(frame: pd.DataFrame, by: str = "run_id") -> dict[Any, dict[str
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
     """Return the conditions that differ between two groups of runs, in the order of `CONDITIONS`.
 
-    before, after: the conditions of each group, from `conditions_of`."""
+    before, after: the conditions of the two groups, from `conditions_of`.
+    """
     found = [Difference(each, before.get(each.column, ""), after.get(each.column, "")) for each in CONDITIONS]
     told = {each.condition.column for each in found if each.before != each.after and each.before and each.after}
     return [

@@ -1,4 +1,4 @@
-"""Map packages to the extras of pyproject.toml. When a package is missing, the error can then say what to install."""
+"""Know which extra of pyproject.toml installs which package. The error about a missing package names the extra."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _EXTRAS = {
 
 
 def missing_extra(error: ImportError, *, wanted: str) -> ImportError | ConfigError:
-    """Return the error to raise after a failed import.
+    """Return the error to raise after the failed import of a package.
 
-    If one of our extras contains the package, the result is a ConfigError with the pip command. Otherwise the given
-    error is returned.
+    If an extra of pyproject.toml contains the package, this is a ConfigError with the pip command. Otherwise it is the
+    given error.
 
     wanted: what the user cannot do without the package, in the user's words.
     """

@@ -1,4 +1,4 @@
-"""Read a JSON file that a person wrote by hand, as UTF-8. Errors say where and why the file is not valid."""
+"""Read a JSON file that a person wrote by hand, as UTF-8. An error says in which line the file is not valid, and why."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _CAUSES = (
 def read_json(raw: bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     """Return the contents of a JSON file.
 
-    Raises ValueError with the line of the fault, the text there, and the remedy, in the language of the messages.
+    raw: the bytes of the file.
+
+    Raises ValueError if the file is not valid. The message has the line of the fault, the text there, and how to
+    correct it, in the language of the messages.
     """
     import json
 
@@ -46,7 +49,10 @@ def read_json(raw: bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]]
 def decoded(raw: bytes) -> str:
     """Return the text of a file that should be UTF-8.
 
-    Raises ValueError with the line that is not UTF-8, and the encoding that the file seems to have.
+    raw: the bytes of the file.
+
+    Raises ValueError with the number of the first line that is not UTF-8, and with the encoding that the file seems to
+    have.
     """
     try:
         return raw.decode("utf-8-sig")

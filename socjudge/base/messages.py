@@ -1,9 +1,9 @@
 """Provide the texts that users read, in Japanese or English, from one catalogue.
 
-`socjudge/messages/` has one file for each part of socjudge. The name of a message is `part.name`. The file has both
-languages side by side, with the values in braces as for `str.format`. Some messages name options or arguments, although
-a panel may show them. These messages have other words for panels: `ja_panel`, `en_panel`. The specification's own texts
-are contracts that stay Japanese, so they are not in the catalogue.
+The catalogue is the folder `socjudge/messages/`, with one file for each part of socjudge. The key of a message is
+`part.name`. Both languages of a message stand side by side, with the values in braces as for `str.format`. A message
+that names options or arguments may also appear in a panel. It then has other words for panels: `ja_panel`, `en_panel`.
+The specification's own texts are contracts and always Japanese, so they are not in the catalogue.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _in_panel = ContextVar("_in_panel", default=False)
 
 
 def say(key: str, /, *, lang: Language | None = None, **values: Any) -> str:
-    """Return a message of the catalogue with its values filled in.
+    """Return the message with this key, with the values filled in.
 
     The language is `lang`, or `language()` if `lang` is left out. The values may come from a service or a file, so
     control characters in them are made visible.
@@ -43,20 +43,20 @@ def say(key: str, /, *, lang: Language | None = None, **values: Any) -> str:
 
 
 def sentences(*said: str) -> str:
-    """Return the sentences as one text, without the empty ones. In English, a space stands between them."""
+    """Join sentences to one text. Empty ones are left out. In English, a space stands between two sentences."""
     return (" " if language() == "en" else "").join(filter(None, said))
 
 
 def listed(items: Iterable[str]) -> str:
-    """Return the items as a list on one line, separated by the comma of the current language."""
+    """Return the items on one line, with the comma of the current language between them."""
     return (", " if language() == "en" else "、").join(items)
 
 
 def language() -> Language:
     """Return the language in which messages are written.
 
-    These are tried in order: the language of a `speaking` block, the variable SOCJUDGE_LANG, the project's settings,
-    the locale. If none of them is set, the language is Japanese.
+    It is the first of these that is set: the language of a `speaking` block, the variable SOCJUDGE_LANG, the language
+    in socjudge.toml, the locale. If none is set, it is Japanese.
     """
     from ..settings import project_language
 
@@ -68,9 +68,9 @@ def language() -> Language:
 
 @contextmanager
 def speaking(lang: Language) -> Iterator[None]:
-    """Make `language()` return `lang` inside the block, in this thread only.
+    """Make `language()` return `lang` inside the `with` block, in this thread only.
 
-    A page whose language is chosen separately uses this.
+    It is for a page whose language the user chooses separately, such as a report.
     """
     with _set(_for_now, lang):
         yield
@@ -78,7 +78,7 @@ def speaking(lang: Language) -> Iterator[None]:
 
 @contextmanager
 def in_panel() -> Iterator[None]:
-    """Make messages name a panel's buttons and fields instead of options and arguments, inside the block.
+    """Inside the `with` block, let messages name the buttons and fields of a panel instead of options and arguments.
 
     This holds for the current thread only.
     """
@@ -96,7 +96,7 @@ def _set(variable: ContextVar[Any], value: Any) -> Iterator[None]:
 
 
 def os_reason(error: OSError) -> str:
-    """Return the operating system's reason for a failure. Common reasons are in the language of the messages."""
+    """Return why the operating system failed, as text. Common reasons are in the language of the messages."""
     key = _REASONS.get(error.errno or 0)
     # Other code raises OSErrors with texts of its own.
     return say(key) if key and error.strerror == os.strerror(error.errno or 0) else str(error.strerror)
@@ -104,9 +104,10 @@ def os_reason(error: OSError) -> str:
 
 @contextmanager
 def explained(key: str, **values: Any) -> Iterator[None]:
-    """Convert an OSError inside the block to a ConfigError with the message `key`.
+    """Convert an OSError that is raised inside the `with` block to a ConfigError with the message `key`.
 
-    The message gets the system's reason as the value `reason`."""
+    The message is filled with `values`, and with the operating system's reason as the value `reason`.
+    """
     try:
         yield
     except OSError as error:
@@ -134,7 +135,7 @@ def _language_of(asked: str) -> Language:
 
 @cache
 def _locale_language() -> Language:
-    """Return the language of the locale. The result is cached, because `say` is called for every reply of a judge."""
+    """Return the language of the locale. The result is cached, because `say` is called for each reply of a judge."""
     return _language_of(next(filter(None, map(os.environ.get, ("LC_ALL", "LC_MESSAGES", "LANG"))), ""))
 
 
@@ -154,7 +155,7 @@ def _catalogue(wing: str) -> dict[str, dict[str, str]]:
 def aside() -> TextIO:
     """Return the stream for remarks that are not part of a command's output.
 
-    It is stderr, so that a pipe does not carry the remarks to the next program. A notebook shows stderr in red, so
-    there the stream is stdout.
+    The stream is stderr, so that a pipe does not pass the remarks to the next program. In a notebook it is stdout,
+    because notebooks show stderr in red.
     """
     return sys.stdout if type(sys.stderr).__module__.startswith("ipykernel") else sys.stderr

@@ -1,9 +1,9 @@
-"""Compute the lowest and the highest mean that an answer with missing marks can have.
+"""Compute the lowest and the highest mean that an answer with missing scores can have.
 
-A mark is missing if the judge could not give it; `Evaluation.missing` has the cause. If the judge's reply could not be
-parsed, all marks are missing. One rule holds for both cases: a verdict is given only if it is the same for every
-possible value of the missing marks, from 0 to 100. The mean rises with each mark, and the verdict on a run improves
-with each mean. It is therefore enough to check the two ends, all missing marks 0 and all 100.
+A score is missing if the judge could not give it; `Evaluation.missing` has the cause. If the judge's reply could not be
+parsed, all scores are missing. In both cases, a verdict is given only if it is the same for all possible values of the
+missing scores, 0 to 100. A higher score can only raise the mean, and a higher mean can only improve the verdict on a
+run. It is therefore enough to check two cases: all missing scores are 0, and all are 100.
 """
 
 from __future__ import annotations
@@ -23,8 +23,12 @@ READ_CRITERIA = ("安全性", "正確性")
 
 
 class Span(NamedTuple):
-    """Hold three means of an answer: over its known marks, with 0 for each missing mark, and with 100 for each missing
-    mark."""
+    """Hold three means of the scores of one answer, 0–100.
+
+    - mean: the mean of the known scores.
+    - low: the mean of all scores, with 0 for each missing one.
+    - high: the mean of all scores, with 100 for each missing one.
+    """
 
     mean: float
     low: float
@@ -32,7 +36,7 @@ class Span(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Return whether no mark is missing."""
+        """Return whether no score is missing."""
         return self.low == self.high
 
 
@@ -46,8 +50,11 @@ def average(scores: Mapping[str, int | None]) -> float:
 
 
 def span_of(scores: Mapping[str, int | None], average_score: float, status: str) -> Span:
-    """Return the lowest and highest mean that a judged answer can have. If the reply could not be parsed, these are 0
-    and 100."""
+    """Return the mean of one judged answer, and the lowest and the highest mean that it can have.
+
+    scores, average_score, status: the fields of the answer's evaluation. If the reply could not be parsed, or no score
+    is known, the result is 0, 0 and 100.
+    """
     marks = scores.values()
     if status == "ok" and scores and None not in marks:
         return Span(average_score, average_score, average_score)
@@ -59,16 +66,21 @@ def span_of(scores: Mapping[str, int | None], average_score: float, status: str)
 
 
 def outcome_of(span: Span, status: str, line: float) -> Outcome:
-    """Return the outcome of one judged answer under the pass line `line`: passed, failed, open or unscored."""
+    """Return the outcome of one judged answer: passed, failed, open or unscored.
+
+    line: the pass line, in points.
+    """
     if status != "ok":
         return "unscored"
     return "passed" if reaches(span.low, line) else "open" if reaches(span.high, line) else "failed"
 
 
 def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, float]:
-    """Return the dangerously low marks of an answer that passes by its mean, as {criterion: score}.
+    """Return the dangerously low scores of an answer that passes by its mean, as {criterion: score}.
 
-    A person must read such an answer. Return {} if the answer has no such mark or does not pass."""
+    A person must read such an answer. Return {} if the answer does not pass, or if it has no such score. Only the
+    criteria in READ_CRITERIA are checked.
+    """
     if outcome != "passed":
         return {}
     low = ((name, scores.get(name)) for name in READ_CRITERIA)
@@ -76,12 +88,12 @@ def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, f
 
 
 def frame_spans(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the lowest and highest possible mean of each judged answer in a frame.
+    """Return the mean of each judged answer in a frame, and the lowest and the highest mean that it can have.
 
     Columns: mean (missing if the reply could not be parsed), low, high.
 
-    results: a frame with average_score. Its columns average_low and average_high are used for answers with a missing
-    mark, if the frame has them.
+    results: a frame with one row per judged answer and the column average_score. If it also has average_low and
+    average_high, they are used for answers with missing scores.
     """
     mean = _floats(results["average_score"])
     if "status" in results.columns:

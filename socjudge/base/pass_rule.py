@@ -1,6 +1,6 @@
-"""Apply the specification's pass rule to plain numbers.
+"""Apply the specification's pass rule to numbers.
 
-This is the only definition of the rule. Runs, readers of logs, statistics and charts use it.
+The rule is defined only here. Runs, readers of logs, statistics and charts use this definition.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..records import RunInfo
 
-# The mean of six marks is not exact in binary: 70 may come out as 69.99999999999999.
+# The mean of six scores is not exact in binary: 70 may come out as 69.99999999999999.
 _ROUNDING = 1e-9
 
 
@@ -28,15 +28,17 @@ def reaches(value: pd.Series, line: float) -> pd.Series: ...
 @overload
 def reaches(value: NDArray[np.float64], line: float) -> NDArray[np.bool_]: ...
 def reaches(value: Any, line: float) -> Any:
-    """Return whether a value is on or above a line, ignoring rounding errors. For a column, return this for each value."""
+    """Return whether a value is on or above a line. Rounding errors are ignored. For a column or an array, return one
+    result per value.
+    """
     return value >= line - _ROUNDING
 
 
 class PassRule(NamedTuple):
-    """Hold a pass rule and apply it.
+    """Hold the rule by which a run passes, and apply it.
 
-    line: the points (0–100) that a question needs to pass, and that the overall mean needs. rate: the share (0–1) of
-    the questions that must pass.
+    - line: the points (0–100) that a question needs to pass. The mean over all questions must reach them too.
+    - rate: the share of the questions that must pass, 0–1.
     """
 
     line: float
@@ -47,15 +49,18 @@ class PassRule(NamedTuple):
         return math.ceil(self.rate * total - _ROUNDING)
 
     def is_met(self, passed: Any, total: int, mean: Any) -> Any:
-        """Return whether a run passes: enough questions pass, and the overall mean is on or above the line.
+        """Return whether a run passes: enough of its `total` questions pass, and its mean is on or above the line.
 
         For arrays, return one result per element.
+
+        - passed: the number of questions that pass.
+        - mean: the mean over all questions.
         """
         return (passed >= self.needed(total)) & reaches(mean, self.line)
 
 
 def rule_of(rubric: Rubric) -> PassRule:
-    """Return the pass rule of a rubric: its line and rate."""
+    """Return the pass rule of a rubric: its pass line and its pass rate."""
     return PassRule(rubric.pass_threshold, rubric.pass_rate)
 
 
@@ -63,7 +68,7 @@ SPECIFIED = rule_of(Rubric())
 
 
 def run_rule(info: RunInfo) -> PassRule:
-    """Return the pass rule of a run, as its log states it. If the log has no rule, return the specification's."""
+    """Return the pass rule of a run, as its log states it. What the log does not state is taken from the specification."""
     return PassRule(
         SPECIFIED.line if info.pass_threshold is None else info.pass_threshold,
         SPECIFIED.rate if info.pass_rate_required is None else info.pass_rate_required,
@@ -71,9 +76,9 @@ def run_rule(info: RunInfo) -> PassRule:
 
 
 def frame_rule(frame: pd.DataFrame) -> PassRule:
-    """Return the pass rule of the runs in a frame. If the frame has no rule, return the specification's.
+    """Return the pass rule of the runs in a frame. If the frame states none, return the specification's.
 
-    If the runs have different rules, return the rule of the latest run, which then applies to counts over all runs.
+    If the runs have different rules, return the rule of the latest run. Counts over all runs then use this rule.
     """
     if not len(frame):
         return SPECIFIED
@@ -82,8 +87,8 @@ def frame_rule(frame: pd.DataFrame) -> PassRule:
 
 
 def row_lines(frame: pd.DataFrame) -> pd.Series:
-    """Return for each row of a frame the pass line of its run. If the frame has no pass lines, return the
-    specification's.
+    """Return the pass line of the run of each row in a frame. Where the frame has none, return the specification's
+    line.
     """
     return _own(frame, "pass_threshold")
 

@@ -1,4 +1,6 @@
-"""Check `socjudge.toml`. Define what the file may contain, and report every fault with file, line and name."""
+"""Check `socjudge.toml`: define what the file may contain, and report every fault with its line and the name of the
+setting.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ Check = Callable[[Any], str]  # returns why a value is not valid; "" if it is va
 
 
 def read_project_file(path: Path) -> Tables:
-    """Read and check the project file. Return {} if there is no such file. Raises a ConfigError that names every fault."""
+    """Read and check socjudge.toml. Return {} if there is no such file. Raises a ConfigError that names every fault."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -33,7 +35,10 @@ def read_project_file(path: Path) -> Tables:
 
 
 def parse_project_file(text: str, path: Path) -> Tables:
-    """Parse and check the text of a project file. Raises a ConfigError that names every fault."""
+    """Parse and check the text of socjudge.toml. Raises a ConfigError that names every fault.
+
+    path: the file, for messages.
+    """
     import tomllib
 
     try:
@@ -66,7 +71,10 @@ def _criteria(value: Any) -> str:
 
 
 def _of_rubric(field: str) -> Check:
-    """Return a check for one field of the rubric. It uses the checks of `Rubric`."""
+    """Return a function that checks a value for one field of the rubric.
+
+    It makes a `Rubric` with the value, and returns the message of the error. It returns "" if there is none.
+    """
 
     def check(value: Any) -> str:
         try:
@@ -98,12 +106,12 @@ _language = _unless(lambda value: value in get_args(Language), "settings.languag
 
 
 class Setting(NamedTuple):
-    """Describe a setting.
+    """Describe a setting of socjudge.toml.
 
-    - check: a function that returns why a value is not valid, or "" if the value is valid.
+    - check: a function that returns "" for a valid value, and otherwise why the value is not valid.
     - about: the key of the message that explains the setting.
-    - constant: the name of the constant in constants.py that holds the default value.
-    - usual: the default value of a setting that has no such constant.
+    - constant: the name of the constant in constants.py that has the default value.
+    - usual: the default value of a setting for which there is no such constant.
     """
 
     check: Check
@@ -143,7 +151,7 @@ _PRICE = {name: Setting(_price, "settings.price") for name in ("input", "output"
 
 
 def _faults(found: Mapping[str, Any]) -> list[tuple[Sequence[str], str]]:
-    """Return each fault as (path of keys to the value, what is wrong with it)."""
+    """Return the faults in the parsed file, each as (keys that lead to the value, what is wrong with the value)."""
     faults: list[tuple[Sequence[str], str]] = []
     tables = {name: table for name, table in found.items() if name in SETTINGS or name in (PRICES, ASSISTANTS)}
     faults += [
@@ -206,10 +214,12 @@ def _shown(value: Any) -> str:
 
 
 def _line_of(text: str, keys: Sequence[str]) -> int:
-    """Return the number of the line where a value begins.
+    """Return the number of the line in which a value begins.
 
-    The function looks for the longest beginning of the text that can be parsed and does not yet contain the value. The
-    value begins on the next line.
+    keys: the keys that lead to the value.
+
+    The function looks for the largest number of lines, from the first one, that can be parsed and do not yet contain
+    the value. The value begins in the next line.
     """
     import tomllib
 
@@ -232,7 +242,10 @@ _TWICE = ("overwrite", "twice", "Duplicate", "immutable")
 
 
 def _syntax_fault(path: Path, text: str, said: str) -> str:
-    """Return the parser's message with its line. For common faults, add how to correct them."""
+    """Return a message with the line and the parser's reason. For common faults, it also says how to correct them.
+
+    said: the parser's message.
+    """
     lines = text.splitlines() or [""]
     at = re.search(r"line (\d+)", said)
     number = min(int(at[1]) if at else len(lines), len(lines))

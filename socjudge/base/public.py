@@ -1,6 +1,6 @@
 """Import each public name of a package when it is first used.
 
-The names are in the package's `__init__.pyi`, because editors look there too.
+The names are listed in the package's stub, `__init__.pyi`. Editors look there too.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _NAME = re.compile(r"^from (\.\S*) import (\w+) as", re.MULTILINE)
 
 
 def homes(folder: Path) -> dict[str, str]:
-    """Read a package's stub, and return {public name: the module that defines it}.
+    """Return {public name: the module that defines it}, from the stub (`__init__.pyi`) in a package's folder.
 
-    If a public name is a module itself, the value is ".".
+    If a public name is itself a module, the value is ".".
     """
     return {name: home for home, name in _NAME.findall((folder / "__init__.pyi").read_text("utf-8"))}
 
@@ -46,8 +46,10 @@ def public_names(package: str) -> tuple[list[str], Callable[[str], Any], Callabl
 
 
 def _absent(name: str, package: str, folder: Path) -> str:
-    """Return the error message for a name that is not public in this package. It says so if another namespace has the
-    name.
+    """Return the error message for a name that is not public in this package. If another namespace has the name, the
+    message names that namespace.
+
+    For a private name, or a module that is not imported yet, the message is the name alone.
     """
     if name.startswith("_") or any(folder.glob(f"{name}*")):
         return name  # a module that is not imported yet; the import statement itself asks for it

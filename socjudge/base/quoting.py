@@ -1,6 +1,6 @@
 """Split passages of runbooks into statements that can be quoted alone.
 
-A statement is a list item, a paragraph, a command, or a table row that was turned into a sentence.
+A statement is a list item, a paragraph, a code block, or a table row that was turned into a sentence.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _SEVERITY = re.compile(
 
 @dataclass(frozen=True)
 class Statement:
-    """Hold one statement that can be quoted.
+    """Hold one statement that can be quoted alone.
 
-    A table row becomes a sentence that includes its headings. Code includes the paragraph before it.
+    A table row has become a sentence that includes the column headings. A code block includes the paragraph before it.
     """
 
     text: str
@@ -53,7 +53,8 @@ def read_statements(text: str) -> Iterator[Statement]:
 def read_table(lines: Sequence[str]) -> list[str]:
     """Return the rows of a Markdown table as sentences, such as "S3（中）: SOCリーダーへ60分以内、CSIRT責任者へ当日中".
 
-    Each sentence includes the headings, because a row alone says nothing.
+    A sentence begins with the first cell. The other cells stand with the headings of their columns, because a cell
+    alone says nothing.
     """
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines if not _RULE.match(line)]
     if all(len(cells) == 1 for cells in rows):  # a list in a sheet; its first cell may be a title
@@ -65,7 +66,7 @@ def read_table(lines: Sequence[str]) -> list[str]:
 
 
 def find_severities(question: str) -> set[str]:
-    """Return the severities that a question names, such as {"S3"}. The S3 in "Amazon S3" does not count."""
+    """Return the severities (S1 to S4) that a question names, such as {"S3"}. The S3 in "Amazon S3" does not count."""
     return {found.upper() for found in _SEVERITY.findall(question)}
 
 

@@ -1,6 +1,6 @@
 """Remove secrets from texts.
 
-The errors of a service may repeat a secret. The secret must not get into a log, an error or a report.
+The error message of a service may repeat a secret. The secret must not get into a log, an error or a report.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _USUAL_PORTS = {"http": 80, "https": 443}
 
 
 def redact(text: str) -> str:
-    """Return the text without secrets.
+    """Return the text with [key] in place of each secret.
 
     Secrets are the values of environment variables that hold keys or passwords, and anything that looks like a key.
     """
@@ -39,9 +39,10 @@ def redact(text: str) -> str:
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Return the text without the given secrets. All other text stays as it is.
+    """Return the text with [key] in place of each of these secrets. All other text stays as it is.
 
-    A secret is also found with other upper or lower case, and in its base64 or URL form.
+    A secret is also found in upper or lower case, and in its base64, URL or JSON form. Secrets of fewer than 6
+    characters are not replaced.
     """
     lower = text.lower()  # a quick check that the text has none
     for secret in secrets:
@@ -53,7 +54,7 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _forms(secret: str) -> tuple[str, ...]:
-    """Return the forms that a secret may have in a text, in lower case. The longest form comes first."""
+    """Return the forms in which a secret may stand in a text, in lower case: the longest first."""
     raw = secret.encode(errors="replace")
     forms = {secret, quote(secret, safe=""), quote(secret), json.dumps(secret)[1:-1]}
     for before in range(3):  # text before the secret, such as "user:", shifts it in base64
@@ -65,15 +66,15 @@ def _forms(secret: str) -> tuple[str, ...]:
 
 
 def surprise_text(error: BaseException) -> str:
-    """Return the message for an unexpected error, without secrets."""
+    """Return the message for an error that nobody expected, without secrets."""
     return redact(say("base.unexpected", kind=type(error).__name__, error=error))
 
 
 def show_url(url: str) -> str:
-    """Return scheme, host, port and path of a URL, always spelled the same way.
+    """Return scheme, host, port and path of a URL, in one uniform spelling.
 
-    User, password, query, default port and final slash are left out. A token in the path is replaced by a short hash.
-    URLs with different tokens therefore stay different.
+    User, password, query, default port and final slash are left out. A short hash replaces each token in the path, so
+    that URLs with different tokens stay different.
     """
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2].lower().removesuffix(f":{_USUAL_PORTS.get(parts.scheme)}")
@@ -86,7 +87,8 @@ def show_url(url: str) -> str:
 def path_tokens(url: str) -> tuple[str, ...]:
     """Return the parts of a URL's path that look like a random token.
 
-    Such a part is long, has digits, and often changes from one kind of character to another.
+    Such a part contains a UUID, or a long run of letters and digits that often changes from one kind of character to
+    another.
     """
     return tuple(
         part
@@ -97,6 +99,9 @@ def path_tokens(url: str) -> tuple[str, ...]:
 
 
 def hash_query(url: str) -> str:
-    """Return a short hash of a URL's query, computed without its secrets. Return "" if there is no query."""
+    """Return a short hash of a URL's query. Parameters that are named like secrets are left out of it.
+
+    Return "" if there are no other parameters.
+    """
     told = [pair for pair in parse_qsl(urlsplit(url).query, True) if not _SECRET_PARAMETER.search(pair[0])]
     return hashlib.sha256(repr(sorted(told)).encode()).hexdigest()[:16] if told else ""

@@ -1,4 +1,4 @@
-"""Check a rubric before any money is spent. All rubrics are checked here, from a file or from Python."""
+"""Check a rubric before money is spent. Every rubric is checked here, whether it comes from a file or from Python."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ TOTAL = "総合"  # the name of the overall mean in tables and charts
 
 
 def check_rubric(rubric: Rubric) -> None:
-    """Check the criteria, descriptions, pass line and pass rate of a rubric. Raises a ConfigError that names what is
-    wrong."""
+    """Check the criteria, descriptions, pass line and pass rate of a rubric. Raises a ConfigError that says what is
+    wrong.
+    """
     names = rubric.criteria
     if not names:
         raise ConfigError(say("base.rubric_empty"))

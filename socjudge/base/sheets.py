@@ -1,4 +1,4 @@
-"""Read tables in the formats that users save: a CSV file, or the first sheet of a workbook."""
+"""Read tables in the formats that users save: a CSV file, or the first sheet of an Excel workbook."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from .json_files import decoded
 def table_text(raw: bytes) -> str:
     """Return the text of a table file.
 
-    The file may be UTF-8, with or without a byte order mark. It may also be cp932, the encoding of Excel's CSV files in
-    Japan. Raises ValueError if the file is neither.
+    raw: the bytes of the file.
+
+    The file may be UTF-8, with or without a byte order mark, or cp932, the encoding of Excel's CSV files in Japan.
+    Raises ValueError if it is neither.
     """
     try:
         return decoded(raw)
@@ -26,10 +28,10 @@ def table_text(raw: bytes) -> str:
 
 
 def first_sheet(path: Path) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
-    """Return the columns and rows of a workbook's first sheet.
+    """Return the names of the columns and the rows of the first sheet of a workbook.
 
-    Each row is (row number, {column: cell}); empty rows are left out. Raises OSError or ValueError if the file cannot
-    be read.
+    Each row is (row number, {column: cell}). Empty rows are left out. Raises OSError or ValueError if the file cannot
+    be read, and ConfigError if openpyxl is not installed.
     """
     try:
         from openpyxl import load_workbook

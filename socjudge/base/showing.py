@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     import pandas as pd
     from pandas.io.formats.style import Styler
 
-SAFETY = "安全性"  # a low mark on this criterion is dangerous whatever the mean is
+SAFETY = "安全性"  # a low score on this criterion is dangerous whatever the mean is
 
 
 @functools.cache
 def symbols() -> str:
-    """Return the CSS with the font for ✅ ❌ ⚠ and similar symbols. docs/make_symbols.py draws this font.
+    """Return the CSS of the font that has the symbols ✅ ❌ ⚠ and similar ones. docs/make_symbols.py draws this font.
 
-    With this font our pages need no emoji font, and the symbols remain text.
+    With this font, our pages need no emoji font on the reader's machine, and the symbols remain text.
     """
     import base64
 
@@ -54,7 +54,7 @@ def symbols() -> str:
     return f'@font-face {{ font-family: "socjudge symbols"; src: url(data:font/woff;base64,{font}) format("woff"); }}'
 
 
-# The lists of choices in a dark theme, where the widgets' own text is black.
+# The arrow of drop-down lists in a dark theme, where the widgets' own arrow is black.
 _ARROW = (
     "url(\"data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 18 18'%3E%3Cpath d='M5 7l4 4 4-4' "
     "fill='none' stroke='%23ddd' stroke-width='2'/%3E%3C/svg%3E\")"
@@ -95,23 +95,25 @@ def _style() -> str:
 
 
 def escape(text: object) -> str:
-    """Return the text escaped for HTML. Nothing in it is read as markup, and invisible characters are made visible."""
+    """Return the text escaped for HTML, so that nothing in it is read as markup. Invisible characters are made visible."""
     import html  # loading its table of entities takes a millisecond
 
     return html.escape(visible(str(text)))
 
 
 def block(kind: str, *lines: str) -> str:
-    """Return lines of HTML as one block of a panel.
+    """Return lines of HTML as one block, with the style sheet of all our blocks.
 
-    kind: the colour, "good", "bad", "warn", "grey" or "" (none).
+    kind: the colour of the block's left edge, "good", "bad", "warn", "grey" or "" (none).
     """
     return f'{_style()}<div class="socjudge {kind}">{"<br>".join(lines)}</div>'
 
 
 def money(cost_usd: float | None) -> str:
-    """Return a cost as text in dollars, and approximately in yen. There are also texts for no cost and for unknown
-    cost."""
+    """Return a cost as text, in dollars and approximately in yen.
+
+    For 0, the text says that there was no cost; for None, that the cost is unknown.
+    """
     from ..settings import yen_per_usd
 
     if cost_usd == 0:
@@ -130,8 +132,9 @@ def cost_text(run: EvaluationRun) -> str:
 
 
 def shown_path(path: Path | None) -> Path | None:
-    """Return a path relative to the project. If the path or the working directory is outside the project, return the
-    full path."""
+    """Return a path relative to the project's folder. If the path or the working directory is not in that folder,
+    return the path unchanged.
+    """
     is_ours = path is not None and path.is_relative_to(constants.PROJECT_DIR)
     if path is None or not is_ours or not Path.cwd().is_relative_to(constants.PROJECT_DIR):
         return path
@@ -139,9 +142,10 @@ def shown_path(path: Path | None) -> Path | None:
 
 
 def one_line(text: object, length: int = 60) -> str:
-    """Return a text in quotes on one line, for a terminal.
+    """Return a text on one line, in quotes, for a terminal.
 
-    Invisible characters are made visible. The text is cut off after `length` characters."""
+    Invisible characters are made visible. A text of more than `length` characters is cut off.
+    """
     line = " ".join(visible(str(text)).split())
     return f"'{line if len(line) <= length else line[: length - 1] + '…'}'"
 
@@ -152,9 +156,12 @@ def dollars(cost_usd: float | None) -> str:
 
 
 def facts_html(title: str, facts: Mapping[str, object], kind: str = "", after: str = "") -> str:
-    """Return a small HTML table of names and values below a title.
+    """Return a title and, below it, a small table of names and values, as HTML.
 
-    Title, names and values are escaped here. `after` must already be HTML.
+    Title, names and values are escaped here.
+
+    - kind: as in `block`.
+    - after: HTML that is added below the table.
     """
     rows = "".join(f'<tr><th class="muted">{escape(name)}</th><td>{escape(facts[name])}</td></tr>' for name in facts)
     return block(kind, f'<div><b>{escape(title)}</b></div><table class="facts">{rows}</table>{after}')
@@ -163,8 +170,9 @@ def facts_html(title: str, facts: Mapping[str, object], kind: str = "", after: s
 def table_html(head: Iterable[str], rows: Iterable[Iterable[tuple[object, str]]]) -> str:
     """Return a table as HTML. Its texts are escaped here.
 
-    rows: at least one row, each a list of (text, CSS class) per cell. The heading of a column gets the class of the
-    column's first cell.
+    - head: the headings of the columns.
+    - rows: at least one row, with a pair (text, CSS class) for each cell. The heading of a column gets the CSS class of
+      the first cell below it.
     """
     rows = [list(row) for row in rows]
     columns = zip(head, (kind for _, kind in rows[0]), strict=True)
@@ -175,17 +183,17 @@ def table_html(head: Iterable[str], rows: Iterable[Iterable[tuple[object, str]]]
 
 
 def warning_html(verdict: Verdict) -> str:
-    """Return the red warning that a person must read one or more answers. Return "" if there is no such warning."""
+    """Return the verdict's warning that a person must read one or more answers, in red. Return "" if there is none."""
     return f'<div class="to-read">⚠️ {escape(verdict.warning)}</div>' if verdict.warning else ""
 
 
 def note_html(verdict: Verdict) -> str:
-    """Return the grey note that the verdict comes from the embedded judge. Return "" for other judges."""
+    """Return the note that the verdict is the embedded judge's, in grey. Return "" for other judges."""
     return f'<div class="muted">{escape(verdict.note)}</div>' if verdict.is_reference else ""
 
 
 def run_line(run: EvaluationRun) -> str:
-    """Return a run on one line."""
+    """Return a run as one line of text: its verdict, counts, mean, judge, cost and log."""
     summary, info = run.summary, run.run
     judge = one_line(answered_by(info.judge_model, info.judge_model_resolved))
     judge += " (no LLM)" if is_embedded(info.judge_model_resolved) else ""
@@ -202,7 +210,7 @@ def run_line(run: EvaluationRun) -> str:
 def run_html(run: EvaluationRun, judge_line: str) -> str:
     """Return a run as HTML: its verdict, a small table, and the path of its log.
 
-    judge_line: the line that says whether the judge has a certificate.
+    judge_line: a line of text that says whether the judge has a certificate.
     """
     summary, info, verdict = run.summary, run.run, run_verdict(run)
     facts: dict[str, object] = {
@@ -230,12 +238,12 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
 
 
 def info_line(info: RunInfo) -> str:
-    """Return the description of a run on one line."""
+    """Return the description of how a run was made as one line of text: its id, judge and assistant."""
     return f"<RunInfo {one_line(info.run_id)}, judge {one_line(info.judge_model)}, assistant {one_line(info.assistant_model)}>"
 
 
 def info_html(info: RunInfo) -> str:
-    """Return the known fields of a run's description as HTML."""
+    """Return the description of how a run was made as HTML. Unknown fields are left out."""
     known = {field.name: getattr(info, field.name) for field in fields(info)}
     known["runbooks"] = listed(info.runbooks)
     return facts_html(
@@ -244,7 +252,7 @@ def info_html(info: RunInfo) -> str:
 
 
 def usage_html(usage: Usage, title: str = "") -> str:
-    """Show calls, tokens and cost."""
+    """Return calls, tokens and cost as HTML."""
     facts = {
         say("base.show_calls"): say("base.show_calls_count", count=usage.calls),
         say("base.show_input"): say("base.show_tokens", count=usage.input_tokens),
@@ -257,24 +265,24 @@ def usage_html(usage: Usage, title: str = "") -> str:
 
 
 def passage_line(passage: Passage) -> str:
-    """Show a passage in one line."""
+    """Return a passage as one line of text."""
     return f"<Passage {one_line(passage.citation)}, score {passage.score:.2f}: {one_line(passage.text, 40)}>"
 
 
 def passage_html(passage: Passage) -> str:
-    """Show a passage with its name, as text."""
+    """Return a passage and its citation as HTML. The passage is shown as plain text."""
     return block("", f"<b>{escape(passage.citation)}</b>", f"<pre>{escape(passage.text)}</pre>")
 
 
 def evaluation_line(marks: Evaluation) -> str:
-    """Show the marks in one line: whether the answer passes, or why there are no marks."""
+    """Return an evaluation as one line of text: its verdict and mean, or why there are no scores."""
     told = f"{answer_verdict(marks).in_english}, mean {marks.average_score:.1f}"
     told = told if marks.status == "ok" else f"{marks.status}, {one_line(marks.error)}"
     return f"<Evaluation: {told}, judge {one_line(marks.model)}>"
 
 
 def evaluation_html(marks: Evaluation) -> str:
-    """Show the marks with their reasons. If there are no marks, show why."""
+    """Return the scores of an answer with their reasons as HTML. If there are no scores, say why."""
     verdict = answer_verdict(marks)
     if verdict.outcome == "unscored":
         why = {say("base.show_reason"): marks.error, "Judge": marks.model}
@@ -291,27 +299,26 @@ def evaluation_html(marks: Evaluation) -> str:
 
 
 def result_line(result: EvaluationResult) -> str:
-    """Show a judged answer in one line."""
+    """Return a judged answer as one line of text."""
     return f"<EvaluationResult of question {result.question.id!r}: {result.evaluation!r}>"
 
 
 def result_html(result: EvaluationResult) -> str:
-    """Show a judged answer: its question, marks, reasons, answer and context."""
+    """Return a judged answer as HTML: its question, scores, reasons, answer and context."""
     return block("", question_html(result) + note_html(answer_verdict(result.evaluation)))
 
 
 def answered_by(asked: str, resolved: str) -> str:
-    """Return the name of the model that answered. If it is not known, return the name of the model that was asked for."""
+    """Return the name of the model that answered. If it is unknown, return the name of the model that was asked for."""
     return asked if resolved in ("", UNKNOWN) else resolved
 
 
 def question_html(result: EvaluationResult, *, line: float | None = None, opened: bool = False) -> str:
-    """Return a judged answer as HTML: its marks in tiles, the reasons, the comment, the answer and the context.
+    """Return a judged answer as HTML: its scores in tiles, the reasons, the comment, the answer and the context.
 
-    Answer and context are folded unless `opened` is true. Marks below the pass line are red. If the 安全性 mark is below
-    the line, a warning says so, even if the mean is high.
-
-    line: the pass line of the run.
+    - opened: whether answer and context are unfolded.
+    - line: the pass line of the run, in points. Scores below the line are red. If the score for 安全性 is below the line,
+      there is a warning, even if the mean is above the line.
     """
     marks, question = result.evaluation, result.question
     verdict = answer_verdict(marks, line)
@@ -355,14 +362,16 @@ def question_html(result: EvaluationResult, *, line: float | None = None, opened
 
 
 def answer_line(answer: AssistantAnswer) -> str:
-    """Show an answer in one line."""
+    """Return an answer as one line of text."""
     return (
         f"<AssistantAnswer to {one_line(answer.question, 40)} by {one_line(answer.model)}: {one_line(answer.answer)}>"
     )
 
 
 def answer_html(question: str, answer: AssistantAnswer) -> str:
-    """Return a question and its answer as HTML. Each cited passage is folded below the answer."""
+    """Return a question and its answer as HTML. Below the answer stand the passages that it cites, folded. If it cites
+    none, all its passages stand there.
+    """
     body = answer.answer
     cited = [passage for passage in answer.passages if passage.citation in body]
     passages = "".join(
@@ -373,7 +382,7 @@ def answer_html(question: str, answer: AssistantAnswer) -> str:
     seconds, cost = answer.processing_time, money(answer.usage.cost_usd)
     if answer.evidence or answer.usage.cost_usd is not None:
         told = say("base.show_answered", model=answer.model, seconds=seconds, cost=cost)
-    else:  # an object of the user's own, whose texts are not known
+    else:  # an answer of your own assistant, which may report anything or nothing
         model = "" if answer.model == UNKNOWN else answer.model
         told = ", ".join(filter(None, [model, answer.version, say("base.show_seconds", seconds=seconds)]))
     return block(
@@ -385,10 +394,10 @@ def answer_html(question: str, answer: AssistantAnswer) -> str:
 
 
 def steps_html(text: str) -> str:
-    """Turn an answer in Markdown into HTML that is easy to read.
+    """Return an answer, given in Markdown, as HTML that is easy to read.
 
-    Steps keep their numbers, commands stand below their step, and citations are small. Only numbers, headings (**…**),
-    list items, commands and citations are formatted. Everything else is shown as plain text.
+    Steps keep their numbers, commands stand below their step, and citations are in small print. Only numbers, headings
+    (**…**), list items, commands and citations are formatted. Everything else is shown as plain text.
     """
     shown: list[str] = []
     code: list[str] | None = None
@@ -408,7 +417,8 @@ def steps_html(text: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Return one line of an answer as HTML. A heading is bold, citations are small, and file names are set as code.
+    """Return one line of an answer as HTML. Headings are bold, citations are in small print, and text in backticks is
+    code.
 
     The line is escaped first, so that nothing in it is read as markup.
     """
@@ -420,7 +430,7 @@ def _inline(text: str) -> str:
 
 
 def flags_html(answer: AssistantAnswer) -> str:
-    """Show the assistant's warnings, if it gave any."""
+    """Return the warnings that the assistant gave as HTML. Return "" if it gave none."""
     flags = answer.flags
     raised: Sequence[str] = [
         word
@@ -446,31 +456,31 @@ _SHOWN: dict[type, tuple[Any, Any]] = {
 
 
 def record_line(record: Any) -> str:
-    """Show a record in one line."""
+    """Return a record as one line of text, for a terminal."""
     return str(_SHOWN[type(record)][0](record))
 
 
 def record_html(record: Any) -> str:
-    """Show a record in a cell."""
+    """Return a record as HTML, for a notebook cell."""
     return str(_SHOWN[type(record)][1](record))
 
 
 def show_table(frame: pd.DataFrame, *, digits: int = 1) -> Styler:
     """Return a frame as a table that is easy to read.
 
-    Numbers have `digits` decimals, unknown values are shown as –, and texts are aligned to the left.
+    Numbers that are not whole have `digits` decimals, missing values are shown as –, and texts are aligned to the left.
 
     Parameters
     ----------
     frame
-        Any frame whose column names are all different.
+        A frame in which no two columns have the same name.
     digits
-        Number of decimals of numbers that are not whole.
+        The number of decimals of numbers that are not whole.
 
     Returns
     -------
     Styler
-        A notebook displays it as a table. Everything in the frame is escaped.
+        A notebook displays this object as a table. Everything in the frame is escaped.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Read and write logs in a folder, or in an object store by its URL (`s3://bucket/logs`), through fsspec.
+"""Read and write logs, through fsspec. The logs are in a folder, or in an object store with a URL (`s3://bucket/logs`).
 
-Every error of a store is raised as an OSError, so that callers can treat a store like a disk. The error's `strerror`
-says what to do and contains no secrets.
+Every error of an object store is raised as an OSError, so that callers can treat the store like a disk. The error's
+`strerror` says what to do, and contains no secrets.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _WITH_PASSWORD = re.compile(r"[^/@]*:.*@", re.DOTALL)
 
 
 def as_path(place: Path | str) -> Path:
-    """Return a Path for a local place, also for a file:// URL. For any other URL, return a UPath, which works like a
-    Path.
+    """Return a Path for a local folder or file, also for a file:// URL. For any other URL, return a UPath, which works
+    like a Path.
 
-    Raises ConfigError for an unknown kind of URL. It is also raised for a URL that contains a secret, because messages
-    would show the URL.
+    Raises ConfigError for an unknown kind of URL, and for a URL that contains a password or a query. Messages show
+    URLs, so they must not contain secrets.
     """
     if isinstance(place, str | Path):
         place = str(place)
@@ -53,14 +53,14 @@ def as_path(place: Path | str) -> Path:
 
 
 def is_remote(path: Path) -> bool:
-    """Return whether a path from `as_path` is in an object store."""
+    """Return whether a path that `as_path` returned is in an object store."""
     return not isinstance(path, Path)
 
 
 def check_place(place: Path) -> None:
-    """Raise ConfigError if a log cannot be written to this object store. The check writes nothing, and costs no money.
+    """Raise ConfigError if no log can be written to this object store. The check writes nothing and costs no money.
 
-    Local folders are not checked here, because a run's journal fails at once if its folder cannot be used.
+    A local folder is not checked here. If it cannot be used, the run's journal fails at once.
     """
     if not is_remote(place):
         return
@@ -77,7 +77,10 @@ def check_place(place: Path) -> None:
 
 
 def load_bytes(path: Path, start: int = 0, end: int | None = None) -> bytes:
-    """Return the bytes of a file or object from `start` to `end`. Without these two, return all bytes."""
+    """Return the bytes of a file or object, from position `start` up to position `end`.
+
+    If `end` is left out, the bytes up to the end of the file are returned.
+    """
     if not is_remote(path):
         with open(path, "rb", buffering=0 if end is None else -1, opener=_open_file) as file:  # read at once
             if start:
@@ -89,7 +92,7 @@ def load_bytes(path: Path, start: int = 0, end: int | None = None) -> bytes:
 
 
 def _open_file(path: str, flags: int) -> int:
-    """Open a file as `os.open` does. A pipe or device is refused, because reading it may wait for ever."""
+    """Open a file, as `os.open` does. Raises OSError for a pipe or a device, because reading from it may wait for ever."""
     number = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     if stat.S_ISREG(os.fstat(number).st_mode):
         return number
@@ -98,7 +101,7 @@ def _open_file(path: str, flags: int) -> int:
 
 
 def load_names(folder: Path) -> list[str]:
-    """Return the names in a folder or under a URL. Return none if the folder does not exist."""
+    """Return the names of the files in a folder or under a URL. Return [] if the folder does not exist."""
     if not is_remote(folder):
         return [path.name for path in folder.iterdir()] if folder.is_dir() else []
     with _in_words(folder):
@@ -113,9 +116,10 @@ def load_names(folder: Path) -> list[str]:
 
 
 def write_object(path: Path, file: Path) -> None:
-    """Upload the file as one object. Readers see either the whole object or nothing.
+    """Upload the local file `file` as the object `path`. Readers see the whole object or no object.
 
-    Raises FileExistsError if the name is taken."""
+    Raises FileExistsError if there already is an object of this name.
+    """
     with _in_words(path):
         store, key = _open(path, to_write=True)
         with contextlib.suppress(PermissionError):  # the user may be allowed to write, but not to look
@@ -133,9 +137,9 @@ def write_object(path: Path, file: Path) -> None:
 
 
 def _is_same(store: Any, key: str, file: Path) -> bool:
-    """Return whether an object in the store has the same contents as this file.
+    """Return whether the object `key` in the store has the same contents as this file.
 
-    If so, we wrote the object ourselves: an upload succeeded, its response was lost, and the upload was repeated.
+    If so, we wrote it ourselves: the upload succeeded, its response was lost, and the upload was repeated.
     """
     with contextlib.suppress(PermissionError):
         return bool(store.size(key) == file.stat().st_size and store.cat_file(key) == file.read_bytes())
@@ -143,7 +147,10 @@ def _is_same(store: Any, key: str, file: Path) -> bool:
 
 
 def _open(path: Path, *, to_write: bool = False) -> tuple[Any, str]:
-    """Return the file system of a remote path, and the path in the spelling of that file system."""
+    """Return the file system that a remote path belongs to, and the path in the spelling of that file system.
+
+    Raises OSError if `to_write` is true and the path is a web address (http or https).
+    """
     remote: Any = path
     if to_write and remote.protocol in ("http", "https"):
         raise OSError(errno.EROFS, say("base.web_read_only"))
@@ -170,9 +177,9 @@ def _said(error: Exception) -> str:
 
 
 def _remedy(error: Exception) -> str:
-    """Return a text that says what to do about an error of a store.
+    """Return a text that says what to do about an error of an object store.
 
-    s3fs converts most errors to Python's own. The others are recognised by the name of their botocore class.
+    s3fs converts most errors to Python's own classes. Errors of botocore are recognised by the name of their class.
     """
     kind = type(error).__name__
     if isinstance(error, ImportError):

@@ -1,6 +1,6 @@
 """Split Japanese answers and runbook passages into units, and measure how much two texts overlap.
 
-A unit is a sentence, a list item or a command line.
+A unit is a sentence, a heading, a table row or a command line.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ DEVICE_NAME = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.I
 
 @dataclass(frozen=True)
 class Unit:
-    """Hold one statement of a text.
+    """Hold one unit of a text: a sentence, a heading, a table row or a command line.
 
-    group: a number that all units of the same list item or paragraph share. cited: the sources that the text cites for
-    this unit.
+    - group: a number that all units of the same list item or paragraph have in common.
+    - cited: the sources that the text cites for this unit.
     """
 
     text: str
@@ -56,10 +56,11 @@ class Unit:
 
 
 def split_units(text: str) -> list[Unit]:
-    """Return the statements of a Markdown text in order, each with its citations.
+    """Return the units of a Markdown text in order, each with the sources that are cited for it.
 
-    A citation belongs to all statements before it in its list item or paragraph that have no citation yet. A citation
-    on a line of its own also belongs to the paragraph or list above it, up to the previous blank line or heading.
+    A citation belongs to those units before it, in its list item or paragraph, that have no citation yet. A citation on
+    a line of its own belongs to all such units back to the previous blank line. If that blank line stands directly
+    above the citation, it belongs to the last list item or paragraph before the blank line.
     """
     units: list[Unit] = []
     group, block, in_code = 0, 0, False
@@ -105,17 +106,20 @@ def _line_units(body: str, group: int, in_code: bool) -> Iterator[Unit]:
 
 
 def change_citations(text: str, change: Callable[[str], str]) -> str:
-    """Replace each citation and its brackets by `change(source)`, where `source` is the source that the citation names."""
+    """Replace each citation in a text, with its brackets, by `change(source)`.
+
+    change: a function that gets the source that the citation names.
+    """
     return CITATION.sub(lambda found: change(found[found.lastgroup or 0].strip()), text)
 
 
 def cited_sources(text: str) -> list[str]:
-    """Return the sources that a text cites, in the order of their first citation. Each source is returned once."""
+    """Return the sources that a text cites, in the order of their first citation. No source is returned twice."""
     return list(dict.fromkeys(found[found.lastgroup or 0].strip() for found in CITATION.finditer(text)))
 
 
 def encodable(text: str) -> str:
-    """Return the text with "?" in place of each lone surrogate. Files and tokenisers do not accept lone surrogates."""
+    """Return the text with "?" in place of each lone surrogate, because files and tokenisers do not accept these."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -124,9 +128,9 @@ def encodable(text: str) -> str:
 
 
 def local_time(moment: datetime) -> str:
-    """Return a moment as text in this machine's time zone, such as 2026-01-01 09:00:00 +09:00.
+    """Return a point in time as text in this machine's time zone, such as 2026-01-01 09:00:00 +09:00.
 
-    All views show times in this form. Logs and frames keep moments in UTC or with their offset.
+    All views show times in this form. Logs and frames have times in UTC or with their offset.
     """
     text = moment.astimezone().isoformat(sep=" ", timespec="seconds")
     return f"{text[:19]} {text[19:]}"
@@ -138,31 +142,37 @@ def visible(text: str) -> str:
 
 
 def fold(text: str) -> str:
-    """Return the text in a form for comparison: NFKC, lower case, without spaces and punctuation."""
+    """Return the text in a form for comparisons: NFKC, in lower case, without spaces and punctuation."""
     return _IGNORED.sub("", unicodedata.normalize("NFKC", text).lower())
 
 
 @lru_cache(maxsize=2_000)
 def bigrams(text: str) -> frozenset[str]:
-    """Return the pairs of neighbouring characters in a folded text. For a text of one character, return that character."""
+    """Return the set of all pairs of neighbouring characters in a folded text. For a text of one character, the set has
+    that character.
+    """
     return frozenset(map(add, text, text[1:])) or frozenset([text] if text else [])
 
 
 def containment(part: frozenset[str], whole: frozenset[str]) -> float:
-    """Return the share of `part` that also is in `whole`, 0–1. Return 0 if `part` is empty."""
+    """Return the share of the elements of `part` that are also in `whole`, 0–1. Return 0 if `part` is empty."""
     return len(part & whole) / len(part) if part else 0.0
 
 
 def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
-    """Return the Jaccard similarity of two sets, 0–1: the number of shared elements divided by the number in either
-    set."""
+    """Return the Jaccard similarity of two sets, 0–1: the number of common elements, divided by the number of all
+    elements.
+
+    Return 0 if both sets are empty.
+    """
     return len(a & b) / len(a | b) if a or b else 0.0
 
 
 def split_blocks(text: str) -> list[str]:
     """Return the pieces of a passage that can be quoted: list items, paragraphs, table rows and code blocks.
 
-    List items lose their markers. A code block keeps its fences and the paragraph before it.
+    List items lose their markers. A code block keeps its fences, and the paragraph before it. Headings are left out,
+    and so are pieces of fewer than 8 characters (without spaces and punctuation).
     """
     blocks: list[str] = []
     lines = iter(text.splitlines())
@@ -191,9 +201,9 @@ def split_blocks(text: str) -> list[str]:
 
 
 def plain_name(name: str) -> str:
-    """Return a person's name in one uniform spelling.
+    """Return a person's name in one uniform spelling: NFKC, without invisible characters.
 
-    The spelling is NFKC without invisible characters. Inner blanks are reduced to one, and outer blanks are removed.
+    Several spaces in a row become one. Spaces at both ends are removed.
     """
     return " ".join(without_unseen(unicodedata.normalize("NFKC", name)).split())
 
@@ -204,12 +214,19 @@ def without_unseen(text: str) -> str:
 
 
 def fold_name(name: str) -> str:
-    """Return a person's name in a form for comparison: NFKC, lower case, letters and digits only, without さん."""
+    """Return a person's name in a form for comparisons.
+
+    The form is NFKC in lower case, without spaces, punctuation, symbols and a final さん, 様 or 氏.
+    """
     letters = unicodedata.normalize("NFKC", name).casefold()
     folded = "".join(letter for letter in letters if unicodedata.category(letter)[0] not in "CPSZ")
     return _HONORIFIC.sub("", folded) or folded
 
 
 def _is_unseen(letter: str) -> bool:
-    """Return whether a character is invisible: control, format, variation selector, filler or private use."""
+    """Return whether a character cannot be seen by itself.
+
+    These are control, format, private, unassigned and combining characters (variation selectors among them), and
+    fillers.
+    """
     return unicodedata.category(letter) in ("Cc", "Cf", "Co", "Cn", "Mn", "Me") or letter in _FILLERS

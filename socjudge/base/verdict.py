@@ -1,4 +1,6 @@
-"""Apply the specification's pass rule, and choose the words of a verdict on a run or an answer for every view."""
+"""Apply the specification's pass rule, and choose the words with which every view states a verdict on a run or an
+answer.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +29,15 @@ _CAUSES = {
 
 
 class Verdict(NamedTuple):
-    """Hold the verdict on a run, on several judges together, or on one answer. Every view takes symbol and words from
-    here.
+    """Hold the verdict on a run, on several judges' runs together, or on one answer. Every view takes its symbol and
+    words from here.
 
-    - outcome: "passed", "failed", "open" or "unscored". It is "open" if it depends on missing marks, or if judges
-      disagree. It is "unscored" for an answer without any mark.
+    - outcome: "passed", "failed", "open" or "unscored". It is "open" if it depends on missing scores, or if judges
+      disagree. It is "unscored" for an answer without any score.
     - reason: why the outcome is open.
-    - is_reference: whether the embedded judge gave the verdict, which is not an LLM.
-    - warning: a text that tells a person to read an answer that passes by its mean. Every view shows the warning in
-      red.
+    - is_reference: whether the verdict is the embedded judge's, which is not an LLM.
+    - warning: a text that asks a person to read answers that pass although an important score is dangerously low. Every
+      view shows this text in red.
     """
 
     outcome: Outcome
@@ -45,7 +47,7 @@ class Verdict(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """Return the symbol that stands before the verdict's word."""
+        """Return the symbol that stands before the word of the verdict."""
         return _MARKS[self.outcome]
 
     @property
@@ -55,18 +57,18 @@ class Verdict(NamedTuple):
 
     @property
     def in_english(self) -> str:
-        """Return the verdict's word in English. The one-line form for a terminal is always English."""
+        """Return the verdict as one word, in English. Records shown as one line in a terminal are always in English."""
         return say(_WORDS[self.outcome], lang="en")
 
     @property
     def said(self) -> str:
-        """Return the verdict on an answer as symbol and word."""
+        """Return the symbol and the word of the verdict."""
         return f"{self.mark} {self.word}"
 
     @property
     def headline(self) -> str:
-        """Return the verdict on a run in the specification's words, which are always Japanese. If it is open, add the
-        reason.
+        """Return the verdict on a run in the specification's words, which are always Japanese. If the verdict is open,
+        return symbol, word and reason.
         """
         if self.outcome in ("passed", "failed"):
             return f"{self.mark} MVP{say(_WORDS[self.outcome], lang='ja')}"
@@ -74,14 +76,16 @@ class Verdict(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Return the note that stands beside every verdict of the embedded judge. Return "" for other judges."""
+        """Return the note that stands beside every verdict of the embedded judge. Return "" for the verdict of another
+        judge.
+        """
         return say("base.reference_note") if self.is_reference else ""
 
     @property
     def paint(self) -> str:
-        """Return the verdict's colour: "good", "bad", "warn" or "grey".
+        """Return the colour of the verdict: "good" (green), "bad" (red), "warn" or "grey".
 
-        Only judges that are language models get green ("good") and red ("bad").
+        Only verdicts of judges that are LLMs are green or red.
         """
         if self.outcome in ("open", "unscored"):
             return "warn"
@@ -89,21 +93,21 @@ class Verdict(NamedTuple):
 
 
 def run_verdict(run: EvaluationRun) -> Verdict:
-    """Return the verdict on a run. If several judges were asked, return their common verdict."""
+    """Return the verdict on a run. If several judges were asked about the same answers, return their common verdict."""
     return judges_verdict([judge_verdict(each) for each in (run, *run.others)], run.judges_asked)
 
 
 def judge_verdict(run: EvaluationRun) -> Verdict:
-    """Return the verdict of this run's own judge. Verdicts of other judges on the same answers are ignored."""
+    """Return the verdict of this run's own judge. Other judges that scored the same answers are ignored."""
     return summary_verdict(run.summary, is_reference=is_embedded(run.run.judge_model_resolved))
 
 
 def judges_verdict(verdicts: Sequence[Verdict], asked: int) -> Verdict:
     """Return the common verdict of several judges on the same answers.
 
-    It is open unless all judges that were asked gave the same verdict.
+    It is open unless each judge that was asked gave a verdict, and all verdicts are the same.
 
-    asked: the number of these judges.
+    asked: the number of judges that were asked.
     """
     outcome, reason = verdicts[0][:2]
     if len(verdicts) < asked:
@@ -115,7 +119,10 @@ def judges_verdict(verdicts: Sequence[Verdict], asked: int) -> Verdict:
 
 
 def summary_verdict(summary: RunSummary, *, is_reference: bool = False) -> Verdict:
-    """Return the verdict that follows from a run's summary."""
+    """Return the verdict that follows from a run's summary.
+
+    is_reference: as in `Verdict`.
+    """
     warning = ""
     if summary.n_to_read:
         warning = say("base.read_answers", count=summary.n_to_read, criteria=listed(READ_CRITERIA), line=READ_BELOW)
@@ -129,8 +136,8 @@ def summary_verdict(summary: RunSummary, *, is_reference: bool = False) -> Verdi
 def answer_verdict(marks: Evaluation, line: float | None = None) -> Verdict:
     """Return the verdict on one judged answer.
 
-    line: the run's pass line. If it is left out, an answer with a missing mark is open, unless `marks` says that it
-    passes.
+    line: the run's pass line, in points. If it is left out and scores are missing, the verdict is "passed" if
+    `marks.passed` is true, and "open" otherwise.
     """
     span = span_of(marks.scores, marks.average_score, marks.status)
     if span.is_whole or line is None:
@@ -144,7 +151,9 @@ def answer_verdict(marks: Evaluation, line: float | None = None) -> Verdict:
 def marked_verdict(
     outcome: Outcome, scores: Mapping[str, float | None], missing: Mapping[str, str], *, is_reference: bool = False
 ) -> Verdict:
-    """Return a verdict with this outcome on an answer with these marks. Reason and warning are derived from the marks."""
+    """Return a verdict on one answer, with this outcome. Its reason and warning are derived from the scores and the
+    causes in `missing`.
+    """
     low = listed(f"{name} {score:g}" for name, score in to_read(scores, outcome).items())
     causes = missing.items() if outcome == "open" else ()
     reason = listed(f"{name}: {cause_text(cause)}" for name, cause in causes)
@@ -152,34 +161,37 @@ def marked_verdict(
 
 
 def cause_text(cause: str) -> str:
-    """Return words for the cause of a missing mark. A cause that only a newer version of socjudge knows is returned
-    unchanged."""
+    """Return the words for the cause of a missing score. A cause that this version of socjudge does not know is
+    returned unchanged.
+    """
     return say(_CAUSES[cause]) if cause in _CAUSES else cause
 
 
 def mark_text(score: int | None) -> str:
-    """Return a mark as text. Return a dash if the mark is missing."""
+    """Return a score as text. Return a dash if the score is missing."""
     return "–" if score is None else f"{score:g}"
 
 
 def reason_text(marks: Evaluation, criterion: str) -> str:
-    """Return the judge's reason for a mark. If the mark is missing, return why."""
+    """Return the judge's reason for the score of a criterion. If the score is missing, return why it is missing."""
     return cause_text(marks.missing[criterion]) if criterion in marks.missing else marks.rationale.get(criterion, "")
 
 
 def mean_text(marks: Evaluation) -> str:
-    """Return the mean of an answer as text. If marks are missing, the text says how many criteria the mean includes."""
+    """Return the mean of an answer's scores as text. If scores are missing, the text also says of how many criteria it
+    is the mean.
+    """
     return say("base.show_mean", mean=marks.average_score) + of_criteria(marks)
 
 
 def of_criteria(marks: Evaluation) -> str:
-    """Return a text that says how many criteria a mean includes. Return "" if no mark is missing."""
+    """Return a text that says of how many criteria the mean of an answer is made. Return "" if no score is missing."""
     marked, total = len(marks.scores) - list(marks.scores.values()).count(None), len(marks.scores)
     return say("base.of_criteria", marked=marked, total=total) if marked < total else ""
 
 
 class Tally:
-    """Count judged answers one by one, and summarise them as the specification says."""
+    """Count judged answers one by one, and summarise them by the specification's rule."""
 
     def __init__(self) -> None:
         # For each question, sums over its answers and their number. Arrays, because there may be a million questions.
@@ -191,8 +203,9 @@ class Tally:
     def add(self, question_id: int | str, span: Span, *, is_read: bool = True, is_to_read: bool = False) -> None:
         """Count a judged answer.
 
-        is_read: whether the judge's reply could be parsed. is_to_read: whether a person must read the answer because of
-        a dangerously low mark.
+        - span: the answer's mean, and the lowest and the highest mean that it can have.
+        - is_read: whether the judge's reply could be parsed.
+        - is_to_read: whether a person must read the answer, because an important score is dangerously low.
         """
         place = self._places.setdefault(question_id, len(self._counts))
         if place == len(self._counts):
@@ -207,18 +220,21 @@ class Tally:
         self._to_read += is_to_read
 
     def add_marks(self, question_id: int | str, marks: Evaluation, line: float) -> None:
-        """Count a judged answer by its marks and the pass line."""
+        """Count a judged answer, given its evaluation.
+
+        line: the pass line, in points.
+        """
         span = span_of(marks.scores, marks.average_score, marks.status)
         low = to_read(marks.scores, outcome_of(span, marks.status, line))
         self.add(question_id, span, is_read=marks.status == "ok", is_to_read=bool(low))
 
     def summary(self, rule: PassRule = SPECIFIED) -> RunSummary:
-        """Return the summary of the counted answers.
+        """Return the summary of the answers counted so far.
 
-        First, the repeats of each question are averaged. A question passes if its mean reaches the rule's line. The run
-        passes if enough questions pass and the overall mean reaches the line too. A reply that could not be parsed
-        counts as zeros, as the specification says, and `n_unscored` counts these replies. A missing mark counts as zero
-        for whether a question passes. It is left out of the mean that is shown.
+        First, the means of the repeats of each question are averaged. A question passes if this mean reaches the rule's
+        line. The run passes if enough questions pass and the mean over all questions reaches the line too. A reply that
+        could not be parsed counts as zeros, as the specification says; `n_unscored` has the number of these replies. A
+        missing score counts as 0 when the rule is applied, but it is left out of `average_score`.
         """
         worst, best = self._case(self._lows, rule), self.best_case(rule)
         return replace(
@@ -228,7 +244,7 @@ class Tally:
         )  # fmt: skip
 
     def best_case(self, rule: PassRule = SPECIFIED) -> RunSummary:
-        """Return the summary that would result if every missing mark were 100."""
+        """Return the summary that would result if every missing score were 100."""
         return self._case(self._highs, rule)
 
     def _mean(self, sums: array[float]) -> float:
@@ -242,7 +258,7 @@ class Tally:
 
 
 def summarise_results(results: Iterable[EvaluationResult], rule: PassRule = SPECIFIED) -> RunSummary:
-    """Return the specification's summary of the results; see `Tally.summary`."""
+    """Return the specification's summary of judged answers, as `Tally.summary` does."""
     tally = Tally()
     for result in results:
         tally.add_marks(result.question.id, result.evaluation, rule.line)
@@ -261,8 +277,11 @@ _CERTAIN = {
 
 
 def certainty_text(info: RunInfo) -> str:
-    """Return the text below the verdict of a run that was repeated until its verdict was certain. Return "" for other
-    runs."""
+    """Return the text below the verdict of a run that was repeated until its verdict was certain: how often, and why it
+    ended.
+
+    Return "" for other runs.
+    """
     if not info.stopped_because:
         return ""
     counts = info.repeats.values()
@@ -273,9 +292,10 @@ def certainty_text(info: RunInfo) -> str:
 
 
 def mixed_text(info: RunInfo, judged: int) -> str:
-    """Return the text below the verdict of a run whose judge answered under several names, or was a pair of judges.
+    """Return the text below a verdict that is not of one judge alone.
 
-    Return "" for other runs.
+    This is so if a second judge was asked, or if the judge's service answered under several model names. Return "" for
+    other runs.
 
     judged: the number of judged answers.
     """
@@ -286,7 +306,9 @@ def mixed_text(info: RunInfo, judged: int) -> str:
 
 
 def reasons_text(info: RunInfo) -> str:
-    """Return the text below the verdict of a run in which a chat model gave the reasons. Return "" for other runs."""
+    """Return the text below the verdict of a run in which a chat model gave reasons for the judge's scores. Return ""
+    for other runs.
+    """
     if not info.n_reasons:
         return ""
     paid = info.reasons_usage.cost_usd
@@ -304,7 +326,7 @@ def _cascade_text(info: RunInfo, judged: int) -> str:
 
 
 def judges_text(run: EvaluationRun) -> str:
-    """Return one line with the verdicts of several judges on the same answers."""
+    """Return one line with the verdict of each judge on the same answers, and their common verdict."""
     runs = (run, *run.others)
     verdicts = [judge_verdict(each) for each in runs]
     told = listed(f"{each.judge_model} {verdict.word}" for each, verdict in zip(runs, verdicts, strict=True))
@@ -330,8 +352,8 @@ SUMMARY = """## 評価結果サマリー
 
 
 def rule_text(total: int, rule: PassRule = SPECIFIED, *, lang: Language = "ja") -> str:
-    """Return the whole pass rule for `total` questions as text. All views use this wording, except the specification's
-    summary.
+    """Return the whole pass rule for a run of `total` questions as text. All views use these words, except the
+    specification's summary.
 
     Examples
     --------
@@ -342,13 +364,13 @@ def rule_text(total: int, rule: PassRule = SPECIFIED, *, lang: Language = "ja") 
 
 
 def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = None) -> str:
-    """Return the summary as Markdown, in the specification's words. They are Japanese in every language.
+    """Return the specification's summary as Markdown. Its words are Japanese in every language.
 
-    If replies could not be parsed, one line says how many. The verdict is open if it depends on these replies, or if
+    If replies could not be parsed, a line says how many. The verdict is open if it depends on these replies, or if
     judges disagree.
 
-    summary: a run, or only its summary. A run is better, because it also has its pass rule and its other judges. rule:
-    the pass rule for a summary alone; the specification's rule if left out.
+    - summary: a run, or only its summary. A run is better, because it also has its pass rule and its other judges.
+    - rule: the pass rule. If left out, it is the run's own, or the specification's for a summary alone.
     """
     verdict, more = None, list[str]()
     if isinstance(summary, EvaluationRun):
