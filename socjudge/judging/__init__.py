@@ -1,1 +1,1 @@
-"""Make one answer and one judgement: the assistant, the judge, and the parsers that read a judge's reply."""
+"""Make one answer and one judgement. The assistant, the judge, and the parsers of the judge's replies are here."""

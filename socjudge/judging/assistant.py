@@ -1,4 +1,4 @@
-"""Answer a question from the runbooks, with citations and the three warning flags."""
+"""Answer a question from the runbooks, with citations and the three warnings."""
 
 from __future__ import annotations
 
@@ -48,39 +48,41 @@ def handle_query(
     prompt: Prompt | str | Path | None = None,
     previous: AssistantAnswer | str | None = None,
 ) -> AssistantAnswer:
-    """Answer a question from the runbooks. The answer has the warnings first, then the steps with their citations.
+    """Answer a question from the runbooks. The answer begins with the warnings; then come the steps with their
+    citations.
 
     A citation has the form `[出典: file.md > 見出し]`. No judge is called.
 
     Parameters
     ----------
     question
-        In Japanese. If it is longer than 4,000 characters, only its beginning and its end are used to search the runbooks.
-        The answer then says so.
+        The question, in Japanese. If it has more than 4,000 characters, only its beginning and its end are used to
+        search the runbooks. The answer then says so.
     index
         The runbooks, from `build_index`, `load_index` or `open_index`; the project's runbooks if left out.
     model
-        "auto", "offline", a name, or a chat model object.
+        "auto", "offline", the name of a model, or a chat model object.
     k
-        Number of passages to retrieve; the project's number if left out. The answer follows the best runbook, and the
-        sections of that runbook are added (docs/assistant.md).
+        The number of passages to retrieve; the project's number if left out. The answer follows the runbook that fits
+        the question best. Sections of this runbook are added to the passages (docs/assistant.md).
     prompt
-        As in `load_prompt`.
+        The assistant prompt, in any form that `load_prompt` accepts.
     previous
-        The previous answer, or its question. A follow-up question (「それは誰に連絡しますか」) is then read together with it.
+        The previous answer or the previous question, if this is a follow-up question such as 「それは誰に連絡しますか」. Both
+        questions are then read together.
 
     Returns
     -------
     AssistantAnswer
-        Rules raise its flags (docs/flags.md has their precision and recall). 危険操作 is also raised if the answer itself
-        recommends a destructive operation.
+        Its `flags` are the warnings. Rules decide about them (docs/flags.md has their precision and recall). The
+        warning 危険操作 is also given if the answer itself recommends a destructive operation.
 
     Raises
     ------
     ConfigError
         For an empty question or an unusable prompt or model.
     ProviderError
-        If the service failed.
+        If the model's service failed.
 
     Examples
     --------
@@ -103,17 +105,18 @@ def handle_query(
 
 
 def both_ends(question: str) -> str:
-    """Return the question. Of a very long question, return only its beginning and its end.
+    """Return the question. If it is very long, return only its beginning and its end.
 
-    One of the two usually says what happened, and the other asks.
+    One of these two parts usually says what happened, and the other part asks.
     """
     return question if len(question) <= READ else f"{question[: READ // 2]}\n{question[-READ // 2 :]}"
 
 
 def follows_on(question: str) -> bool:
-    """Return whether a question may be understandable only with the previous question.
+    """Return whether a question may make sense only together with the previous question.
 
-    This is so if it contains a word such as それ or その, if it names too little to act on, or if it reports no incident.
+    This is so in three cases: it contains a word such as それ or その; it names too little to act on; or it reports no
+    incident.
     """
     return bool(_POINTS_BACK.search(question)) or is_ambiguous(question) or not wants_first_response(question)
 
@@ -121,7 +124,7 @@ def follows_on(question: str) -> bool:
 def answering(
     question: str, *, index: RunbookIndex, k: int, prompt: Prompt, previous: AssistantAnswer | str | None = None
 ) -> Dialogue[AssistantAnswer]:
-    """Run the dialogue of `handle_query`. The prompt must already be checked."""
+    """Run the dialogue of `handle_query` with the model. The caller must have checked the prompt."""
     if not question.strip():
         raise ConfigError(say("judging.question_empty"))
     if k < 1:
@@ -202,27 +205,31 @@ def answering(
 
 
 def _join(found: Sequence[Passage], more: Sequence[Passage]) -> tuple[Passage, ...]:
-    """Return the passages of both lists, each once: first those found by the search, best first, then the others."""
+    """Return the passages of both lists, each passage once: first those of `found`, then those of `more`."""
     places = {replace(passage, score=0.0): passage for passage in reversed([*found, *more])}
     return tuple(places[place] for place in dict.fromkeys(replace(p, score=0.0) for p in [*found, *more]))
 
 
 def _in_order(passages: Sequence[Passage], index: RunbookIndex, first: str) -> tuple[Passage, ...]:
-    """Sort the passages by runbook and, within a runbook, by their order there. The runbook `first` comes first."""
+    """Sort passages by runbook, and by their order in the runbook. The runbook `first` comes first."""
     places = {replace(passage, score=0.0): n for n, passage in enumerate(index.passages)}
     sources = list(dict.fromkeys([first, *(passage.source for passage in passages)]))
     return tuple(sorted(passages, key=lambda p: (sources.index(p.source), places[replace(p, score=0.0)])))
 
 
 def _suspicion(dangers: Sequence[Danger]) -> str:
-    """Return the found dangers as text, for a model to confirm or reject. Return "" if none of them breaks a rule."""
+    """Return the dangers that were found in the question, as text for the prompt. The model confirms or rejects them.
+
+    Dangers that break no rule of the runbooks are left out. Return "" if there are no others.
+    """
     return "、".join(f"「{d.operation}」（{d.prohibition} {d.citation}）" for d in dangers if d.prohibition)
 
 
 def warning_lines(flags: Flags, dangers: Sequence[Danger] = (), organisation: Organisation = NEUTRAL) -> list[str]:
-    """Return the warnings in Japanese, one line per raised flag. 危険操作 has one line per kind of danger.
+    """Return the warnings in Japanese, one line per warning. 危険操作 has one line per kind of danger.
 
-    organisation: the roles and the form that the warnings name.
+    - dangers: the dangers that the lines name.
+    - organisation: the roles and the form of permission that the lines name.
     """
     lines = []
     if flags.dangerous_operation:

@@ -1,9 +1,9 @@
 """Prepare an answer for a judge: rewrite the citations of other assistants in our form, and give headings to contexts.
 
-`[1]`, `[^1]`, `【1†…】`, `[doc1]`, `(出典: 名前)`, footnotes and links become `[出典: source > heading]`. The source and the
-heading come from the context that the citation names by position or by name. If it is not certain which context is
-meant, the citation stays as it is, and the judge treats it as a citation of nothing. The stored answer is never
-changed. An answer of the built-in assistant is not rewritten at all.
+Our form is `[出典: source > heading]`. Citations such as `[1]`, `[^1]`, `【1†…】`, `[doc1]` and `(出典: 名前)`, footnotes and
+links are rewritten in it. Source and heading are those of the context that the citation names, by position or by name.
+If it is not certain which context is meant, the citation stays as it is, and the judge treats it as a citation of
+nothing. The stored answer is never changed. An answer of the built-in assistant is not rewritten at all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..base.texts import fold as fold_once
 from ..records import AssistantAnswer, Passage
 
 fold = functools.lru_cache(maxsize=4096)(fold_once)  # the same few names occur in every answer
-# A source on a line of its own. It is searched for last, because this is twice as fast.
+# A citation on a line of its own. The pattern tests for that last, which is twice as fast.
 _HEADED = re.compile(r"\[出典:(?<=^\[出典:)\s*([^\]>]+?)\s*(?:>\s*([^\]]+?)\s*)?\]\s*", re.MULTILINE)
 _NUMBERED = re.compile(r"^[ \t]*(?:\[\^?|【|\[doc)(\d{1,3})[\]】][:：]?[ \t]*", re.MULTILINE)
 _WORD = r"(?:(?:docs?|sources?|refs?|出典|参照|資料|文書)\s*[:：]?\s*)?"
@@ -54,7 +54,13 @@ _NUMBER = re.compile(r"\d+")
 
 
 def as_material(answer: AssistantAnswer) -> AssistantAnswer:
-    """Return the answer as a judge sees it. If the answer has passages but no context, the passages become the context."""
+    """Return an answer as a judge sees it: with citations of the form `[出典: source > heading]`, and with headings for
+    its contexts.
+
+    If the contexts have no names, the citations stay as they are. If the answer has no context text, or one that does
+    not fit its passages any more, the text is made from the passages. An answer of the built-in assistant is returned
+    unchanged, and so is an answer without contexts.
+    """
     # only our own assistant sets `evidence`, and it writes our form
     given = () if answer.evidence else contexts_of(answer)
     if not given:
@@ -73,9 +79,10 @@ def as_material(answer: AssistantAnswer) -> AssistantAnswer:
 
 
 def _is_in_our_form(text: str, given: Sequence[Passage]) -> bool:
-    """Return whether every citation is in our form and names a given context. Nothing needs to be rewritten then.
+    """Return whether each citation in the text has the form `[出典: source > heading]` and names one of the contexts.
 
-    Nearly every answer passes this check, which takes a tenth of the time of rewriting.
+    Nothing needs to be rewritten then. Nearly every answer passes this check. It takes a tenth of the time of
+    rewriting.
     """
     return not _SOURCE_LINE.search(text) and all(
         found["code"] or (found["ours"] and _is_known(cited_sources(found["ours"])[0], given))
@@ -84,10 +91,10 @@ def _is_in_our_form(text: str, given: Sequence[Passage]) -> bool:
 
 
 def unmeasurable(answer: AssistantAnswer) -> tuple[str, ...]:
-    """Return the criteria that nobody can mark, because the answer came without the sources that they need.
+    """Return the criteria that no judge can score, because the answer came without the sources that they need.
 
-    Without any context, these are 根拠性 and 引用明示. With contexts that have no names, 引用明示 is returned in two cases: if the
-    answer cites by name, or if it cites by number although the contexts are not numbered.
+    For an answer without any context, these are 根拠性 and 引用明示. For an answer whose contexts have no names, it is 引用明示 in
+    two cases: the answer cites by name, or it cites by number although the contexts are not numbered.
     """
     if not answer.context.strip() and not answer.passages:
         return ("根拠性", "引用明示")
@@ -107,14 +114,15 @@ def _have_names(given: Sequence[Passage]) -> bool:
 
 
 def format_context(passages: Sequence[Passage]) -> str:
-    """Return the passages as text for the prompts. Each passage stands below its citation."""
+    """Return the passages as the text that stands in prompts. Each passage stands below its citation."""
     return "\n\n".join(f"{passage.citation}\n{passage.text}" for passage in passages)
 
 
 def titled(passage: Passage) -> Passage:
-    """Move a Markdown heading from the beginning of a passage's text into its `heading`.
+    """Return a passage after the Markdown heading at the beginning of its text was moved to its `heading`.
 
-    If `heading` already ends with this heading, it is only removed from the text.
+    If `heading` already ends with the same words, the heading is only removed from the text. If the text begins with no
+    heading, or `heading` has other words, the passage is returned unchanged.
     """
     found = _TITLE.match(passage.text)
     if not found or (passage.heading and not passage.heading.endswith(citable(found[1]))):
@@ -123,19 +131,20 @@ def titled(passage: Passage) -> Passage:
 
 
 def citable(name: str) -> str:
-    """Return the name in a form that a citation can contain: on one line, without brackets that would end the citation."""
+    """Return a name in a form that can stand in a citation: on one line, with round brackets instead of square ones."""
     return " ".join(name.translate(_NO_BRACKETS).split())
 
 
 def numbered_name(k: int, count: int) -> str:
-    """Return a name for the k-th of `count` contexts without names. No such name is a part of another such name."""
+    """Return a name for the k-th of `count` contexts that have no names. None of these names contains another one."""
     return f"資料{k:0{len(str(count))}}"
 
 
 def contexts_of(answer: AssistantAnswer) -> tuple[Passage, ...]:
-    """Return the answer's contexts. These are its passages.
+    """Return the contexts of an answer: its passages. A passage without a source gets a name such as 資料1.
 
-    If it has none, they are the parts of its context text, which is split at headings in our form or at numbers.
+    If the answer has no passages, its context text is split into parts. It is split at lines of the form `[出典: source >
+    heading]`, or at the numbers 1, 2, 3 …, or else at blank lines.
     """
     if answer.passages:
         count = len(answer.passages)
@@ -165,7 +174,9 @@ def _parts(context: str, marks: Sequence[re.Match[str]]) -> list[str]:
 
 
 class _Cites:
-    """Find for each citation of an answer the context that it names. Contexts with equal names are numbered first."""
+    """Find out which context each citation of an answer names. Contexts with equal names first get numbers in their
+    headings.
+    """
 
     def __init__(self, given: tuple[Passage, ...], text: str) -> None:
         self._text, self.passages = text, given
@@ -187,9 +198,11 @@ class _Cites:
             )  # fmt: skip
 
     def mapped(self) -> str:
-        """Return the text with every citation in our form whose context is certain.
+        """Return the text of the answer, with each citation in the form `[出典: source > heading]` if its context is
+        certain.
 
-        An entry in the answer's own list of sources is removed if its number was replaced everywhere.
+        Other citations are unchanged. If the answer ends with a list of its sources, an entry is removed from it when
+        all citations of its number were rewritten.
         """
         lines = [line for line in self._text.split("\n") if not self._is_spent(line)]
         if len(lines) < self._text.count("\n") + 1:
@@ -199,8 +212,9 @@ class _Cites:
         return "\n".join(map(self._source_line, body.split("\n")))
 
     def _definitions(self) -> dict[int, str]:
-        """Read the answer's own list of sources, as {number: citation}. The citation is "" if the source is not a given
-        context.
+        """Return the answer's own list of sources, as {number: citation of the context}.
+
+        The citation is "" if the source is none of the contexts.
         """
         defined: dict[int, str] = {}
         in_list = False
@@ -217,8 +231,9 @@ class _Cites:
         return defined
 
     def _is_spent(self, line: str) -> bool:
-        """Return whether a line of the answer's list of sources can go, because all citations of its number are
-        replaced.
+        """Return whether this line is an entry of the answer's list of sources that is not needed any more.
+
+        This is so if all citations of its number are rewritten in the form `[出典: source > heading]`.
         """
         found = _DEFINED.match(line)
         k = int(found["k"] or found["n"]) if found else 0
@@ -227,7 +242,10 @@ class _Cites:
         )
 
     def _one(self, found: re.Match[str]) -> str:
-        """Return a citation in our form. If it is not certain which context it names, return it unchanged."""
+        """Return the citation that was found, in the form `[出典: source > heading]`.
+
+        If it is not certain which context it names, return it unchanged.
+        """
         named = ""
         if found["target"] is not None:
             named = self.by_name(found["target"]) or self.by_name(found["label"])
@@ -245,7 +263,11 @@ class _Cites:
         return named or found[0]
 
     def _places(self, numbers: str) -> str:
-        """Return the citations for these numbers. Return "" if one of the numbers stands for no given context."""
+        """Return citations of the form `[出典: source > heading]` for the contexts with these numbers.
+
+        Return "" if one of the numbers stands for no context, or if it is not certain that the answer's numbers count
+        the contexts.
+        """
         places = [int(n) for n in _NUMBER.findall(numbers)]
         known = {k: passage.citation for k, passage in enumerate(self.passages, start=1)} | self._defined
         named = [known.get(k, "") for k in places]
@@ -256,9 +278,10 @@ class _Cites:
         return (self.by_names(found["name"]) or line) if found and not cited_sources(line) else line
 
     def by_names(self, text: str) -> str:
-        """Return the citations for one name, or for several names with commas between them.
+        """Return citations of the form `[出典: source > heading]` for one name, or for several names with commas between
+        them.
 
-        Return "" if one of the names is not that of a given context.
+        Return "" if one of the names belongs to no context.
         """
         if name := self.by_name(text):
             return name
@@ -266,10 +289,12 @@ class _Cites:
         return "".join(named) if len(named) > 1 and all(named) else ""
 
     def by_name(self, name: str) -> str:
-        """Return the citation of the context with this name. Return "" if no context has it, or if several have it as
-        heading.
+        """Return a citation of the context that has this name as its heading or as its source: `[出典: source >
+        heading]`.
 
-        The name is a heading or a source. A source may have a file ending, a path or a section.
+        In the name, a file ending, a path or "> section" may be added to a source. If several contexts have the same
+        source, the citation is `[出典: source]`. Return "" if no context has the name, or if several have it as their
+        heading.
         """
         source, _, heading = unquote(name).partition(">")
         source = urlsplit(source.strip().strip("`*「」\"'")).path.rstrip("/").rpartition("/")[2]
@@ -298,13 +323,13 @@ def _stem(source: str) -> str:
 
 
 def _target(text: str) -> str:
-    """Return the source that an entry of a list of sources names. For a link, this is its target."""
+    """Return the source that an entry in a list of sources names. If the entry has a link, this is the link's target."""
     link = _LINK.search(text)
     return link[2] if link else text
 
 
 def _begins_text(found: re.Match[str]) -> bool:
-    """Return whether the number begins a line of text, as in a numbered list. It is then no citation."""
+    """Return whether the number that was found begins a line of text, as in a numbered list. It is no citation then."""
     before = found.string[: found.start()].rpartition("\n")[2]
     after = found.string[found.end() :].partition("\n")[0]
     return not before.strip(" \t-*・>") and not _RUN_ON.fullmatch(after)

@@ -1,4 +1,4 @@
-"""Read the dataset of questions, check it item by item, and write it."""
+"""Read the questions of a dataset file, check them one by one, and write them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..errors import ConfigError
 from ..records import MOST_ID, EvalQuestion
 from ..settings import project_categories
 
-# with fewer, one word decides the mark on 網羅性; with more, no answer can contain them all
+# with fewer, one word decides the score on 網羅性; with more, no answer can contain them all
 FEW_KEYPOINTS, MANY_KEYPOINTS = 2, 8
 
 _MOST_TOLD = 50
@@ -49,7 +49,7 @@ _REASONS = {
 
 
 def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
-    """Read the questions of a dataset file in the specification's schema, in the file's order.
+    """Return the questions of a dataset file, in the file's order. The file has the specification's schema.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
     ------
     ConfigError
         If the JSON is malformed, a field is missing or empty, a category is unknown, or an id occurs twice. The message
-        names every wrong item and field, and says what was expected.
+        names each wrong question and field, and says what was expected there.
 
     Examples
     --------
@@ -86,7 +86,8 @@ def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
 
 
 def save_eval_dataset(questions: Sequence[EvalQuestion], path: Path | str) -> Path:
-    """Write questions to a dataset file that `load_eval_dataset` reads. Nothing is written if a question is unusable.
+    """Write questions to a dataset file that `load_eval_dataset` can read. Nothing is written if one of them is
+    unusable.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ def save_eval_dataset(questions: Sequence[EvalQuestion], path: Path | str) -> Pa
     Raises
     ------
     ConfigError
-        As in `load_eval_dataset`, or if the file cannot be written.
+        For the faults that `load_eval_dataset` reports, or if the file cannot be written.
     """
     if problems := dataset_problems(questions):
         raise _unusable(path, problems)
@@ -119,17 +120,17 @@ def _unusable(path: object, problems: list[str]) -> ConfigError:
 
 
 def dataset_problems(questions: Sequence[EvalQuestion]) -> list[str]:
-    """Return the errors that make these questions unusable as a dataset, one message per error. The list is empty if
-    none.
+    """Return the faults because of which these questions cannot be a dataset, one message per fault. Return [] if there
+    are none.
     """
     return _read(_rows(questions))[1]
 
 
 def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
-    """Return warnings about questions that would make a verdict less reliable.
+    """Return warnings about whatever in these questions makes a verdict less reliable.
 
-    There is a warning for each question with too few or too many keypoints, and for each question that occurs twice.
-    One warning lists the categories without questions, and one appears if there are fewer than ten questions.
+    There is one warning for each question with too few or too many keypoints, and for each question that occurs more
+    than once. There may be two more: for categories without questions, and for a dataset of fewer than ten questions.
     """
     notes = []
     for question in questions:
@@ -149,12 +150,12 @@ def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
 
 
 def _rows(questions: Sequence[EvalQuestion]) -> list[dict[str, object]]:
-    """Return the questions in the form that a dataset file has."""
+    """Return the questions as a list of dicts, as they stand in a dataset file."""
     return [asdict(question) | {"expected_keypoints": list(question.expected_keypoints)} for question in questions]
 
 
 def _read(data: object) -> tuple[list[EvalQuestion], list[str]]:
-    """Read the questions in a parsed file, and list everything that is wrong with it."""
+    """Return the questions in the parsed contents of a dataset file, and everything that is wrong with them."""
     problems: list[str] = []
     items: list[_DatasetItem] = []
     try:
@@ -179,9 +180,9 @@ def _read(data: object) -> tuple[list[EvalQuestion], list[str]]:
 
 
 def _fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Build an object of the file. Raise ValueError if a name occurs twice.
+    """Return one object of the JSON file as a dict. Raise ValueError if it has the same name twice.
 
-    The json module alone would silently keep the last of the two values.
+    Without this check, the json module would keep the second value and say nothing.
     """
     names = [name for name, _ in pairs]
     twice = {name for name in names if names.count(name) > 1}
@@ -191,7 +192,11 @@ def _fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _told(data: object, problem: Any) -> str:
-    """Return a text that names a problem, the item's position, the item's id if it has one, and the field."""
+    """Return a message for one problem, with the position of the question, its id if it has one, and the field.
+
+    - data: the parsed file.
+    - problem: an error that pydantic reported.
+    """
     location = problem["loc"]
     if not location or not isinstance(data, list):
         return say("judging.dataset_no_list")

@@ -1,8 +1,8 @@
-"""Turn a decision model's reply into marks, or raise an error if the reply has none. A mark is the expected value over
-the levels.
+"""Turn the reply of a decision model into scores, or raise an error if that is impossible.
 
-If a reply contradicts itself, the model is asked again, as a chat judge is whose reply could not be parsed. If the
-model refuses to mark a criterion, that mark is missing, and the model is not asked again.
+A decision model gives, for each criterion, the probability of each level. The score is the expected value over the
+levels. If a reply contradicts itself, the model is asked again, as is a chat model whose reply could not be parsed. If
+the model refuses to score a criterion, that score is missing, and the model is not asked again.
 """
 
 from __future__ import annotations
@@ -22,14 +22,19 @@ TOLERANCE = 0.01  # tolerance for a sum of probabilities, and for an expected va
 
 
 def parse_decision(text: str, rubric: Rubric, levels: int) -> Judgement:
-    """Read the marks in a reply. Each mark is the expected value over the criterion's levels, in whole points (0–100).
+    """Return the scores in the reply of a decision model, in whole points (0–100), with the probabilities behind them.
+
+    The score of a criterion is the expected value over its levels. If the model refused to score a criterion, that
+    score is missing.
+
+    levels: the number of levels per criterion.
 
     Raises UnparsableJudgement, with the reply, unless all of this holds:
 
-    - There is one answer per criterion, in the order of the questions and under the criterion's name.
-    - Each answer has every level once, under the level's label.
-    - The probabilities add up to 1.
-    - The expected value in the reply follows from the probabilities.
+    - There is one answer per criterion, in the order of the rubric and under the criterion's name.
+    - Each answer is a refusal, or has every level once, under the level's label.
+    - The probabilities of each answer add up to 1.
+    - The expected value in each answer follows from its probabilities.
     """
     try:
         return _parse(orjson.loads(text), rubric, levels)
@@ -58,7 +63,12 @@ def _parse(answers: Any, rubric: Rubric, levels: int) -> Judgement:
 
 
 def _probabilities(name: str, answer: Any, labels: tuple[str, ...]) -> tuple[float, ...]:
-    """Return the probabilities of one answer, in the order of its levels. Raise UnparsableJudgement if they are wrong."""
+    """Return the probabilities in the answer for one criterion, in the order of its levels.
+
+    labels: the labels of the levels.
+
+    Raises UnparsableJudgement if the answer does not fit them, or contradicts itself.
+    """
     if answer["type"] != "score":
         raise UnparsableJudgement(say("judging.decision_kind", criterion=name, found=f"{answer['type']!s:.20}"))
     given = {(each["value"], each["label"]): each["probability"] for each in answer["probabilities"]}

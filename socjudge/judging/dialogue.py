@@ -1,7 +1,7 @@
-"""Define a dialogue with a model. It is a generator that yields requests, is sent the replies, and returns a result.
+"""Define a dialogue with a model: a generator that yields requests, is sent the model's replies, and returns a result.
 
-The judge and the assistant are dialogues: each defines in one place what it asks and how it reads the replies. The code
-that sends the requests is elsewhere: a single call, the loop of a run, or a batch that takes a day.
+The judge and the assistant are dialogues. Each defines in one place what it asks and how it reads the replies. Other
+code sends the requests: a single call, the loop of a run, or a batch that takes a day.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Dialogue = Generator[ModelRequest, Completion, T]
 
 
 class Finished(Exception):
-    """Signal that a dialogue is over. `value` is its result."""
+    """Signal that a dialogue has ended. `value` is the dialogue's result."""
 
     def __init__(self, value: Any) -> None:
         super().__init__()
@@ -25,12 +25,11 @@ class Finished(Exception):
 
 
 def advance(dialogue: Dialogue[Any], reply: Completion | ProviderError | None) -> ModelRequest:
-    """Send a reply to the dialogue and return its next request. Instead of a reply, an error can be sent.
+    """Send a reply, or the error that came instead of it, to a dialogue. Return the dialogue's next request.
 
-    reply: None for the first request.
+    reply: None to get the first request.
 
-    Raises Finished when the dialogue is over. If the dialogue cannot go on without a reply, the error that was sent is
-    raised.
+    Raises Finished when the dialogue has ended. If the dialogue cannot go on after an error, that error is raised.
     """
     try:
         if isinstance(reply, ProviderError):
@@ -41,7 +40,7 @@ def advance(dialogue: Dialogue[Any], reply: Completion | ProviderError | None) -
 
 
 def replay(dialogue: Dialogue[Any], earlier: Iterable[Completion]) -> ModelRequest:
-    """Send the dialogue the replies of an earlier session, and return its first request that has no reply yet."""
+    """Send a dialogue the replies that an earlier session received. Return the first request that has no reply yet."""
     request = advance(dialogue, None)
     for reply in earlier:
         request = advance(dialogue, reply)
@@ -49,7 +48,10 @@ def replay(dialogue: Dialogue[Any], earlier: Iterable[Completion]) -> ModelReque
 
 
 def run_dialogue(dialogue: Dialogue[T], complete: Callable[[ModelRequest], Completion]) -> T:
-    """Run a dialogue to its end and return its result. Each request is passed to `complete`, which returns the reply."""
+    """Run a dialogue to its end and return its result.
+
+    complete: a function that sends a request and returns the reply.
+    """
     reply: Completion | ProviderError | None = None
     try:
         while True:
@@ -69,10 +71,11 @@ async def run_dialogue_async(
     earlier: Iterable[Completion] = (),
     on_unfinished: Callable[[Completion], None] = lambda completion: None,
 ) -> T:
-    """Run a dialogue to its end in an event loop and return its result. Each request is passed to `complete`.
+    """Run a dialogue to its end in an event loop and return its result.
 
-    earlier: replies that were paid for in an earlier session. They are used first. on_unfinished: a function that gets
-    each new reply after which the dialogue goes on.
+    - complete: an async function that sends a request and returns the reply.
+    - earlier: the replies that were paid for in an earlier session; they are used first.
+    - on_unfinished: a function that is called with each new reply after which the dialogue goes on.
     """
     reply: Completion | ProviderError | None = None
     try:
@@ -90,10 +93,7 @@ async def run_dialogue_async(
 
 
 def lost_usage(error: SocJudgeError) -> Usage:
-    """Return what the calls of a failed request consumed.
-
-    The cost is None (unknown) if some of the calls got no reply.
-    """
+    """Return what the calls of a failed request consumed. The cost is None (unknown) if some of them got no reply."""
     lost = error.lost_calls if isinstance(error, ProviderError) else 0
     told = getattr(error, "usage", None) or Usage()
     return told + Usage(lost_calls=lost, cost_usd=None if lost else 0.0)

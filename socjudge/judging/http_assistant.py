@@ -1,9 +1,9 @@
-"""Ask your own assistant over HTTP. A table of socjudge.toml gives the address, what to send, and paths into the reply.
+"""Ask your own assistant over HTTP. A table of socjudge.toml has its address, what to send, and paths into its reply.
 
-Names in braces ({question}) and variables (${BOT_KEY}) are replaced by their values, once and in one pass. A path is
-`a.b[0].c`. In a path, `[*]` stands for every item of a list, and `$` for the whole reply. Nothing is evaluated as code.
-No record or error contains a variable's value. A fingerprint contains no value of a variable that is named like a
-secret.
+Names in braces ({question}) and environment variables (${BOT_KEY}) are replaced by their values, in one pass: a value
+is not searched for further names. A path has the form `a.b[0].c`. In a path, `[*]` stands for every item of a list, and
+`$` for the whole reply. Nothing is evaluated as code. No record and no error contains the value of a variable. The
+fingerprint is also made from these values, except those of variables that are named like secrets.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ KEYS = ("url", "like", "method", "headers", "body", "answer", *_OF_REPLY, "versi
 
 
 class HttpAssistant:
-    """Hold a table of socjudge.toml with a `url`, checked and ready to use. Raises ConfigError if the table has faults."""
+    """Hold a table [assistants.NAME] of socjudge.toml that has a `url`, checked and ready to use.
+
+    Raises ConfigError if the table has faults.
+    """
 
     def __init__(self, table: Mapping[str, Any], *, where: str) -> None:
         table = _with_ready_made(table, where)
@@ -69,9 +72,10 @@ class HttpAssistant:
 
     @property
     def decides(self) -> dict[str, Any]:
-        """Return everything that determines the answers: method, address, headers without secrets, body and paths.
+        """Return everything that determines the assistant's answers: method, address, headers, body and paths.
 
-        Variables are replaced by their values, unless they are named like secrets.
+        Headers that are named like secrets are left out. Environment variables are replaced by their values, unless
+        they are named like secrets.
         """
         table, url = self._table, self._fill(self._url, {}, keep=_SECRET)
         open_headers = {name: text for name, text in table.get("headers", {}).items() if not _SECRET.search(name)}
@@ -81,16 +85,20 @@ class HttpAssistant:
         return told | {"url": show_url(url), "query": hash_query(url)}
 
     async def ask(self, values: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """Ask one question and return the answer in the form that `as_answer` accepts.
+        """Ask one question and return the answer in a form that `as_answer` accepts.
 
-        Raises NoAnswer if the reply contains no answer. Raises Retryable if the service asks to wait.
+        values: the values of the names in braces, such as question.
+
+        Raises NoAnswer if there is no usable reply, or no answer in it. Raises Retryable if the service says how long
+        to wait.
         """
         return self._mapped(*await self.reply(values, timeout_s))
 
     async def reply(self, values: Mapping[str, Any], timeout_s: float) -> tuple[list[Any], dict[str, str], bool]:
-        """Send one question. Return the reply's values, its headers, and whether the reply is a stream.
+        """Send one question. Return the values in the reply, the reply's headers, and whether the reply is an event
+        stream.
 
-        A stream has several values, any other reply has one.
+        An event stream has one value per event. Any other reply has one value. Errors as in `ask`.
         """
         import aiohttp
 
@@ -135,9 +143,9 @@ class HttpAssistant:
         return bytes(content)
 
     def _mapped(self, replies: list[Any], headers: Mapping[str, str], streams: bool) -> dict[str, Any]:
-        """Return the replies as a dict with the keys that `as_answer` accepts.
+        """Return the values in a reply as a dict with the keys that `as_answer` accepts.
 
-        For a stream, the pieces of the answer are joined. For every other key, the last value counts.
+        In an event stream, the pieces of the answer are joined. For each of the other keys, the last value is used.
         """
         for reply in replies:
             if streams and isinstance(reply, dict) and (reply.get("event") == "error" or reply.get("error")):
@@ -184,9 +192,10 @@ class HttpAssistant:
     def _fill(
         self, text: str, values: Mapping[str, Any], *, quoted: bool = False, keep: re.Pattern[str] | None = None
     ) -> str:
-        """Replace the names and variables in a text by their values.
+        """Replace the names in braces and the environment variables in a text by their values.
 
-        keep: a pattern. If it is given, names stay as they are, and so do variables whose names match the pattern.
+        - quoted: whether the values of names are percent-encoded, for a URL.
+        - keep: a pattern. If it is given, names stay as they are, and so do variables whose names match it.
         """
 
         def value(found: re.Match[str]) -> str:
@@ -208,9 +217,9 @@ class HttpAssistant:
         return template
 
     def _hide(self, text: str, *, keep: bool = False) -> str:
-        """Remove the values of this table's variables from a text.
+        """Remove from a text the values of the environment variables that this table names.
 
-        keep: whether everything else stays, as is needed for an answer. Otherwise, other secrets are removed too.
+        keep: whether everything else stays. An answer needs this. Otherwise, other secrets are removed too.
         """
         text = without_secrets(text, [os.environ.get(name, "").strip() for name in self.variables])
         return text if keep else redact(text)
@@ -218,7 +227,7 @@ class HttpAssistant:
 
 @functools.cache
 def ready_made() -> dict[str, dict[str, Any]]:
-    """Return the tables that come with the package, by name."""
+    """Return {name: table} of the tables for common services that come with socjudge."""
     return tomllib.loads((files("socjudge.judging") / "services.toml").read_text(encoding="utf-8"))
 
 
@@ -243,7 +252,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _steps(path: Any) -> list[str | int] | None:
-    """Split a path into its steps: names, list indexes, "*". Return None if the text is not a path."""
+    """Split a path into its steps: names, positions in lists, and "*". Return None if the text is not a path."""
     if path == "$":
         return []
     if not isinstance(path, str) or not _PATH.fullmatch(path):
@@ -252,14 +261,14 @@ def _steps(path: Any) -> list[str | int] | None:
 
 
 def _last(replies: list[Any], path: str) -> Any:
-    """Return the value at this path in the last reply that has one. Return None if no reply has one."""
+    """Return the value at this path in the last of the replies that has one. Return None if none of them has one."""
     return next((found for reply in reversed(replies) if (found := _find(reply, path)) is not None), None)
 
 
 def _find(data: Any, path: str) -> Any:
-    """Return the value at this path. Return None if there is none.
+    """Return the value that this path leads to. Return None if there is none.
 
-    For `[*]`, return a list, with None for each item that has no value at the path.
+    If the path contains `[*]`, return a list. An item from which the path leads to no value is None there.
     """
     return _follow(data, _steps(path) or [])
 
@@ -285,7 +294,7 @@ def _json(text: str, kind: str) -> Any:
 
 
 def _events(text: str) -> Iterator[Any]:
-    """Yield the data of server-sent events, in order. Data that is not JSON, such as [DONE], is skipped."""
+    """Yield the JSON data of each server-sent event in a text, in order. Other data, such as [DONE], is skipped."""
     for block in re.split(r"\r?\n\r?\n", text):
         data = "\n".join(line[5:].lstrip(" ") for line in block.splitlines() if line.startswith("data:"))
         try:
@@ -299,10 +308,12 @@ def _outline(reply: Any) -> str:
 
 
 def guess_paths(reply: Any) -> dict[str, str]:
-    """Guess where a reply has the answer and its contexts, and return the paths.
+    """Guess where a reply has the answer and its contexts. Return {"answer": path, "contexts": path}, as far as they
+    are found.
 
-    The answer is the longest text outside of lists. The contexts are the longest list of texts, or of objects that have
-    a text.
+    The answer is the longest text outside of lists; of a list `choices`, as in a chat completion, the first item is
+    searched too. The contexts are in the list whose first text is the longest. This text is the first item of the list,
+    or a value in that item.
     """
     texts: list[tuple[int, str]] = []
     lists: list[tuple[int, str]] = []

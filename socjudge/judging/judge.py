@@ -1,4 +1,4 @@
-"""Ask a judge to mark one answer."""
+"""Ask a judge to score one answer."""
 
 from __future__ import annotations
 
@@ -50,35 +50,35 @@ def evaluate_answer(
     prompt: Prompt | str | Path | None = None,
     rubric: Rubric | None = None,
 ) -> Evaluation:
-    """Mark one answer with a judge: 0–100 points on each criterion of the rubric, with reasons.
+    """Let a judge score one answer: 0–100 points for each criterion of the rubric, with reasons.
 
     Parameters
     ----------
     question
-        The question, with the keypoints that a good answer has.
+        The question, with the keypoints that a good answer contains.
     answer
         The answer, with the passages that it was made from.
     model
-        "auto", "offline", a name, or a chat model object.
+        The judge: "auto", "offline", the name of a model, or a chat model object.
     prompt
-        As in `load_prompt`.
+        The judge prompt, in any form that `load_prompt` accepts.
     rubric
         The criteria and the pass line; the project's current rubric if left out.
 
     Returns
     -------
     Evaluation
-        A mark that the judge cannot give is None, and `missing` has the cause. If a reply cannot be parsed with certainty,
-        the judge is told the error and asked again, until there are MAX_REPLIES replies. If none can be parsed, `status`
-        is "unparsable" and `raw_text` is the last reply. All scores are then 0, as the specification asks: treat these
-        zeros as missing marks.
+        A score that the judge cannot give is None, and `missing` has the cause. If a reply cannot be parsed with
+        certainty, the judge is told the error and asked again, until it has replied MAX_REPLIES times. If none of these
+        replies can be parsed, `status` is "unparsable" and `raw_text` is the last reply. All scores are then 0, as the
+        specification requires. Treat these zeros as missing scores.
 
     Raises
     ------
     ConfigError
         If there is no key, the model is unknown, or the prompt cannot be used.
     ProviderError
-        If the service failed.
+        If the model's service failed.
 
     Examples
     --------
@@ -95,10 +95,10 @@ def evaluate_answer(
 
 
 def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, rubric: Rubric) -> Dialogue[Evaluation]:
-    """Run the dialogue of `evaluate_answer`. The prompt must already be checked.
+    """Run the dialogue of `evaluate_answer` with the judge. The caller must have checked the prompt.
 
-    If the model combines two judges, the second one is asked when the first one is unsure. If a chat model for reasons
-    is set, it is asked last.
+    If the judge consists of two models, the second one is asked when the first one is unsure. If a chat model is set
+    that gives reasons (`RunOptions.reasons_from`), it is asked last.
     """
     marks, last = yield from _one_judge(question, answer, prompt, rubric, is_second=False)
     if last.unsure_judge and is_unsure(marks, rubric.pass_threshold):
@@ -111,10 +111,13 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, 
 def _second_judge(
     first: Evaluation, question: EvalQuestion, answer: AssistantAnswer, prompt: Prompt, rubric: Rubric
 ) -> Dialogue[tuple[Evaluation, Completion]]:
-    """Let the second judge mark the answer. The returned evaluation also has the first judge's marks and usage."""
+    """Let the second judge score the answer, and return its evaluation and its last reply.
+
+    The evaluation also has the first judge's name and scores, and the usage of both.
+    """
     try:
         second, last = yield from _one_judge(question, answer, prompt, rubric, is_second=True)
-    except RequestRefused as error:  # no mark at all: the marks of the unsure judge alone would decide the gate
+    except RequestRefused as error:  # no scores at all, because an unsure judge alone would decide the verdict
         error.usage = first.usage + (error.usage or Usage())
         raise
     known = {name: mark for name, mark in first.scores.items() if mark is not None and first.status == "ok"}
@@ -132,13 +135,14 @@ def _second_judge(
 
 
 def is_unsure(evaluation: Evaluation, line: float) -> bool:
-    """Return whether a second judge should mark the answer. It should in three cases:
+    """Return whether a second judge should score the answer, because the first one is unsure. It should in three cases:
 
     - The reply could not be parsed.
-    - A mark is missing that another judge could give.
-    - The mean is so near the pass line (`line`, points) that the true mean may be on the other side. "Near" means
-      within UNSURE_POINTS. For a decision model it means within two standard deviations of the mean, computed from the
-      model's probabilities.
+    - A score is missing that another judge could give.
+    - The mean is near the pass line. For a chat model, "near" means at most UNSURE_POINTS away. For a decision model,
+      it means at most two standard deviations of the mean away. This deviation follows from the model's probabilities.
+
+    line: the pass line, in points.
     """
     if evaluation.status != "ok" or set(evaluation.missing.values()) - {"no_context"}:
         return True
@@ -149,7 +153,7 @@ def is_unsure(evaluation: Evaluation, line: float) -> bool:
 
 
 def _variance(probabilities: Sequence[float]) -> float:
-    """Compute the variance of a mark (0–100 points) from the probabilities of its levels."""
+    """Return the variance of a score (in points, 0–100), given the probabilities of its levels."""
     step, total = 100 / (len(probabilities) - 1), sum(probabilities)
     mean = sum(i * step * each for i, each in enumerate(probabilities)) / total
     return sum((i * step - mean) ** 2 * each for i, each in enumerate(probabilities)) / total
@@ -158,9 +162,9 @@ def _variance(probabilities: Sequence[float]) -> float:
 def _one_judge(
     question: EvalQuestion, answer: AssistantAnswer, prompt: Prompt, rubric: Rubric, *, is_second: bool
 ) -> Dialogue[tuple[Evaluation, Completion]]:
-    """Let one judge mark the answer. Return the marks and the judge's last reply."""
+    """Let one judge score the answer. Return its evaluation and its last reply."""
     criteria = rubric.criteria
-    # Asked for anyway, because all answers have the same prompt. The marks are not used, and stay in raw_text.
+    # Asked for anyway, because all answers have the same prompt. These scores are not used, and stay in raw_text.
     lacking: dict[str, str] = {name: "no_context" for name in unmeasurable(answer) if name in criteria}
     if lacking and len(lacking) == len(criteria):
         raise RequestRefused(say("judging.no_context", criteria=listed(criteria)), about_content=True)
@@ -246,7 +250,7 @@ def _one_judge(
 
 
 def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[str]) -> Evaluation:
-    """Return the evaluation of an answer that got no marks because the service failed: zeros, with status "failed"."""
+    """Return the evaluation of an answer that has no scores because the service failed: zeros, and the status "failed"."""
     return Evaluation(
         scores=dict.fromkeys(criteria, 0),
         average_score=0.0,
@@ -263,12 +267,12 @@ def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[st
 
 
 def count_retries(error: str) -> int:
-    """Return the number of retries that the `error` text of an evaluation mentions. The text may be in either language."""
+    """Return how many retries the field `error` of an evaluation mentions. Its text may be in Japanese or English."""
     return sum(error.count(say("judging.retried", lang=lang, cause="")) for lang in get_args(Language))
 
 
 def _refused(doubts: Sequence[str], completions: Sequence[Completion], lost: Usage) -> RequestRefused:
-    """Return the error for an answer that the judge refuses to mark. It has the usage of all calls, because they were
+    """Return the error for an answer that the judge refuses to score. It has the usage of all calls, because they were
     paid for.
     """
     usage = total_usage([*(completion.usage for completion in completions), lost])
@@ -276,9 +280,9 @@ def _refused(doubts: Sequence[str], completions: Sequence[Completion], lost: Usa
 
 
 def _ask_again(request: ModelRequest, completion: Completion, error: UnparsableJudgement) -> ModelRequest:
-    """Return a request that asks again, with the reply that could not be parsed and the reason.
+    """Return a request that asks the judge again. It contains the reply that could not be parsed, and the reason.
 
-    If that reply was cut off, it is left out, and the new request has twice the token limit.
+    If that reply was cut off, it is left out, and the new request has twice the limit of tokens.
     """
     complaint = (
         f"その出力は採点結果として読み取れませんでした（{error}）。"

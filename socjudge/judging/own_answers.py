@@ -1,4 +1,4 @@
-"""Turn the answers of your own assistant, from a function, a service or a file, into records."""
+"""Turn the answers of your own assistant into records. The answers come from a function, a service or a file."""
 
 from __future__ import annotations
 
@@ -31,26 +31,28 @@ _SOURCES = ("contexts", "context", "source_documents", "documents")
 
 
 def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str = "") -> AssistantAnswer:
-    """Turn an answer of your own assistant into the record that is judged and logged.
+    """Turn an answer of your own assistant into an AssistantAnswer, which can be judged and logged.
 
     Parameters
     ----------
     given
-        A text, or a dict with the keys that `Assistant` lists.
+        The answer: a text, or a dict with the keys that the documentation of `Assistant` lists. An AssistantAnswer is
+        returned unchanged.
     question
         The question that was asked.
 
     Returns
     -------
     AssistantAnswer
-        If it has no contexts, nobody can mark 根拠性 and 引用明示. These two marks will be missing.
+        If it has no contexts, no judge can score 根拠性 and 引用明示. These two scores will be missing.
 
     Raises
     ------
     ConfigError
-        For an unknown key, or a value of the wrong type.
+        If `given` is neither a text nor a dict, or the dict has an unknown key, no answer, or a value of the wrong
+        type.
     NoAnswer
-        If the dict has an `error`. Its text is the reason.
+        If the dict has an `error`. The text of `error` is the message.
     """
     if isinstance(given, AssistantAnswer):
         return given
@@ -84,13 +86,14 @@ def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str
 
 
 def with_contexts(answer: AssistantAnswer, index: RunbookIndex | None = None, k: int | None = None) -> AssistantAnswer:
-    """Return the answer with contexts or headings from the index, if it lacks them. `contexts_from` records what was
-    added.
+    """Add passages of the runbooks to an answer without contexts, or headings to contexts that have none.
 
-    An answer without contexts gets the passages that the index finds for the question, and then those that it finds for
-    the answer. A context without a heading gets the heading of the section that contains it word for word.
+    An answer without contexts gets the passages that the index finds for its question, followed by those that it finds
+    for the answer. A context without a heading gets the heading of the runbook section that contains it word for word.
+    In the result, `contexts_from` says what was added.
 
-    k: the number of passages for each search; None for the project's number.
+    - index: the project's runbooks if left out.
+    - k: the number of passages that each of the two searches finds; the project's number if left out.
     """
     given = contexts_of(answer)
     if given and all(passage.heading or not passage.source for passage in given):
@@ -111,10 +114,10 @@ def with_contexts(answer: AssistantAnswer, index: RunbookIndex | None = None, k:
 
 
 def _headed(passage: Passage, index: RunbookIndex) -> Passage:
-    """Return the context with a heading. If it has none, it gets the heading of the only section that contains it.
+    """Return a context with the heading of the only runbook section that contains it word for word.
 
-    If no section or several sections contain it, it stays as it is. If its text begins with a heading of its own, the
-    section's heading must end with that heading.
+    It is returned unchanged in three cases: it has a heading; it has fewer than 20 characters; or no section or several
+    contain it. If its text begins with a Markdown heading, the heading of the section must end with the same words.
     """
     bare = titled(passage)
     if passage.heading or len(text := bare.text.strip().replace("\r\n", "\n")) < _CERTAIN:
@@ -124,7 +127,7 @@ def _headed(passage: Passage, index: RunbookIndex) -> Passage:
 
 
 def from_runnable(given: Any) -> Any:
-    """Return the output of a LangChain chain in the form that `as_answer` accepts."""
+    """Return the output of a LangChain chain in a form that `as_answer` accepts."""
     if isinstance(content := getattr(given, "content", None), list):
         return "".join(part if isinstance(part, str) else str(part.get("text", "")) for part in content)
     if isinstance(content, str):
@@ -175,7 +178,10 @@ def _text(name: str, given: Any) -> str:
 
 
 def _number(name: str, given: Any) -> float | None:
-    """Return a number. It may be given as text, because services send prices as text. Return None if none is given."""
+    """Return a value as a number. Some services send numbers as text. Return None for None and for an empty text.
+
+    name: the name of the value, for the ConfigError if it is no number, negative or infinite.
+    """
     if given is None or given == "":
         return None
     try:

@@ -1,4 +1,4 @@
-"""Ask your own assistant (a function, a LangChain chain, or a service) once for each question, under its own name."""
+"""Ask your own assistant each question once. The assistant is a function, a LangChain chain, or a service."""
 
 from __future__ import annotations
 
@@ -39,37 +39,41 @@ _PLAIN = (str, int, float, bool, type(None))  # types of defaults that a fingerp
 
 
 class Assistant:
-    """Ask an assistant of your own. Pass this object as `answers=` of `run_evaluation_suite`.
+    """Ask your own assistant. Pass this object to `run_evaluation_suite` as `answers=`.
 
     Parameters
     ----------
     ask
-        One of: a function or async function; a LangChain Runnable; "mybot.py:ask"; the name of a table in
-        socjudge.toml; such a table as a dict. The function's one free parameter gets the question. Parameters with the
-        names `question_id`, `category`, `repeat` and `previous` get these values. The function returns an
-        AssistantAnswer, a text, or a dict with `answer`. If it has no answer, the dict has `error` instead. The other keys
-        of the dict are optional:
+        One of: a function or async function; a LangChain Runnable; the file and name of a function, such as
+        "mybot.py:ask"; the name of a table [assistants.NAME] in socjudge.toml; such a table as a dict. A function must
+        have one parameter for the question, of any name. Parameters named `question_id`, `category` and `repeat` get
+        these values, and a parameter `previous` gets None. The function returns an AssistantAnswer, a text, or a dict
+        with `answer`. If it has no answer, the dict has `error` instead, with the reason. The other keys of the dict
+        are optional:
 
         - `contexts`: the texts that the answer was made from, in the order in which `[1]`, `[2]` … cite them. Each is a
           text or {"text", "source", "heading"}.
         - `flags`: {"insufficient_evidence", "dangerous_operation", "ambiguous_query": bool}.
         - `model`, `version`, `input_tokens`, `output_tokens`, `cost_usd`.
     name, version
-        The name and version in logs and comparisons. The code of a function is its fingerprint, but a lambda, a closure, a
-        partial, a bound method and an object have none. They need a version, because a run without one cannot be resumed.
+        The name and version of the assistant in logs and comparisons. A function is recognised by its code. A lambda, a
+        closure, a partial, a bound method and an object are recognised by their version only. Without a version, a run
+        with them cannot be resumed.
     concurrency
-        The most calls at the same time. If left out: one call until the assistant has answered, then as many as it
-        accepts.
+        The highest number of calls at the same time. If left out, there is one call until the assistant has answered
+        once. Then there are as many as it accepts.
     contexts
-        "runbooks": an answer without contexts gets those that this project's index finds for it. Contexts without headings
-        get the headings of the sections that contain them word for word. The log records this.
+        "runbooks": an answer without contexts gets the passages that this project's index finds for it. A context
+        without a heading gets the heading of the runbook section that contains it word for word. The log records what
+        was added.
     timeout_s
-        The longest wait for an answer, in seconds; the run's if left out.
+        The longest wait for an answer, in seconds. If left out, it is that of the run (`RunOptions.timeout_s`).
 
     Raises
     ------
     ConfigError
-        If `ask` is none of the kinds above, a parameter has no value, or a variable of a table is not set.
+        If `ask` is none of the kinds above, a parameter of the function would get no value, or an environment variable
+        that a table names is not set.
 
     Examples
     --------
@@ -137,14 +141,15 @@ class Assistant:
 
     @property
     def takes_runbooks(self) -> bool:
-        """Return whether missing contexts and headings are taken from the project's index."""
+        """Return whether contexts and headings that an answer lacks are taken from the project's index."""
         return self._contexts == "runbooks"
 
     @property
     def told_before(self) -> str:
-        """Return the text that is shown before the first call.
+        """Return the text that the user is shown before the first call.
 
-        It says which variables are sent to which host, and what the fingerprint covers.
+        It says which environment variables are sent to which host, and by what the assistant is recognised when a run
+        is resumed.
         """
         lines = []
         if self._http is not None and self._http.variables:
@@ -156,8 +161,9 @@ class Assistant:
         return "\n".join(lines)
 
     def ask(self, question: str, *, index: RunbookIndex | None = None) -> AssistantAnswer:
-        """Ask one question and return the answer as a judge would see it. If there is none, NoAnswer is raised with the
-        reason.
+        """Ask one question and return the answer as a run would record it.
+
+        Raises NoAnswer, with the reason, if the assistant gives no answer.
         """
         asked = EvalQuestion("", "", question, ())
         return event_loop.wait(self.answer(asked, 0, RunGate(), index=index))
@@ -171,9 +177,13 @@ class Assistant:
         index: RunbookIndex | None = None,
         k: int | None = None,
     ) -> AssistantAnswer:
-        """Ask one question once. It is asked again only if the service says when (429, or 503 with Retry-After).
+        """Ask one question, as part of a run. It is sent again only if the service says when (429 or 503, with
+        Retry-After).
 
-        Raises NoAnswer if the assistant does not answer, for any cause. Raises ConfigError if the reply does not have
+        - repeat: the number of the repeat, from 0.
+        - index, k: as in `with_contexts`, for the contexts that an answer lacks.
+
+        Raises NoAnswer if the assistant does not answer, for any cause. Raises ConfigError if its reply does not have
         the form of an answer.
         """
         self._places = self._places or (asyncio.Semaphore(self.concurrency) if self.concurrency else None)
@@ -234,9 +244,11 @@ class Assistant:
 
 
 def _named(ask: str, name: str) -> tuple[Any, Mapping[str, Any], str]:
-    """Find the assistant that a text names: `file.py:name`, or a table of socjudge.toml.
+    """Find the assistant that a text names: "file.py:function", or the name of a table in socjudge.toml.
 
-    Return the assistant, its table, and its name.
+    Return the assistant, its table, and its name. The table is empty for a function in a file.
+
+    name: the name to return, if it is not empty.
     """
     path, colon, function = ask.rpartition(":")
     tables = assistant_tables()
@@ -266,8 +278,9 @@ def _of_table(table: Mapping[str, Any], name: str) -> tuple[Any, Mapping[str, An
 
 
 def _load(path: str, function: str) -> Any:
-    """Run a Python file and return its function. Its path is looked for in the working folder, then in the project's
-    folder.
+    """Run a Python file and return the function or other object that it names `function`.
+
+    The file is looked for in the working folder, and then in the project's folder.
     """
     place = next((p for p in (Path(path), constants.PROJECT_DIR / path) if p.is_file()), None)
     if place is None:
@@ -289,7 +302,10 @@ def _load(path: str, function: str) -> Any:
 
 
 def _bound(ask: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
-    """Return which values a function gets: a list of those to pass by position, and {parameter: value} for the others."""
+    """Return with which values a function is called: question, question_id, category, repeat or previous.
+
+    The list has the names of the values to pass by position. The dict is {parameter: name of the value to pass to it}.
+    """
     try:
         parameters = [
             p for p in inspect.signature(ask).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
@@ -318,9 +334,9 @@ def _bound(ask: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
 
 
 def _hashes(parts: Mapping[str, Any]) -> str:
-    """Return the name and hash of each part that is not empty, as `body=… url=…`.
+    """Return a fingerprint: the name and a short hash of each part that is not empty, as `body=… url=…`.
 
-    A comparison can then name the parts that differ.
+    A comparison of two fingerprints can then name the parts that differ. If all parts are empty, return "version".
     """
     told = {name: json.dumps(parts[name], sort_keys=True, ensure_ascii=False) for name in sorted(parts) if parts[name]}
     hashes = [f"{name}={hashlib.sha256(text.encode()).hexdigest()[:12]}" for name, text in told.items()]
@@ -328,10 +344,11 @@ def _hashes(parts: Mapping[str, Any]) -> str:
 
 
 def _identity(ask: Any) -> tuple[dict[str, Any] | None, str]:
-    """Return what determines a function's answers, as far as its code shows it, and a text that says what this covers.
+    """Return what determines the answers of a function, as far as its code shows it, and a text that says what this
+    covers.
 
-    The first is None for a lambda, a closure, a partial, a bound method or an object, because their answers also depend
-    on code or data elsewhere.
+    The first value is None if the answers also depend on code or data elsewhere. This is so for a lambda, a closure, a
+    partial, a bound method, an object and a decorated function.
     """
     is_plain = inspect.isfunction(ask) and not hasattr(ask, "__wrapped__")
     if not is_plain or ask.__name__ == "<lambda>" or ask.__closure__:
@@ -352,7 +369,7 @@ def _identity(ask: Any) -> tuple[dict[str, Any] | None, str]:
 
 
 def _input_of(chain: Any, question: str) -> Any:
-    """Return the question in the form that a chain accepts: a text, or a dict with one key."""
+    """Return the question in the form that a LangChain chain accepts: a text, or a dict with one key."""
     try:
         schema = chain.get_input_jsonschema()
     except Exception:

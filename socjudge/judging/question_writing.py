@@ -1,4 +1,8 @@
-"""Let a model write questions for the user's own runbooks. They go to `questions.json`, where people can edit them."""
+"""Let a model write typical questions for each section of the user's runbooks.
+
+The search also matches a user's question against them. They are saved in `questions.json`, in the folder of the
+runbooks, where people can edit them.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +32,9 @@ _PROMPT = """あなたはSOCの運用手順書の検索を良くするために�
 
 
 def find_sections(runbooks: Path | str) -> dict[tuple[str, str], ModelRequest]:
-    """Return {(source, heading): request} for each runbook section that `questions.json` does not contain, in order.
+    """Return {(file name, heading): request} for each runbook section that has no questions in `questions.json`.
 
-    The request asks a model to write questions for the section.
+    Each request asks a model to write questions for the section. The sections are in the order of the runbooks.
     """
     written = load_questions(runbooks)
     texts: dict[tuple[str, str], list[str]] = {}
@@ -45,7 +49,7 @@ def find_sections(runbooks: Path | str) -> dict[tuple[str, str], ModelRequest]:
 
 
 def most_usd(requests: Iterable[ModelRequest], model: Model) -> float | None:
-    """Return the most that all the calls together can cost, in US dollars. Return None if a price is unknown."""
+    """Return the most that these requests can cost together, in US dollars. Return None if the price of one is unknown."""
     costs = [model.most_usd(request) for request in requests]
     known = [cost for cost in costs if cost is not None]
     return sum(known) if len(known) == len(costs) else None
@@ -58,11 +62,15 @@ def write_questions(
     max_cost_usd: float | None = None,
     on_progress: Callable[[int, int], Any] | None = None,
 ) -> int:
-    """Let a model write questions for every section that has none. Return the number of sections for which it did.
+    """Let a model write questions for every runbook section that has none. Return the number of these sections.
 
-    Questions that people wrote or edited are kept. The file is written after each section, so that no paid reply is
-    lost. Raises ConfigError before a call that could exceed `max_cost_usd`. Raises it also for the embedded model,
-    which cannot write questions.
+    Questions that people wrote or edited are kept. `questions.json` is written after each section, so that no paid
+    reply is lost.
+
+    on_progress: a function that is called with the number of finished sections and the number of all.
+
+    Raises ConfigError before a call that could exceed `max_cost_usd`, and for the embedded model, which cannot write
+    questions.
     """
     if model.name == OFFLINE:
         raise ConfigError(say("judging.embedded_writes_none"))

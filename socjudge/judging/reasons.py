@@ -1,6 +1,7 @@
-"""Ask a chat model for the reasons for a decision model's low and unsure marks, because decision models give none.
+"""Ask a chat model for the reasons for a decision model's scores, because a decision model gives none.
 
-The chat model is asked once per answer. Its reasons are shown under its name and change no mark.
+Only scores that are low or unsure need a reason. The chat model is asked once per answer. Its reasons are shown under
+its name and change no score.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .dialogue import Dialogue, lost_usage
 from .replies import exactly
 from .reply_json import find_objects, without_thinking
 
-SURE = 2 / 3  # a mark is unsure if no level has this much probability
+SURE = 2 / 3  # a score is unsure if no level has this much probability
 OUTPUT_TOKENS = 2000
 _TASK = (
     "次のJSONは、SOC運用手順書アシスタントへの質問（question）、参照した手順書（context）、回答（answer）、警告フラグ（flags）、"
@@ -33,8 +34,10 @@ _TASK = (
 
 
 def unexplained(evaluation: Evaluation, line: float) -> list[str]:
-    """Return the criteria of a decision model whose marks need a reason: those below the line (points), and unsure
-    ones.
+    """Return the criteria whose scores need a reason: scores below `line` (in points), and unsure scores.
+
+    A score is unsure if none of its levels has a probability of at least 2/3. Only scores of a decision model need a
+    reason.
     """
     return [
         name for name, levels in evaluation.probabilities.items()
@@ -45,8 +48,9 @@ def unexplained(evaluation: Evaluation, line: float) -> list[str]:
 def explaining(
     evaluation: Evaluation, asked: Sequence[str], question: EvalQuestion, answer: AssistantAnswer, rubric: Rubric
 ) -> Dialogue[Evaluation]:
-    """Ask for reasons for the criteria in `asked`, and return the evaluation with them. If some are missing, `error`
-    says so.
+    """Ask for reasons for the scores of the criteria in `asked`. Return the evaluation with these reasons.
+
+    If reasons are missing, or the call failed, the field `error` says so.
     """
     anchors = anchors_of(rubric, 3)
     marks = {
@@ -63,7 +67,7 @@ def explaining(
     )
     try:
         completion = yield request
-    except ProviderError as error:  # the marks exist and are paid for
+    except ProviderError as error:  # the scores exist and are paid for
         return replace(
             evaluation,
             usage=evaluation.usage + lost_usage(error),
@@ -90,7 +94,7 @@ def explaining(
 
 
 def _read(text: str) -> Mapping[str, str]:
-    """Return the reasons in a reply, as {criterion: reason}. Return {} if there are none."""
+    """Return the reasons in a reply of the chat model, as {criterion: reason}. Return {} if there are none."""
     try:
         objects, _ = find_objects(without_thinking(text))
     except (UnparsableJudgement, ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""Read the scores in a judge's reply, or raise an error that says why there are none.
+"""Read the scores in a judge's reply, or raise an error that says why this is impossible.
 
-A score is never guessed. If the reply is cut off, lacks a criterion, has a score such as "2/5" or 105, or has two
-different verdicts, UnparsableJudgement is raised. The judge is then asked again.
+A score is never guessed. UnparsableJudgement is raised if the reply is cut off, lacks a criterion, has a score such as
+"2/5" or 105, or has two different verdicts. The judge is then asked again.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ _HALF_WIDTH = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Hold a judge's scores and reasons.
+    """Hold the scores and reasons in a judge's reply.
 
-    - notes: texts that say what was repaired to read the reply.
-    - probabilities: for a decision model, {criterion: probability of each level, from 0 to 100 points}.
-    - missing: for a decision model, {criterion: "refused"}.
+    - notes: texts that say what had to be repaired before the reply could be read.
+    - probabilities: {criterion: the probability of each of its levels}, only for a decision model. The first level
+      stands for 0 points, the last one for 100.
+    - missing: {criterion: "refused"} for each criterion that a decision model refused to score.
     """
 
     scores: dict[str, int]
@@ -43,15 +44,15 @@ class Judgement:
 
 
 def exactly(properties: dict[str, Any]) -> dict[str, Any]:
-    """Build the JSON schema of an object that has exactly these properties."""
+    """Return the JSON schema of an object that must have all of these properties and no others."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def judgement_schema(criteria: Sequence[str], *, reasons_first: bool = False) -> dict[str, Any]:
-    """Build the JSON schema of the reply that the judge prompt asks for, in the form that strict services accept.
+    """Return the JSON schema of the reply that the judge prompt asks for, in the form that strict services accept.
 
-    reasons_first: as in `Prompt.reasons_first`. The schema has this order, because strict services write the parts in
-    the order of the schema.
+    reasons_first: whether the prompt asks for the reasons before the scores (`Prompt.reasons_first`). The schema then
+    has this order too, because strict services write the parts in the order of the schema.
     """
     scores = exactly({c: {"type": "integer", "description": "0-100"} for c in criteria})
     parts = {"scores": scores, "rationale": exactly({c: {"type": "string"} for c in criteria})}
@@ -67,13 +68,16 @@ def parse_judgement(
     quoted: Iterable[str] = (),
     is_of_hundred: bool = False,
 ) -> Judgement:
-    """Read the judgement in a reply. Raises UnparsableJudgement, with the reply and the reason, if that is impossible.
+    """Return the scores and reasons in a judge's reply.
 
-    - criteria: the names that must be scored.
-    - finish_reason: as the service gave it. "length" means that the reply was cut off.
-    - quoted: the texts that the judge was shown. A verdict that one of them contains is not the judge's own. If the
-      whole reply is one object, its scores may equal those in such a text, but its words may not.
-    - is_of_hundred: whether the judge certainly uses the scale 0–100. Low scores are then not taken for another scale.
+    Raises UnparsableJudgement, with the reply and the cause, if they cannot be read with certainty.
+
+    - criteria: the names of the criteria that must have scores.
+    - finish_reason: why the model stopped, as the service reported it. "length" means that the reply was cut off.
+    - quoted: the texts that the judge was shown. A verdict that stands in one of them, in the same words or with the
+      same scores, is not the judge's own. There is one exception: if the whole reply is one object and has words that
+      are in none of these texts, its scores may equal those in a text.
+    - is_of_hundred: whether the judge is known to use the scale 0–100. Low scores are then not taken for another scale.
     """
     try:
         return _parse(text, criteria, finish_reason, quoted, is_of_hundred)
@@ -127,7 +131,7 @@ def _parse(
 
 
 def _check_rest(rest: str, scores: Mapping[str, int]) -> None:
-    """Check the words after the verdict. Raise UnparsableJudgement if they correct a score ("訂正: 正確性は10点")."""
+    """Raise UnparsableJudgement if the words after the verdict correct one of its scores ("訂正: 正確性は10点")."""
     for criterion, score in scores.items():
         for given in re.findall(rf"{re.escape(criterion)}[^0-9\n]{{0,8}}([0-9]{{1,3}})\s*(?:点|/\s*100)", rest):
             if int(given) != score:
@@ -135,11 +139,11 @@ def _check_rest(rest: str, scores: Mapping[str, int]) -> None:
 
 
 def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
-    """Return the verdict of a reply that is one object without 'scores' at its top level. Return [] if it is no
+    """Return the verdict in a reply that is one object without 'scores' at its top level. Return [] if it contains no
     verdict.
 
-    The caller must know that this object is the whole reply. In a reply that was cut off, an inner object looks the
-    same.
+    The caller must know that this object is the whole reply, because an inner object of a reply that was cut off looks
+    the same.
     """
     name, inner = next(iter(found.value.items()), ("", None))
     if len(found.value) == 1 and name in _WRAPPERS and isinstance(inner, dict) and "scores" in inner:
@@ -153,7 +157,8 @@ def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
 def _is_quoted(found: JsonObject, criteria: Sequence[str], quoted: Sequence[str], *, whole: bool) -> bool:
     """Return whether a text that the judge was shown contains this verdict, in the same words or with the same scores.
 
-    If the verdict is the whole reply and has words of the judge's own, equal scores alone do not count.
+    whole: whether the verdict is the whole reply. If it is, and contains words that are in none of the texts, only the
+    same words count, not the same scores.
     """
     shown = ["".join(text.split()) for text in quoted]
     source = "".join(found.source.split())
@@ -176,7 +181,10 @@ def _has_own_words(verdict: Mapping[str, Any], shown: Sequence[str]) -> bool:
 
 
 def _is_example(found: JsonObject) -> bool:
-    """Return whether the scores are placeholders such as "<0-100の整数>". Some judges repeat the given format first."""
+    """Return whether the scores of this verdict are only placeholders, such as "<0-100の整数>".
+
+    Some judges first repeat the format that the prompt gave them, and then reply.
+    """
     given = found.value["scores"]
     if not isinstance(given, Mapping):
         return False
@@ -195,7 +203,7 @@ def _read(found: JsonObject, criteria: Sequence[str], is_of_hundred: bool) -> Ju
     rationale = {criterion: _text(reasons.get(_plain(criterion))) for criterion in criteria}
     if unexplained := [criterion for criterion, reason in rationale.items() if not reason]:
         notes.append(say("judging.no_rationale", criteria=listed(unexplained)))
-    # A single reason for all marks is a comment on them.
+    # A single reason for all scores is a comment on them.
     comment = "\n".join(filter(None, [_text(given), _text(found.value.get("overall_comment"))]))
     return Judgement(scores, rationale, comment, tuple(notes))
 
@@ -210,7 +218,7 @@ def _scores(given: Any, criteria: Sequence[str], notes: list[str], is_of_hundred
     numbers = {criterion: _number(criterion, by_name[_plain(criterion)], notes) for criterion in criteria}
     values = list(numbers.values())
     fractions = any(0 < number < 1 for number in values)
-    # An answer that deserves nothing has such marks on any scale: a few points beside zeros.
+    # An answer that deserves nothing has such scores on any scale: a few points beside zeros.
     is_low = is_of_hundred or 2 * values.count(0) >= len(values)
     of_five_or_ten = 0 < max(values) <= 5 or (max(values) <= 10 and any(number % 5 for number in values))
     if fractions or (of_five_or_ten and not is_low):
@@ -236,8 +244,9 @@ def _number(criterion: str, value: Any, notes: list[str]) -> float:
 
 
 def _plain(name: object) -> str:
-    """Return a criterion's name in one spelling: normal width, without spaces, list numbers such as "1. ", and
-    asterisks.
+    """Return the name of a criterion in one uniform spelling.
+
+    The spelling is NFKC, without spaces, asterisks and a list number such as "1." at the beginning.
     """
     return re.sub(r"^\d+[.)]", "", re.sub(r"[\s*]", "", unicodedata.normalize("NFKC", str(name))))
 

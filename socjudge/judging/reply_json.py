@@ -1,7 +1,8 @@
-"""Find the JSON objects in a judge's reply. Reasoning and prose are skipped; objects are repaired, but never completed.
+"""Find the JSON objects in a judge's reply. Reasoning and prose are skipped. Objects are repaired, but never completed.
 
-json_repair repairs punctuation. But it also completes objects that were cut off with made-up values, and guesses at odd
-numbers. It therefore only gets objects whose braces are balanced, and the scores are taken from the original spelling.
+json_repair repairs the punctuation of JSON. But it also completes objects that were cut off, with made-up values, and
+it guesses when it reads unusual numbers. Therefore it is only given objects whose braces are balanced, and the scores
+are taken from the original spelling.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ _PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?", re.ASCII)
 
 
 def without_thinking(body: str) -> str:
-    """Return the text after the model's reasoning.
+    """Return a judge's reply without the model's reasoning at its beginning.
 
-    A reasoning tag inside a JSON object, such as one that a reason quotes, stays.
+    A reasoning tag inside a JSON object stays, because a reason may quote one. Raises UnparsableJudgement if the reply
+    has only reasoning, or too many braces that never close.
     """
     start = seen = strays = 0
     while not body.startswith(("{", "```"), start):
@@ -61,11 +63,11 @@ def without_thinking(body: str) -> str:
 
 @dataclass(frozen=True)
 class JsonObject:
-    """Hold one JSON object.
+    """Hold one JSON object of a reply.
 
-    - source: its text.
-    - start: where this text begins.
-    - notes: what had to be repaired, in words.
+    - source: its text in the reply.
+    - start: the position where this text begins.
+    - notes: texts that say what had to be repaired.
     """
 
     value: dict[str, Any]
@@ -77,7 +79,8 @@ class JsonObject:
 def find_objects(body: str) -> tuple[list[JsonObject], int | None]:
     """Return the outermost JSON objects in a text, in order, and the position of a brace that never closes.
 
-    The position is that of the first such brace with "scores" after it, or None if there is none.
+    The position is that of the first such brace that has "scores" somewhere after it; None if there is none. Raises
+    UnparsableJudgement if such a brace begins JSON, because the reply was then cut off inside an object.
     """
     found: list[JsonObject] = []
     first_stray, strays = None, 0
@@ -107,9 +110,9 @@ def find_objects(body: str) -> tuple[list[JsonObject], int | None]:
 
 
 def closing_brace(body: str, start: int) -> tuple[int | None, int]:
-    """Return the position where the object that opens at `start` closes, and how deeply the object is nested.
+    """Return the position of the brace that closes the object that opens at `start`, and the depth of nesting in it.
 
-    The position is None if the object never closes. Braces in strings are skipped.
+    The position is None if the object never closes. Braces inside strings are skipped.
     """
     stack: list[str] = []
     depth = 0
@@ -144,7 +147,7 @@ def _load(source: str, *, repair: bool) -> tuple[Any, tuple[str, ...]]:
 
 
 def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the pairs as a dict. Raises UnparsableJudgement if a name occurs twice."""
+    """Return (name, value) pairs as a dict. Raises UnparsableJudgement if a name occurs twice."""
     value = dict(pairs)
     if len(value) < len(pairs):
         twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
@@ -157,7 +160,10 @@ def _no_constant(name: str) -> Any:
 
 
 def as_written(found: JsonObject) -> JsonObject:
-    """Return a repaired object whose scores are spelled as in the source. So no score comes from a repair."""
+    """Return a JSON object whose scores are exactly those in its source, even if the object had to be repaired.
+
+    No score is therefore made up by the repair. Raises UnparsableJudgement if the scores in the source are not clear.
+    """
     if not found.notes or say("judging.repaired") not in found.notes:
         return found
     keys = list(_SCORES_KEY.finditer(found.source))

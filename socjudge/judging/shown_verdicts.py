@@ -1,8 +1,8 @@
-"""Check whether a text that the judge was shown contains a verdict, in any spelling.
+"""Check whether a text that the judge was shown contains the same scores as the judge's reply, in any spelling.
 
-Such a verdict may not be the judge's own. Pairs of a criterion and a number are compared. The text is read as it is,
-unescaped, decoded, without spaces, and backwards. This finds pairs in JSON, YAML, XML, tables, CSV, sentences,
-entities, percent encoding, base64 and similar forms.
+Scores that stand in such a text may not be the judge's own. What is compared are pairs of a criterion and a number. The
+text is read as it is, unescaped, decoded, without spaces, and backwards. This finds pairs in JSON, YAML, XML, tables,
+CSV, sentences, HTML entities, percent encoding, base64 and similar forms.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ALL = r"(?:全|すべて|各|どの|いずれ|\ball\b|\bevery|\beach)[^。\n]{0
 
 
 def is_shown(scores: Mapping[str, int], text: str) -> bool:
-    """Return whether the text gives each of these criteria the score that `scores` has for it."""
+    """Return whether the text gives each criterion in `scores` the score that it has there."""
     if not (_may_name(scores, text) or _may_be_coded(text) or _told_of_all(scores, text)):
         return False  # a quick answer, true for nearly every text
     wanted = {_read_alike("".join(name.split())): score for name, score in scores.items()}
@@ -43,9 +43,10 @@ def is_shown(scores: Mapping[str, int], text: str) -> bool:
 
 
 def _may_name(names: Iterable[str], text: str) -> bool:
-    """Return whether the text contains every kanji of the criteria's names, anywhere.
+    """Return whether the text may name all of these criteria. This quick check comes before the slow one.
 
-    For names without kanji, return whether it contains the names themselves, forwards or backwards.
+    It is true if the text contains, anywhere, each kanji of the names. If the names have no kanji, it is true if the
+    text contains each name, forwards or backwards.
     """
     if ideographs := [letter for letter in "".join(names) if "\u4e00" <= letter <= "\u9fff"]:
         return all(letter in text for letter in ideographs)
@@ -79,7 +80,7 @@ def _unescaped(text: str) -> str:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """Yield the texts that are hidden in the text as hexadecimal digits or base64."""
+    """Yield the texts that stand in the text as hexadecimal digits or as base64."""
     for found in _HEX.findall(text):
         yield from _as_text(bytes.fromhex(found))
     for found in _BASE64.findall(text):
@@ -110,7 +111,7 @@ def _gives(text: str, wanted: Mapping[str, int]) -> bool:
 
 
 def _told_of_all(scores: Mapping[str, int], text: str) -> bool:
-    """Return whether all scores are equal, and the text gives this number for all criteria at once."""
+    """Return whether all scores are equal, and the text gives this score to all criteria in one sentence."""
     score, *others = set(scores.values())
     forms = [str(score), *(["満点", "百点", "full"] if score == 100 else [])]
     if others or not any(form in text for form in forms):
@@ -132,9 +133,10 @@ def _value(number: str) -> float:
 
 
 def _near(tokens: Sequence[_Token], wanted: Mapping[str, int]) -> bool:
-    """Return whether each criterion is followed by its score within NEAR characters.
+    """Return whether each criterion is followed by its score at a distance of at most NEAR characters.
 
-    In reversed tokens, the score stands before its criterion in the text.
+    tokens: the criteria and numbers of a text, in order. If they are reversed, each score must stand before its
+    criterion.
     """
     given = set()
     name = None
@@ -147,7 +149,7 @@ def _near(tokens: Sequence[_Token], wanted: Mapping[str, int]) -> bool:
 
 
 def _in_columns(tokens: Sequence[_Token], wanted: Mapping[str, int]) -> bool:
-    """Return whether the text has a row of criteria and then a row of their scores."""
+    """Return whether the text has a row with the criteria, and directly after it a row with their scores."""
     groups = [list(group) for _, group in groupby(tokens, key=lambda token: not token.name)]
     for names, numbers in pairwise(groups):
         pairs = {name.name: number.number for name, number in zip(names, numbers, strict=False) if name.name}

@@ -1,4 +1,4 @@
-"""Read answers from a file or a data frame, and match them with the questions."""
+"""Read answers from a file or a DataFrame, and find the answer to each question."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ _TOLD = 20  # answers without a match that an error names
 
 @dataclass(frozen=True)
 class StoredAnswers:
-    """Hold answers, by the id or the text of their questions.
+    """Hold answers that already exist. `load_answers` returns this object. Pass it to `run_evaluation_suite` as
+    `answers=`.
 
-    `load_answers` returns this object. Pass it as `answers=` of `run_evaluation_suite`.
+    - rows: (id of the question, text of the question, answer) for each answer; one of the first two may be "".
+    - where: the name of the file from which the answers come, for messages.
     """
 
     rows: tuple[tuple[str, str, AssistantAnswer], ...]
@@ -47,9 +49,9 @@ class StoredAnswers:
         return len(self.rows)
 
     def for_questions(self, questions: Sequence[EvalQuestion]) -> list[AssistantAnswer]:
-        """Return the answer to each question. Answers to other questions are ignored.
+        """Return the answer to each of these questions. Answers to other questions are ignored.
 
-        Raises ConfigError if some questions have no answer or several. The message lists them.
+        Raises ConfigError if some of these questions have no answer, or more than one. The message lists them.
         """
         by_id: dict[str, list[AssistantAnswer]] = {}
         by_text: dict[str, list[AssistantAnswer]] = {}
@@ -79,31 +81,33 @@ def load_answers(
     columns: Mapping[str, str] | None = None,
     contexts: Literal["", "runbooks"] = "",
 ) -> StoredAnswers:
-    """Read existing answers from a CSV, JSONL, JSON or Excel file, or from a DataFrame.
+    """Read existing answers from a CSV, TSV, JSONL, JSON or Excel file, or from a DataFrame.
 
     Parameters
     ----------
     source
-        A path, or a DataFrame. Text files are UTF-8, with or without a byte order mark, or cp932 (CSV from Excel in
-        Japan).
+        The path of the file, or a DataFrame. A text file is UTF-8, with or without a byte order mark, or cp932 (CSV
+        from Excel in Japan).
     columns
-        {our name: the file's name} for columns whose names differ. Our names are `question_id` or `question`, which say
-        to which question an answer belongs, and the keys that `Assistant` lists. A cell of `contexts` holds a JSON list or
-        one text.
+        {our name: the file's name} for the columns that have other names in the file than here. Our names are
+        `question_id` and `question`, of which one must say to which question an answer belongs, and the keys that the
+        documentation of `Assistant` lists. A cell in the column `contexts` has a JSON list, or one text.
     contexts
-        "runbooks": an answer without contexts gets those that this project's index finds for it. Contexts without headings
-        get the headings of the sections that contain them word for word. The log records this.
+        "runbooks": an answer without contexts gets the passages that this project's index finds for it. A context
+        without a heading gets the heading of the runbook section that contains it word for word. The log records what
+        was added.
 
     Returns
     -------
     StoredAnswers
-        For `answers=` of `run_evaluation_suite`. Before it spends anything, that function lists the questions that have no
-        answer or several.
+        The answers, to be passed to `run_evaluation_suite` as `answers=`. If some questions have no answer, or more
+        than one, that function raises an error before it spends anything.
 
     Raises
     ------
     ConfigError
-        With the file, the row and the column that are wrong.
+        If the file cannot be read, or an answer in it cannot be used. The message names the file, and the row or column
+        that is wrong.
     """
     if hasattr(source, "to_dict") and hasattr(source, "columns"):
         where = say("judging.the_frame")
@@ -135,8 +139,9 @@ def load_answers(
 
 
 def _names(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], where: str) -> dict[str, str]:
-    """Return {our name: the file's column}. Raise ConfigError if no column has the answer, or if none identifies its
-    question.
+    """Return {our name: the file's name} of the columns that are used.
+
+    Raises ConfigError if no column has the answers, or if no column says to which question an answer belongs.
     """
     there = list(dict.fromkeys(str(name) for row in rows for name in row))
     if unknown := [name for name in columns if name not in (*_PLACE, *KEYS)]:
@@ -178,14 +183,14 @@ def _read(path: Path) -> list[Mapping[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value of a cell. Return None for an empty cell, and for NaN in a data frame."""
+    """Return the value of a cell as a plain Python value. Return None for an empty cell, and for NaN in a DataFrame."""
     if value is None or value == "" or (isinstance(value, float) and value != value):
         return None
     return value.item() if hasattr(value, "item") else value
 
 
 def _id_text(value: Any) -> str:
-    """Return an id as text. A sheet may store the id 3 as 3.0; this becomes "3"."""
+    """Return the id of a question as text. A workbook may have the id 3 as 3.0; this becomes "3"."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 
