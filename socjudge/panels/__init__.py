@@ -1,1 +1,1 @@
-"""Define the panels: controls in a notebook cell. Each panel has a module of its own."""
+"""Define the panels, which are groups of controls in a notebook cell. Each panel has its own module."""

@@ -1,4 +1,4 @@
-"""Show all panels on one page. `app()` shows the page in a cell, and `make app` serves it."""
+"""Show all panels on one page: in a notebook cell with `app()`, or in a browser with `make app`."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from .run import RunPanel
 def app(
     *, logs_dir: Path | str | None = None, index_dir: Path | str | None = None, labels_dir: Path | str | None = None
 ) -> Any:
-    """Return one page with all panels.
+    """Return one page with all panels, each on a tab.
 
-    The first tab asks and evaluates. Further tabs have the history, people's marks, prompts, certificates, questions
-    and settings. A tab is created when it is opened. If a run finishes later, the tab shows this run too, unless
-    someone is working in it.
+    On the first tab, you ask the assistant and run evaluations. The other tabs have the history of runs, scores by
+    people, prompts, certificates, questions and settings. A tab is filled when it is first opened. When another run
+    finishes, the tabs that list runs are updated. The tabs for scores by people, prompts and certificates stay as they
+    are while they are in use.
 
     Parameters
     ----------
     logs_dir, index_dir, labels_dir
-        The folders of the logs, of the index and of people's marks, as for the single panels; those of the project if left
-        out.
+        The folders of the logs, of the search index and of the scores by people; the project's own if left out.
 
     Returns
     -------
     Tab
-        A widget that shows itself.
+        A widget, which a notebook cell displays.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Show the panel that asks the assistant. `AskPanel()` shows itself in a cell."""
+"""Show the panel in which you ask the assistant. `AskPanel()` shows itself in a notebook cell."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MOST_KEPT = 3  # questions of a conversation that are read together with a follo
 class AskPanel(WorkingPanel):
     """Chat with the assistant. No judge is called.
 
-    The panel shows the question, the answer and the three warnings. Citations open the cited passage. socjudge's own
-    assistant reads a follow-up question together with the questions before it, which the panel shows. A button starts a
-    new conversation, and so does a question that reports a new incident.
+    The panel shows each question with its answer and the three warnings. A click on a citation opens the cited passage.
+    socjudge's own assistant reads a follow-up question together with up to three earlier questions, which the panel
+    shows. A new conversation starts with a click on a button, or with a question that reports a new incident.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class AskPanel(WorkingPanel):
         self.start_anew()
 
     def ask(self) -> None:
-        """Ask the question in the box, in the background. The answer is added at the end of `answers`."""
+        """Send the question in the box to the assistant, in the background. Its answer is appended to `answers`."""
         question = self.question.value.strip()
         if self.ask_button.disabled:
             return
@@ -92,7 +92,7 @@ class AskPanel(WorkingPanel):
         self.model.layout.display = "none" if self.assistant.value else ""  # only our own assistant uses this model
 
     def start_anew(self) -> None:
-        """Start a new conversation. The next question is read on its own."""
+        """Start a new conversation. The assistant reads the next question without the earlier ones."""
         self._keep([])
 
     def _keep(self, asked: list[str]) -> None:
@@ -127,7 +127,7 @@ class AskPanel(WorkingPanel):
         return handle_query(question, index=index, model=self.model.value.strip(), previous=previous)
 
     def _answer_of_own(self, question: str) -> AssistantAnswer:
-        """Return the answer of your own assistant, or of a file of answers, in the form in which a judge would get it."""
+        """Return the answer to a question from your own assistant, or from a file of answers."""
         from ..judging.own_assistant import Assistant
         from ..runbooks.index import open_index
         from ..runs.given_answers import needs_index, open_answers

@@ -1,4 +1,4 @@
-"""Show the panel that certifies a judge. `CertificatePanel()` shows itself in a cell."""
+"""Show the panel that certifies a judge. `CertificatePanel()` shows itself in a notebook cell."""
 
 from __future__ import annotations
 
@@ -41,11 +41,14 @@ _TRIED = {
 
 
 class CertificatePanel(PaidPanel):
-    """Show 「📜 Judgeの証明書」: choose a log and a judge, see the cost, and read whether the judge's marks can be trusted.
+    """Show 「📜 Judgeの証明書」. You choose a log and a judge, see the cost, and read whether to trust the judge's scores.
 
-    No model is called before a click, and no call that costs money is made before the cost box is ticked. `certificate`
-    is the certificate that was made, or None. It is saved in `certificates_dir` together with its page. With the list
-    `only`, an experiment can be run instead of a certificate. `outcome` is the result of that experiment.
+    No model is called before a click, and no call that costs money is made before the cost box is ticked. In the list
+    `only`, you can choose a single experiment instead of a certificate.
+
+    - certificate: the certificate that the last click made; None if it made none. It is saved in `certificates_dir`
+      together with its HTML page.
+    - outcome: the result of the single experiment that the last click ran; None if it ran none.
     """
 
     def __init__(
@@ -101,9 +104,10 @@ class CertificatePanel(PaidPanel):
             self.status.value = block("warn", escape(say("certify.panel_no_logs", folder=self._logs_dir)))
 
     def _what(self) -> dict[str, Any]:
-        """Return the controls' values as arguments of `certify_judge`.
+        """Return the values of the controls as arguments of `certify_judge`.
 
-        Labels are left out if they are missing or belong to other answers.
+        The scores by people (labels) are left out if there are none, or if they belong to answers that are not in the
+        log.
         """
         from ..certify.labelled import labels_of, read_labels
         from ..certify.subjects import find_subjects
@@ -128,7 +132,7 @@ class CertificatePanel(PaidPanel):
         return Trials(plan, plan.estimate(what["judge_model"]), 0, None)
 
     def _settle(self) -> None:
-        """Show the cost of the current choice."""
+        """Show what the current choices cost. Enable the button that starts the work if they can be used."""
         from ..certify.issue import plan_certificate
         from ..certify.trust_conditions import plan_told
 
@@ -193,7 +197,7 @@ class CertificatePanel(PaidPanel):
             super()._under_way(done, total)
 
     def _try(self, what: dict[str, Any], options: RunOptions) -> None:
-        """Run the chosen experiment and show its result."""
+        """Run the chosen single experiment and show its result."""
         judge = {"judge_model": what["judge_model"], "judge_prompt": what["judge_prompt"]}
         found = self.outcome = self._experiment(what).run(
             what["given"], **judge, max_cost_usd=what["budget_usd"], progress=False, options=options

@@ -1,4 +1,4 @@
-"""Define what the panels share: the appearance of their controls, and a text for places that cannot display a panel."""
+"""Define what the panels share: their base classes, and functions that make their controls look alike."""
 
 from __future__ import annotations
 
@@ -37,11 +37,10 @@ _NAMES_OF_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
 
 
 def heading(title: str, *lines: str) -> Any:
-    """Return the head of a panel: its title, lines of HTML below it, and a message for the case that the kernel has
-    ended.
+    """Return the head of a panel: its title, then `lines` of HTML, and a hidden message that the kernel has ended.
 
-    After the kernel has ended, only the page itself can show this message. The page then sets a CSS class, and only the
-    outermost panel shows the message.
+    Python cannot show this message, because it runs in the kernel. When the kernel ends, the page sets a CSS class. The
+    style sheet then shows the message, only in the outermost panel.
     """
     ours = '[class*=" socjudge-"]'
     gone = f""".jupyter-widgets-disconnected{ours}:not({ours} *)::before {{ content: {json.dumps(say("panels.kernel_gone"), ensure_ascii=False)};
@@ -53,9 +52,9 @@ def heading(title: str, *lines: str) -> Any:
 
 @contextmanager
 def told_in(place: Any) -> Iterator[None]:
-    """Run the block for a panel. An error is shown in `place` instead of being raised.
+    """Run the block of a `with` statement for a panel. An error is shown in the widget `place` instead of being raised.
 
-    Messages name buttons and fields instead of options.
+    Messages name the panel's buttons and fields instead of command-line options.
     """
     with in_panel():
         try:
@@ -67,14 +66,17 @@ def told_in(place: Any) -> Iterator[None]:
 
 
 class Panel(widgets.VBox):  # type: ignore[misc]
-    """Show where the panel works, as a text, in places that cannot display the panel, such as an exported page."""
+    """Hold the controls of a panel.
+
+    In places that cannot display widgets, such as an exported page, a text says where the panel can be used.
+    """
 
     def __repr__(self) -> str:
         return say("panels.elsewhere", panel=type(self).__name__)
 
 
 class WorkingPanel(Panel):
-    """Do one task at a time in a thread. The page can still be used meanwhile."""
+    """Run tasks in a thread, one at a time. The page can still be used while a task is running."""
 
     _thread: threading.Thread | None = None
 
@@ -94,10 +96,10 @@ class WorkingPanel(Panel):
 
 
 class PaidPanel(WorkingPanel):
-    """Ask a judge in the background.
+    """Call a judge in the background.
 
-    Work that costs money needs a tick in the cost box. A button stops the work. The other controls are locked
-    meanwhile.
+    A task that costs money starts only if the cost box is ticked. While a task is running, a button can stop it, and
+    the other controls are locked.
     """
 
     def __init__(self) -> None:
@@ -112,9 +114,10 @@ class PaidPanel(WorkingPanel):
         self.stop_button.disabled = not is_busy
 
     def _ask(self, work: Callable[[], None], *, costs: bool, stopped: str) -> None:
-        """Start the work if it is free or the cost box is ticked.
+        """Start the task `work` if it costs nothing or if the cost box is ticked.
 
-        costs: whether the work costs money. stopped: the key of the message that is shown if the work is stopped.
+        - costs: whether the task costs money.
+        - stopped: the key of the message that is shown if the user stops the task.
         """
         if costs and not self.allow_cost.value:
             self.status.value = block("warn", escape(say("certify.panel_tick")))
@@ -138,16 +141,18 @@ class PaidPanel(WorkingPanel):
 
 
 class SessionPanel(Panel):
-    """Show a session until the panel is closed or its cell is run again. The session itself goes on after that."""
+    """Show a session, which runs tasks in the background and continues without the panel.
+
+    The panel is updated until it is closed or until its cell is run again.
+    """
 
     session: Session
     _listener: Callable[[], Any] | None = None
 
     def _follow_session(self, listener: Callable[[], Any]) -> None:
-        """Call the listener whenever the session changes.
+        """Call the listener whenever the session changes. Close older panels of the same class that show this session.
 
-        Older panels of the same class that show this session are closed. Their output is no longer on the page, and
-        nothing else closes them.
+        An older panel is left from the time before its cell was run again. Nothing else closes it.
         """
         for older in [getattr(listener, "__self__", None) for listener in self.session.listeners]:
             if type(older) is type(self):
@@ -161,7 +166,7 @@ class SessionPanel(Panel):
         return self.session.is_busy
 
     def close(self) -> None:
-        """Remove the panel from the page. The session no longer updates it."""
+        """Close the panel, and stop updating it when the session changes."""
         if self._listener is not None and self._listener in self.session.listeners:
             self.session.listeners.remove(self._listener)
         super().close()
@@ -170,8 +175,8 @@ class SessionPanel(Panel):
 class KeyBox(widgets.VBox):  # type: ignore[misc]
     """Ask the user for the API key of a hosted model, or for the address of a server.
 
-    Both are stored only as environment variables of this kernel. All models of the page read them from there. A field
-    is emptied as soon as its value was read, so that the key is never saved in a notebook.
+    The key and the address are stored only as environment variables of this kernel. All models on the page read them
+    from there. A field is emptied as soon as its value is stored, so that the key is never saved in a notebook.
 
     on_change: a function that is called after each change.
     """
@@ -225,7 +230,7 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
 
 
 def button(name: str, icon: str = "", **more: Any) -> Any:
-    """Return a button that is only as wide as its name."""
+    """Return a button that is only as wide as its label."""
     return widgets.Button(description=name, icon=icon, layout=AUTO, **more)
 
 
@@ -240,7 +245,7 @@ def choice_box(name: str, **more: Any) -> Any:
 
 
 def usual_model(task: Task) -> str:
-    """Return the project's model for a task. Return "auto" if the project has set none."""
+    """Return the project's model for a task ("answer" or "judge"). Return "auto" if the project has set none."""
     model, is_named = default_model(task)
     return model if is_named else "auto"
 
@@ -254,7 +259,7 @@ def model_box(name: str, value: str = "auto", **more: Any) -> Any:
 
 
 def known_datasets() -> list[Path]:
-    """Return the project's datasets. The default comes first."""
+    """Return the paths of the project's default dataset and of its extended dataset. Missing files are left out."""
     usual = constants.EVAL_DATASET_PATH
     return [path for path in (usual, usual.with_name("eval_dataset_extended.json")) if path.is_file()]
 
@@ -268,14 +273,17 @@ def dataset_box(name: str, dataset: Path | str | None) -> Any:
 
 
 def prompt_box(name: str, kind: Kind) -> Any:
-    """Return a list of the prompts of one kind. The project's default prompt is selected."""
+    """Return a control that lists the prompts of one kind. The project's default prompt is selected."""
     box = choice_box(name)
     list_prompts_in(box, kind)
     return box
 
 
 def list_prompts_in(box: Any, kind: Kind) -> None:
-    """Update a list of prompts. The choice is kept if it still exists. Otherwise the default is chosen."""
+    """Update the prompts that a control from `prompt_box` lists.
+
+    The selected prompt stays selected if it still exists. Otherwise the default prompt is selected.
+    """
     usual, chosen = default_prompt_id(kind), box.value
     # The default is offered even if it cannot be used. The reason is shown when it is about to be used.
     known = list(dict.fromkeys([usual, *(prompt.id for prompt in list_prompts(kind))]))
@@ -299,7 +307,8 @@ def seconds_box(name: str, value: float, least: float = 0.0) -> Any:
 def dollar_box(usual: float | None = None) -> Any:
     """Return a box for the most that a run may cost, in US dollars. 0 means no limit.
 
-    It starts with `usual`, the default cap for this kind of run. If the project's cap is lower, it starts with that.
+    The box starts with the lower of two caps: `usual`, the default for this kind of run, and the project's cap. If only
+    one of them exists, the box starts with that one. If neither exists, it starts with 0.5.
     """
     cap = cost_cap(None)
     value = (usual or 0.5) if cap is None else min(cap, usual or cap)
@@ -309,31 +318,31 @@ def dollar_box(usual: float | None = None) -> Any:
 
 
 def cost_box() -> Any:
-    """Return the cost box. It must be ticked before anything that costs money is started."""
+    """Return the cost box, which the user must tick before anything that costs money is started."""
     return tick_box(say("panels.cost_tick"))
 
 
 def tick_box(name: str) -> Any:
-    """Return a tick box that is only as wide as its name."""
+    """Return a tick box that is only as wide as its label."""
     return widgets.Checkbox(value=False, description=name, indent=False, layout=AUTO)
 
 
 def as_choice(text: object) -> str:
-    """Return a text from a log in a form that fits a list of choices.
+    """Return a text from a log as an entry for a list of choices.
 
-    It has at most 80 characters, on one line, without invisible characters.
+    The entry is one line of at most 80 characters. Invisible characters are made visible.
     """
     line = " ".join(visible(str(text)).split())
     return line if len(line) <= 80 else line[:79] + "…"
 
 
 def log_choices(logs_dir: Path | str, *, blind: bool = False) -> list[tuple[str, Any]]:
-    """Return the newest logs in a folder as choices (label, path), the newest first.
+    """Return (label, path) for each of the newest logs in a folder, the newest first.
 
-    The label holds the start, judge, prompt and mean of the run. A log that cannot be read, or that is a copy, is not
-    in the history. Its label is its file name.
+    The label has the start, judge, prompt and mean of the run. The history leaves out logs that cannot be read and
+    copies of other logs. The label of such a log is its file name.
 
-    blind: whether the mean is left out, because a person who marks the answers must not see it.
+    blind: whether to leave out the mean, because a person who scores the answers must not see it.
 
     Raises ConfigError as `log_files` does.
     """
@@ -358,7 +367,10 @@ OWN = "@"  # marks a choice that is a user's own assistant, not a log
 
 
 def own_choices() -> list[tuple[str, str]]:
-    """Return the assistants in socjudge.toml as choices. If the file's default is not one of them, it comes first."""
+    """Return (label, value) for each of your own assistants in socjudge.toml, for a list of choices.
+
+    The default of that file may be something else, such as a file of answers. It then comes first.
+    """
     tables, default = assistant_tables(), default_answers()
     names = {name: say("panels.own_assistant", name=as_choice(name)) for name in tables}
     if default and default not in tables:

@@ -1,4 +1,4 @@
-"""Show the panel that edits a dataset without writing JSON by hand. `DatasetPanel()` shows itself in a cell."""
+"""Show the panel that edits a dataset without writing JSON by hand. `DatasetPanel()` shows itself in a notebook cell."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ _drafts: dict[Path, list[EvalQuestion]] = {}  # unsaved changes, so that nothing
 
 
 class DatasetPanel(Panel):
-    """Show 「質問の編集」: add, change and remove questions and keypoints, see what is wrong with them, and save them to a
-    file.
+    """Show 「質問の編集」. You add, change and remove questions and keypoints, see what is wrong with them, and save them.
 
-    The text of a field is taken when the cursor leaves the field. Only the button writes a file. An existing file is
-    replaced only if the box is ticked. The opened file is not replaced if it was changed outside the panel meanwhile.
-    `questions` are the questions as edited in the panel.
+    A text counts as entered when the cursor leaves its field. Only a click on the button for saving writes a file. An
+    existing file is replaced only if the box for this is ticked. The opened file is not replaced if another program has
+    changed it since it was opened.
+
+    questions: the questions as edited in the panel.
     """
 
     def __init__(self, dataset: Path | str | None = None) -> None:
@@ -94,7 +95,7 @@ class DatasetPanel(Panel):
         self._open()
 
     def _open(self) -> None:
-        """Open the chosen file. If this kernel holds unsaved changes to it, show them."""
+        """Open the chosen file. If this kernel holds unsaved changes to it, show the questions with these changes."""
         source = Path(self.dataset.value)
         with told_in(self.status):
             self._take_up(source, load_eval_dataset(source), source.read_bytes())
@@ -109,7 +110,7 @@ class DatasetPanel(Panel):
         self._show(0)
 
     def _show(self, place: int) -> None:
-        """List the questions and select the one at the index `place`. Show what is wrong with the questions."""
+        """List the questions, select the one at the index `place`, and show what is wrong with any of them."""
         self._filling = True
         self.list.options = [
             (as_choice(f"{question.id}  {question.category}  {question.question}"), at)
@@ -120,7 +121,7 @@ class DatasetPanel(Panel):
         self._fill()
 
     def _fill(self) -> None:
-        """Fill the fields with the chosen question."""
+        """Fill the fields with the selected question."""
         if self._filling:
             return
         self._filling, place = True, self.list.value
@@ -135,7 +136,7 @@ class DatasetPanel(Panel):
         self._judge()
 
     def _take(self) -> None:
-        """Copy the values of the fields into the chosen question."""
+        """Copy the values of the fields into the selected question."""
         if self._filling or self.list.value is None:
             return
         place = self.list.value
@@ -164,8 +165,9 @@ class DatasetPanel(Panel):
             self._show(place)
 
     def _judge(self) -> None:
-        """Show the errors in the questions or, if there are none, their weak points. Keep unsaved changes in this
-        kernel.
+        """Show the errors in the questions. If there are none, show their weak points.
+
+        Unsaved changes are kept in this kernel, so that they are still there when the cell is run again.
         """
         if self.questions == self._saved:
             _drafts.pop(self._source, None)

@@ -1,4 +1,7 @@
-"""Show the panel that explores the logs. `HistoryExplorer()` shows itself in a cell. state/explorer.py has its data."""
+"""Show the panel that explores the logs. `HistoryExplorer()` shows itself in a notebook cell.
+
+The data of the panel come from state/explorer.py.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +56,11 @@ class HistoryExplorer(Panel):
 
     You filter the runs, see charts and a table, compare two runs, read their answers to one question, and export a
     report. Everything is drawn in the background, so other cells can run at the same time. After several clicks, only
-    the result of the last one is shown. Only `migration` calls a model, and only after the cost box is ticked.
-    `explorer` holds the history, and `selection` the filtered frames.
+    the result of the last one is shown. Only `migration`, which compares two judges, calls models, and only after its
+    cost box is ticked.
+
+    - explorer: the history that was read; None before the first reading.
+    - selection: the frames of the runs that pass the filters; None if nothing could be selected.
     """
 
     def __init__(self, logs_dir: Path | str | None = None) -> None:
@@ -138,7 +144,7 @@ class HistoryExplorer(Panel):
 
     @property
     def filters(self) -> Filters:
-        """Return the filters that the controls show."""
+        """Return the filters that are set in the controls."""
         several = (() if "" in box.value else box.value for box in (self.judges, self.prompts, self.categories))
         return Filters(self.since.value, self.until.value, *several)
 
@@ -147,7 +153,11 @@ class HistoryExplorer(Panel):
         futures.wait([self._drawer.submit(int)], timeout_s)  # this task comes after all clicks so far
 
     def _ask(self, *, reload: bool = False, export: bool = False) -> None:
-        """Start to draw what has changed, in the background."""
+        """Draw in the background what a click or a new choice has changed.
+
+        - reload: whether to read the logs again first.
+        - export: whether to write a report too.
+        """
         if threading.current_thread().name.startswith(f"socjudge-history-{id(self)}"):
             return  # the drawing itself has filled a list; nobody clicked
         self._reload, self._export = self._reload or reload, self._export or export
@@ -157,13 +167,16 @@ class HistoryExplorer(Panel):
 
     @property
     def _is_stale(self) -> bool:
-        """Return whether there was a click after the one whose result is being drawn."""
+        """Return whether there was another click after the one whose result is being drawn."""
         return self._drawing != self._clicks
 
     # -- in the background
 
     def _redraw(self, click: int) -> None:
-        """Draw all parts whose choices have changed. A newer click ends this drawing and starts its own."""
+        """Draw all parts of the panel whose choices have changed.
+
+        click: the number of the click that asked for this. A newer click ends this drawing and starts its own.
+        """
         self._drawing = click
         if self._is_stale:
             return
@@ -191,8 +204,10 @@ class HistoryExplorer(Panel):
             self.status.value = self._found(selection)
 
     def _select(self) -> History:
-        """Return the filtered frames, and update the lists of choices. If a reload was requested, the logs are read
-        again first.
+        """Return the frames of the runs that pass the filters, and update the lists of judges, prompts, categories and
+        runs.
+
+        If a reload was requested, the logs are read again first.
         """
         if self._reload or self.explorer is None:
             self._reload = False
@@ -223,9 +238,9 @@ class HistoryExplorer(Panel):
         return self.selection
 
     def _draw(self, part: Any, what: Any, make: Callable[[], str]) -> None:
-        """Show the result of `make` in a part of the page.
+        """Show the result of `make` in the widget `part`.
 
-        Do nothing if the part was already drawn from `what`, or if there was a newer click.
+        Do nothing if `part` already shows the result for the choices in `what`, or if there was a newer click.
         """
         if self._drawn.get(part) == what or self._is_stale:
             return
@@ -326,14 +341,14 @@ class HistoryExplorer(Panel):
 
 
 def _fill(box: Any, choices: list[tuple[str, Any]], otherwise: Any) -> None:
-    """Replace the choices of a box. The current choice is kept if it still exists. Otherwise `otherwise` is chosen."""
+    """Replace the choices of a control. If its current choice is not among them, `otherwise` is chosen."""
     before = box.value
     box.options = choices
     box.value = before if before in [value for _, value in choices] else otherwise
 
 
 def _made(make: Callable[[], str]) -> str:
-    """Return the result of `make`, or the HTML of its error."""
+    """Return the result of `make`. If it raises an error, return this error as HTML."""
     try:
         return make()
     except Exception as problem:

@@ -1,5 +1,6 @@
-"""Show the panel in which people mark stored answers. `LabelPanel()` shows itself in a cell. state/labelling.py has its
-data.
+"""Show the panel in which people score stored answers. `LabelPanel()` shows itself in a notebook cell.
+
+The data of the panel come from state/labelling.py.
 """
 
 from __future__ import annotations
@@ -26,14 +27,13 @@ _last: dict[tuple[str, Path], tuple[Path, str]] = {}
 
 
 class LabelPanel(Panel):
-    """Show 「📝 人による採点」: people mark the stored answers of a run. The judge's marks appear after a person's marks are
-    saved.
+    """Show 「📝 人による採点」. People score the stored answers of a run, and see the judge's scores only after saving theirs.
 
-    The marks of each answer are on disk in `labels_dir` as soon as they are saved. The panel continues where the rater
-    stopped, even if the cell was run again or the kernel was restarted. Each rater has their own order of answers. No
-    model is called.
+    The scores of an answer are on disk in `labels_dir` as soon as they are saved. The panel continues where the rater
+    stopped, even if the cell was run again or the kernel was restarted. Each rater gets the answers in a different
+    order. No model is called.
 
-    repeats: how many answers come a second time at the end. They show how consistently the rater marks
+    repeats: how many answers come a second time at the end. They show how consistently the rater scores
     (`rater_consistency`). Five repeats after forty answers take about four more minutes.
     """
 
@@ -97,16 +97,22 @@ class LabelPanel(Panel):
 
     @property
     def is_busy(self) -> bool:
-        """Return whether a person has started to mark answers in this panel and is not past the last one."""
+        """Return whether a person has started to score answers in this panel and has not finished the last one."""
         return self.session is not None and self.session.current is not None
 
     def _do(self, act: Callable[[], None], status: widgets.HTML) -> None:
-        """Run one action at a time. Show its errors in `status`, which is where the person looks."""
+        """Run the action `act`, and show its errors in `status`, near the control that was clicked.
+
+        Only one action runs at a time.
+        """
         with self._lock, told_in(status):
             act()
 
     def _find_logs(self) -> None:
-        """List the logs, and continue with the log and rater of the cell's last run."""
+        """List the logs.
+
+        If a panel with these folders was used before in this kernel, continue with its log and its rater.
+        """
         logs = log_choices(self._logs_dir, blind=True)
         if not logs:
             self.start_button.disabled = True
@@ -141,9 +147,9 @@ class LabelPanel(Panel):
         self.marks.on_msg(lambda marks, message, __: self._do(lambda: self._from_page(marks, message), self.status))
 
     def _follow(self) -> None:
-        """Start again with the chosen name and log.
+        """Start again with the chosen rater and log, if the person had started.
 
-        Both may change after a click on 「保存」. Then no marks are saved, because they belong to what was on screen.
+        Scores that the page sends late are not saved, because they belong to the answer that was shown before.
         """
         if self._started:
             self._start()
@@ -168,7 +174,7 @@ class LabelPanel(Panel):
             self._show()
 
     def _show(self) -> None:
-        """Show the current answer with fields for marks. Saved marks can be corrected."""
+        """Show the current answer with fields for scores. If it has saved scores, they can be corrected."""
         assert self.session is not None
         self._draw(is_open=True)
         if self.session.current is None:
@@ -179,7 +185,10 @@ class LabelPanel(Panel):
         self.marks.show([scores.get(name) for name in self.marks.criteria], mark.comment if mark else "")
 
     def _draw(self, *, is_open: bool) -> None:
-        """Show the session's current answer. is_open: whether the person can enter marks."""
+        """Show the session's current answer.
+
+        is_open: whether the person can enter scores.
+        """
         session = self.session
         assert session is not None
         item, mark = session.current, session.mark

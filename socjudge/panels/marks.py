@@ -1,6 +1,6 @@
-"""Define an input for marks, which ipywidgets does not have.
+"""Define a control for entering scores, which ipywidgets does not have.
 
-It has sliders with a keyboard key for each quarter of the scale, a comment and 「保存」.
+It has one slider per criterion, keys for the quarters of the scale, a field for a comment, and the button 「保存」.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _TEMPLATES = Path(__file__).parent
 class MarksInput(anywidget.AnyWidget):
     """Show one slider per criterion, 0–100.
 
-    A slider has no mark until it is moved or a key is pressed. The keys 0–4 set the marks 0, 25, 50, 75 and 100. After
-    a key, the next slider has the focus.
+    A slider has no score until it is moved or a key is pressed. The keys 0–4 set the scores 0, 25, 50, 75 and 100.
+    After a key, the next slider has the focus.
 
-    scores: the marks in the order of `criteria`, with None for a missing mark. shown: the number of answers shown so
-    far.
+    - scores: the scores in the order of `criteria`, with None for a missing score.
+    - shown: the number of answers that the control has shown so far.
 
     At each change, and when 「保存」 is pressed, the page sends the message {"shown", "scores", "comment", "save"}. The
     listener (`on_msg`) passes the message to `take`. One message holds all values, because JupyterLab may reorder the
-    messages of different widgets. A click on 「保存」 could otherwise arrive before the marks that it saves.
+    messages of different widgets. Otherwise, a click on 「保存」 could arrive before the scores that it saves.
     """
 
     _esm = _TEMPLATES / "marks.js"
@@ -49,7 +49,10 @@ class MarksInput(anywidget.AnyWidget):
         super().__init__(words=words, criteria=criteria, scores=[None] * len(criteria))
 
     def show(self, scores: list[int | None], comment: str) -> None:
-        """Show the input for another answer, with these marks. The first slider gets the focus."""
+        """Open the control for another answer. The first slider gets the focus.
+
+        scores, comment: what was saved for this answer before.
+        """
         with self.hold_sync():
             self.scores, self.comment, self.disabled = scores, comment, False
             self.shown += 1
@@ -61,7 +64,10 @@ class MarksInput(anywidget.AnyWidget):
         self._send_marks()
 
     def take(self, message: Mapping[str, Any]) -> bool:
-        """Store the marks in a message. Return False if they are for another answer or come too late."""
+        """Store the scores and the comment of a message from the page. Return whether they were stored.
+
+        They are not stored if the message is for another answer than the one shown, or if no more changes are accepted.
+        """
         if self.disabled or message.get("shown") != self.shown:
             return False
         self.set_state({name: message.get(name) for name in ("scores", "comment")})

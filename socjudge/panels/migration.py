@@ -1,4 +1,4 @@
-"""Show the section of HistoryExplorer about a change of the judge: which judges, the cost, and what would change."""
+"""Define the section of HistoryExplorer that shows what would change with a new judge, and what finding out costs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from .controls import PaidPanel, as_choice, button, choice_box, dollar_box, mode
 
 
 class MigrationBox(PaidPanel):
-    """Compare two judges on stored answers. `found` is the last result.
+    """Compare an old and a new judge on stored answers.
 
-    No log is read before a click on 「費用を見る」, and no judge is asked before the cost box is ticked.
+    No log is read before a click on 「費用を見る」, and no judge is called before the cost box is ticked.
+
+    found: the result of the last comparison; None if there is none.
     """
 
     def __init__(self, logs_dir: Path | str) -> None:
@@ -44,7 +46,10 @@ class MigrationBox(PaidPanel):
             control.observe(lambda _: self._forget(), "value")
 
     def offer(self, judges: list[str]) -> None:
-        """Offer these judges of the history as the old judge. Embedded judges are not offered."""
+        """List these judges of the history, so that the user can choose the old judge.
+
+        Embedded judges are left out.
+        """
         before, hosted = self.old.value, [name for name in judges if not is_embedded(name)]
         self.old.options = [(as_choice(name), name) for name in hosted]
         self.old.value = before if before in hosted else next(iter(hosted), None)
@@ -54,7 +59,7 @@ class MigrationBox(PaidPanel):
         return [self.old, self.new, self.size]
 
     def _forget(self) -> None:
-        """Remove the estimate from the panel, because the choices have changed."""
+        """Remove the estimated cost from the panel, because it was for other choices."""
         self.plan, self.cost.value, self.judge_button.disabled = None, "", True
 
     def _foresee(self) -> None:

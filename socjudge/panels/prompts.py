@@ -1,4 +1,7 @@
-"""Show the panel that tries edited prompts. `PromptLab()` shows itself in a cell. state/trials.py runs the trials."""
+"""Show the panel that tries edited prompts. `PromptLab()` shows itself in a notebook cell.
+
+state/trials.py runs the trials.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +41,12 @@ _COLUMN = widgets.Layout(flex="1 1 26em", width="auto", min_width="min(100%, 26e
 
 
 class PromptLab(SessionPanel):
-    """Edit a prompt, try it on stored answers, and see what it changes: 「採点してみる」.
+    """Edit a prompt, try it with the button 「採点してみる」, and see what it changes.
 
-    A judge prompt is tried on the stored answers, so such a trial costs only judge calls. For an assistant prompt, the
-    questions are answered again. Trials run in the background and are kept in logs_dir/trials, apart from the history.
-    No trial starts before a click, and no trial that costs money starts before the cost box is ticked.
+    A judge prompt is tried on the stored answers of a run, so such a trial costs only judge calls. In a trial of an
+    assistant prompt, the assistant answers the run's questions again. Trials run in the background and are kept in
+    logs_dir/trials, apart from the history. No trial starts before a click, and no trial that costs money starts before
+    the cost box is ticked.
     """
 
     session: TrialSession
@@ -121,14 +125,12 @@ class PromptLab(SessionPanel):
 
     @property
     def effect(self) -> Any:
-        """Return the effect of the trial that is shown, with `comparison` and `questions`. Return None if no trial is
-        shown.
-        """
+        """Return the `Effect` of the trial that is shown. Return None if no finished trial is shown."""
         return self.session.effect
 
     @property
     def _choices(self) -> dict[str, Any]:
-        """Return the control for each field of `TrialSettings`."""
+        """Return {name of a field of `TrialSettings`: its control}."""
         return {
             "kind": self.kind, "log": self.source, "base": self.base, "text": self.editor, "answers": self.answers,
             "judge_model": self.judge_model, "assistant_model": self.assistant_model,
@@ -149,8 +151,9 @@ class PromptLab(SessionPanel):
         self._then(lambda: self.session.choose(**chosen), follow)
 
     def _then(self, act: Callable[[], Any], follow: Callable[[], Any]) -> None:
-        """Run `act`, then `follow`, which updates the page. An error of `act` is shown, such as that a prompt no longer
-        exists.
+        """Run `act`, then `follow`, which updates the page.
+
+        An error of `act`, such as that a prompt no longer exists, is shown in the panel.
         """
         problem = widgets.HTML()
         with told_in(problem):
@@ -180,7 +183,10 @@ class PromptLab(SessionPanel):
             self.session.start(note=self.note.value.strip(), max_cost_usd=limit if self._costs else None)
 
     def _check_name(self) -> None:
-        """Show the path at which the text would be saved, each time the name changes."""
+        """Show the path at which the edited prompt would be saved under the typed name.
+
+        If the name cannot be used, show why.
+        """
         name, self._is_named = self.name.value.strip(), False
         self.saved.value = ""
         if name:
@@ -204,7 +210,7 @@ class PromptLab(SessionPanel):
     # -- what is shown
 
     def _fill(self) -> None:
-        """Set the controls to the session's values."""
+        """Set the controls to the session's settings for the next trial."""
         session, choice = self.session, self.session.choice
         self._filling = True
         try:
@@ -239,7 +245,10 @@ class PromptLab(SessionPanel):
         self.history.layout.display = "" if labels else "none"
 
     def _settle(self) -> None:
-        """Show the changes, problems and cost of the choice, and enable the buttons that can be used."""
+        """Show how the edited prompt differs from the base prompt, what is wrong with it, and what a trial costs.
+
+        The buttons that can be used are enabled.
+        """
         session, choice = self.session, self.session.choice
         prompt = Prompt(choice.base, choice.text)
         self.diff.value, problem = "", ""
@@ -264,9 +273,9 @@ class PromptLab(SessionPanel):
         self.answering.layout.display = "" if choice.kind == "assistant" else "none"
 
     def _follow(self) -> None:
-        """Update the panel after the session has changed. After a trial, the next one may have fewer answers to judge.
+        """Update the panel after the session has changed. The session calls this method in its own thread.
 
-        This is called in the session's thread.
+        The cost is computed again too. After a trial, the next one may have fewer answers to judge.
         """
         if self.session.is_busy:
             self._redraw()
@@ -276,7 +285,7 @@ class PromptLab(SessionPanel):
         self._settle()
 
     def _redraw(self) -> None:
-        """Show the state of the session. This is also called in the session's thread."""
+        """Show the state of the session. The session's thread calls this method too."""
         session, progress = self.session, self.session.progress
         with self._lock, in_panel():
             unpaid = self._costs and not self.allow_cost.value

@@ -1,4 +1,7 @@
-"""Show the panel that runs an evaluation. `RunPanel()` shows itself in a cell. The run itself is in state/run.py."""
+"""Show the panel that runs an evaluation. `RunPanel()` shows itself in a notebook cell.
+
+The run itself is in state/run.py.
+"""
 
 from __future__ import annotations
 
@@ -60,11 +63,14 @@ _PLAIN = (
 
 
 class RunPanel(SessionPanel):
-    """Show 「🧪 評価実行」 of the specification: build the index, see what a run costs, start it, stop it, read the results.
+    """Show 「🧪 評価実行」 of the specification. You build the index, see what a run costs, start and stop it, and read the
+    results.
 
     The run goes on in the background. Other cells can be executed at the same time, and closing the browser tab does
-    not end the run. If the cell is run again, it shows the same run. `run` is the finished run, or None. No run starts
-    before a click, and no run that costs money starts before the cost box is ticked.
+    not end the run. If the panel's cell is executed again, it shows the same run. No run starts before a click, and no
+    run that costs money starts before the cost box is ticked.
+
+    run: the finished run; None if there is none.
     """
 
     session: RunSession
@@ -167,7 +173,7 @@ class RunPanel(SessionPanel):
 
     @property
     def settings(self) -> Settings:
-        """Return the settings that the controls show."""
+        """Return the settings that are set in the controls."""
         chosen = self.answers.value
         own = chosen.removeprefix(OWN) if chosen.startswith(OWN) else ""
         return Settings(
@@ -197,19 +203,24 @@ class RunPanel(SessionPanel):
 
     @property
     def _asking(self) -> list[Any]:
-        """Return the controls of the assistant. They have no effect if stored answers are judged."""
+        """Return the controls of the assistant. If stored answers are judged, these controls have no effect."""
         return [self.assistant_model, self.assistant_prompt, self.dataset, self.answer_repeats, self.k]
 
     def _list_choices(self) -> None:
-        """Update the lists of prompts and runs, when the settings are opened. What was added since is then in them."""
+        """Update the lists of prompts and of answers, so that they have what was added since.
+
+        This happens when the settings are opened, but not while a task is running.
+        """
         if not self.session.is_busy:
             list_prompts_in(self.judge_prompt, "judge")
             list_prompts_in(self.assistant_prompt, "assistant")
             self._list_answers()
 
     def _list_answers(self) -> None:
-        """List your own assistants, and the runs in the folder of logs, the newest first. The choice is kept if it
-        still exists.
+        """List where the answers can come from: your own assistants, then the runs in the folder of logs, the newest
+        first.
+
+        The current choice is kept if it still exists.
         """
         chosen, folder = self.answers.value, self.session.logs_dir
         choices = [(label, str(log)) for label, log in log_choices(folder)] if folder.is_dir() else []
@@ -234,7 +245,10 @@ class RunPanel(SessionPanel):
             self.session.start(settings, self._preview)
 
     def _drop(self) -> None:
-        """Delete the interrupted run with other settings. The first click only asks; the second click deletes."""
+        """Delete the interrupted run that has other settings than the panel.
+
+        The first click only asks whether to delete it. The second click deletes it.
+        """
         other = self._other()
         if other is None or not self._dropping:
             self._dropping = True
@@ -245,7 +259,7 @@ class RunPanel(SessionPanel):
             self._settle()
 
     def _settle(self) -> None:
-        """Show what a run with these settings costs, and enable the buttons that can be used."""
+        """Show what a run with the panel's settings costs, and enable the buttons that can be used."""
         self._preview, self._dropping = None, False
         with told_in(self.cost):
             self._preview = self.session.preview(self.settings)
@@ -262,10 +276,9 @@ class RunPanel(SessionPanel):
             self.cost.value = cost_html(self._preview.estimate, self._preview.n_questions, left) + note
 
     def _follow(self) -> None:
-        """Show the session after a change. This is called in the session's threads.
+        """Update the panel after the session has changed. The session calls this method in its own threads.
 
-        If the session is idle, stopped or failed, also compute what the present settings mean and what remains to be
-        paid.
+        If the session is idle, stopped or failed, the cost of a run with the panel's settings is computed again.
         """
         if self.session.state in ("idle", "stopped", "failed"):
             self._settle()
@@ -273,7 +286,7 @@ class RunPanel(SessionPanel):
             self._redraw()
 
     def _redraw(self) -> None:
-        """Show the state of the session. This is also called in the session's thread."""
+        """Show the state of the session. The session's threads call this method too."""
         session = self.session
         with self._lock, in_panel():
             has_index = session.has_index if not session.is_busy else session.state != "building"

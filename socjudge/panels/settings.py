@@ -1,4 +1,4 @@
-"""Show the panel that edits the project's settings. `SettingsPanel()` shows itself in a cell."""
+"""Show the panel that edits the project's settings. `SettingsPanel()` shows itself in a notebook cell."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .controls import Panel, button, heading, told_in
 
 
 class SettingsPanel(Panel):
-    """Show 「設定」: edit the text of socjudge.toml. The text is checked while you type. A click saves it if it has no
-    errors.
+    """Show 「設定」. You edit the text of socjudge.toml, which is checked while you type. If it has no errors, a click
+    saves it.
 
-    If the file does not exist, the panel starts with a text that has all settings as comments. If the file was changed
-    outside the panel meanwhile, it is not replaced.
+    If the file does not exist, the panel starts with a text that has all settings as comments. The file is not replaced
+    if another program has changed it since the panel read it.
     """
 
     def __init__(self) -> None:

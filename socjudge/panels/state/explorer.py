@@ -1,6 +1,7 @@
 """Explore a folder of logs: filter the runs, compare two runs, read the answers to one question, write a report.
 
-The frames are read once, without texts. Texts are read only from the logs whose answers are displayed.
+The frames are read once, without the texts of questions and answers. These texts are read only from the logs whose
+answers are displayed.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ from ...stats.comparison import same_answers
 
 @dataclass(frozen=True)
 class Filters:
-    """Hold the conditions for selecting rows.
+    """Hold the conditions by which runs and their results are selected.
 
-    since, until: the first and the last day on which runs started, in this machine's time zone; None for no limit.
-    judges (names as requested), prompts (ids), categories: the values to select; empty for all.
+    - since, until: the first and the last day on which a run may have started, in this machine's time zone; None for no
+      limit.
+    - judges, prompts, categories: the names of judges (as requested), the ids of judge prompts, and the categories of
+      questions to select; empty for all.
     """
 
     since: date | None = None
@@ -47,13 +50,14 @@ class RunPair:
     """Hold the comparison of two runs.
 
     - first, second: the row of each run in `load_runs`.
-    - conditions: each condition that differs, as (name, value in the first run, value in the second run).
+    - conditions: each condition that differs between the runs, as (name, value in the first run, value in the second
+      run).
     - comparison: the result of `compare_runs`; None if the runs cannot be compared.
     - reason: why the runs did not judge the same stored answers; empty if they did.
     - means: one row per run and criterion, from `summarise_scores`.
-    - questions: one row per question of either run. Columns: question_id; category; first and second, the mean mark in
-      each run (0–100, over repeats, NaN if there is none); same_answer, whether both runs judged the same stored
-      answer.
+    - questions: one row for each question that at least one of the runs asked. Columns: question_id; category; first
+      and second, the mean score in each run (0–100, over repeats, NaN if there is none); same_answer, whether both runs
+      judged the same stored answer.
     """
 
     first: dict[Any, Any]
@@ -66,15 +70,19 @@ class RunPair:
 
     @property
     def paired(self) -> pd.DataFrame | None:
-        """Return the paired differences. Return None if the runs did not judge the same stored answers."""
+        """Return the differences between the runs per criterion, paired by question.
+
+        Return None if the runs did not judge the same stored answers.
+        """
         return None if self.comparison is None or self.reason else self.comparison.differences
 
 
 class Explorer:
     """Explore the history in a folder of logs or under a URL.
 
-    history: the frames of the logs, without texts. `reload` reads them again. Raises ConfigError if there is no such
-    folder.
+    history: the frames of the logs, without the texts of questions and answers. `reload` reads them again.
+
+    Raises ConfigError if there is no such folder.
     """
 
     def __init__(self, logs_dir: Path | str) -> None:
@@ -83,18 +91,18 @@ class Explorer:
         self.reload()
 
     def reload(self) -> None:
-        """Read the logs again. Logs that have not changed come from `logs_dir/.history`."""
+        """Read the logs again. The frames of unchanged logs come from the cache in `logs_dir/.history`."""
         self.history = load_history(self.logs_dir)
         self._texts = {}
 
     @property
     def judges(self) -> list[str]:
-        """List the judges by the names that were requested, in the order in which they first appear."""
+        """List the judges by the names that were requested, in the order in which they first appear in the history."""
         return list(dict.fromkeys(self.history.runs["judge_model"]))
 
     @property
     def prompts(self) -> list[str]:
-        """List the ids of the judge prompts, in the order in which they first appear."""
+        """List the ids of the judge prompts, in the order in which they first appear in the history."""
         return list(dict.fromkeys(self.history.runs["prompt_id"]))
 
     @property
@@ -103,9 +111,10 @@ class Explorer:
         return in_order(self.history.results["category"])
 
     def select(self, filters: Filters) -> History:
-        """Return the rows that fit the filters. If the filters have a period, a run without a start time is left out.
+        """Return the history with only the rows that fit the filters.
 
-        Raises ConfigError if the period ends before it begins.
+        If `since` or `until` is set, a run without a start time is left out. Raises ConfigError if the period ends
+        before it begins.
         """
         if filters.since and filters.until and filters.since > filters.until:
             raise ConfigError(say("panels.period_reversed", since=filters.since, until=filters.until))
@@ -117,7 +126,7 @@ class Explorer:
     def answers(self, run_id: str, other: str, question_id: Any) -> tuple[list[EvaluationResult], ...]:
         """Return the results of two runs on one question, with all texts, as one list per run.
 
-        The list is empty if the run did not ask the question. The texts of these two logs are kept until other logs are
+        A list is empty if its run did not ask the question. The texts of these two logs are kept until other logs are
         requested. Raises ConfigError if a log can no longer be read.
         """
         logs = [self._log_of(run_id), self._log_of(other)]
@@ -127,11 +136,12 @@ class Explorer:
         )
 
     def report_path(self, run_id: str, typed: str = "") -> Path:
-        """Return the path for the report of a run.
+        """Return the path to which the report of a run will be written.
 
-        This is `typed`, if given. Otherwise it is a file in `reports/` inside the folder of logs, named after the run's
-        log. For logs under a URL, it is a file in build/reports of the project. Raises ConfigError if the path is not
-        an HTML file, or if there is already a file that socjudge did not write.
+        This is `typed`, if it is not empty. Otherwise it is a file that is named after the run's log, in `reports/`
+        inside the folder of logs. If the logs are under a URL, the file is in build/reports of the project.
+
+        Raises ConfigError if the path does not end in .html or .htm, or if it has a file that socjudge did not write.
         """
         name = f"{self._log_of(run_id).split('.json')[0]}.html"
         path = Path(typed).expanduser() if typed else self._reports / name
@@ -143,11 +153,14 @@ class Explorer:
         return path.absolute()
 
     def export(self, chosen: History, run_id: str, *, baseline: str | None = None, path: Path) -> Path:
-        """Write the report of a run in the selection, compared with a baseline run. Earlier runs are drawn as the
-        trend.
+        """Write the report of a run, and return its path. The report compares the run with a baseline run.
 
-        chosen: from `select`. The report has only the categories in it. path: from `report_path`. The folder `reports/`
-        is created if needed.
+        Runs before it are drawn as the trend. If the path is in `reports/` inside the folder of logs, that folder is
+        created.
+
+        - chosen: from `select`. The report has only the categories of questions in it.
+        - run_id, baseline: the run and the baseline. Without a baseline, `write_report` chooses one.
+        - path: from `report_path`.
 
         Raises the errors of `write_report`.
         """
@@ -177,9 +190,13 @@ class Explorer:
 def run_table(chosen: History) -> pd.DataFrame:
     """Return one row per run of a selection, the newest first.
 
-    The columns of `load_runs` are about the whole run. The other columns are about the selected questions: n (scored);
-    mean, ci_low, ci_high (0–100, from `summarise_scores`); questions (asked); passed (an unreadable reply counts as
-    zero, as in the specification); n_unscored (judged answers without a readable mark).
+    The columns of `load_runs` are about the whole run. The other columns are about the selected questions:
+
+    - n: number of questions with a score.
+    - mean, ci_low, ci_high: the mean score and its interval (0–100, from `summarise_scores`).
+    - questions: number of questions that the run asked.
+    - passed: number of questions that passed. A reply that could not be parsed counts as zero, as in the specification.
+    - n_unscored: number of judged answers without usable scores, such as those whose reply could not be parsed.
     """
     runs = chosen.runs.iloc[::-1].astype({"run_id": object}).drop(columns="n_unscored")
     means = summarise_scores(chosen.scores.astype({"run_id": object}), by="run_id")
@@ -198,6 +215,9 @@ def run_table(chosen: History) -> pd.DataFrame:
 
 def pair_runs(chosen: History, first: str, second: str) -> RunPair:
     """Return the comparison of two runs of a selection.
+
+    - chosen: from `Explorer.select`.
+    - first, second: the ids of the two runs.
 
     Raises ConfigError if a run is not in the selection, or if both are the same run.
     """

@@ -19,7 +19,10 @@ from ...runs.log_json import answer_sha256
 
 @dataclass(frozen=True)
 class LabelItem:
-    """Hold one stored answer to mark, without anything that shows the judge's marks."""
+    """Hold one stored answer for a person to score, without anything that shows the judge's scores.
+
+    key: the question's id and the hash of the answer.
+    """
 
     question: EvalQuestion
     answer: AssistantAnswer
@@ -27,17 +30,17 @@ class LabelItem:
 
 
 class LabelSession:
-    """Show a rater the answers of a run, one at a time, and store the marks that the rater saves.
+    """Show a rater the answers of a run, one at a time, and store the scores that the rater saves.
 
-    Equal answers to a question are shown once. Answers without text are not shown. Each rater has another order, which
-    stays the same in a new session. Answers that the rater has marked before, in any run, count as done. Skipped
-    answers are shown again at the end.
+    Equal answers to a question are shown once. Answers without text are not shown. Each rater gets the answers in a
+    different order, which stays the same in a new session. Answers that the rater has scored before, in any run, count
+    as done. Skipped answers are shown again at the end.
 
-    - repeats: how many answers the rater marks twice. The second time comes at the end, without the first marks. Until
-      then the judge's marks of these answers stay hidden.
-    - rater: the name, as in the name of the rater's file.
-    - total, done: the numbers of answers, repeats included.
-    - problem: the lines of the rater's file that cannot be read.
+    - repeats: how many answers the rater scores twice. The second time comes at the end, without the first scores.
+      Until then, the judge's scores of these answers stay hidden.
+    - rater: the rater's name, as in the name of the rater's file.
+    - total, done: the number of all answers and of scored answers, both including repeats.
+    - problem: which lines of the rater's file cannot be read; empty if there are none.
     """
 
     def __init__(
@@ -73,12 +76,12 @@ class LabelSession:
 
     @property
     def total(self) -> int:
-        """Return the number of answers to mark, including repeats."""
+        """Return the number of answers to score, including repeats."""
         return len(self._places) + len(self._to_repeat)
 
     @property
     def done(self) -> int:
-        """Return the number of marked answers, including repeats."""
+        """Return the number of answers with saved scores, including repeats."""
         return sum(key in self._marks for key in self._places) + sum(key in self._again for key in self._to_repeat)
 
     @property
@@ -88,7 +91,7 @@ class LabelSession:
 
     @property
     def current(self) -> LabelItem | None:
-        """Return the answer to mark now. Return None if all answers are marked."""
+        """Return the answer to score now. Return None if all answers are scored."""
         if self._at == len(self._trail):
             return None
         key, _ = self._trail[self._at]
@@ -101,7 +104,7 @@ class LabelSession:
 
     @property
     def mark(self) -> Mark | None:
-        """Return this rater's marks for the current answer. Return None if there are none."""
+        """Return this rater's saved scores for the current answer. Return None if there are none."""
         if self._at == len(self._trail):
             return None
         key, is_again = self._trail[self._at]
@@ -114,18 +117,21 @@ class LabelSession:
 
     @property
     def judge_marks(self) -> Sequence[Evaluation]:
-        """Return the judge's marks for the current answer, one per judgement.
+        """Return the judge's scores for the current answer, one `Evaluation` per judgement.
 
-        There are none before the rater has saved marks. For a repeated answer, there are none before the second marks.
+        The result is empty until the rater has saved scores. For an answer that the rater scores twice, it is empty
+        until the second scores are saved.
         """
         if self.mark is None or (self.mark.key in self._to_repeat and self.mark.key not in self._again):
             return ()
         return [self.run.results[place].evaluation for place in self._places[self.mark.key]]
 
     def save(self, scores: Mapping[str, int | None], comment: str = "") -> Path:
-        """Write the marks for the current answer to disk and return the file's path. The current answer stays the same.
+        """Write the scores for the current answer to disk and return the file's path. The current answer stays the
+        same.
 
-        If a criterion has no mark, or the file cannot be read or written, nothing is saved and ConfigError is raised.
+        Raises ConfigError and saves nothing if there is no current answer, if a criterion has no score, or if the file
+        cannot be read or written.
         """
         item = self.current
         if item is None:
@@ -153,8 +159,8 @@ class LabelSession:
     def next(self) -> None:
         """Go to the next answer.
 
-        After going back, this is the answer that was shown after the current one. If there is none, it is the next
-        answer without marks.
+        After `back`, this is the answer that was shown after the current one. Otherwise it is the next answer without
+        scores.
         """
         self._at = min(self._at + 1, len(self._trail))
         self._go_on()
@@ -169,7 +175,7 @@ class LabelSession:
         self.next()
 
     def back(self) -> None:
-        """Go back to the answer that was shown before, to see or correct its marks."""
+        """Go back to the answer that was shown before the current one, to see or correct its scores."""
         self._at = max(self._at - 1, 0)
         self._shown_at = time.monotonic()
 
@@ -183,7 +189,7 @@ class LabelSession:
         ]
 
     def _go_on(self) -> None:
-        """If the rater is past the last answer shown so far, show the first waiting answer."""
+        """If the rater has passed the last answer that was shown, show the next answer without scores."""
         if self._at == len(self._trail) and self._waiting:
             item = self._waiting[0]
             self._trail = [*(seen for seen in self._trail if seen != item), item]
@@ -192,7 +198,10 @@ class LabelSession:
 
 
 def _keypoints(dataset: Path | str | None) -> dict[tuple[int | str, str], tuple[str, ...]]:
-    """Return the keypoints in a dataset by question id and text. They are used for logs without keypoints."""
+    """Return {(question id, question): keypoints} for a dataset. Return {} if the dataset cannot be read.
+
+    The panel shows these keypoints if the log has none.
+    """
     try:
         questions = load_eval_dataset(dataset)
     except ConfigError:  # keypoints help, but marks can be given without them

@@ -42,15 +42,16 @@ State = Literal["idle", "building", "running", "stopping", "finished", "stopped"
 
 @dataclass(frozen=True)
 class Settings:
-    """Hold the settings of a run. Names and meanings are those of `run_evaluation_suite`, except for these:
+    """Hold the settings of a run. Most have the name and meaning of an argument of `run_evaluation_suite` or of a field
+    of RunOptions. The others are:
 
     - dataset: the file of the questions.
-    - more_judges: further judges that mark the same answers.
+    - more_judges: further judges that score the same answers.
     - unsure_judge, reasons_from: as in RunOptions; empty for none.
     - answers: a log whose stored answers are judged again, as by `rejudge`; None if the assistant is asked.
-    - own: a text for `answers` of `run_evaluation_suite`, such as the name of an assistant in socjudge.toml. If it is
-      given, the settings of socjudge's own assistant have no effect.
-    - require_certificate: whether the run is refused unless each judge has a valid certificate.
+    - own: the argument `answers` of `run_evaluation_suite`, such as the name of an assistant in socjudge.toml. If it is
+      not empty, the settings of socjudge's own assistant have no effect.
+    - require_certificate: whether the run is refused if a judge has no valid certificate.
     """
 
     dataset: Path = field(default_factory=lambda: constants.EVAL_DATASET_PATH)
@@ -83,7 +84,7 @@ class Settings:
     def is_same_run(self, other: Settings | None) -> bool:
         """Return whether a run with these settings would resume an interrupted run with the settings `other`.
 
-        Settings that only say how calls are made are not compared.
+        Settings that only say how calls are made are not compared, and `require_certificate` is not either.
         """
         how = {name: getattr(self, name) for name in (*HOW, "require_certificate")}
         return other is not None and replace(other, **how) == self
@@ -93,16 +94,16 @@ class Settings:
 class RunPreview:
     """Hold what a run with the given settings would do if it were started now.
 
-    - assignments, over: from `assign_judges`. They are empty and None if the index must be built first, if the models
-      or prompts cannot be used, or if a required certificate is missing.
-    - already: how many answers each judge has marked in an interrupted run that would be resumed; empty without such a
-      run.
-    - left: the estimate of what remains to be paid for that run; None without such a run.
+    - assignments, over: the two results of `assign_judges`. They are empty and None if the index must be built first,
+      if the models or prompts cannot be used, or if a required certificate is missing.
+    - already: how many answers each judge has scored in an interrupted run that would be resumed; empty if there is no
+      such run.
+    - left: the estimate of what remains to be paid for that run; None if there is no such run.
     - other: the newest interrupted run with other settings. It is searched for only if there is one judge.
-    - problem: why the run is not possible (no key, a damaged journal); empty if it is.
+    - problem: why the run is not possible (no key, a damaged journal); empty if it is possible.
     - note: what the user is told before the first call, such as which variables are sent to which host.
 
-    While a run or a build is going on, already, left and other are not looked up.
+    While a run is going on or the index is being built, already, left and other are not looked up.
     """
 
     n_questions: int
@@ -134,7 +135,7 @@ class _Task:
     def estimate(self, already: Sequence[int] = (), total: int = 1) -> Estimate:
         """Estimate what remains to be paid. If `already` is empty, estimate the whole run.
 
-        already: how many of the `total` answers each judge has marked, from `judged_already`.
+        already: how many of the `total` answers each judge has scored, from `judged_already`.
         """
         return estimate_judges_left(
             self.questions, self.judges, already or [0] * len(self.judges), total, judging=self.judging,
@@ -146,12 +147,12 @@ class _Task:
 class Progress:
     """Hold how much of a run is done.
 
-    - done, total: numbers of judged answers. While the index is built, they are numbers of texts.
-    - before: how many of `done` existed when the run began. The fields below do not count these.
-    - mean: the mean points of the answers with marks; None if there are none.
+    - done, total: numbers of judged answers. While the index is being built, they are numbers of texts.
+    - before: how many of `done` were judged before this start of the run. The fields below do not count these.
+    - mean: the mean score (0–100) of the scored answers; None if there are none.
     - cost_usd: the cost of the results so far in US dollars; None if unknown.
     - retries: the number of repeated calls.
-    - unread: the number of answers without marks.
+    - unread: the number of judged answers without usable scores.
     """
 
     done: int = 0
@@ -167,16 +168,18 @@ _sessions: dict[tuple[Any, ...], Session] = {}
 
 
 class Session:
-    """Run one task at a time, in its own thread, so that the kernel stays free.
+    """Run one task at a time, such as an evaluation, in a thread of its own, so that the kernel stays free.
 
-    - state: "idle", "building" (the index), "running", "stopping" (calls already sent are completed), then "finished",
+    - state: "idle", "building" (the index), "running", "stopping" (calls already sent are completed), "finished",
       "stopped" or "failed". A stopped run can be resumed.
-    - problem: why the task failed and what to do. In state "stopped", it says that the budget ended the run.
-    - run: the finished run.
+    - problem: why the task failed and what to do. In state "stopped", it says that the budget ended the run. Otherwise
+      it is empty.
+    - run: the finished run; None if there is none.
     - changed_late: whether `stop_changed` stopped the run.
 
-    Listeners are called in threads of the session when something changes. For results they are called at most once in
-    `TELL_S` seconds, and always after the last result. If a listener fails, there is a warning and the run goes on.
+    Functions in `listeners` are called in threads of the session when something changes. When results arrive, they are
+    called at most once in `TELL_S` seconds, and always after the last result. If a listener raises an error, there is a
+    warning and the run goes on.
     """
 
     def __init__(self) -> None:
@@ -193,8 +196,9 @@ class Session:
 
     @classmethod
     def over(cls, **folders: Path) -> Self:
-        """Return the session for these folders. Each call returns the same session, so that a cell finds it when it is
-        run again.
+        """Return the session for these folders.
+
+        Each call with the same folders returns the same session, so that a cell finds its session when it is run again.
         """
         key = cls, *(folder.resolve() for folder in folders.values())
         if key not in _sessions:
@@ -203,7 +207,7 @@ class Session:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether a run or a build is going on."""
+        """Return whether a run is going on or the index is being built."""
         return self.state in ("building", "running", "stopping")
 
     def stop(self) -> None:
@@ -218,14 +222,14 @@ class Session:
     def stop_changed(self) -> None:
         """Stop the run because the value of a control changed during it.
 
-        The page locks the controls during a run. So the change was made before the start and arrived later: JupyterLab
-        may reorder the messages of different controls.
+        The page locks the controls during a run. So the user made the change before the start, but it arrived after the
+        start: JupyterLab may reorder the messages of different controls.
         """
         self.changed_late = self.changed_late or self.state == "running"
         self.stop()
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Wait until no run or build is going on, or until the timeout (seconds) has passed."""
+        """Wait until no run is going on and no index is being built, or until the timeout (seconds) has passed."""
         if self._thread is not None:
             self._thread.join(timeout_s)
 
@@ -260,8 +264,8 @@ class Session:
     def _count(self, result: EvaluationResult, *, answered: bool = True) -> None:
         """Add a result to the progress.
 
-        answered: whether its answer was made in this run. If it was not, the answer was paid for before, and its cost
-        is not counted.
+        answered: whether its answer was made in this run. If it was not, its answer was paid for before, and the cost
+        of that answer is not counted.
         """
         marks, answer, before = result.evaluation, result.answer, self.progress
         if marks.status == "ok":
@@ -282,7 +286,8 @@ class Session:
     def _notify_soon(self) -> None:
         """Notify the listeners, but at most once in `TELL_S` seconds.
 
-        If the last notification is too recent, they are notified later, once for all results until then.
+        If the last notification is too recent, they are notified later, once for all results that have arrived until
+        then.
         """
         with self._lock:
             wait_s = self._told + TELL_S - time.monotonic()
@@ -311,7 +316,7 @@ class Session:
 class RunSession(Session):
     """Run evaluations of the assistant, and build the index that they need.
 
-    settings: the settings of the last start; None before the first start.
+    settings: the settings of the run that was started last; None before the first start.
     """
 
     def __init__(self, *, runbooks: Path, index_dir: Path, logs_dir: Path) -> None:
@@ -335,7 +340,7 @@ class RunSession(Session):
         return outdated_files(self.runbooks, index_dir=self.index_dir)
 
     def preview(self, settings: Settings) -> RunPreview:
-        """Return a preview of a run with these settings. Nothing is sent.
+        """Return what a run with these settings would do and cost. No model is called.
 
         Raises ConfigError if not even the price can be estimated.
         """
@@ -371,7 +376,8 @@ class RunSession(Session):
         return replace(preview, already=(waiting.done,), left=preview.estimate.after(waiting.done, waiting.total))
 
     def _foresee(self, settings: Settings) -> tuple[_Task, Callable[[], tuple[list[Assignment], Over]] | None]:
-        """Prepare a run in which the assistant is asked. Return the task and a function that makes the assignments.
+        """Prepare a run in which the assistant is asked. Return its task and a function that returns the judges'
+        assignments.
 
         If the index is needed and missing, None is returned instead of the function.
         """
@@ -391,7 +397,10 @@ class RunSession(Session):
         return task, lambda: assign_judges(task.questions, task.judges, index=index, **what)
 
     def _foresee_again(self, settings: Settings) -> tuple[_Task, Callable[[], tuple[list[Assignment], Over]]]:
-        """Prepare a run in which stored answers are judged. Return the task and a function that makes the assignments."""
+        """Prepare a run in which stored answers are judged.
+
+        Return its task and a function that returns the judges' assignments.
+        """
         assert settings.answers is not None
         if self._stored is None or self._stored[0] != settings.answers:
             self._stored = settings.answers, load_run(settings.answers)
@@ -411,9 +420,9 @@ class RunSession(Session):
         self._begin("building", self._build)
 
     def start(self, settings: Settings, preview: RunPreview | None = None) -> None:
-        """Run the evaluation in the background. If it was interrupted, it is resumed.
+        """Run the evaluation in the background. If the same run was interrupted, it is resumed.
 
-        preview: a new preview of these settings; made here if None.
+        preview: an up-to-date result of `preview` for these settings; computed here if None.
         """
         foreseen = self.preview(settings) if preview is None else preview
 
@@ -449,9 +458,10 @@ class RunSession(Session):
         paid = {_answer(result) for journal in journals for result in load_unfinished(journal).results}
 
         def count(result: EvaluationResult) -> None:
-            """Count a result. The cost of an answer is counted once, even if several judges mark it.
+            """Add a result to the progress. The cost of its answer is counted once, even if several judges score the
+            answer.
 
-            It is not counted at all if it was paid for in an earlier session.
+            That cost is not counted at all if an interrupted run had already paid for the answer.
             """
             self._count(result, answered=not is_paid and _answer(result) not in paid)
             if not result.judge_repeat:

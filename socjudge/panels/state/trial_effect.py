@@ -18,9 +18,10 @@ FLIPS = ("合格→不合格", "不合格→合格")
 
 @dataclass(frozen=True)
 class QuestionChange:
-    """Hold the results of both prompts for one question.
+    """Hold the results of a trial's two prompts for one question.
 
-    direction: the change of the verdict, "合格→不合格" or "不合格→合格"; empty if it did not change.
+    - before, after: the results with the base prompt and with the edited prompt.
+    - direction: the change of the verdict, "合格→不合格" or "不合格→合格"; empty if it did not change.
     """
 
     before: tuple[EvaluationResult, ...]
@@ -30,7 +31,7 @@ class QuestionChange:
 
 @dataclass(frozen=True)
 class Effect:
-    """Hold what a prompt changed.
+    """Hold what an edited prompt changed, compared with its base prompt.
 
     - comparison: from `compare_runs`.
     - questions: all questions. Those whose verdict changed come first.
@@ -43,18 +44,18 @@ class Effect:
 
     @property
     def difference(self) -> float | None:
-        """Return the change of the mean over questions and criteria, in points. Return None if nothing could be
-        compared.
+        """Return the change of the mean score over questions and criteria, in points.
+
+        Return None if nothing could be compared.
         """
         moved = self.comparison.differences["mean_difference"].iloc[-1]  # the row of 総合
         return None if pd.isna(moved) else float(moved)
 
 
 def measure_effect(before: EvaluationRun, after: EvaluationRun, *, same_answers: bool) -> Effect:
-    """Compare the run of the edited prompt (`after`) with that of the base prompt (`before`), on the questions of
-    `after`.
+    """Compare the run of the edited prompt (`after`) with that of the base prompt (`before`).
 
-    Repeats are averaged first.
+    Only the questions of `after` are compared. The scores of repeats are averaged first.
 
     same_answers: whether both runs judged the same stored answers. If not, questions are paired even if their answers
     differ.
@@ -76,7 +77,11 @@ def measure_effect(before: EvaluationRun, after: EvaluationRun, *, same_answers:
 
 
 def disputed_questions(run: EvaluationRun, logs_dir: Path) -> set[int | str]:
-    """Return the ids of a run's questions whose stored answer has another verdict in another log of the folder."""
+    """Return the ids of the questions whose stored answer in `run` passes there but fails in another log, or the
+    reverse.
+
+    logs_dir: the folder of the other logs.
+    """
     own = run.scores_frame()
     answers = set(zip(own["question_id"], own["answer_sha256"], strict=True))
     scores = load_scores(logs_dir)

@@ -1,4 +1,7 @@
-"""Prepare the two prompts that a trial compares: what must be judged for each, and whether its marks already exist."""
+"""Prepare the two sides of a trial, which are its base prompt and its edited prompt.
+
+Each side knows what must be judged with its prompt, and whether the scores already exist.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,11 @@ _ANSWERING = ("assistant_model", "assistant_service", "assistant_prompt_sha256",
 
 @dataclass(frozen=True)
 class Side:
-    """Hold one of the two prompts of a trial. run: the stored run, reduced to the chosen answers."""
+    """Hold one side of a trial: the base prompt or the edited prompt.
+
+    - run: the stored run, reduced to the answers that the user chose.
+    - assignment: what must be answered and judged with this prompt.
+    """
 
     run: EvaluationRun
     assignment: Assignment
@@ -38,24 +45,26 @@ class Side:
 
     @property
     def identity(self) -> str:
-        """Return a text that is equal for two sides with the same work."""
+        """Return a text that is equal for two sides if they have to judge the same answers with the same settings."""
         return repr(sorted(self.assignment.key.items()))
 
     @property
     def is_judged(self) -> bool:
-        """Return whether the marks of the stored run were made with this prompt and this judge."""
+        """Return whether the stored run already has this side's scores: same answers, same prompt, same judge."""
         return not self.is_asked and self._agrees(_JUDGING)
 
     @property
     def is_answered(self) -> bool:
-        """Return whether the answers of the stored run were made with this prompt, assistant, index and k."""
+        """Return whether the answers of the stored run were made with this side's prompt, assistant, index and k."""
         return self._agrees(_ANSWERING)
 
     def _agrees(self, names: tuple[str, ...]) -> bool:
         return all(getattr(self.assignment.info, name) == getattr(self.run.run, name) for name in names)
 
     def count_done(self, logs_dir: Path) -> int:
-        """Return how many answers were judged before this work was interrupted. Return 0 if it was not interrupted."""
+        """Return how many answers an interrupted trial has already judged for this side. Return 0 if there is no such
+        trial.
+        """
         found = [run for run in unfinished_runs(logs_dir) if run.key == self.assignment.key]
         return found[-1].done if found else 0
 
@@ -79,8 +88,9 @@ def get_sides(
     In a trial of an assistant prompt, the answers are judged with the judge prompt of the run. If that prompt no longer
     exists, the built-in one is used.
 
-    run: the stored run, reduced to the chosen answers. get_index: a function that is called only if questions are
-    answered again.
+    - run: the stored run, reduced to the answers that the user chose.
+    - edited: the edited prompt.
+    - get_index: a function that returns the search index. It is called only if questions are answered again.
 
     Raises ConfigError if a prompt or a model cannot be used.
     """

@@ -1,6 +1,6 @@
 """Store the trials of prompts in `logs/trials/trials.jsonl`.
 
-Each new trial and each change of a trial adds one line. The last line of a trial is valid.
+Each new trial and each change of a trial adds one line. Of several lines about one trial, the last one counts.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ class TrialSettings:
 
     - log: the name of the log whose answers are used.
     - kind: "judge" or "assistant", the kind of the prompt.
-    - base: the id of the prompt that the edited one is compared with.
+    - base: the id of the base prompt, with which the edited prompt is compared.
     - text: the edited prompt.
-    - answers: `ALL`, `DISPUTED` (only answers that have another verdict in another log), or a category.
-    - assistant_model: the assistant, only used for an assistant prompt.
+    - answers: which answers are used: `ALL`, `DISPUTED` (only those that pass in one log and fail in another), or those
+      of one category of questions.
+    - judge_model: the judge.
+    - assistant_model: the assistant; used only in a trial of an assistant prompt.
     """
 
     log: str = ""
@@ -48,9 +50,12 @@ class Trial:
     """Hold one trial.
 
     - id: the time of its first start (ISO 8601) and a few letters.
-    - before, after: the names of the logs in logs/trials that have the results of the base prompt and of the edited
-      one. Each is empty until it is known. `before` stays empty if the stored run's own marks are used.
-    - difference: the change of the mean in points; None if unknown.
+    - choice: its settings.
+    - note: a remark by the user.
+    - before, after: the names of two logs in logs/trials, with the results of the base prompt and of the edited prompt.
+      A name is empty until its log exists. `before` stays empty if the stored run already has the scores with the base
+      prompt.
+    - difference: the change of the mean score in points; None if unknown.
     """
 
     id: str
@@ -62,7 +67,10 @@ class Trial:
 
 
 def load_trials(folder: Path) -> list[Trial]:
-    """Return the trials, the oldest first. A line that cannot be read is left out with a warning."""
+    """Return the trials stored in a folder, the oldest first. A line that cannot be read is left out with a warning.
+
+    Raises ConfigError if the file cannot be read.
+    """
     path, trials = folder / "trials.jsonl", dict[str, Trial]()
     try:
         lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).splitlines()
@@ -83,16 +91,20 @@ def load_trials(folder: Path) -> list[Trial]:
 
 
 def save_trial(folder: Path, trial: Trial) -> None:
-    """Add a new trial, or the new state of a trial, to the file. Raises ConfigError if the file cannot be written."""
+    """Add a line for a new trial, or for a changed trial, to the file in a folder.
+
+    Raises ConfigError if the file cannot be written.
+    """
     path = folder / "trials.jsonl"
     with explained("panels.trial_not_noted", path=path):
         append_line(path, orjson.dumps(asdict(trial)))
 
 
 def _trial(line: dict[str, Any]) -> Trial:
-    """Return the trial in a line.
+    """Return the trial that a line of the file describes.
 
-    Raises ValueError or a similar error if a field has a wrong type, or if a log's name contains a folder.
+    Raises ValueError or a similar error if a field is missing or has a wrong type, or if a log's name contains a
+    folder.
     """
     choice = TrialSettings(**line["choice"])
     trial = Trial(**{**line, "choice": choice})

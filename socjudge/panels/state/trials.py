@@ -36,9 +36,9 @@ class TrialCost:
     """Hold what a trial will cost.
 
     - answers: how many answers are judged with the edited prompt.
-    - estimate: the cost of all calls.
+    - estimate: the estimated cost of all calls.
     - base_calls: how many of these calls are made for the base prompt.
-    - is_unread: whether no model reads the tried prompt. This is so with the embedded default model.
+    - is_unread: whether no model reads the edited prompt. This is so with the embedded default model.
     """
 
     answers: int
@@ -52,8 +52,8 @@ class TrialSession(Session):
 
     - choice: the settings of the next trial. `choose` changes them.
     - trials: all trials, the oldest first. They are kept in logs_dir/trials together with their logs.
-    - trial, effect: the trial that is shown and what it changed; None if there is none.
-    - tried: the settings of the last trial that was started.
+    - trial, effect: the trial that is shown, and what its edited prompt changed; each is None if there is none.
+    - tried: the settings of the trial that was started last.
     """
 
     def __init__(self, *, logs_dir: Path, index_dir: Path) -> None:
@@ -79,7 +79,7 @@ class TrialSession(Session):
 
     @property
     def categories(self) -> list[str]:
-        """Return the categories of the questions in the chosen log. Return none if the log cannot be read."""
+        """Return the categories of the questions in the chosen log. Return [] if the log cannot be read."""
         try:
             return list(dict.fromkeys(result.question.category for result in self._stored().results))
         except ConfigError:
@@ -95,8 +95,9 @@ class TrialSession(Session):
     def choose(self, **changes: Any) -> None:
         """Change settings of the next trial. The names are those of `TrialSettings`.
 
-        A new log also sets the judge and the assistant of that log. A new base prompt also sets its text, and so does a
-        change to the other kind of prompt.
+        A new log also sets the judge and the assistant of that log, and selects all its answers. A new base prompt also
+        replaces the edited text with its own text. A new kind of prompt also sets the default prompt of that kind as
+        the base prompt.
         """
         if self.is_busy:
             return
@@ -112,8 +113,10 @@ class TrialSession(Session):
         self.choice = replace(choice, text=encodable(choice.text))
 
     def undo(self) -> None:
-        """Restore the previous text: the one that was last tried, or that was replaced. The list of trials stays the
-        same.
+        """Restore the previous text of the edited prompt.
+
+        This is the text that was last tried, or that a new base prompt or a reopened trial replaced. The list of trials
+        stays the same.
         """
         if self.is_busy:
             return
@@ -123,13 +126,13 @@ class TrialSession(Session):
 
     @property
     def can_undo(self) -> bool:
-        """Return whether there is a previous text."""
+        """Return whether there is a previous text of the edited prompt."""
         return any(earlier != self.choice.text for earlier in self._earlier)
 
     def reopen(self, trial: Trial) -> None:
         """Restore the settings, the text and the result of an earlier trial.
 
-        Raises ConfigError if its logs no longer exist.
+        Raises ConfigError if a log of this trial no longer exists.
         """
         if self.is_busy:
             return
@@ -140,11 +143,14 @@ class TrialSession(Session):
             self.effect = self._measure(before, load_run(self.trials_dir / trial.after))
 
     def check_name(self, name: str) -> Path:
-        """Return the path at which `save` would save the text. Raises ConfigError if the name cannot be used."""
+        """Return the path at which `save` would save the edited prompt.
+
+        Raises ConfigError if the name cannot be used.
+        """
         return check_prompt_name(name, parent=self.choice.base)
 
     def save(self, name: str, *, author: str = "", note: str = "") -> Path:
-        """Save the text as a new prompt that is derived from the base prompt, and return its path.
+        """Save the edited text as a new prompt that is derived from the base prompt, and return its path.
 
         Raises the errors of `save_prompt`.
         """
@@ -162,11 +168,14 @@ class TrialSession(Session):
     # -- before it costs anything
 
     def check_text(self) -> None:
-        """Raise ConfigError if the text lacks something that it needs, or has something that is not allowed."""
+        """Raise ConfigError if the edited text lacks a part that a prompt needs, or has a part that is not allowed."""
         check_prompt(self._edited(), self.choice.kind, self._rubric())
 
     def plan(self) -> TrialCost:
-        """Return the expected cost of the trial. Nothing is sent. Raises ConfigError if a choice is unfit."""
+        """Return the expected cost of the next trial. Nothing is sent.
+
+        Raises ConfigError if a setting cannot be used.
+        """
         before, after = self._sides()
         costs = [side.estimate() for side in self._to_judge(before, after)]
         # The edited prompt's side comes last, because the base's marks may already exist.
@@ -177,7 +186,10 @@ class TrialSession(Session):
         return TrialCost(after.assignment.total, total, total.calls - costs[-1].calls, is_unread)
 
     def unfinished(self) -> tuple[int, int] | None:
-        """Return how many answers of this trial are judged, and how many it has. Return None if it was not interrupted."""
+        """Return how many answers are judged and how many there are, if a trial with these settings was interrupted.
+
+        Return None if there is no such trial.
+        """
         sides = self._to_judge(*self._sides())
         done = self._count_done(sides)
         return (done, sum(side.assignment.total for side in sides)) if done else None
@@ -189,10 +201,11 @@ class TrialSession(Session):
     # -- the work
 
     def start(self, *, note: str = "", max_cost_usd: float | None = None) -> None:
-        """Try the text in the background. If the same trial was interrupted, it is resumed.
+        """Try the edited text in the background. If the same trial was interrupted, it is resumed.
 
-        max_cost_usd: the most that the whole trial may cost in US dollars. This includes the marks for the base prompt,
-        and earlier starts of this trial.
+        - note: a remark that is stored with the trial.
+        - max_cost_usd: the most that the whole trial may cost in US dollars. This includes the judging with the base
+          prompt, and earlier starts of this trial.
         """
         self._begin("running", lambda: self._try(note, max_cost_usd))
 
@@ -230,8 +243,9 @@ class TrialSession(Session):
         return "finished"
 
     def _note_trial(self, note: str) -> Trial:
-        """Add the trial that is starting to the list, and return it. If the same trial was interrupted, return that
-        one.
+        """Add the trial that is starting to the list of trials, and return it.
+
+        If a trial with the same settings was interrupted, return that trial instead of a new one.
         """
         same = (trial for trial in self.trials if trial.choice == self.choice and not trial.after)
         now = datetime.now().astimezone().isoformat(timespec="seconds")
@@ -255,9 +269,10 @@ class TrialSession(Session):
         return get_sides(self.choice, self._chosen(), self._edited(), self._index)
 
     def _known(self, side: Side) -> EvaluationRun | None:
-        """Return the run with the marks of a side. Return None if these marks do not exist yet.
+        """Return the run with the scores of a side. Return None if these scores do not exist yet.
 
-        They may be in the stored run itself, or in an earlier trial that has the same settings except for the text.
+        The run is the stored run itself, or the run with the base prompt in an earlier trial. The settings of that
+        trial must be the same except for the text.
         """
         if side.is_judged:
             return side.run
@@ -275,7 +290,7 @@ class TrialSession(Session):
         return [after] if self._known(before) else [before, after]
 
     def _edited(self) -> Prompt:
-        """Return the text as a prompt.
+        """Return the edited text as a prompt.
 
         Its id, which logs show, consists of the id of the base prompt and a part of the text's hash.
         """
@@ -288,7 +303,10 @@ class TrialSession(Session):
         return open_index(index_dir=self.index_dir)
 
     def _models_of(self, log: str) -> dict[str, str]:
-        """Return the judge and the assistant of a log. Return {} if the log cannot be read."""
+        """Return the names of the judge and of the assistant in a log, as settings of a trial.
+
+        A name that is unknown becomes "auto". Return {} if the log cannot be read.
+        """
         try:
             info = self._stored(log).run
         except ConfigError:  # this error is shown when the choice is checked
@@ -307,14 +325,14 @@ class TrialSession(Session):
         return self._read[key]
 
     def _rubric(self) -> Rubric:
-        """Return the rubric of the chosen log. If the log cannot be read, return the project's."""
+        """Return the rubric of the chosen log. If the log cannot be read, return the project's rubric."""
         try:
             return self._stored().rubric
         except ConfigError:
             return project_rubric()
 
     def _chosen(self) -> EvaluationRun:
-        """Return the stored run, reduced to the chosen answers. Failed answers are left out.
+        """Return the stored run, reduced to the answers that the user chose. Answers without text are left out.
 
         Raises ConfigError if no answer remains.
         """

@@ -25,7 +25,7 @@ MAX_DETAILS = 50  # an answer with its context takes about 4 kB, and nobody read
 def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) -> str:
     """Return the specification's warning about costs, with the number of calls and their price.
 
-    left: if an interrupted run is resumed, the estimate for the rest of it.
+    left: if an interrupted run is resumed, the estimate for the rest of that run; otherwise None.
     """
     line = COSTS_MONEY.format(questions=questions)
     if not estimate.calls:
@@ -41,7 +41,7 @@ def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) 
 
 
 def progress_text(progress: Progress) -> str:
-    """Return the progress of a run as one line of text."""
+    """Return the progress of a run as one line of text: answers done, mean score, cost, repeated calls, and so on."""
     if not progress.total:
         return say("panels.preparing")
     text = f"{progress.done}/{progress.total}"
@@ -59,7 +59,7 @@ def progress_text(progress: Progress) -> str:
 
 
 def stopped_html(session: Session, button: str) -> str:
-    """Return why a session was stopped or is stopping, and which button resumes it.
+    """Return HTML that says why a session was stopped or is stopping, and which button resumes it.
 
     button: the name of that button.
     """
@@ -74,10 +74,10 @@ def stopped_html(session: Session, button: str) -> str:
 
 
 def summary_html(run: EvaluationRun) -> str:
-    """Return the success line and the specification's summary, for this judge alone.
+    """Return the specification's success line and its summary of a run, for the run's own judge alone.
 
-    The success line is green even if the run did not pass. It is a warning instead if the log had to be saved in the
-    fallback folder.
+    The success line says where the log is. It is green even if the run did not pass. If the log had to be saved in the
+    fallback folder, the line has the colour of a warning instead.
     """
     from markdown_it import MarkdownIt
 
@@ -103,11 +103,11 @@ def summary_html(run: EvaluationRun) -> str:
 def details_html(
     results: Sequence[EvaluationResult], log_path: Path | None = None, *, line: float | None = None
 ) -> str:
-    """Return 「📋 詳細結果を見る」: for each result the question, marks, reasons, answer and context, in the order of the
-    results.
+    """Return 「📋 詳細結果を見る」, which has the question, scores, reasons, answer and context of each result.
 
-    If there are more than MAX_DETAILS results, only that many are shown. Those without marks come first, then those
-    with the lowest marks. A line says that the rest is in log_path.
+    If there are more than MAX_DETAILS results, only that many are shown, and a line says that the rest is in
+    `log_path`. In this case, results without scores come first, then those with the lowest scores. Otherwise the order
+    is unchanged.
     """
     left_out = ""
     if len(results) > MAX_DETAILS:

@@ -42,12 +42,12 @@ _STYLE = """<style>
 
 
 def started(moment: Any) -> str:
-    """Return a run's start in the time zone of this machine."""
+    """Return a run's start as text, in the time zone of this machine."""
     return say("panels.history_no_start") if pd.isna(moment) else local_time(pd.Timestamp(moment).to_pydatetime())
 
 
 def run_label(run: Mapping[Any, Any]) -> str:
-    """Return a label for a run as one line of plain text: start, judge and prompt. The text is not escaped yet."""
+    """Return a label for a run as one line of plain text: start, judge and prompt. The label is not escaped yet."""
     again = say("panels.history_rejudged") if run["rejudged_from"] else ""
     time = run["log"] if pd.isna(run["started_at"]) else started(run["started_at"])
     return f"{_example(run)}{time}  {run['judge_model']} / {run['prompt_id']}{again}"
@@ -67,9 +67,10 @@ def chart_html(url: str, alt: str, note: str) -> str:
 
 
 def runs_html(runs: pd.DataFrame, total: int) -> str:
-    """Return the runs as a table.
+    """Return the runs as an HTML table.
 
-    runs: rows of `run_table`. total: the number of all runs, because the table may show only some of them.
+    - runs: rows of `run_table`.
+    - total: the number of all runs, because the table may show only some of them.
     """
     head = (
         say("panels.history_started"), "Judge", say("panels.prompt"), say("panels.assistant"), say("panels.history_interval"),
@@ -90,7 +91,10 @@ def runs_html(runs: pd.DataFrame, total: int) -> str:
 
 
 def pair_html(pair: RunPair, chart: str) -> str:
-    """Return the comparison of two runs. chart: the HTML of the chart of differences, or ""."""
+    """Return the comparison of two runs as HTML.
+
+    chart: the HTML of the chart of differences between the runs, or "".
+    """
     conditions = [((name, "short"), (one, "name"), (other, "name")) for name, one, other in pair.conditions]
     baseline, other = side_names()
     head = say("panels.history_condition"), baseline, other
@@ -107,7 +111,10 @@ def pair_html(pair: RunPair, chart: str) -> str:
 
 
 def answers_html(pair: RunPair, question: str, sides: Iterable[Sequence[EvaluationResult]]) -> str:
-    """Return the results of two runs on one question, side by side: answers, contexts, marks, reasons, comments."""
+    """Return the results of two runs on one question, side by side: answers, contexts, scores, reasons and comments.
+
+    sides: the results of each run.
+    """
     columns = ""
     for word, run, results in zip(side_names(), (pair.first, pair.second), sides, strict=True):
         line = frame_rule(pd.DataFrame([run])).line
@@ -119,9 +126,12 @@ def answers_html(pair: RunPair, question: str, sides: Iterable[Sequence[Evaluati
 
 
 def report_html(path: Path, *, replaced: bool, part: str) -> str:
-    """Return where the report was saved, and a link that downloads it. The browser may be on another machine.
+    """Return HTML that says where the report was saved, with a link that downloads it.
 
-    replaced: whether an older report was replaced. part: the categories, if the report has only some of them, or "".
+    The link is there because the browser may be on another machine. It is left out for a report over DOWNLOAD_BYTES.
+
+    - replaced: whether an older report was replaced.
+    - part: the categories of questions in the report, if it has only some of them; otherwise "".
     """
     lines = [escape(say("panels.history_saved", path=path))]
     if replaced:
@@ -149,7 +159,7 @@ def _means(pair: RunPair) -> str:
 
 
 def side_names() -> tuple[str, str]:
-    """Return the names of the two sides of a comparison, which are the baseline and the other run."""
+    """Return the words for the two sides of a comparison, which are the baseline and the other run."""
     return say("panels.history_baseline"), say("panels.history_other")
 
 
@@ -160,7 +170,11 @@ def question_text(row: Mapping[Any, Any]) -> str:
 
 
 def _wide(inner: str, name: str, kind: str = "") -> str:
-    """Return an element that scrolls sideways if the window is narrow. The keyboard can scroll it too."""
+    """Return the HTML `inner` in an element that scrolls sideways if the window is narrow. The keyboard can scroll it
+    too.
+
+    name: what the element shows, for people who cannot see it.
+    """
     return f'<div class="wide {kind}" role="region" aria-label="{escape(name)}" tabindex="0">{inner}</div>'
 
 
@@ -178,10 +192,10 @@ def _points(value: Any) -> str:
 
 
 def _verdict(run: Mapping[Any, Any]) -> str:
-    """Return the verdict on a whole run.
+    """Return the verdict on a whole run as text.
 
-    With an embedded model as judge, a short sign says that the verdict is for reference only. The full note stands
-    once, below the table.
+    If the judge is an embedded model, the text also says briefly that the verdict is for reference only. The full note
+    stands once, below the table.
     """
     if pd.isna(run["mvp_passed"]):
         return say("panels.history_unknown")

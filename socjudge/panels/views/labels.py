@@ -17,7 +17,7 @@ _TABLE = """<style>.socjudge table.marks { border-collapse: collapse; margin: .4
 
 
 def progress_html(session: LabelSession) -> str:
-    """Return how many answers the rater has marked."""
+    """Return HTML that says how many answers the rater has scored."""
     done = say("panels.labels_done_of", done=session.done, total=session.total)
     line = [f"<b>{done}</b>", escape(say("panels.labels_name", rater=session.rater))]
     if session.done == session.total:
@@ -29,7 +29,7 @@ def progress_html(session: LabelSession) -> str:
 
 
 def item_html(item: LabelItem) -> str:
-    """Return an answer to mark, with its question, keypoints and context. Nothing shows the judge's marks."""
+    """Return an answer to score, with its question, keypoints and context. Nothing shows the judge's scores."""
     question, answer = item.question, item.answer
     points = "".join(f"<li>{escape(point)}</li>" for point in question.expected_keypoints)
     keypoints = f"{say('panels.labels_keypoints')}<ul>{points}</ul>" if points else say("panels.labels_no_keypoints")
@@ -42,7 +42,10 @@ def item_html(item: LabelItem) -> str:
 
 
 def judged_html(title: str, mark: Mark, evaluations: Sequence[Evaluation]) -> str:
-    """Return a table with the rater's marks and those of each judgement side by side. The judge's reasons are below it."""
+    """Return a table with the rater's scores and the judge's scores, one column per judgement.
+
+    The judge's reasons are below the table.
+    """
     several = len(evaluations) > 1
     names = [f"Judge{f' {n}' if several else ''}" for n in range(1, len(evaluations) + 1)]
     read = [evaluation if evaluation.status == "ok" else None for evaluation in evaluations]

@@ -30,7 +30,7 @@ STYLE = """<style>
 
 
 def diff_html(before: str, after: str) -> str:
-    """Return the differences between two texts, line by line."""
+    """Return the differences between two texts as HTML, line by line."""
     old, new = before.split("\n"), after.split("\n")
     rows: list[str] = []
     for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT):
@@ -50,7 +50,7 @@ def diff_html(before: str, after: str) -> str:
 
 
 def text_html(problem: str, placeholders: set[str]) -> str:
-    """Return whether the prompt can be used. If it cannot, return the problem."""
+    """Return HTML that says that the edited prompt can be used. If there is a `problem`, the HTML shows that instead."""
     if problem:
         return block("bad", say("panels.prompts_unfit"), escape(problem))
     names = listed(f"{{{name}}}" for name in sorted(placeholders))
@@ -58,7 +58,7 @@ def text_html(problem: str, placeholders: set[str]) -> str:
 
 
 def work_html(work: TrialCost, choice: TrialSettings) -> str:
-    """Return the cost of a trial, and what the user should know before it starts."""
+    """Return the cost of a trial as HTML, with what the user should know before it starts."""
     lines = []
     if work.base_calls:
         lines.append(say("panels.prompts_base_calls", calls=work.base_calls))
@@ -71,7 +71,7 @@ def work_html(work: TrialCost, choice: TrialSettings) -> str:
 
 
 def trial_label(trial: Trial) -> str:
-    """Return a label for a trial in one line."""
+    """Return a label for a trial as one line: its start, its base prompt, the change of the mean, and the user's note."""
     choice = trial.choice
     if not trial.after:
         moved = say("panels.prompts_stopped")
@@ -84,9 +84,10 @@ def trial_label(trial: Trial) -> str:
 
 
 def effect_html(effect: Effect, trial: Trial) -> str:
-    """Return what the edited prompt changed.
+    """Return HTML that shows what the edited prompt changed.
 
-    The paired differences come first. For each question, a changed verdict and the results of both prompts follow.
+    The differences between the two prompts come first, paired by question. Then each question follows, with the change
+    of its verdict (if there is one) and the results of both prompts.
     """
     same = say("panels.prompts_same_answers") if effect.same_answers else say("panels.prompts_new_answers")
     title = say("panels.prompts_result", base=trial.choice.base)
@@ -125,7 +126,7 @@ def _mean(results: Sequence[EvaluationResult]) -> str:
 
 
 def _reasons(results: Sequence[EvaluationResult]) -> str:
-    """Return the marks and reasons of one side as HTML, one list per repeat."""
+    """Return the scores and reasons with one prompt as HTML, one list per repeat."""
     lists = []
     for result in results:
         marks = result.evaluation
