@@ -87,7 +87,7 @@ def index(
     money: Money,
     yes: Yes = False,
 ) -> None:
-    """Build the search index of the runbooks. Only what changed is embedded again."""
+    """Build the search index of the runbooks. Only texts that changed since the last build are embedded again."""
     runbooks = runbooks or constants.RUNBOOKS_DIR
     index_dir = index_dir or constants.INDEX_DIR
     from tqdm.auto import tqdm
@@ -117,9 +117,9 @@ def ask(
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
 ) -> None:
-    """Ask the assistant, or your own assistant (--answers). No judge is called.
+    """Ask socjudge's own assistant a question, or your own assistant (--answers). No judge is called.
 
-    The answer of your own assistant is shown in the form in which it would be judged. Example: socjudge ask
+    The answer of your own assistant is followed by what a judge would see of it. Example: socjudge ask
     "マルウェア検知アラートの初動を教えてください"
     """
     from ..judging.assistant import handle_query
@@ -217,9 +217,10 @@ def run(
 
 
 def _check_repair(context: typer.Context) -> None:
-    """Check the options of a repair, and end the command if one of them is not allowed.
+    """End the command if an option is given that `run --repair` does not allow.
 
-    A repair uses the models, prompts and repeats of the log, so options for these are not allowed.
+    A repair requests the failed results of a log again. It uses the models, prompts and repeats of that log, so options
+    for these are not allowed.
     """
     given = [
         param.opts[0] for param in context.command.params
@@ -313,7 +314,10 @@ def unfinished(
     drop: Annotated[Path | None, typer.Option(help=say("cli.drop_option"))] = None,
     yes: Yes = False,
 ) -> None:
-    """List the interrupted runs. To resume one, start it again with the same options."""
+    """List the interrupted runs or, with --drop, delete one of them.
+
+    To resume a run, start it again with the same options.
+    """
     from ..runs.unfinished import journal_folder, unfinished_runs
 
     if drop is not None:
@@ -344,7 +348,12 @@ def unfinished(
 
 
 def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | None, yes: bool) -> None:
-    """Show the most that the questions can cost, ask the user, and let the model write them."""
+    """Let a model write typical questions for the sections of the runbooks.
+
+    Before that, show the most that this can cost, and ask the user.
+
+    name: the name of the model.
+    """
     from tqdm.auto import tqdm
 
     from ..judging.question_writing import find_sections, most_usd, write_questions
@@ -378,9 +387,9 @@ _HELP_OF = {
 
 
 def _in_language(command: Any) -> Any:
-    """Translate typer's own text on a command's help pages, and return the command.
+    """Translate typer's own text on the help pages of a command and of its subcommands, and return the command.
 
-    The descriptions of subcommands are shown in full.
+    The description of each subcommand is its whole first sentence.
     """
     for param in command.get_params(typer.Context(command)):
         if param.name in _HELP_OF:

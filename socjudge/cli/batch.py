@@ -75,7 +75,7 @@ def submit(
     money: Money,
     yes: Annotated[bool, typer.Option("--yes", "-y", help=say("cli.batch_yes"))] = False,
 ) -> None:
-    """Send the prepared files of a job to the service. Nothing is sent twice."""
+    """Send the prepared files of a batch job to the service. Nothing is sent twice."""
     from ..batch.api import submit_batch
     from ..batch.jobs import describe
     from ..batch.state import load_state
@@ -90,7 +90,7 @@ def submit(
 
 @app.command(help=say("cli.batch_status_help"))
 def status(job: Job = None, logs_dir: LogsDir = None) -> None:
-    """Show how much of a job the service has done."""
+    """Show how many requests of a batch job the service has done."""
     from ..batch.api import batch_status
 
     _show(batch_status(_find(job, logs_dir)))
@@ -98,9 +98,13 @@ def status(job: Job = None, logs_dir: LogsDir = None) -> None:
 
 @app.command(help=say("cli.batch_collect_help"))
 def collect(job: Job = None, logs_dir: LogsDir = None) -> None:
-    """Fetch the replies that have come. If something is missing, write the next round's files. Otherwise write the log.
+    """Fetch the replies of a batch job that have come.
 
-    Exit code 0: passed; 1: not passed; 2: could not judge, or an error; 3: not finished, see what is printed.
+    If all replies of this round have come and the run is complete, write the log. If it is not complete, write the
+    files of the next round, which must be submitted.
+
+    Exit code 0: passed; 1: not passed; 2: no verdict was possible, or any error; 3: not finished, and a message says
+    what to do.
     """
     from ..batch.api import collect_batch
 
@@ -114,9 +118,9 @@ def collect(job: Job = None, logs_dir: LogsDir = None) -> None:
 
 
 def _find(job: Path | None, logs_dir: str | None) -> Path:
-    """Return the folder of the job that was named, or of the only unfinished job.
+    """Return the folder of the job: `job` if it is given, or the folder of the only unfinished job.
 
-    End the command if there is no unfinished job, or if there are several.
+    End the command if `job` is not given and there is no unfinished job, or several.
     """
     from ..batch.state import unfinished_batches
 

@@ -1,7 +1,8 @@
 """Define `socjudge certify`, which tests whether a judge can be trusted.
 
-`--only` runs single experiments. `--check` shows the certificate that exists. Exit codes: 0 no criterion is 信頼できない or
-分からない; 1 a criterion is; 2 no valid certificate, or any error. With `--only`: 0, or 2 if the budget ended too early.
+`--only` runs single experiments. `--check` shows the certificate that exists. Exit codes: 0 every criterion is 信頼できる or
+条件つき; 1 at least one criterion is 信頼できない or 分からない; 2 no valid certificate, or any error. Exit codes with `--only`: 0, or
+2 if the budget ended too early.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, cap_of, confirm, echo, 
 
 @dataclass(frozen=True)
 class Written:
-    """Hold the options that say where the results are written."""
+    """Hold the options that say where the results of `socjudge certify` are written."""
 
     certificates: Annotated[Path | None, typer.Option(help=say("cli.certify_folder"))] = None
     page: Annotated[Path | None, typer.Option(help=say("cli.certify_page"))] = None
@@ -53,7 +54,7 @@ def certify(
     yes: Annotated[bool, typer.Option("--yes", "-y", help=say("cli.certify_yes"))] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help=say("cli.certify_quiet"))] = False,
 ) -> None:
-    """Certify a judge."""
+    """Test a judge, and write a certificate that says for each criterion whether to trust the judge."""
     if check:
         _check(judge_model, judge_prompt, written.certificates)
     if log is None:
@@ -106,7 +107,13 @@ def _experiment(
     chart: Path | None,
     options: dict[str, Any],
 ) -> Never:
-    """Run the experiments one after the other, with one cap for all."""
+    """Run the experiments that `--only` names, one after the other, and end the command.
+
+    - judge: the judge's model and prompt.
+    - cap: one cost cap for all experiments, in US dollars.
+    - chart: the file for a chart of the probes; None for no chart.
+    - options: further arguments of each experiment.
+    """
     from ..models.budget import as_budget
     from ..runs.finished_parts import forget_parts
     from ..runs.unfinished import journal_folder
@@ -128,7 +135,10 @@ def _experiment(
 
 
 def _draw(found: Sequence[Any], chart: Path) -> None:
-    """Draw the results of the probes into the file `chart`, if the probes were run."""
+    """If the probes were run, draw their results into the file `chart`.
+
+    found: the outcome of each experiment.
+    """
     from ..certify.probe_findings import summarise_probes
     from ..certify.probes import Probes
     from ..charts.probe_matrix import plot_probe_matrix

@@ -17,7 +17,10 @@ from .shared import echo
 def check_dataset(
     path: Annotated[Path | None, typer.Argument(help=say("cli.dataset_path"))] = None,
 ) -> None:
-    """Check a dataset of questions."""
+    """Check a dataset of questions. Print its size and its weak points.
+
+    Raises ConfigError if the dataset has errors.
+    """
     from ..judging.dataset import dataset_notes, load_eval_dataset
 
     path = path or constants.EVAL_DATASET_PATH

@@ -18,7 +18,7 @@ from .shared import cap_of
 
 @dataclass(frozen=True)
 class Pace:
-    """Hold the options for how a run is made: the fields of RunOptions that can be given in a terminal."""
+    """Hold the options for how a run makes its calls. They are fields of RunOptions."""
 
     max_concurrency: Annotated[int, typer.Option(min=1, help=say("cli.max_concurrency_option"))] = 8
     max_failures: Annotated[int, typer.Option(min=1, help=say("cli.max_failures_option"))] = 10
@@ -47,7 +47,7 @@ class Money:
 
 @dataclass(frozen=True)
 class Judging:
-    """Hold the options that say how answers are judged, except the judge itself."""
+    """Hold the options that say how answers are judged. The option for the judge itself is not among them."""
 
     judge_prompt: Annotated[str | None, typer.Option(help=say("cli.judge_prompt_option"))] = None
     judge_repeats: Annotated[int, typer.Option(min=1, help=say("cli.judge_repeats_option"))] = 1
@@ -56,7 +56,11 @@ class Judging:
     reasons_from: Annotated[str | None, typer.Option(help=say("cli.reasons_from_option"))] = None
 
     def judges(self, names: Sequence[str]) -> list[Any]:
-        """Return the judges of these names. The second judge and the model for reasons are added if they are given."""
+        """Return the judges with these names.
+
+        If `unsure_judge` is given, each judge asks it when unsure. If `reasons_from` is given, that model writes the
+        reasons for the scores of a decision model.
+        """
         from ..models.opening import with_reasons, with_second
 
         return with_reasons([with_second(name, self.unsure_judge) for name in names], self.reasons_from)
@@ -86,7 +90,10 @@ class Job:
 
 
 def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the command with each field of its records as a separate option. Typer can read only such options."""
+    """Return the command with each field of its records as a separate option.
+
+    Typer cannot read a parameter that is a record.
+    """
     given = inspect.signature(command, eval_str=True).parameters.values()
     records: dict[str, Any] = {each.name: each.annotation for each in given if is_dataclass(each.annotation)}
     flat: list[inspect.Parameter] = []

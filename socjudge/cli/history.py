@@ -23,7 +23,7 @@ LogsDir = Annotated[str | None, typer.Option(help=say("cli.logs_read_option"))]
 
 
 class FailOn(StrEnum):
-    """Hold the values of the option `--fail-on` of `compare`."""
+    """Hold the values that the option `--fail-on` of `compare` can have."""
 
     REGRESSION = "regression"
 
@@ -32,7 +32,7 @@ def doctor(
     logs_dir: LogsDir = None,
     notes: Annotated[bool, typer.Option("--notes", help=say("cli.notes_option"))] = False,
 ) -> None:
-    """List the problems of the logs in a folder, and what to do about each. Nothing is changed.
+    """List the problems of the logs in a folder, and what to do about each problem. Nothing is changed.
 
     Exit code 0: no problems; 1: errors or warnings were found; 2: the folder could not be read.
     """
@@ -72,10 +72,11 @@ def report(
     lang: Annotated[str, typer.Option(help=say("cli.report_lang"))] = "ja",
     marks: Annotated[Path | None, typer.Option(help=say("cli.report_marks"))] = None,
 ) -> None:
-    """Write one self-contained HTML file about a run: verdict, charts, every answer, and the change since the run
-    before.
+    """Write one self-contained HTML file about a run: its verdict, charts, every answer, and the change since an
+    earlier run.
 
-    Example: socjudge report report.html --log judge_eval_20260101_090000.json
+    With --marks, also write an Excel file in which people score answers of the run. Example: socjudge report
+    report.html --log judge_eval_20260101_090000.json
     """
     from ..history.frames import load_runs
     from ..history.marks_sheet import write_marks_sheet
@@ -98,6 +99,7 @@ def compare(
     """Compare two runs, and print whether the change between them helped.
 
     The exit code is 0. With `--fail-on regression`, it is 1 if a result became worse, and 2 if this cannot be decided.
+    After any error, it is 2.
     """
     from ..report.effect import compare_runs
 

@@ -1,4 +1,4 @@
-"""Define the command line for files of other tools: `socjudge import | check`. No model is called."""
+"""Define the commands for results of other tools: `socjudge import | check`. No model is called."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def import_file(
     scale: Scale = None,
     logs_dir: Annotated[str | None, typer.Option(help=say("cli.logs_dir_option"))] = None,
 ) -> None:
-    """Save the results of another tool as logs, one for each judge and assistant.
+    """Save the results of another tool as logs, one log for each pair of judge and assistant.
 
     Example: socjudge import results.json && socjudge report
     """
@@ -53,7 +53,7 @@ def check(
     human: Annotated[str, typer.Option(help=say("cli.check_human"))],
     line: Annotated[float | None, typer.Option(help=say("cli.check_line"))] = None,
 ) -> None:
-    """Compare a judge's verdicts in a table with people's verdicts in the same table. No project is needed.
+    """Compare the verdicts in two columns of a file: those of a judge, and those of people. No project is needed.
 
     Example: socjudge check answers.csv --judge SCORE --human LABEL --line 70
     """

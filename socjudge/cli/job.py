@@ -1,5 +1,6 @@
-"""Write what a command gives to a CI job besides its exit code: `--summary`, `--junit`, `--against`,
-`--require-certificate`.
+"""Define what a command does for a CI job besides its exit code.
+
+The options are `--summary`, `--junit`, `--against` and `--require-certificate`.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from .shared import UNCERTIFIED, Stopped, report_run, stop
 
 
 def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
-    """Wrap a command that returns a run. The wrapped command prints the run, writes the CI job's files, and ends.
+    """Wrap a command that returns a run. The wrapped command prints the run, writes the files for CI, and ends.
 
-    It ends with the run's exit code. The files are first written at the start, and say that there is no verdict yet. So
-    no file of an earlier job remains.
+    It ends with the run's exit code. It also writes the files before the run, with the text that there is no verdict
+    yet. So no file of an earlier CI job remains.
     """
 
     @functools.wraps(command)
@@ -61,7 +62,10 @@ def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
 
 
 def need_certificates(bindings: Iterable[Any]) -> None:
-    """End the command if a judge has no valid certificate. This happens before a model is called."""
+    """End the command if a judge has no valid certificate. No model has been called until then.
+
+    bindings: for each judge, what its certificate must be for.
+    """
     from ..certify.certificate import why_uncertified
 
     for binding in bindings:
@@ -80,7 +84,11 @@ def _write_stopped(summary: Path | None, junit: Path | None, reason: str, *, is_
 
 
 def _compared(before: EvaluationRun, finished: EvaluationRun) -> Any:
-    """Return the comparison with `before` for the judge of both runs. If it is impossible, return a text that says why."""
+    """Return the comparison of the run `before` with the finished run.
+
+    If several judges judged the finished run, the results of the judge of `before` are compared, if it is one of them.
+    If the runs cannot be compared, return a text that says why.
+    """
     from ..report.effect import compare_runs
 
     runs = (finished, *finished.others)

@@ -1,4 +1,4 @@
-"""Define the command line for a change of the judge, `socjudge migrate-judge`. Both judges must still be callable."""
+"""Define `socjudge migrate-judge`, the command for a change of the judge. It calls the old and the new judge."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def migrate_judge(
     yes: Annotated[bool, typer.Option("--yes", "-y", help=say("cli.yes_option"))] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help=say("cli.quiet_option"))] = False,
 ) -> None:
-    """Show what changes if another judge is used."""
+    """Show what would change if a new judge replaced the old one."""
     from ..certify import migration
     from ..report.migration import migration_lines, migration_title, plan_line, write_migration_page
     from ..report.page import checked_page

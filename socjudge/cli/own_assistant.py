@@ -1,6 +1,6 @@
 """Use your own assistant on the command line.
 
-`ask --answers` asks it. `init --assistant` asks it one test question and writes its table in socjudge.toml.
+`ask --answers` asks it. `init --assistant` asks it one test question and writes its settings into socjudge.toml.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _LIKELY = {"/chat-messages": "dify", "/chat/completions": "openai-chat"}  # reco
 
 
 def ask_own(question: str, answers: str, open_index: Callable[[], Any]) -> None:
-    """Print the answer of your own assistant, or of a file of answers, and what a judge would see of it."""
+    """Print the answer of your own assistant, or of a file of answers, and what a judge would see of it.
+
+    open_index: a function that opens the search index. It is called only if the assistant needs the index.
+    """
     from ..judging.own_assistant import Assistant
     from ..runs.given_answers import needs_index, open_answers
 
@@ -55,9 +58,9 @@ def _show(answer: Any) -> None:
 
 
 def add_assistant(folder: Path, url: str) -> None:
-    """Ask the user how the service at the URL is called, and ask it a test question.
+    """Add an assistant, which is the service at `url`, to socjudge.toml in the project's folder.
 
-    Then write its table into socjudge.toml in the project's folder.
+    The user is asked for its name and its settings. The assistant is asked a test question.
     """
     from ..judging.http_assistant import HttpAssistant, guess_paths, ready_made
     from ..judging.own_assistant import Assistant

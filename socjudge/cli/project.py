@@ -1,7 +1,7 @@
 """Define the commands for the project.
 
-`socjudge init` creates a project, `settings` shows its values, `app` and `lab` open its pages. The option --project
-chooses the project.
+`socjudge init` creates a project, `settings` shows its values, and `app` and `lab` open its pages. The option --project
+chooses the project for all commands.
 """
 
 from __future__ import annotations
@@ -100,7 +100,10 @@ def init(
 
 
 def _files(example: bool) -> dict[str, bytes]:
-    """Return {path inside the project: content} for a new project."""
+    """Return {path inside the project: content} for a new project.
+
+    example: whether the project gets the example questions, runbooks and prompts.
+    """
     source = constants.CARRIED_DIR
     patterns = OF_EVERY_PROJECT + (OF_THE_EXAMPLE if example else ())
     found = sorted(path for pattern in patterns for path in source.glob(pattern))
@@ -143,9 +146,13 @@ def open_lab(context: typer.Context) -> None:
 
 
 def _serve(package: str, arguments: list[str], *, folder: Path, wanted: str) -> Never:
-    """Run a server of the extra "lab" in a folder until it ends, and end with its exit code.
+    """Run a server of the extra "lab" until it ends, and end the command with the server's exit code.
 
     The server's kernels use this project.
+
+    - package: the package of the server.
+    - folder: the folder in which it runs.
+    - wanted: the command, for the message that the package is missing.
     """
     if importlib.util.find_spec(package) is None:
         stop(str(missing_extra(ModuleNotFoundError(name=package), wanted=wanted)))

@@ -44,8 +44,9 @@ codecs.register_error(PLAIN_SYMBOLS, _plain_symbols)
 
 
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
-    """Print text. Control characters from a model, a service or a file are made visible, so the terminal does not obey
-    them.
+    """Print text. Control characters from a model, a service or a file are made visible.
+
+    Otherwise the terminal would obey them.
     """
     typer.echo(visible(text), nl=nl, err=err)
 
@@ -68,7 +69,7 @@ def report_run(finished: EvaluationRun, uncertified: str = "") -> Never:
 
 
 def _report_judge(finished: EvaluationRun) -> None:
-    """Print the results of one judge."""
+    """Print the results of a run for its own judge."""
     from ..base.verdict import answer_verdict, certainty_text, judge_verdict, of_criteria, summary_text
     from ..certify.certificate import run_certificate_line
 
@@ -109,9 +110,9 @@ def _report_judge(finished: EvaluationRun) -> None:
 
 
 def _cause(error: str) -> str:
-    """Return the cause in an error message, in at most 120 characters.
+    """Return the part of an error message that says the cause, in at most 120 characters.
 
-    Model and address are left out, because they are the same in all rows.
+    The model and the address before it are left out, because they are the same for all answers.
     """
     marks = []
     for lang in get_args(Language):  # the error may be in either language
@@ -131,7 +132,10 @@ class Explained(TyperGroup):
 
 
 class Stopped(typer.Exit):
-    """End a command because of an error that was already printed. message: the printed text."""
+    """End a command because of an error that was already printed.
+
+    message: the printed text.
+    """
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(code)
@@ -144,14 +148,20 @@ def stop(message: str, code: int = COULD_NOT_JUDGE) -> Never:
 
 
 def cap_of(max_cost_usd: float | None, no_cap: bool) -> float | None:
-    """Return the cap in US dollars. This is infinity if `no_cap`, else max_cost_usd. None means the project's cap."""
+    """Return the cost cap that the options set, in US dollars; None stands for the project's cap.
+
+    The cap is infinity if `no_cap` is true, and `max_cost_usd` otherwise. End the command if both options are given.
+    """
     if no_cap and max_cost_usd is not None:
         stop(say("cli.cap_and_none"))
     return math.inf if no_cap else max_cost_usd
 
 
 def confirm(estimate: Any, yes: bool) -> None:
-    """Show what the run will cost, and ask the user unless `--yes` was given. If the run has no calls, do nothing."""
+    """Show what a run will cost, and ask the user unless `--yes` was given (`yes`).
+
+    If the run makes no calls, do nothing.
+    """
     if not estimate.calls:
         return
     said = estimate_text(estimate, "cli.price_list")
@@ -163,7 +173,10 @@ def confirm(estimate: Any, yes: bool) -> None:
 
 
 def ask_to_run(yes: bool, *, question: str = "cli.confirm_run", declined: str = "cli.nothing_run") -> None:
-    """End the command unless `yes` is true or the user agrees. question, declined: keys of messages."""
+    """End the command unless `yes` is true or the user agrees.
+
+    question, declined: the keys of the messages that ask the user, and that say that the user did not agree.
+    """
     if yes:
         return
     if not sys.stdin.isatty():
@@ -174,7 +187,10 @@ def ask_to_run(yes: bool, *, question: str = "cli.confirm_run", declined: str = 
 
 
 def estimate_text(estimate: Any, price: str) -> str:
-    """Return the calls, tokens and price of an estimate as text. price: the key of the message for the price."""
+    """Return the calls, tokens and price of an estimate as text.
+
+    price: the key of the message for the price.
+    """
     return say(
         "cli.estimate", calls=estimate.calls, tokens_in=estimate.input_tokens, tokens_out=estimate.output_tokens,
         price=price_text(estimate.cost_usd, price),
@@ -186,5 +202,8 @@ def price_text(usd: float | None, key: str) -> str:
 
 
 def cost_text(usd: float | None) -> str:
-    """Return what was spent as text. usd: US dollars, or None if unknown."""
+    """Return what was spent as text.
+
+    usd: US dollars; None if unknown.
+    """
     return say("cli.cost_unknown") if usd is None else say("cli.cost", usd=usd, yen=usd * yen_per_usd())

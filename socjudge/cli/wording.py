@@ -1,7 +1,7 @@
 """Translate typer's own sentences (usage lines, headings, complaints) into the language of the messages.
 
-typer has them in English only. The catalogue has these English sentences word for word. A line that matches none of
-them is not changed.
+typer has these sentences in English only, and the catalogue of messages has them word for word. A line that matches
+none of them is not changed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SENTENCES = (
 
 
 def in_our_words(text: str) -> str:
-    """Translate typer's output line by line."""
+    """Return typer's output with each line translated."""
     return text if language() == "en" else "\n".join(map(_said, text.split("\n")))
 
 
