@@ -1,4 +1,4 @@
-"""Draw frames as matplotlib axes."""
+"""Draw frames of scores, runs and comparisons with matplotlib."""
 
 from ..base.public import public_names
 

@@ -33,12 +33,13 @@ from .style import (
 
 
 def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw a forest plot of how far each judge's points are from the baseline's points, per criterion and overall.
+    """Draw how far each judge's scores are from the baseline judge's scores, per criterion and overall, as a forest
+    plot.
 
-    - For each criterion and judge: the mean paired difference with its interval. The point is filled if the adjusted p
-      is below 0.05.
-    - A grey band around 0 for the differences that were too small to detect.
-    - On the right: n (questions), and 差あり or 検出できず with the p.
+    - For each criterion and judge: the mean paired difference with its interval. The symbol is filled if the adjusted
+      p-value is below 0.05.
+    - A grey band around 0 marks the differences that were too small to detect.
+    - On the right: n (questions), and 差あり or 検出できず with the adjusted p-value.
 
     Parameters
     ----------
@@ -108,7 +109,10 @@ def _draw_difference(ax: Axes, place: float, height: float, row: dict[Any, Any],
 
 
 def _compared(frame: pd.DataFrame) -> str:
-    """Return the column whose values were compared. compare_judges and verdict_flips put it left of `baseline`."""
+    """Return the name of the column that holds the compared judges, prompts or runs.
+
+    compare_judges and verdict_flips put it left of the column `baseline`.
+    """
     return str(frame.columns[list(frame.columns).index("baseline") - 1])
 
 
@@ -117,10 +121,11 @@ def _names(values: pd.Series) -> str:
 
 
 def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw each question whose verdict differs, from the baseline's points to the other judge's, across the pass line.
+    """Draw each question that passes with one judge and fails with another, as a line across the pass line.
 
-    The baseline's points are hollow circles. The points of another judge have that judge's own marker. If no verdict
-    differs, the axes have a sentence that says so. An empty frame therefore raises no error.
+    The line leads from the baseline judge's mean, a hollow circle, to the other judge's mean, which has that judge's
+    own marker. If there is no such question, the frame is empty. The chart then shows a sentence that says so, and no
+    error is raised.
 
     Parameters
     ----------
@@ -171,7 +176,7 @@ def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 
 def _say(ax: Axes | None, words: str) -> Axes:
-    """Return axes that have a sentence and nothing else."""
+    """Return axes that show a sentence and nothing else."""
     with japanese_axes(ax, 9, 1.2) as ax:
         ax.text(0.5, 0.5, words, ha="center", va="center", transform=ax.transAxes)
         ax.set_axis_off()
@@ -181,14 +186,14 @@ def _say(ax: Axes | None, words: str) -> Axes:
 def plot_cost_agreement(
     comparison: pd.DataFrame, agreement: pd.DataFrame, *, reference: Any = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw the cost of each judge per question against how often its verdicts agree with a reference.
+    """Draw each judge's cost per question against the share of its verdicts that agree with a reference.
 
-    - One labelled point per judge, with the interval of its agreement and n (answers). The offline judge is at cost 0.
-    - A dotted line at the cost of the reference.
+    - One labelled symbol per judge, with the interval of this share and n (answers). The offline judge is at cost 0.
+    - A dotted line at the cost of the reference, if it is the baseline judge and its cost is known.
     - On the right, a separate strip for judges of unknown cost (費用不明).
 
     The cost axis is logarithmic (linear near 0) if the most expensive judge costs more than 10 times as much as the
-    cheapest one that costs anything.
+    cheapest judge that is not free.
 
     Parameters
     ----------
@@ -199,8 +204,8 @@ def plot_cost_agreement(
         From `pairwise_agreement` of the same scores; columns used: first, second, criterion, n, verdict_agreement,
         agreement_low, agreement_high. Only rows of 総合 count.
     reference
-        A judge, or a rater of the labels such as "佐藤"; the baseline if left out. If it is a person, the baseline is
-        drawn as a point too.
+        A judge, or a person who scored the answers, such as "佐藤"; the baseline judge if left out. If the reference is a
+        person, the baseline judge has a symbol too.
     ax
         The axes to draw on; new ones if left out.
 
@@ -211,7 +216,7 @@ def plot_cost_agreement(
     Raises
     ------
     ValueError
-        If no judge was paired with the reference.
+        If no judge scored the same answers as the reference.
 
     Examples
     --------
@@ -258,7 +263,11 @@ def plot_cost_agreement(
 
 
 def _cost_points(overall: pd.DataFrame, agreement: pd.DataFrame, reference: Any) -> pd.DataFrame:
-    """Return one row per judge (the index) with cost (NaN if unknown), y (the agreement), low, high and n."""
+    """Return a frame with one row per judge, which is the index.
+
+    Columns: cost (US dollars per question, NaN if unknown); y (the share of verdicts that agree with the reference);
+    low and high (the interval of y); n (answers).
+    """
     costs = dict(zip(overall["baseline"], plain_floats(overall["baseline_cost_usd_per_question"]), strict=True))
     costs |= dict(zip(overall[_compared(overall)], plain_floats(overall["cost_usd_per_question"]), strict=True))
     rows = {}
@@ -274,7 +283,10 @@ def _cost_points(overall: pd.DataFrame, agreement: pd.DataFrame, reference: Any)
 
 
 def _own_cost(overall: pd.DataFrame, reference: Any) -> float:
-    """Return the cost of the reference per question. Return NaN if it is unknown, or if the reference is no judge."""
+    """Return the cost of the reference per question.
+
+    Return NaN if it is unknown, or if the reference is not the baseline judge.
+    """
     own = plain_floats(overall.loc[overall["baseline"] == reference, "baseline_cost_usd_per_question"])
     return float(own.iloc[0]) if len(own) else math.nan
 
@@ -296,9 +308,9 @@ def _scale_costs(ax: Axes, costs: Sequence[float]) -> None:
 
 
 def _unknown_strip(ax: Axes, *, alone: bool) -> float:
-    """Add a strip on the right for judges of unknown cost, and return the cost at its middle.
+    """Add a strip on the right for judges of unknown cost. Return the x value of its middle.
 
-    If no cost is known, the strip fills the whole width.
+    alone: whether no cost is known. The strip then fills the whole width.
     """
     left, right = ax.get_xlim()
     if alone:
@@ -331,7 +343,7 @@ def _label_right(ax: Axes, x: Floats, y: Floats, texts: list[str]) -> None:
 
 
 def _apart(values: Floats, gap: float) -> Floats:
-    """Move the values as little as needed to put them at least `gap` apart. Their order stays the same."""
+    """Return the values, moved just enough to be at least `gap` apart. Their order stays the same."""
     order = np.argsort(values, kind="stable")
     moved = values[order].astype(float)
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""Draw what probes did to a judge's marks as a matrix, from the frame of `summarise_probes`."""
+"""Draw as a matrix how probes changed a judge's scores, from the frame of `summarise_probes`."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .style import SMALL, japanese_axes, label, need_marks
 
 
 def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw how far each probe moved each criterion: those that it should move (framed), and all others.
+    """Draw how far each probe moved the judge's score for each criterion.
 
-    There is a row per probe and a column per criterion.
+    A probe changes good answers in one way, usually by a damage. There is a row per probe and a column per criterion.
 
-    - Each cell has the mean change in points. It is darker if the mark fell further. An empty cell means that there is
-      no mark.
-    - A frame means that the mark must fall, brackets that the change is allowed.
-    - A triangle means that a mark moved although it must not.
-    - On the right of each row: the change where the mark must fall; the share of answers in which the judge saw this
-      damage, with its interval and n; the mean change where the mark must stay; how many marks moved although they must
-      not.
+    - Each cell has the mean change in points. It is darker if the score fell further. An empty cell means that there is
+      no score.
+    - A frame means that the score must fall. Brackets mean that the score may change.
+    - A triangle means that a score moved in a way that is not allowed for this probe.
+    - On the right of each row: the change where the score must fall; the share of answers in which that score fell
+      clearly, with its interval and n; the mean change where the score must stay; how many scores moved in a way that
+      is not allowed.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     Raises
     ------
     ValueError
-        If no probe has a mark.
+        If no probe has a score.
 
     Examples
     --------

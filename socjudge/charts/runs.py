@@ -1,4 +1,4 @@
-"""Draw runs over time."""
+"""Draw the scores of several runs over time."""
 
 from __future__ import annotations
 
@@ -45,12 +45,14 @@ _ROW = 5.5  # points of score that a line of words takes above 100
 
 
 def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw the mean per criterion of each run, oldest first, with 95 % intervals over questions and the pass line.
+    """Draw each criterion's mean score over the runs, oldest first, with 95 % intervals over questions and the pass
+    line.
 
     Runs are evenly spaced. Their labels are the start in this machine's time zone, n (questions) and the number of
-    missing marks. A run without a score is a gap. A dotted line before a run has words for what changed since earlier
-    runs, such as Judge: a→b, 抜粋の数 k: 3→5, 手順書: 追加 x.md. A condition that a log does not record counts as unchanged. The
-    number in the legend is the latest mean.
+    missing scores. A run without a score is a gap. The legend has the latest mean of each criterion.
+
+    A dotted line before a run has words for what changed since earlier runs, such as Judge: a→b, 抜粋の数 k: 3→5, 手順書: 追加
+    x.md. A condition that a log does not record counts as unchanged.
 
     Parameters
     ----------
@@ -96,7 +98,7 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
 
 
 def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
-    """Draw the trend of `plot_criterion_trend` as one small chart per criterion, all on one scale.
+    """Draw each criterion's mean score over the runs as a small chart of its own, all on one scale.
 
     The first chart has the mean of all criteria. A filled dot is a mean on or above the pass line, and a hollow dot is
     a mean below it. Whiskers are 95 % intervals over questions. A dotted line with a number shows that something
@@ -171,7 +173,11 @@ def _draw_small(
 ) -> bool:
     """Draw one of the small charts. Return whether its latest mean is below the pass line.
 
-    told: the conditions of the runs.
+    - part: the means with their intervals, one row per run.
+    - name: the criterion.
+    - lines: {run id: pass line}.
+    - numbers: {place of a run: number of the change before it}.
+    - told: {run id: conditions of the run}.
     """
     mean, places, own = part["mean"], np.arange(len(part)), list(lines.values())
     known = mean.dropna()
@@ -206,7 +212,9 @@ def _draw_small(
 
 
 def _draw_line(ax: Axes, lines: Sequence[float], width: float) -> None:
-    """Draw the pass line as a dashed line. If the runs have different pass lines, draw the line of each run."""
+    """Draw the pass line as a dashed line. If the runs have different pass lines, draw each run's own line at its
+    place.
+    """
     look: dict[str, Any] = {"color": palette().ink, "linestyle": "--", "linewidth": width, "zorder": 1}
     if len(set(lines)) == 1:
         ax.axhline(lines[0], label=pass_text(*lines), **look)
@@ -216,7 +224,7 @@ def _draw_line(ax: Axes, lines: Sequence[float], width: float) -> None:
 
 
 def _label_days(ax: Axes, started: Iterable[pd.Timestamp]) -> None:
-    """Label at most five runs with their day. If all runs are of the same day, label them with their clock time."""
+    """Label at most five runs with their day. If all runs started on the same day, label them with the time of day."""
     local = [time.to_pydatetime().astimezone() for time in started]
     is_one_day = len({time.date() for time in local}) == 1
     places = range(0, len(local), math.ceil(len(local) / 5))
@@ -229,7 +237,8 @@ def _label_days(ax: Axes, started: Iterable[pd.Timestamp]) -> None:
 def _trend_finding(scores: pd.DataFrame, runs: pd.DataFrame) -> str:
     """Return a sentence on how the overall mean changed from the first run to the latest.
 
-    Only runs with a mean count. If these two runs cannot be compared, the sentence has only the latest mean.
+    Runs without a mean are ignored. If these two runs cannot be compared, the sentence has only the latest mean and
+    says why.
     """
     means = summarise_scores(scores.astype({"run_id": object}), by="run_id").set_index("run_id")["mean"]
     known = means.reindex(runs["run_id"]).dropna()
@@ -259,7 +268,7 @@ def _draw_trend(ax: Axes, part: pd.DataFrame, criterion: str, number: int, shift
 
 
 def _runs(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per run, the oldest first."""
+    """Return one row of the frame per run, the oldest run first."""
     return scores.drop_duplicates("run_id").sort_values("started_at", kind="stable").astype({"run_id": object})
 
 
@@ -273,9 +282,11 @@ def _count_text(n: int, missing: int) -> str:
 
 
 def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] = (), below: str = "") -> None:
-    """Label the x axis with each run's local time and day, and with the texts in `more`.
+    """Label the x axis with each run's local time and day, and with the run's text in `more`.
 
     If there are many runs, only every second, third, … run has a label.
+
+    below: a text below the name of the axis.
     """
     # Day and clock as this machine shows them, whatever zone the frame uses.
     local = [time.to_pydatetime().astimezone() for time in started]
@@ -291,9 +302,10 @@ def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] =
 
 
 def _changes(scores: pd.DataFrame, runs: pd.DataFrame, *, width: int = 48) -> list[tuple[int, str]]:
-    """Return (place of the run, text of about `width` characters at most) for each condition that changed.
+    """Return (place of the run, text) for each kind of condition that changed before a run.
 
-    A run is compared with the latest earlier run whose log has that condition.
+    A text has about `width` characters at most. A condition is compared with its value in the latest earlier run whose
+    log records it.
     """
     found, told, conditions = [], dict[str, str](), conditions_of(scores)
     for place, run_id in enumerate(runs["run_id"]):
@@ -323,9 +335,11 @@ def _changed(change: Difference) -> str:
 
 
 def _mark_changes(ax: Axes, changes: list[tuple[int, str]], runs: int) -> float:
-    """Draw the dotted lines and their words. The words stand above 100 points, in as many rows as needed.
+    """Draw a dotted line and a text for each change from `_changes`. Return where the texts end on the y axis.
 
-    Return where these rows end.
+    The texts stand above 100 points, in as many rows as needed.
+
+    runs: the number of runs on the chart.
     """
     scale = runs / size(ax)[0]  # runs per typographic point
     rows: list[float] = []  # where each row of words ends
@@ -348,12 +362,12 @@ def _width(text: str) -> float:
 
 
 def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw each question's mean over criteria in each run. There is one row per question and one column per run, oldest
-    first.
+    """Draw each question's mean score over all criteria in each run: one row per question and one column per run,
+    oldest first.
 
-    A cell has ○ (at or above the pass line) or × (below it) and the points, with * if some of its marks are missing. It
-    is hatched if all its marks are missing (未採点), and empty if the run did not ask the question. With more than 24 runs
-    the cells show only ○ and ×.
+    A cell has ○ (at or above the pass line) or × (below it) and the mean, with * if some of its scores are missing. It
+    is hatched if all its scores are missing (未採点), and empty if the run did not ask the question. With more than 24
+    runs, the cells show only ○ and ×, without the mean.
 
     Parameters
     ----------
@@ -398,7 +412,7 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
 
 
 def _lines(scores: pd.DataFrame) -> dict[Any, float]:
-    """Return the pass line of each run, the oldest first."""
+    """Return {run id: pass line}, the oldest run first."""
     runs = _runs(scores)
     return dict(zip(runs["run_id"], row_lines(runs), strict=True))
 
@@ -413,8 +427,10 @@ def _on_one_line(means: pd.DataFrame, lines: dict[Any, float]) -> pd.DataFrame:
 
 
 def _strip_finding(means: pd.DataFrame, lines: dict[Any, float], told: Mapping[Any, dict[str, str]]) -> str:
-    """Return a text that says how many questions fail in the latest run, and how many verdicts changed since the run
-    before.
+    """Return a text that says how many questions fail in the latest run, and how many verdicts changed.
+
+    The verdicts are compared with those of the latest earlier run that has a question in common. If these two runs
+    cannot be compared, the text says why.
     """
     known = {name: means[name].dropna() for name in lines}
     now, latest = list(known.items())[-1]
@@ -450,11 +466,12 @@ def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, lin
 
 
 def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw one trend over the runs of an old and a new judge on the new judge's scale.
+    """Draw the runs of an old and of a new judge as one trend, on the new judge's scale.
 
-    Each mean has its 95 % interval. A filled mean comes from the new judge. A hollow mean was converted from the old
-    judge's points, which are the small crosses. Runs that only judge old answers again (overlap) are squares without a
-    connecting line. A dotted line shows where the new judge begins.
+    Each run's mean has its 95 % interval. A filled symbol is a mean from the new judge. A hollow symbol is a mean that
+    was converted from the old judge's scale. The small cross is the same mean before it was converted. Runs in which
+    the new judge only judged old answers again (overlap) are squares without a connecting line. A dotted line shows
+    where the new judge begins.
 
     Parameters
     ----------
@@ -525,6 +542,10 @@ def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 
 def _draw_means(ax: Axes, places: Any, part: pd.DataFrame, **look: Any) -> None:
-    """Draw means with their intervals."""
+    """Draw means with their intervals.
+
+    - places: the x value of each mean.
+    - part: a frame with the columns mean, ci_low and ci_high.
+    """
     whiskers = reach(part["mean"], part["ci_low"], part["ci_high"])
     ax.errorbar(places, part["mean"].to_numpy(), whiskers, **look)

@@ -44,8 +44,8 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
     ----------
     scores
         One row per judged answer and criterion, from `load_scores` or `run.scores_frame()`; columns used: category,
-        criterion, score. Unscored rows are left out of the means and of n. A cell without a score is empty; a category
-        without a score has the text 未採点.
+        criterion, score. Unscored rows are left out of the means and of n. A cell without a score has a dash; the name
+        of a category without any score has the text 未採点.
     ax
         The axes to draw on; new ones if not given.
 
@@ -101,10 +101,10 @@ def _cells_finding(means: pd.DataFrame, line: float) -> str:
 
 
 def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw every mark of each criterion as a point, over a box of the quartiles and the median.
+    """Draw every score of each criterion as a point, over a box of the quartiles and the median.
 
-    A point is filled if the mark is on or above the pass line, hollow if it is below. Equal marks are drawn side by
-    side. Below each criterion are the numbers of marks, of questions, and of missing marks (未採点).
+    A point is filled if the score is on or above the pass line, and hollow if it is below. Points that would overlap
+    are drawn side by side. Below each criterion are the numbers of scores, of questions, and of missing scores (未採点).
 
     Parameters
     ----------
@@ -183,7 +183,10 @@ def _draw_box(ax: Axes, place: float, values: Floats) -> None:
 
 
 def _side_by_side(values: list[float]) -> Floats:
-    """Return how far each point moves sideways (within ±0.4), so that no point hides another of similar height."""
+    """Return how far each point moves sideways (within ±0.4), so that no point hides another of similar height.
+
+    values: the heights of the points.
+    """
     highest: list[float] = []  # the highest point of each column, from the middle outwards
     column = {}
     for place in sorted(range(len(values)), key=values.__getitem__):
@@ -205,12 +208,13 @@ def _counted(criterion: object, part: pd.DataFrame) -> str:
 def plot_gate_confidence(
     questions: pd.DataFrame, *, confidence: pd.DataFrame | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw each question's mean in one run around the pass line, with its noise and the chance that it passes again.
+    """Draw each question's mean score in one run beside the pass line, with its noise and the chance that it passes
+    again.
 
-    - The mean ± noise_sd, filled if the question passes. noise_sd is the sd of that mean when the run is repeated; it
-      is cut at 0 and 100.
-    - A diamond and ◆ if the question decides the verdict.
-    - p_pass_rerun as text.
+    - A symbol at the mean, filled if the question passes, with whiskers of noise_sd on both sides. noise_sd is the
+      standard deviation of this mean when the run is repeated. The whiskers end at 0 and 100.
+    - A diamond as the symbol, and ◆ before the name, if the question decides the verdict.
+    - p_pass_rerun, the chance that the question passes when the run is repeated, as text.
 
     Unscored questions have the text 未採点.
 
@@ -234,7 +238,7 @@ def plot_gate_confidence(
     ValueError
         If no question has a mean.
     ConfigError
-        If there are several runs.
+        If the frame has rows of several runs.
 
     Examples
     --------

@@ -40,9 +40,9 @@ class Palette:
     """Hold the colours of a chart.
 
     - ink: for lines and text.
-    - paper: for the inside of hollow marks.
+    - paper: for the inside of hollow symbols.
     - grey: for less important things.
-    - band: for areas.
+    - band: for areas behind the symbols.
     - colours: for judges and criteria.
     """
 
@@ -69,7 +69,7 @@ _lock = threading.RLock()  # matplotlib's settings are global, so two threads wo
 
 
 def palette() -> Palette:
-    """Return the colours for matplotlib's current style. A style is dark if its text is light."""
+    """Return the colours for matplotlib's current style. A style counts as dark if its text is light."""
     ink, paper = plt.rcParams["text.color"], plt.rcParams["axes.facecolor"]
     if _luminance(ink) > 0.5:
         return Palette(ink, paper, "#a6a6a6", "#242424", _ON_DARK)
@@ -77,21 +77,24 @@ def palette() -> Palette:
 
 
 def _luminance(colour: Any) -> float:
-    """Compute WCAG's relative luminance approximately, from 0 (black) to 1."""
+    """Return a colour's relative luminance, approximately as WCAG defines it, from 0 (black) to 1 (white)."""
     red, green, blue = to_rgb(colour)
     return float(0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2)
 
 
 def band() -> dict[str, Any]:
-    """Return the drawing style of an area behind the marks. Its thin edge is visible on any background."""
+    """Return matplotlib's arguments for an area behind the symbols of a chart.
+
+    The thin edge of the area is visible on any background.
+    """
     return {"facecolor": palette().band, "edgecolor": palette().grey, "linewidth": 0.5, "zorder": 0}
 
 
 def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
-    """Choose a colour for each judge, independently of the other judges on the chart. offline is grey.
+    """Choose a colour for each judge, independently of the other judges on the chart. The offline judge is grey.
 
-    A hash of the name decides the colour, so two of many judges may have the same one. The charts then tell them apart
-    by their markers. In a dark style of matplotlib, grey and blue are lighter, and yellow replaces wine red.
+    A hash of the name decides the colour, so two judges on a chart may have the same one. The charts then tell them
+    apart by their markers. In a dark style of matplotlib, grey and blue are lighter, and yellow replaces wine red.
 
     Examples
     --------
@@ -104,11 +107,11 @@ def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
 
 
 def judge_markers(names: Iterable[Any]) -> dict[Any, str]:
-    """Choose a marker for each judge on a chart, for print in grey and for judges with the same colour.
+    """Choose a marker for each judge on a chart. It tells judges apart in grey print, or if they have the same colour.
 
-    A hash of the name decides the marker. If another judge of the chart has it, the next one is taken. So up to ten
-    judges (and offline) all have different markers. With more judges, a marker is repeated only in another colour, as
-    long as this is possible.
+    A hash of the name decides the marker. If another judge on the chart already has this marker, the next one is taken.
+    So up to ten judges (and offline) all have different markers. With more judges, a marker is repeated only in another
+    colour, as long as this is possible.
     """
     colours = judge_colours(names)
     found: dict[Any, str] = {}
@@ -130,10 +133,10 @@ def _number(name: Any) -> int:
 
 @contextmanager
 def japanese_text() -> Iterator[None]:
-    """Render the Japanese text of charts with the bundled IPAexGothic inside the block. The settings are restored
-    afterwards.
+    """Draw the Japanese text of charts with the bundled font IPAexGothic inside a `with` block.
 
-    A thread that wants to draw at the same time waits until the block ends.
+    matplotlib's settings are restored after the block. Another thread that wants to draw at the same time waits until
+    the block ends.
 
     Examples
     --------
@@ -163,8 +166,8 @@ def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
     displayed.
 
     This works in any thread. pyplot is not used, because a notebook shows a pyplot figure as output of whichever cell
-    ends next. The paper is always white, because a report is printed, and because a panel itself adapts the colours of
-    its charts to the theme of the page.
+    ends next. The background is always white: a report is printed, and a panel itself adapts the colours of its charts
+    to the theme of the page.
     """
     buffer = io.BytesIO()
     light = {name: rcParamsDefault[name] for name in plt.style.library["dark_background"]}
@@ -179,7 +182,10 @@ def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
 
 
 class _Figure(Figure):
-    """Draw small Japanese text without the font's own hints. With them, 書 is a black square at 8 points."""
+    """Draw text without the hints in the font, which spoil small Japanese characters.
+
+    With these hints, 書 is a black square at 8 points.
+    """
 
     def draw(self, renderer: Any) -> None:
         with _settings({"text.hinting": "force_autohint"}):
@@ -187,7 +193,7 @@ class _Figure(Figure):
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Make a figure of this size in inches. pyplot manages it, unless it is drawn for `chart_url`."""
+    """Make a figure of this size in inches. pyplot manages the figure, unless it is drawn for `chart_url`."""
     if _apart.get():
         return Figure(figsize=(width, height), layout="constrained")
     return plt.figure(figsize=(width, height), layout="constrained", FigureClass=_Figure)
@@ -203,7 +209,10 @@ def japanese_axes(ax: Axes | None, width: float, height: float) -> Iterator[Axes
 
 
 def use_japanese(ax: Axes) -> None:
-    """Set the font of existing texts, and of tick labels. matplotlib makes tick labels only when it draws."""
+    """Set the Japanese font for all texts of the axes, and for tick labels.
+
+    The tick labels are set separately, because matplotlib makes them only when it draws.
+    """
     for text in ax.findobj(Text):
         text.set_fontfamily(font_family())  # type: ignore[attr-defined]
     ax.tick_params(which="both", labelfontfamily=font_family())
@@ -232,7 +241,8 @@ def _glyphs() -> frozenset[int]:
 
 
 def label(text: object, width: int = 40) -> str:
-    """Return a name from a model, a log or a dataset as one plain line of at most `width` characters.
+    """Return a name from a model, a log or a dataset as one plain line. It has at most `width` characters before
+    escaping.
 
     A $ is escaped, so that it does not start a formula. A character that the font does not have becomes 〓.
     """
@@ -243,7 +253,10 @@ def label(text: object, width: int = 40) -> str:
 
 
 def pass_text(*lines: float) -> str:
-    """Return the pass line in words, for titles and legends. If there are several, return the lowest and the highest."""
+    """Return the pass line in words, for titles and legends.
+
+    If there are different pass lines, the text has the lowest and the highest.
+    """
     low, high = min(lines), max(lines)
     return say("charts.pass_line", line=high) if low == high else say("charts.pass_lines", low=low, high=high)
 
@@ -254,7 +267,7 @@ def points(mean: float, line: float) -> str:
 
 
 def reach(mean: Any, low: Any, high: Any) -> Floats:
-    """Return the lengths of the whiskers in the form that errorbar takes.
+    """Return the lengths of whiskers that lead from `mean` to `low` and to `high`, in the form that errorbar takes.
 
     A negative length becomes 0, because rounding can put an end on the wrong side of its mean.
     """
@@ -262,15 +275,17 @@ def reach(mean: Any, low: Any, high: Any) -> Floats:
 
 
 def size(ax: Axes) -> tuple[float, float]:
-    """Return width and height of the axes in typographic points, before the layout is computed."""
+    """Return the width and the height of the axes in typographic points, before the layout is computed."""
     extent = ax.get_window_extent()
     return extent.width / ax.figure.dpi * 72, extent.height / ax.figure.dpi * 72
 
 
 def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str, maker: str = "load_scores") -> None:
-    """Raise ConfigError if a column is missing. Raise ValueError if there is no row, or no value of `column` to draw.
+    """Raise ConfigError if the frame lacks `column` or one of `others`.
 
-    who, maker: as for `need_columns`.
+    Raise ValueError if the frame has no rows, or no value of `column` to draw.
+
+    who: the function that needs the columns. maker: the function that makes such frames.
     """
     need_columns(frame, [column, *others], who, maker)
     if frame.empty:
@@ -280,12 +295,18 @@ def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str
 
 
 def known_category(categories: pd.Series) -> pd.Series:
-    """Return the categories as text. A missing category becomes a word, so that no chart leaves its questions out."""
+    """Return the categories as text.
+
+    A missing category becomes the words for "no category", so that no chart leaves out the questions without one.
+    """
     return categories.astype(object).where(categories.notna(), say("charts.no_category"))
 
 
 def question_rows(frame: pd.DataFrame) -> dict[Any, str]:
-    """Return {question id: label of id and category}, in the order of the categories and then of the ids."""
+    """Return {question id: label}, in the order of the categories and then of the ids.
+
+    A label has the id and, if the frame has categories, the category.
+    """
     rows = frame.drop_duplicates("question_id")
     if "category" not in rows:
         return {question: label(question) for question in sorted(rows["question_id"], key=_natural)}
@@ -297,13 +318,14 @@ def question_rows(frame: pd.DataFrame) -> dict[Any, str]:
 
 
 def _natural(question: Any) -> list[Any]:
-    """Return a sort key that puts q2 before q10."""
+    """Return a key for sorting question ids that puts q2 before q10."""
     return [int(part) if place % 2 else part for place, part in enumerate(re.split(r"(\d+)", str(question)))]
 
 
 def draw_cells(ax: Axes, means: pd.DataFrame, line: float) -> None:
-    """Draw means (0–100) as cells, with a colour bar. The colour changes at the pass line, and missing cells stay
-    empty.
+    """Draw means (0–100) as coloured cells, with a colour bar. Cells without a mean stay empty.
+
+    The colour changes at the pass line `line`.
     """
     image = ax.imshow(means.astype(float), cmap=_cell_colours(line), vmin=0, vmax=100, aspect="auto")
     bar = ax.figure.colorbar(image, ax=ax, label=say("charts.mean_score"))
@@ -314,7 +336,7 @@ def draw_cells(ax: Axes, means: pd.DataFrame, line: float) -> None:
 
 @cache
 def _cell_colours(line: float) -> LinearSegmentedColormap:
-    """Return a colour map: orange below the line, darker for lower means, and blue above it, darker for higher means.
+    """Return the colours for means: orange below the pass line and blue above it, both darker farther from the line.
 
     Orange and blue can be told apart with any colour vision. In grey print the darkest orange and blue look alike, but
     the points written on them tell them apart. No colour is so dark that black text on it would be hard to read.
