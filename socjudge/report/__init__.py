@@ -1,1 +1,1 @@
-"""Write frames and charts as one self-contained page."""
+"""Write what is known about runs, judges and certificates as self-contained HTML pages, and for CI."""

@@ -1,6 +1,6 @@
 """Write a certificate as one HTML page.
 
-The page has the verdict on each criterion, its evidence, the rules, and what was not tried.
+The page has the verdict on each criterion, the evidence for it, the rules, and what was not tested.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MARKS = {"shown": "○", "ranked": "△", "open": "△", "against": "×", "untr
 
 
 def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
-    """Write a certificate as a self-contained HTML file that explains itself, and return its path.
+    """Write a certificate, with explanations, as a self-contained HTML file. Return the path of the file.
 
     Parameters
     ----------

@@ -1,5 +1,6 @@
-"""Collect the contents of a report from the loaders' frames: the run, its verdict, means, questions, and the earlier
-run.
+"""Collect the contents of a report from the frames of `load_scores` and `load_results`.
+
+The contents are the run, its verdict, its means and questions, and the earlier run with which it is compared.
 """
 
 from __future__ import annotations
@@ -29,7 +30,12 @@ FLAGS = {
 
 
 def known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
-    """Return the name of a run, or None if it is None. Raises ConfigError if no run has this name."""
+    """Return `name` if a run has this name, or if it is None. Otherwise raise ConfigError.
+
+    - runs: the frame of the runs.
+    - what: what the name is, for the message. If this is "log", the name is the file name of a log. Otherwise it is a
+      run_id.
+    """
     column = "log" if what == "log" else "run_id"
     if name is not None and name not in set(runs[column]):
         latest = ", ".join(map(str, runs[column].iloc[-5:]))
@@ -38,7 +44,10 @@ def known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
 
 
 def rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
-    """Return the rows of the run. Raises ConfigError if there are none."""
+    """Return the rows of the run in the frame. Raises ConfigError if there are none.
+
+    what: what the frame holds, such as "results", for messages.
+    """
     need_columns(frame, ["run_id"], f"write_report, {what}", f"load_{what}")
     rows = frame[frame["run_id"] == run_id]
     if rows.empty:
@@ -47,16 +56,22 @@ def rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
 
 
 def run_of(scores: pd.DataFrame, run_id: str) -> dict[str, Any]:
-    """Return the columns that describe the run, as a dict. The judge's resolved name lists all models that answered."""
+    """Return {column: value} for the columns of the scores that describe the run.
+
+    `judge_model_resolved` lists all models that answered as the judge.
+    """
     own = scores.loc[scores["run_id"] == run_id, list(RUN_NAMES)]
     judges = [name for name in dict.fromkeys(own["judge_model_resolved"]) if name not in ("", UNKNOWN)]
     return {**dict(zip(RUN_NAMES, own.iloc[0], strict=True)), "judge_model_resolved": ", ".join(judges) or UNKNOWN}
 
 
 def previous(scores: pd.DataFrame, history: pd.DataFrame) -> str | None:
-    """Return the latest run before the last one in `history` that has the same dataset and a common question.
+    """Return the run_id of an earlier run with which the last run of `history` can be compared. Return None if there is
+    none.
 
-    Return None if there is none.
+    It is the latest earlier run that has the same dataset and at least one question in common.
+
+    history: one row per run, the oldest first.
     """
     questions = scores.groupby("run_id", observed=True)["question_id"].agg(set)
     run_id, dataset = history[["run_id", "dataset_sha256"]].iloc[-1]
@@ -65,8 +80,12 @@ def previous(scores: pd.DataFrame, history: pd.DataFrame) -> str | None:
 
 
 def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> pd.DataFrame:
-    """Return one row per judged answer of the run, with average_score. If `results` is given, all its columns are
-    included.
+    """Return one row per judged answer of the run, with its mean score (average_score).
+
+    If `results` is given, all its columns are included. Raises ConfigError if `results` has other answers than the
+    scores.
+
+    own: the scores of the run.
     """
     if results is None:
         kept = ["run_id", "category", "status", "pass_threshold", "pass_rate_required"]
@@ -91,9 +110,10 @@ def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> 
 
 
 def summaries_of(answers: pd.DataFrame, rule: PassRule) -> tuple[RunSummary, RunSummary]:
-    """Return two summaries of the run: the specification's, and the one with full marks for everything that is missing.
+    """Return two summaries of the run: the specification's, and the most favourable one that is possible.
 
-    In the specification's summary, replies that could not be parsed count as zeros.
+    In the first, replies that could not be parsed count as zeros. The second assumes 100 points for every score that is
+    missing.
     """
     tally = Tally()
     spans = frame_spans(answers).fillna({"mean": 0.0}).itertuples(index=False, name=None)
@@ -103,16 +123,20 @@ def summaries_of(answers: pd.DataFrame, rule: PassRule) -> tuple[RunSummary, Run
 
 
 def means_of(own: pd.DataFrame) -> list[dict[Any, Any]]:
-    """Return the mean of each criterion, and the mean over all criteria."""
+    """Return the mean score of each criterion, and last the mean over all criteria (総合), with their intervals.
+
+    own: the scores of one run.
+    """
     rows = [*summarise_scores(own).to_dict("records"), *summarise_scores(own, by=()).to_dict("records")]
     return [{"criterion": OVERALL, **row} for row in rows]
 
 
 def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> dict[str, Any] | None:
-    """Compare the run with the baseline. Return what differs between them, and the means.
+    """Compare the run with a baseline run, for the report. Return None if there is no baseline.
 
-    If `compare_runs` can compare the two, the rows have its differences, paired by question. If not, the rows list the
-    means of both runs side by side.
+    The keys `before` and `causes` describe the baseline run and what differs between the runs. If `compare_runs` can
+    compare them, `paired` has its differences, paired by question, and `effect` its lines. `effect` is left out if the
+    judging differs. If it cannot compare them, `unpaired` has the means of both runs side by side.
     """
     if baseline is None:
         return None
@@ -136,10 +160,13 @@ def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> di
 
 
 def rows_shown(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], line: float) -> list[dict[Any, Any]]:
-    """Return the rows of the table of questions, one per judged answer, in the order of OUTCOMES.
+    """Return the rows of the report's table of questions, one per judged answer.
 
-    Failed answers come first, then unscored ones, then open ones. The passed answers are an appendix. The key `verdict`
-    holds the verdict on the answer.
+    Failed answers come first, then unscored ones, then open ones, then passed ones (OUTCOMES). The key `verdict` holds
+    the verdict on the answer, and `marks` holds {criterion: (score, reason)}.
+
+    - own: the scores of the run.
+    - line: the pass line.
     """
     marks: dict[Any, dict[Any, Any]] = {}
     columns = [*ANSWER, "criterion", "score"]

@@ -1,7 +1,7 @@
 """Compare two runs of the same questions.
 
-The result shows whether a change of the assistant helped. If the answers are the same, it shows how far the marks of
-two judges differ.
+The result shows whether a change of the assistant helped. If the judge, the prompt or the criteria changed instead, it
+shows how far the scores of the same answers differ.
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ class RunComparison:
     """Hold the result of `compare_runs`. It displays itself in a notebook cell and in a terminal.
 
     - before, after: the ids of the two runs.
-    - differences, questions, conditions: the frames of the comparison.
+    - differences, questions, conditions: three frames, as described in `compare_runs`.
     - finding: the result in one sentence.
-    - notes: what was left out, and what cannot be known.
-    - judging: what differs in how the same answers were judged; empty if the assistant was compared.
-    - verdicts: the verdict on each run as a whole, by its own rule.
+    - notes: what was left out of the comparison, and what cannot be known.
+    - judging: if the same answers were judged differently, what differs in judge, prompt and criteria. Empty if the
+      assistant was compared.
+    - verdicts: the verdict on each run as a whole, by the pass rule of that run.
     """
 
     before: str
@@ -63,11 +64,14 @@ class RunComparison:
 
     @property
     def regressions(self) -> list[str]:
-        """Return in words what became worse. The list is empty if the judging was compared. Three things count:
+        """Return in words what became worse from the run before to the run after. The list is empty if the judging was
+        compared.
 
-        - A run's verdict changed from pass to fail.
+        Three things count:
+
+        - The verdict on the run changed from pass to fail.
         - The interval of the overall difference is below zero.
-        - A criterion fell by both its interval and its adjusted p-value.
+        - Both the interval and the adjusted p-value of a criterion show that its scores fell.
         """
         was, now = self.verdicts
         found: list[str] = []
@@ -84,7 +88,7 @@ class RunComparison:
 
     @property
     def doubt(self) -> str:
-        """Return why nobody can tell whether the assistant became worse. Return "" if one can tell."""
+        """Return why nobody can tell whether the assistant became worse. Return "" if this can be told."""
         was, now = self.verdicts
         row = _overall(self.differences)
         is_known = math.isfinite(row["ci_high"]) or self.is_unchanged or row["mean_difference"] >= 0
@@ -98,12 +102,12 @@ class RunComparison:
 
     @property
     def is_unchanged(self) -> bool:
-        """Return whether every mark is the same before and after, and no mark is missing."""
+        """Return whether every score is the same in both runs, and no score is missing."""
         return _is_alike(self.differences, self.questions)
 
     @property
     def lines(self) -> list[str]:
-        """Return the result in words, one line per fact. The questions whose verdict changed come first.
+        """Return the result in words, one line per fact. Near the top are the questions whose verdict changed.
 
         If nothing changed, the first line says so.
         """
@@ -147,13 +151,13 @@ def compare_runs(
     """Compare two runs of the same questions, paired by question, to see whether a change helped.
 
     If judge, prompt and criteria are the same, the assistant is compared. The answers may differ, as they do after a
-    change of runbooks, model, prompt or k. If judge, prompt or criteria differ, the judging is compared, answer by
-    answer. The runs must then have judged the same stored answers (`rejudge`).
+    change of the runbooks or of the assistant's model, prompt or k. If judge, prompt or criteria differ, the judging is
+    compared, answer by answer. The runs must then have judged the same stored answers (`rejudge`).
 
     Parameters
     ----------
     before, after
-        Each is a run, the name or path of a log, or its rows of `load_scores`. Or pass only `before`, a frame of
+        Each is a run, the name or path of its log, or its rows from `load_scores`. Or pass only `before`: a frame from
         `load_scores` with two runs. The run that started first is then the one before.
     logs_dir
         The folder of the logs, if they are given by name; the project's own folder if left out.
@@ -163,24 +167,24 @@ def compare_runs(
     RunComparison
         - differences: a row per criterion and one (総合) for their mean, with the columns of `compare_judges` (baseline_mean:
           before; mean: after)
-        - questions: question_id, category, before, after, difference (0–100, over criteria and repeats, missing if one
-          of the runs has no mark), direction (合格→不合格, 不合格→合格, 合格のまま, 不合格のまま, or 比較対象外), largest_move (of a single
-          criterion, points)
-        - conditions: one row per condition that differs between the runs: column (of the frames, such as prompt_id),
-          condition (its name), before, after, phrase (the difference in words), in the language of the messages
-        - finding, notes: in words
+        - questions: a row per question: question_id, category; before, after (mean score over criteria and repeats,
+          0–100, missing if it cannot be compared); difference (after minus before); direction (合格→不合格, 不合格→合格, 合格のまま,
+          不合格のまま, or 比較対象外); largest_move (the largest change of one criterion, in points)
+        - conditions: a row per condition that differs between the runs: column (of the frames, such as prompt_id);
+          condition (its name), before, after, phrase (the difference), all in the language of the messages
+        - finding, notes: the result and its limits in words
 
     Raises
     ------
     ConfigError
-        If both the judging and the answers differ, because nobody can then tell which of the two moved the marks; if
+        If both the judging and the answers differ, because nobody can then tell which of the two changed the scores; if
         the runs have no question in common; if there are not two runs.
 
     Notes
     -----
     Intervals, tests and detectable differences are computed as in `compare_judges`, after all answers to a question are
-    averaged. They are about questions like these and about one run on each side. Answers vary if you ask again; this
-    variation is part of the noise.
+    averaged. They hold for questions like these, with one run before and one run after. Answers vary if the assistant
+    is asked again; this variation is part of the noise.
 
     Examples
     --------
@@ -254,7 +258,10 @@ def _sides(before: Any, after: Any, logs_dir: Path | str | None) -> list[tuple[p
 
 
 def _side(given: Any, logs_dir: Path | str | None) -> tuple[pd.DataFrame, dict[Any, EvalQuestion]]:
-    """Return the scores of one run, and {question id: question}. The dict is empty if the questions are not known."""
+    """Return the scores of one run, and {question id: question}. The dict is empty if the questions are not known.
+
+    given: the run, in one of the forms that `compare_runs` takes.
+    """
     if isinstance(given, pd.DataFrame):
         need_columns(given, _NEEDED, "compare_runs", "load_scores")
         return given, {}
@@ -266,7 +273,7 @@ def _side(given: Any, logs_dir: Path | str | None) -> tuple[pd.DataFrame, dict[A
 
 
 def named_run(name: Path | str, logs_dir: Path | str | None) -> EvaluationRun:
-    """Return the run in a log. The log is given by its path, or by its name in the folder."""
+    """Return the run in a log, which is given by its path or by its file name in the folder of logs."""
     path = find_log(name, logs_dir)
     if not path.is_file():
         raise ConfigError(say("report.no_such_run", name=name, folder=logs_dir or constants.LOGS_DIR))
@@ -281,7 +288,10 @@ def _run_id(scores: pd.DataFrame) -> str:
 
 
 def _judging(changed: list[Difference]) -> str:
-    """Return a text that says what differs in judge, prompt and criteria."""
+    """Return a text that says what differs in judge, prompt and criteria. Return "" if nothing does.
+
+    changed: the differences between the conditions of the two runs.
+    """
     judging = [each for each in changed if each.condition.group in _JUDGING]
     columns = {each.condition.column for each in judging}
     # A prompt that only has another name is the same prompt.
@@ -291,8 +301,12 @@ def _judging(changed: list[Difference]) -> str:
 
 
 def _rule_words(first: pd.DataFrame, second: pd.DataFrame, verdicts: tuple[Verdict, Verdict], same: bool) -> str:
-    """Return a text that says how a changed pass line or pass rate affects the runs' verdicts. Return "" if neither
-    changed.
+    """Return a text that says how a changed pass line or pass rate affects the runs' verdicts.
+
+    Return "" if neither changed.
+
+    - first, second: the scores of each run.
+    - same: whether all scores are the same in both runs.
     """
     rules = [frame_rule(side) for side in (first, second)]
     lines, rates = ([rule.line for rule in rules], [100 * rule.rate for rule in rules])
@@ -306,7 +320,10 @@ def _rule_words(first: pd.DataFrame, second: pd.DataFrame, verdicts: tuple[Verdi
 
 
 def _verdict(side: pd.DataFrame, rule: PassRule) -> Verdict:
-    """Return the verdict on one run, by its own rule."""
+    """Return the verdict on one run by the pass rule `rule`.
+
+    side: the scores of the run.
+    """
     marks, tally = plain_floats(side["score"]), Tally()
     keys = [name for name in ("question_id", "answer_repeat", "judge_repeat", "answer_sha256") if name in side.columns]
     ends = side.assign(mean=marks, low=marks.fillna(0.0), high=marks.fillna(100.0))
@@ -317,13 +334,21 @@ def _verdict(side: pd.DataFrame, rule: PassRule) -> Verdict:
 
 
 def _differ(one: EvalQuestion, other: EvalQuestion) -> bool:
-    """Return whether two questions with the same id differ. Keypoints are compared only if both logs have them."""
+    """Return whether two questions with the same id have different texts or keypoints.
+
+    Keypoints are compared only if both questions have them.
+    """
     points = (one.expected_keypoints, other.expected_keypoints)
     return one.question != other.question or (all(points) and points[0] != points[1])
 
 
 def _questions(scores: pd.DataFrame, pooled: pd.DataFrame, ids: list[str]) -> pd.DataFrame:
-    """Return one row per question of the two runs, in the order of the scores."""
+    """Return the frame `questions` of `compare_runs`, in the order of the scores.
+
+    - scores: all scores of the two runs.
+    - pooled: the scores that can be compared.
+    - ids: the ids of the two runs.
+    """
     rows = scores.drop_duplicates("question_id")[[name for name in ("question_id", "category") if name in scores]]
     rows = rows.reset_index(drop=True)
     pairs = pair_scores(pooled, *ids, by="run_id", who="compare_runs")
@@ -343,7 +368,10 @@ def _questions(scores: pd.DataFrame, pooled: pd.DataFrame, ids: list[str]) -> pd
 
 
 def _is_alike(found: pd.DataFrame, questions: pd.DataFrame) -> bool:
-    """Return whether all questions have the same marks before and after, and no mark is missing."""
+    """Return whether all questions have the same scores in both runs, and no score is missing.
+
+    found: the frame `differences` of `compare_runs`.
+    """
     row = _overall(found)
     return len(questions) == row["n"] and not row["n_missing"] and bool((questions["largest_move"] == 0).all())
 
@@ -370,13 +398,19 @@ def _finding(found: pd.DataFrame, questions: pd.DataFrame, conditions: pd.DataFr
 
 
 def _is_seen(row: dict[Any, Any]) -> bool:
-    """Return whether a row shows a difference by both its test and its interval. In close cases the two can disagree."""
+    """Return whether both the test and the interval show a difference. In close cases the two can disagree.
+
+    row: a row of the frame `differences` of `compare_runs`.
+    """
     beyond = row["ci_low"] > 0 or row["ci_high"] < 0 or not math.isfinite(row["ci_low"])
     return bool(row["p_holm"] < 1 - LEVEL and beyond)
 
 
 def _criteria_seen(found: pd.DataFrame) -> list[str]:
-    """Return a line about the criteria that differ. A criterion can fall although the overall mean does not."""
+    """Return a line about the criteria that clearly differ. Return [] if there are none.
+
+    A criterion can fall although the overall mean does not.
+    """
     rows = [row for row in found.to_dict("records") if row["criterion"] != OVERALL and _is_seen(row)]
     moved = [say("report.one_criterion", criterion=row["criterion"], difference=row["mean_difference"]) for row in rows]
     return [say("report.criteria_moved", criteria=listed(moved))] if moved else []
@@ -387,15 +421,19 @@ def _condition_words(conditions: pd.DataFrame) -> str:
 
 
 def _whole(finding: str, found: pd.DataFrame) -> list[str]:
-    """Return the finding. If it shows no difference, add a line on what this does not mean."""
+    """Return the finding as a line.
+
+    If it shows no overall difference, add a line which says that there may be one nevertheless.
+    """
     row = _overall(found)
     meant = [say("report.not_seen_means")] if row["n"] and not _is_seen(row) else []
     return [say("report.whole", finding=finding), *meant]
 
 
 def _turned(questions: pd.DataFrame) -> list[str]:
-    """Return a line on the questions that now pass, and one on those that now fail. Return a single line if there are
-    none.
+    """Return a line on the questions that now pass, and one on those that now fail.
+
+    If there are neither, return a single line that says so. If no question could be compared, return [].
     """
     rows = questions.to_dict("records")
     won, lost = ([row for row in rows if row["direction"] == way] for way in ("不合格→合格", "合格→不合格"))
@@ -408,7 +446,10 @@ def _turned(questions: pd.DataFrame) -> list[str]:
 
 
 def _moved(questions: pd.DataFrame) -> list[str]:
-    """Return a line about questions that moved far without crossing the pass line. The largest move comes first."""
+    """Return a line about questions whose mean moved far without crossing the pass line, the largest move first.
+
+    Return [] if there are none.
+    """
     far = questions["difference"].abs().round(6) >= _MOVED  # in floating point, 66.8 - 61.8 is slightly less than 5
     kept = questions[far & questions["direction"].isin(["合格のまま", "不合格のまま"])]
     rows = kept.sort_values("difference", key=abs, ascending=False, kind="stable").to_dict("records")
@@ -418,7 +459,10 @@ def _moved(questions: pd.DataFrame) -> list[str]:
 
 
 def _marks(rows: list[dict[Any, Any]], most: int) -> str:
-    """Return at most `most` questions with their marks before and after, and how many more there are."""
+    """Return a text that names at most `most` questions, with their means before and after.
+
+    It also says how many more questions there are.
+    """
     named = [
         say("report.one_question", question=row["question_id"], before=row["before"], after=row["after"])
         for row in rows[:most]
@@ -432,7 +476,7 @@ def _names(questions: set[Any]) -> str:
 
 
 def _table(found: pd.DataFrame) -> pd.DataFrame:
-    """Return the differences as a table for readers, rounded and with words as column names."""
+    """Return the frame `differences` as a table for readers, rounded and with words as column names."""
     columns = {
         "criterion": say("report.column_criterion"), "n": say("report.column_n"), "baseline_mean": say("report.column_before"),
         "mean": say("report.column_after"), "mean_difference": say("report.column_difference"),

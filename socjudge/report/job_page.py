@@ -51,12 +51,13 @@ _NO_XML = re.compile("[\ufffe\uffff]")  # other characters that XML cannot hold 
 
 
 def job_page(run: EvaluationRun, *, against: RunComparison | str = "", uncertified: str = "") -> str:
-    """Write a run as Markdown of at most 60 lines.
+    """Return a Markdown page of at most 60 lines about a run.
 
     The verdict, the reason, and what to do come first. The answers that did not pass or must be read follow.
 
-    against: the comparison with the earlier run, or why there is none. uncertified: if a certificate is required, why
-    the judge has no valid one. There is then no verdict.
+    - against: the comparison with the earlier run, or a text that says why there is none; "" if none was wanted.
+    - uncertified: why a judge lacks the certificate that is required; "" if it does not lack one. If it lacks one,
+      there is no verdict.
     """
     runs = (run, *run.others)
     verdict, why, next_step = _head(run, uncertified)
@@ -85,7 +86,10 @@ def job_page(run: EvaluationRun, *, against: RunComparison | str = "", uncertifi
 
 
 def _head(run: EvaluationRun, uncertified: str) -> tuple[Verdict, str, str]:
-    """Return the verdict, the reason for it, and what to do."""
+    """Return the verdict on a run, the reason for it, and what to do.
+
+    uncertified: as for `job_page`.
+    """
     verdict = run_verdict(run)
     if uncertified:
         return Verdict("open", say("report.job_uncertified")), uncertified, say("report.job_next_uncertified")
@@ -102,7 +106,11 @@ def _head(run: EvaluationRun, uncertified: str) -> tuple[Verdict, str, str]:
 
 
 def _rows(run: EvaluationRun) -> Iterator[tuple[Verdict, EvaluationResult, str]]:
-    """Yield each answer with its verdict and a reason: why it did not pass, or why it must be read although it passed."""
+    """Yield (verdict, result, reason) for each judged answer of a run.
+
+    The reason says why the answer did not pass, or why a person must read it although it passed. It may be empty for a
+    passed answer.
+    """
     for result in run.results:
         verdict = answer_verdict(result.evaluation, run.rubric.pass_threshold)
         reason = verdict.warning if verdict.outcome == "passed" else _reason(result, verdict)
@@ -112,7 +120,8 @@ def _rows(run: EvaluationRun) -> Iterator[tuple[Verdict, EvaluationResult, str]]
 def _reason(result: EvaluationResult, verdict: Verdict) -> str:
     """Return why an answer did not pass.
 
-    The text says why it was not scored, or what is missing, or gives the lowest mark with the judge's reason.
+    The text says why the answer was not scored, or what is missing. Otherwise it has the lowest score with the judge's
+    reason.
     """
     marks = result.evaluation
     if marks.status != "ok":
@@ -142,7 +151,7 @@ def _facts(run: EvaluationRun, outcomes: list[Outcome]) -> list[str]:
 
 
 def stopped_page(reason: str, *, is_uncertified: bool = False) -> str:
-    """Return the Markdown page of a job that ended before there was a run."""
+    """Return the Markdown page of a CI job that ended before there was a run. It has the reason."""
     verdict = Verdict("open", say("report.job_uncertified" if is_uncertified else "report.job_stopped"))
     next_step = say("report.job_next_uncertified" if is_uncertified else "report.job_next_stopped")
     return f"## {verdict.headline}\n{_text(reason, 1000)}  \n{next_step}\n\n{_MARK}\n"
@@ -159,10 +168,16 @@ def _text(text: str, most: int = _LONGEST) -> str:
 
 
 def job_junit(run: EvaluationRun, *, uncertified: str = "") -> bytes:
-    """Return a run as JUnit's XML. There is a suite for the verdict and a suite per judge, with one case per judged
-    answer.
+    """Return a run as JUnit's XML.
 
-    failure: the answer did not pass. error: there is no answer, or the reply could not be parsed. skipped: 判定保留.
+    There is a suite for the verdict on the run, and a suite per judge with one case per judged answer. A case has one
+    of these tags, or none if the answer passed:
+
+    - failure: the answer did not pass.
+    - error: there is no answer, or the judge's reply could not be parsed.
+    - skipped: 判定保留.
+
+    uncertified: as for `job_page`.
     """
     verdict, why, next_step = _head(run, uncertified)
     kind, message = "failure" if uncertified else _KINDS[verdict.outcome], verdict.headline
@@ -174,12 +189,16 @@ def job_junit(run: EvaluationRun, *, uncertified: str = "") -> bytes:
 
 
 def stopped_junit(reason: str) -> bytes:
-    """Return JUnit's XML of a job that ended before there was a run. It has one error."""
+    """Return JUnit's XML of a CI job that ended before there was a run. It has one error."""
     return _junit(_of_run("error", say("report.job_stopped"), reason), [])
 
 
 def _junit(of_run: ET.Element, answers: list[tuple[str, list[ET.Element]]]) -> bytes:
-    """Return the XML of the run's case and of each judge's cases, with the counts that JUnit requires."""
+    """Return JUnit's XML with the counts that it requires.
+
+    - of_run: the case for the verdict on the run.
+    - answers: for each judge, its name and its cases.
+    """
     root = ET.Element("testsuites", {"name": "socjudge"})
     for name, own in [(say("report.job_verdict"), [of_run]), *answers]:
         ET.SubElement(root, "testsuite", {"name": _xml_text(name)}).extend(own)
@@ -210,7 +229,9 @@ def _of_answer(verdict: Verdict, result: EvaluationResult, reason: str, is_repea
 def _case(group: str, name: str, seconds: float, kind: str, message: str, body: str) -> ET.Element:
     """Build a JUnit case.
 
-    kind: the tag of the result, which is failure, error or skipped; empty if the case passed.
+    - group: the class name of the case, by which readers of JUnit group cases.
+    - kind: the tag of the case, which is failure, error or skipped; empty if the case passed.
+    - message, body: the short and the long text of the case.
     """
     names = {"classname": _xml_text(group), "name": _xml_text(" ".join(name.split())), "time": f"{seconds:.3f}"}
     case = ET.Element("testcase", names)
@@ -232,9 +253,9 @@ def _xml_text(text: str) -> str:
 
 
 def write_job_file(path: Path, content: bytes) -> None:
-    """Write the page or the JUnit file as a whole or not at all.
+    """Write the Markdown page or the JUnit file as a whole or not at all.
 
-    Raises ConfigError if the file cannot be written, or if socjudge did not write the existing file.
+    Raises ConfigError if the file cannot be written, or if it already exists and socjudge did not write it.
     """
     with explained("report.cannot_write", path=path):
         if path.is_file() and (old := path.read_bytes()) and not any(mark in old for mark in _OURS):

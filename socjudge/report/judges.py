@@ -1,4 +1,4 @@
-"""Show the marks of several judges of the same answers side by side: means, verdicts, and each single mark."""
+"""Compare how several judges scored the same answers: their means, verdicts and single scores, side by side."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ _ANSWER = ["question_id", "answer_repeat", "answer_sha256"]
 
 @dataclass(frozen=True)
 class JudgesBeside:
-    """Hold the judges of the same answers. All lists have the order of `names`, which is the oldest run first.
+    """Hold how several judges scored the same answers.
 
-    - verdicts: the verdict of each judge alone. summaries: the summaries from which the verdicts come.
-    - rows: one per criterion, 総合 last. A row has the criterion's name, the `means` (rows of `means_of`), the `gap`
-      between the highest and the lowest mean, and `agreed`: the share of answers for which all judges are on the same
-      side of the pass line. Only answers that all judges could mark count.
-    - split: the questions with an answer for which the judges are on different sides.
-    - marks: {(question, answer repeat): [(judge, row of `rows_shown`)]} of the other judges, which the page is not
-      about.
+    All lists with one entry per judge are in the order of `names`: the judge with the oldest run comes first.
+
+    - verdicts: the verdict of each judge alone.
+    - summaries: the summaries from which the verdicts come.
+    - rows: one per criterion, 総合 last. A row has the criterion's name, the `means` (one row of `means_of` per judge),
+      the `gap` between the highest and the lowest mean, and `agreed`: the share of answers for which all judges are on
+      the same side of the pass line. For this share, only answers that all judges could score count.
+    - split: the questions with an answer for which the judges are on different sides of the pass line.
+    - n_answers: the number of answers that all judges could score.
+    - marks: {(question, answer repeat): [(judge, row of `rows_shown`)]}, without the judge whose run the page is about.
     """
 
     names: list[str]
@@ -46,9 +49,10 @@ def judges_beside(
 ) -> JudgesBeside | None:
     """Compare the run with other judges' runs that have exactly the same answers and the same prompt.
 
-    Returns None if there is no such run. If a judge marked the answers in several runs, its latest run is used.
+    Return None if there is no such run. If a judge scored the answers in several runs, its latest run is used.
 
-    scores, results: as for `write_report`.
+    - scores, results: as for `write_report`.
+    - rule: the pass rule.
     """
     runs = _same_answers(scores, run_id)
     if len(runs) < 2:
@@ -86,8 +90,9 @@ def judges_beside(
 
 
 def _same_answers(scores: pd.DataFrame, run_id: str) -> dict[str, str]:
-    """Return {run_id: judge} of this run, and of the latest run of each other judge over these answers. The oldest
-    comes first.
+    """Return {run_id: judge} for this run, and for the latest run of each other judge that scored the same answers.
+
+    The prompt must be the same too. The oldest run comes first.
     """
     own = scores[scores["run_id"] == run_id]
     judge, prompt = own[["judge_model", "prompt_sha256"]].iloc[0]
@@ -106,7 +111,11 @@ def _same_answers(scores: pd.DataFrame, run_id: str) -> dict[str, str]:
 def _wholes(own: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     """Return one row per judged answer with the columns that `combine_judges` needs.
 
-    If a mark is missing, the mean is missing too, because it could not be compared with the other means.
+    If the score of a criterion is missing, the answer's mean is set to missing. It could not be compared with the means
+    of other judges.
+
+    - own: the scores of one run.
+    - answers: from `answers_of`.
     """
     told = own.drop_duplicates(contents.ANSWER)[[*contents.ANSWER, "judge_model", "answer_sha256"]]
     spans = frame_spans(answers)
@@ -115,9 +124,12 @@ def _wholes(own: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sides(marks: pd.DataFrame, judges: int, rule: PassRule) -> pd.DataFrame:
-    """Return one row for each answer that all judges could mark.
+    """Return one row for each answer that all judges could score.
 
     Columns: question_id; agreed: whether all judges are on the same side of the pass line.
+
+    - marks: the scores of all judges for one criterion, or their means.
+    - judges: the number of judges.
     """
     found = combine_judges(marks).drop_duplicates(["question_id", "answer_sha256"])
     found = found[found["judges_n"] == judges]

@@ -1,4 +1,4 @@
-"""Describe what changes with another judge (`certify/migration.py`), in words and as one page."""
+"""Describe what changes if a new judge replaces the old one (`certify/migration.py`), in words and as one page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN = 30  # answers with a changed verdict that are listed
 
 
 def plan_line(plan: MigrationPlan) -> str:
-    """Return a sentence that says what will be judged."""
+    """Return a sentence that says how many stored answers the two judges will judge."""
     questions = len({case.question_id for case in plan.cases})
     names: dict[str, Any] = {"old": plan.old, "new": plan.new}
     return say("certify.migrate_plan", n=len(plan.cases), stored=plan.stored, questions=questions, **names)
@@ -30,7 +30,10 @@ def migration_title(found: Migration) -> str:
 
 
 def migration_lines(found: Migration) -> list[str]:
-    """Return sentences on what changes, whether enough answers were judged to know it, and what to do."""
+    """Return sentences on what changes with the new judge, and on what to do.
+
+    They also say whether enough answers were judged to know this.
+    """
     plan, row, line = found.plan, found.overall, found.plan.rubric.pass_threshold
     names: dict[str, Any] = {"old": plan.old, "new": plan.new}
     passed = int(found.turned["old_passed"].sum())
@@ -86,7 +89,7 @@ def migration_html(found: Migration) -> str:
 
 
 def write_migration_page(path: Path | str, found: Migration) -> Path:
-    """Write what changes with another judge as a self-contained HTML file, and return its path.
+    """Write a self-contained HTML file that says what changes if a new judge replaces the old one. Return its path.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""Write a run as one HTML file that explains itself.
+"""Write a run, with explanations, as one HTML file.
 
-The file is made from frames and figures, and loads nothing from outside when it is opened.
+The file is made from frames and charts, and loads nothing from outside when it is opened.
 """
 
 from __future__ import annotations
@@ -63,24 +63,24 @@ def write_report(
 ) -> Path:
     """Write the report of one run as a self-contained HTML file, and return its path.
 
-    Other judges may have marked exactly the same answers with the same prompt. Their marks are then shown beside the
-    run's own marks, and there is a verdict only if all judges give the same one.
+    If other judges scored exactly the same answers with the same prompt, their scores are shown beside those of the
+    run. There is then a verdict only if all judges give the same one.
 
     Parameters
     ----------
     path
         The file. Its folder must exist. An existing file is replaced only if socjudge wrote it. The file has up to 200
-        judged answers, failed ones first. The rest goes into a second file in the same folder, such as
+        judged answers, failed ones first. The other answers go into a second file in the same folder, such as
         report_rest.html.
     scores
-        A folder of logs (the project's own if left out), a run (`run.write_report(path)` does the same) or the result of
-        `load_history(text=True)`. With these, `results` and `runs` must not be given. Or a frame from
-        `load_scores(text=True)`. If there are several runs, the latest are drawn as a trend.
+        A folder of logs (the project's own if left out), a run (`run.write_report(path)` does the same), the result of
+        `load_history(text=True)`, or a frame from `load_scores(text=True)`. Only with such a frame, `results` and
+        `runs` may be given too. If there are several runs, the latest are drawn as a trend.
     results
-        From `load_results(text=True)`, for questions, answers, contexts and warnings. Without it, the page lists what
-        is missing.
+        From `load_results(text=True)`, for questions, answers, contexts and warnings. Without it, the page says that
+        these are missing.
     runs
-        From `load_runs`, for k, time, tokens and cost. Without it, the page lists what is missing.
+        From `load_runs`, for k, time, tokens and cost. Without it, the page says that these are missing.
     run_id
         The run_id or, for a folder, the name of the run's log; the latest run if left out.
     baseline
@@ -96,8 +96,8 @@ def write_report(
     Raises
     ------
     ConfigError
-        If the folder, a log, a run or a column is missing, scores and results are not of the same answers, or the file
-        exists and socjudge did not write it.
+        If the folder, a log, a run or a column is missing; if scores and results are not of the same answers; if the
+        file exists and socjudge did not write it.
 
     Examples
     --------
@@ -197,7 +197,10 @@ def write_report(
 def _of_folder(logs_dir: Path | str, log: str | None, baseline: str | None) -> tuple[History, str, str | None]:
     """Return the history that the report of a log needs, and the run_ids of the log and of the baseline.
 
-    The history has the log's run, the runs before it, and the runs over the same answers.
+    The history has the log's run, the baseline, the runs just before the log's run, and the other runs that judged the
+    same answers.
+
+    log, baseline: names of logs, or None. If `log` is None, the latest log is used.
     """
     runs = load_runs(logs_dir).sort_values("started_at", kind="stable", na_position="first")
     if runs.empty:
@@ -214,7 +217,10 @@ def _of_folder(logs_dir: Path | str, log: str | None, baseline: str | None) -> t
 
 
 def _logs_beside(runs: pd.DataFrame, run_id: str) -> list[str]:
-    """Return the logs of all runs over the answers of this run, even if the answers were judged again several times."""
+    """Return the names of the logs of all runs that judged the answers of this run.
+
+    Runs that judged answers again are found through the run from which those answers come.
+    """
     found, known = set[str](), {run_id}
     while known != found:
         found = known
@@ -224,10 +230,10 @@ def _logs_beside(runs: pd.DataFrame, run_id: str) -> list[str]:
 
 
 def _certified(scores: pd.DataFrame, run_id: str) -> tuple[str, str, Certificate | None]:
-    """Return the judge of a run, a line about the judge's certificate, and the certificate or None.
+    """Return the name of a run's judge, a line about the judge's certificate, and the certificate or None.
 
-    The line does not name the certificate, because the name contains a hash and is shown among the facts of the run. A
-    frame may lack columns that say what a certificate must be for. Then no certificate applies.
+    The line leaves out the certificate's name, because that contains a hash. The page shows the name among the facts of
+    the run. If the frame lacks columns that say what a certificate must be for, no certificate applies.
     """
     own, run = scores[scores["run_id"] == run_id], contents.run_of(scores, run_id)
     criteria = in_order(own["criterion"])
@@ -295,7 +301,7 @@ def _chart(plot: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, alt: str) -
 
 @functools.cache  # compiling a template takes longer than filling a report
 def page_environment() -> Environment:
-    """Return the environment of the templates.
+    """Return the environment of the Jinja templates.
 
     It escapes all values that a template inserts, and makes invisible characters visible.
     """
@@ -318,8 +324,9 @@ def page_environment() -> Environment:
 
 
 def _asset(name: str) -> dict[str, Any]:
-    """Return an asset's text and its hash. With the hash in the page's Content-Security-Policy, the browser accepts
-    only this text.
+    """Return the text of a style sheet or a script for the page, and its hash.
+
+    The page's Content-Security-Policy names the hash, so that the browser accepts only this text.
     """
     text = (symbols() if name == "report.css" else "") + (Path(__file__).parent / name).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -327,9 +334,10 @@ def _asset(name: str) -> dict[str, Any]:
 
 
 def checked_page(path: Path | str) -> Path:
-    """Return the path for a new page.
+    """Return the path to which a page can be written.
 
-    Raises ConfigError if the folder is missing, or if there is a file that must not be replaced.
+    Raises ConfigError if the folder is missing, if the path is a folder, or if a file is there that must not be
+    replaced.
     """
     path = Path(path)
     if not path.parent.is_dir():
@@ -341,7 +349,7 @@ def checked_page(path: Path | str) -> Path:
 
 
 def check_replaceable(path: Path) -> None:
-    """Raise ConfigError if the path has a file that socjudge did not write. Such a file must not be replaced."""
+    """Raise ConfigError if socjudge did not write the file at this path. Such a file must not be replaced."""
     try:
         with path.open("rb") as file:
             is_ours = _MARK in file.read(4096)
@@ -356,6 +364,6 @@ def check_replaceable(path: Path) -> None:
 
 
 def write_page(path: Path, html: str) -> None:
-    """Write a page as a whole or not at all."""
+    """Write a page as a whole or not at all. Raises ConfigError if this fails."""
     with explained("report.cannot_write", path=path), replacing(path) as file:
         file.write(html.encode("utf-8"))

@@ -1,4 +1,4 @@
-"""Write the sentences of the report: what was run, and what the numbers cannot show."""
+"""Return the sentences of the report: the conclusion, what was run, and what the numbers cannot show."""
 
 from __future__ import annotations
 
@@ -53,8 +53,10 @@ def conclusion(
 
     - own: the scores of the run.
     - answers: one row per judged answer.
+    - summary: the summary of the run.
     - verdict: the common verdict of all judges.
     - own_verdict: the verdict of the run's judge alone.
+    - gate: the run's row of `gate_confidence`.
     """
     weak = _weak(own, answers, rule)
     if verdict.outcome != "open":
@@ -77,10 +79,12 @@ def suggestion(
 ) -> tuple[str, str]:
     """Return the decision that the report suggests, and the reason.
 
-    The decision is the key of one of BOXES, or says that it is too early to decide. It never goes beyond the verdict.
-    It is yes only if the verdict is firm and every judge's certificate trusts every criterion.
+    The decision is the key of a message: one of BOXES, or "report.decision_early" if it is too early to decide. It is
+    never more favourable than the verdict. It is yes only if the verdict is firm and every judge's certificate trusts
+    every criterion.
 
-    certificates: one per judge, with None for a judge without a usable certificate.
+    - certificates: one per judge, with None for a judge without a usable certificate.
+    - gate: the run's row of `gate_confidence`.
     """
     if verdict.outcome == "failed":
         return "report.decision_no", say("report.decide_failed")
@@ -106,7 +110,7 @@ def suggestion(
 
 
 def glossary() -> list[tuple[str, str]]:
-    """Return (term, meaning) for terms that not every reader knows. The page shows those that it uses."""
+    """Return (term, meaning) for terms that not every reader knows. The page shows only those that it uses."""
     return [(term.strip("「」"), meaning) for term, _, meaning in (say(key).partition(": ") for key in _TERMS)]
 
 
@@ -123,7 +127,10 @@ def _ended(summary: RunSummary, verdict: Verdict, gate: pd.Series, rule: PassRul
 
 
 def _weak(own: pd.DataFrame, answers: pd.DataFrame, rule: PassRule) -> list[str]:
-    """Return a line on the questions that were scored and failed, the lowest first. Each has its weakest criterion."""
+    """Return a line that names the questions that were scored and failed, the lowest mean first.
+
+    Each question has its weakest criterion. If there are no such questions, return [].
+    """
     spans = frame_spans(answers)
     means = spans.groupby(answers["question_id"], observed=True, sort=False).mean().sort_values("mean", kind="stable")
     failed = means.loc[means["mean"].notna() & ~reaches(means["high"], rule.line), "mean"]
@@ -190,7 +197,12 @@ def cautions(
     gate: pd.Series,
     record: pd.Series | None,
 ) -> list[str]:
-    """Return sentences on what a reader must not conclude from this run. The arguments are those of the page."""
+    """Return sentences on what a reader must not conclude from this run.
+
+    - run, answers, record: as for `run_facts`.
+    - summary: the summary of the run.
+    - gate: the run's row of `gate_confidence`.
+    """
     judge = run["judge_model_resolved"]
     offline, unread = is_embedded(judge), summary.n_unscored
     found = []
