@@ -271,8 +271,8 @@ class TrialSession(Session):
     def _known(self, side: Side) -> EvaluationRun | None:
         """Return the run with the scores of a side. Return None if these scores do not exist yet.
 
-        The run is the stored run itself, or the run with the base prompt in an earlier trial. The settings of that
-        trial must be the same except for the text.
+        The run is the stored run itself, or the run with the base prompt in an earlier trial. Its settings must
+        be those of the present trial, except for the text.
         """
         if side.is_judged:
             return side.run
