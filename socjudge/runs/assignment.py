@@ -1,6 +1,6 @@
-"""Work out what a run has to do: check the arguments, open the models, and build samples and the run's identity.
+"""Work out what a run has to do: check the arguments, open the models, and build the samples and the run's identity.
 
-Nothing is sent.
+No request is sent to a model.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Sample:
 class Plan:
     """Hold what all samples of a run have in common.
 
-    own: your own assistant. assistant: the model of socjudge's assistant. It is None if all answers are stored, or if
-    `own` gives them.
+    own: your own assistant. assistant: the model behind socjudge's assistant. It is None if all answers are stored, or
+    if `own` gives them.
     """
 
     judge: Model
@@ -77,7 +77,7 @@ class Plan:
 
     @property
     def asks(self) -> bool:
-        """Return whether answers must be requested."""
+        """Return whether the run requests answers from an assistant."""
         return self.assistant is not None or self.own is not None
 
 
@@ -85,9 +85,9 @@ class Plan:
 class Assignment:
     """Hold what a run has to do.
 
-    - n_samples: number of answers to judge.
-    - sample_at: a function that returns a sample by its number.
-    - given: everything that decides the marks and is not in the run's info (`_given`).
+    - n_samples: the number of answers to judge.
+    - sample_at: a function that takes a sample's number and returns the sample.
+    - given: everything that decides an answer or a score and is not in `info` (see `_given`).
     """
 
     n_samples: int
@@ -98,19 +98,22 @@ class Assignment:
 
     @property
     def key(self) -> dict[str, Any]:
-        """Return the run's identity: everything that decides an answer or a mark, and nothing else.
+        """Return the run's identity: everything that decides an answer or a score, and nothing else.
 
-        A journal is resumed only if its key is equal.
+        A journal is resumed only if the key in the journal equals this key.
         """
         return {name: getattr(self.info, name) for name in _DECIDES} | self.given
 
     @property
     def total(self) -> int:
-        """Return how many judged answers the finished run has."""
+        """Return the number of judgements in the finished run: answers × judge repeats.
+
+        A run that judges until the verdict is certain may need fewer.
+        """
         return self.n_samples * self.plan.judge_repeats
 
     def is_done_in(self, run: EvaluationRun) -> bool:
-        """Return whether a stored run did exactly this assignment and is complete."""
+        """Return whether a stored run is complete and did exactly what this assignment says."""
         same = all(getattr(run.run, name) == getattr(self.info, name) for name in (*_DECIDES, *_IN_LOG))
         return same and len(run.results) == self.total and run.rubric == self.plan.rubric
 
@@ -129,7 +132,7 @@ def assign_suite(
     judge_repeats: int,
     k: int | None,
 ) -> Assignment:
-    """Return what `run_evaluation_suite` will do with these arguments. Nothing is sent.
+    """Return what `run_evaluation_suite` will do with these arguments. No request is sent.
 
     Raises ConfigError if an argument is unfit.
     """
@@ -177,7 +180,7 @@ def assign_suite(
 def rubric_to_judge(run: EvaluationRun) -> Rubric:
     """Return the rubric for judging a run's answers again.
 
-    This is the run's own rubric. If another tool judged the run, it is the project's.
+    This is the run's own rubric, or the project's rubric if another tool judged the run.
     """
     return project_rubric() if run.run.mode == IMPORTED else run.rubric
 
@@ -190,9 +193,9 @@ def assign_rejudging(
     judge_repeats: int,
     rubric: Rubric | None = None,
 ) -> Assignment:
-    """Return what `rejudge` will do with these arguments. Nothing is sent.
+    """Return what `rejudge` will do with these arguments. No request is sent.
 
-    judge_prompt, rubric: the run's own if left out.
+    judge_prompt: the run's own if left out. rubric: that of `rubric_to_judge` if left out.
 
     Raises ConfigError if an argument is unfit.
     """
@@ -230,7 +233,7 @@ def check_counts(**counts: int) -> None:
 
 
 def begin_now(info: RunInfo) -> RunInfo:
-    """Return a copy of a run's description for a new run, which begins now."""
+    """Return a copy of a run's info with a new run id and the present time as its start."""
     started = datetime.now().astimezone()
     run_id = f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
     return replace(info, run_id=run_id, started_at=started.isoformat(timespec="seconds"))
@@ -242,7 +245,10 @@ def _plan_judging(
     judge_repeats: int,
     rubric: Rubric,
 ) -> Plan:
-    """Open the judge and check its prompt, so that any error appears before the first call."""
+    """Return a plan with everything about the judge, and nothing about the assistant.
+
+    The judge is opened and its prompt is checked here, so that any error appears before the first call.
+    """
     judging = load_prompt(judge_prompt, rubric=rubric)
     check_judge_prompt(judging, rubric.criteria)
     judge = open_model(judge_model)
@@ -256,7 +262,7 @@ def _plan_judging(
 def _check_measures(criteria: Sequence[str]) -> None:
     """Raise ConfigError if the embedded judge can measure none of the criteria.
 
-    If it can measure some of them, the marks of the others will be missing.
+    If it can measure some of the criteria, the scores for the other criteria will be missing.
     """
     from ..models.offline import measured_criteria
 
@@ -297,8 +303,9 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
 
 
 def _sha256(values: Iterable[Any]) -> str:
-    """Return the SHA-256 of the values as a JSON list, in hex. The layout of the file that they come from does not
-    matter.
+    """Return the SHA-256, in hex, of the values written as a JSON list.
+
+    A file that holds the same values in another layout therefore gives the same hash.
     """
     digest, separator = hashlib.sha256(b"["), b""
     for value in values:
@@ -314,7 +321,10 @@ def _uses_index(plan: Plan) -> bool:
 
 
 def _shown(answer: AssistantAnswer) -> list[str]:
-    """Return the parts of a stored answer that the judge sees, and the parts from which its view is made."""
+    """Return the texts in a stored answer that decide what the judge sees.
+
+    These are the answer, its context, its warnings, and, if the answer is not by socjudge's assistant, its passages.
+    """
     told = [answer.answer, answer.context, str(answer.flags)]
     if not answer.evidence:  # not socjudge's own answer, so its citations are read with its passages
         told += [str((passage.source, passage.heading, passage.text)) for passage in answer.passages]
@@ -322,10 +332,10 @@ def _shown(answer: AssistantAnswer) -> list[str]:
 
 
 def _given(questions: Sequence[EvalQuestion], rubric: Rubric) -> dict[str, Any]:
-    """Return what decides the marks and is not in the run's info.
+    """Return what decides the scores and is not in the run's info.
 
-    This is: the questions without categories, the criteria with descriptions, and socjudge's version without the patch
-    number. Pass line and pass rate decide no mark, so they are left out.
+    This is: the questions without their categories, the criteria with their descriptions, and socjudge's version
+    without the patch number. The pass line and the pass rate are left out, because they decide no score.
     """
     asked = _sha256([question.id, question.question, question.expected_keypoints] for question in questions)
     return {

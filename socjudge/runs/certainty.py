@@ -1,9 +1,9 @@
-"""Judge again until the verdict is certain. Choose which answers to judge once more, and note why the run ended.
+"""Choose which answers to judge once more until the verdict is certain, and note why the run ended.
 
-Every answer is judged twice. Then only those questions are judged again that decide the verdict (`gate_progress`). The
-choice is made from the journal, so an interrupted run resumes with the same questions. If a reply could not be parsed,
-the judgement is requested once more before the run ends. In the log, such a judgement counts as zeros. The verdict is
-called certain only if the log's own verdict, with these zeros, is the same.
+Every answer is judged twice. After that, only the answers that decide the verdict are judged again; `gate_progress`
+finds them. The choice is made from the journal, so an interrupted run resumes with the same answers. If a judge's reply
+could not be parsed, the judgement is requested once more before the run ends. In the log, a judgement without a parsed
+reply counts as zeros. The verdict is called certain only if the log, with these zeros, gives the same verdict.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ MAX_QUESTIONS = 300  # one check takes a second for this many; with more, no sin
 
 
 def most_repeats(judge_repeats: int, until_certain: bool) -> int:
-    """Return how many judgements one answer can get at most."""
+    """Return the highest number of judgements that one answer can get.
+
+    With `until_certain`, the default `judge_repeats` of 1 stands for MOST.
+    """
     return MOST if until_certain and judge_repeats == 1 else judge_repeats
 
 
@@ -40,11 +43,11 @@ class Certainty:
 
     wanted: for each answer, the number of judgements that it should have by now. stopped_because: why the run ended:
 
-    - "": it goes on.
+    - "": it has not ended.
     - "certain pass", "certain fail": the verdict is certain.
-    - "settled": the repeats that are still allowed would hardly change the verdict.
-    - "most": no more repeats are allowed.
-    - "unread": the judge's reply about a deciding question cannot be parsed.
+    - "settled": the judgements that are still allowed would hardly change the verdict.
+    - "most": every answer has as many judgements as are allowed.
+    - "unread": the verdict needs a judgement that was refused, or whose reply could not be parsed.
     - "budget": the budget is used up.
     """
 
@@ -80,14 +83,18 @@ class Certainty:
         return self.wanted[i] - len(self._marks[i]) + sum(sample == i for sample, _ in self._awaited)
 
     def add(self, i: int, repeat: int, scores: Mapping[str, int | None], average_score: float, status: str) -> None:
-        """Count a judgement of the i-th answer."""
+        """Count a judgement of the i-th answer. repeat: the number of the judgement."""
         self._marks[i][repeat] = span_of(scores, average_score, status) if status == "ok" else None
         self._awaited.discard((i, repeat))
         if status == "failed":
             self._failed.add(i)
 
     def next_round(self) -> list[int]:
-        """Return the numbers of the answers to judge once more, the most decisive first. Return [] if the run is over."""
+        """Choose the answers to judge once more, and return their numbers. Return [] if the run is over.
+
+        These are the answers that decide the verdict, the most decisive first. If there are none, they are the answers
+        with a judgement that could not be parsed. If there are none of these either, `stopped_because` is set.
+        """
         found = self._progress()
         # A refused question would be refused again.
         asked = [i for i in found.ask if i not in self._failed and self.wanted[i] < self._most][:ROUND]
@@ -113,9 +120,9 @@ class Certainty:
         return []
 
     def _progress(self) -> Any:
-        """Test how certain the verdict is.
+        """Return how certain the verdict is, as `gate_progress` computes it.
 
-        A missing mark counts as 0 when a pass is tested, and as 100 when a fail is tested.
+        A missing score counts as 0 when a pass is tested, and as 100 when a fail is tested.
         """
         from ..stats.sequential import gate_progress  # imports scipy, which only such a run needs
 
@@ -128,8 +135,9 @@ class Certainty:
         return found if found.passes or lows == highs else gate_progress(highs, rule=self._rule, cap=self._most)
 
     def _unread(self) -> set[tuple[int, int]]:
-        """Return each judgement whose reply could not be parsed, as (answer, repeat). Answers with a refusal are left
-        out.
+        """Return the judgements whose replies could not be parsed, as {(answer, repeat)}.
+
+        An answer that has a row with status "failed" is left out with all its judgements.
         """
         return {
             (i, repeat)
@@ -146,9 +154,10 @@ class Certainty:
         return tally.summary(self._rule)
 
     def ends_with(self, reason: SocJudgeError | None) -> bool:
-        """Return whether this reason ends the run: the budget is used up, and every answer has at least one judgement.
+        """Return whether the used-up budget ends the run. `stopped_because` is then "budget".
 
-        If so, set `stopped_because`.
+        It does if `reason`, the error that stopped the calls, is BudgetReached, and every answer has a judgement.
+        Otherwise, the run counts as interrupted.
         """
         if isinstance(reason, BudgetReached) and all(self._marks):
             self.stopped_because = "budget"

@@ -1,7 +1,7 @@
-"""Carry out a run: send samples to assistant and judge, and write each result into the journal.
+"""Carry out a run: send each sample to the assistant and the judge, and write each result into the journal.
 
-The engine runs in the background loop and calls hosted models from there. Embedded models run in threads. With an
-executor, the calls are made elsewhere (executor_calls.py).
+The engine runs in the background event loop and calls hosted models from there. Embedded models run in threads. If the
+run has an executor, the executor makes the calls (executor_calls.py).
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Engine:
     A result enters the journal at once. It counts as soon as `synced_results` has made sure that it is on the disk.
 
     - n_left: the number of judgements still to come.
-    - n_undelivered: how many of them the service failed to deliver. These are no results, and a resumed run requests
+    - n_undelivered: the number of judgements that the service failed to deliver in this session. A resumed run requests
       them again.
-    - last_failure: the error of the last failure.
+    - last_failure: the last error of the service or of your own assistant.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class Engine:
         return time.monotonic() - self._started
 
     async def run(self, max_concurrency: int) -> None:
-        """Make the judgements that the journal does not have yet. If the run ends early, the gate's `reason` is the
-        error.
+        """Make the judgements that the journal does not have yet.
 
-        Questions that were refused in an earlier session come last. If answers are requested, samples are sent one at a
-        time until one has succeeded. A judge that cannot be called then costs only one answer.
+        If the run ends early, the gate's `reason` is the error. Questions that were refused in an earlier session come
+        last. If socjudge's assistant makes the answers, samples are sent one at a time until one has been judged. A
+        judge that cannot be called then costs only one answer.
         """
         refused = {i for i in range(self._n_samples) if self._journal.has_failed(i)}
         new = (i for i in range(self._n_samples) if i not in refused)
@@ -105,9 +105,10 @@ class Engine:
                 recalling.cancel()
 
     def synced_results(self) -> list[EvaluationResult]:
-        """Make sure that all results are on the disk, and return those that came since the last call.
+        """Make sure that all results are on the disk. Return the results that came since this method was last called.
 
-        Call this from the waiting thread. In the loop, waiting for the disk would delay the calls.
+        Call this from the thread that waits for the run. In the event loop, waiting for the disk would delay the calls
+        to the models.
         """
         batch = [self._uncounted.popleft() for _ in range(len(self._uncounted))]
         if batch:
@@ -115,7 +116,7 @@ class Engine:
         return batch
 
     async def _until_certain(self, certainty: Certainty, max_concurrency: int) -> None:
-        """Judge the deciding answers again, until the verdict is certain or nothing more can be done."""
+        """Judge the answers that decide the verdict again, until it is certain or nothing more can be done."""
         while not self.n_undelivered:
             if certainty.ends_with(self._gate.reason):
                 self.n_left = 0
@@ -129,14 +130,15 @@ class Engine:
             await self._work_off(iter(asked), max_concurrency)
 
     async def _work_off(self, todo: Iterator[int], max_concurrency: int) -> None:
-        """Judge the samples, at most `max_concurrency` at once. If calls wait because the service asked for it, others
-        go out.
+        """Judge the samples with these numbers, at most `max_concurrency` samples at once.
+
+        While a call waits because the service asked for a wait, one more sample is begun.
         """
         count = min(max_concurrency, self._n_samples)
         more: list[asyncio.Task[None]] = []
 
         def add_worker() -> None:
-            if len(more) < count - 1:  # a run of one call at a time stays one; the gate limits the calls in flight
+            if len(more) < count - 1:  # none if one sample at a time was asked for; the gate limits the calls in flight
                 more.append(asyncio.create_task(self._work(todo)))
 
         self._gate.on_wait = add_worker
@@ -151,7 +153,7 @@ class Engine:
             await self._judge_sample(i)
 
     def _missing(self, i: int) -> list[int]:
-        """Return the judge repeats of a sample that still have to be made."""
+        """Return the numbers of the judge repeats that a sample still needs."""
         missing = [repeat for repeat in range(self._plan.judge_repeats) if not self._journal.is_done(i, repeat)]
         return missing if self._certainty is None else missing[: self._certainty.n_missing(i)]
 
@@ -204,10 +206,10 @@ class Engine:
     async def _or_failed(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], work: Coroutine[Any, Any, T]
     ) -> T | None:
-        """Wait for `work` and return its result. If it fails, deal with the failure and return None.
+        """Wait for `work` and return its result. If it fails, handle the failure and return None.
 
-        Depending on the failure, the sample gets a row "failed", the run stops, or the sample is left for the next
-        session.
+        Depending on the failure, one of three things happens: the journal gets a row with status "failed", the run
+        stops, or the sample is left for the next session.
         """
         try:
             return await work
@@ -228,14 +230,15 @@ class Engine:
     def _fail(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError
     ) -> None:
-        """Record a failure.
+        """Record that a sample got no answer or no judgement.
 
-        - If your own assistant gave no answer, or the service refused this question, there is a row "failed". The run
-          goes on, unless your assistant is silent too often in a row.
-        - If the service failed, there is no row. A resumed run requests the sample again. Several such failures in a
-          row end the run.
-        - If the failure concerns all questions, the run ends. This is assumed when the model has never replied and the
-          refusal does not name the text as its reason.
+        - Your own assistant gave no answer: the journal gets a row "failed". Several such failures in a row end the
+          run.
+        - The service refused this question: the journal gets a row "failed", and the run goes on.
+        - The model refused before it ever replied, and did not name the text as its reason: the run ends, because the
+          refusal is taken to concern all questions.
+        - The service failed: there is no row, and a resumed run requests the sample again. The run ends if nothing has
+          worked yet in this session, if the service is unreachable, or after several failures in a row.
         """
         if isinstance(error, NoAnswer):
             is_old = self._journal.has_failed(i)  # failures of an earlier session come last, one after the other
@@ -263,11 +266,10 @@ class Engine:
     def _put_aside(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: ConfigError
     ) -> None:
-        """Record a refusal with two possible causes: a firewall that blocks this one question, or a key that was
-        withdrawn.
+        """Record a refusal with two possible causes: a firewall blocks this one question, or the key was withdrawn.
 
-        The question comes last in the next session. If it is refused again, it becomes a row "failed". Several such
-        refusals in succession end the run.
+        The journal gets a row "failed", and the question comes last in the next session. If it is refused again, it
+        keeps that row. Several first refusals in succession end the run.
         """
         is_old = all(self._journal.is_refused(i, repeat) for repeat in repeats)
         self._add_failed(i, sample, answer, repeats, error)
@@ -340,8 +342,9 @@ class Engine:
         )
 
     def _add(self, i: int, result: EvaluationResult) -> None:
-        """Write a result into the journal and count it. The usage of earlier attempts without a result is added to its
-        usage.
+        """Write a result into the journal and count it.
+
+        The usage of earlier attempts at the same judgement is added to the result's usage.
         """
         usage = result.evaluation.usage + self._journal.paid_before(i, result.judge_repeat)
         result = self._journal.judged(replace(result, evaluation=replace(result.evaluation, usage=usage)))
@@ -353,8 +356,9 @@ class Engine:
                 self._certainty.add(i, result.judge_repeat, marks.scores, marks.average_score, marks.status)
 
     def _keep(self, add: Callable[..., None], *what: Any) -> bool:
-        """Write to the journal, and return whether this worked. If not, end the run, because paid results would be
-        lost.
+        """Write to the journal with `add`, and return whether this worked.
+
+        If it did not work, end the run, because further results would be paid for and lost.
         """
         try:
             add(*what, self.elapsed_s)

@@ -1,4 +1,4 @@
-"""Estimate the calls, tokens and list price of a run before it is started. Nothing is sent."""
+"""Estimate the calls, tokens and list price of a run before it is started. No request is sent."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _ANSWER_TOKENS, _GUIDE_TOKENS, _PASSAGE_TOKENS, _CRITERION_TOKENS, _COMMENT_TOKE
 
 @dataclass(frozen=True)
 class Estimate:
-    """Hold the expected cost of a run.
+    """Hold the calls and tokens that a run is expected to need, and their cost.
 
     cost_usd: US dollars at list prices, or None if a price is unknown.
 
-    Some runs may need less than the most: those that judge until the verdict is certain, and those that ask another
-    model about some answers only. For them, `lowest` is the least that the run may cost, and all other fields are the
-    most. For other runs, `lowest` is None.
+    For two kinds of run, the number of calls is not known in advance: those that judge until the verdict is certain,
+    and those that ask a second model about some answers only. For them, `lowest` holds the least that the run may need,
+    and all other fields hold the most. For all other runs, `lowest` is None.
 
     least_share: the share (0–1) of all judgements that `lowest` covers.
     """
@@ -58,8 +58,9 @@ class Estimate:
         return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd, lowest, share)
 
     def after(self, done: int, total: int) -> Estimate:
-        """Return the estimate for the rest of the run, after `done` of `total` answers were judged. It is in
-        proportion.
+        """Return the estimate for the rest of the run, after `done` of `total` answers were judged.
+
+        Calls, tokens and cost are reduced in proportion to the answers that are left.
         """
         left = self._part(1 - done / total)
         if self.lowest is None or not self.calls:
@@ -95,15 +96,16 @@ def estimate_run(
     until_certain: bool = False,
     k: int | None = None,
 ) -> Estimate:
-    """Estimate calls, tokens and list price of `run_evaluation_suite` with the same arguments. Nothing is sent.
+    """Estimate calls, tokens and list price of `run_evaluation_suite` with the same arguments. No request is sent.
 
-    The estimate is rough: it leaves out hidden reasoning and repeated calls. The embedded default counts as no calls.
+    The estimate is rough: it leaves out hidden reasoning tokens and retries. Calls of the embedded default model are
+    not counted.
 
     Returns
     -------
     Estimate
-        calls, input_tokens, output_tokens, cost_usd (US dollars, None if a price is unknown). With until_certain,
-        these are the most that the run may need, and `lowest` is the least.
+        calls, input_tokens, output_tokens, cost_usd (US dollars, None if a price is unknown). With until_certain, or with
+        a judge of two models ("a > b"), these are the most that the run may need, and `lowest` is the least.
 
     Raises
     ------
@@ -148,9 +150,10 @@ def estimate_run(
 
 
 def _in_two_steps(judges: Sequence[str | BaseChatModel | Model]) -> tuple[list[Any], list[Any]]:
-    """Split each judge into the model that marks every answer, and the models that may be asked in addition.
+    """Split each judge into the model that scores every answer, and the models that may be asked in addition.
 
-    An additional model is asked if the first one is unsure, or only for reasons. Return both as lists.
+    Return (first models, additional models). An additional model is asked only if the first model is unsure, or only
+    for reasons.
     """
     firsts: list[Any] = []
     seconds: list[Any] = []

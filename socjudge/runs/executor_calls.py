@@ -1,4 +1,4 @@
-"""Make a run's calls through an executor: send remote calls (remote_calls.py) and receive the results."""
+"""Make a run's calls to models through an executor. Each call is sent to a worker as a `RemoteCall`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .remote_calls import Outcome, RemoteCall, get_terms, run_remote_call, stop_
 
 
 class ExecutorCalls:
-    """Make a run's calls through an executor. Its methods run in the background loop."""
+    """Make a run's calls to models through an executor. The methods must be called in the background event loop."""
 
     def __init__(self, executor: Executor, plan: Plan, gate: RunGate) -> None:
         self._executor, self._plan, self._gate = executor, plan, gate
@@ -41,7 +41,7 @@ class ExecutorCalls:
         self._submitted: set[concurrent.futures.Future[Outcome]] = set()
 
     async def answer(self, question: EvalQuestion) -> AssistantAnswer:
-        """Return the assistant's answer."""
+        """Return the assistant's answer to a question. A worker of the executor requests it."""
         plan = self._plan
         assert plan.assistant is not None and plan.index is not None and plan.assistant_prompt is not None
         most = self._most_usd(plan.assistant, self._longest_request(question.question))
@@ -58,10 +58,12 @@ class ExecutorCalls:
         earlier: Sequence[Completion],
         on_unfinished: Callable[[Completion], None],
     ) -> Evaluation:
-        """Return the judge's marks. The arguments are those of `dialogue.run_dialogue_async`.
+        """Return the judge's scores for an answer.
 
-        A remote call is a single request. If its reply cannot be parsed, it is kept here and sent along with the next
-        call.
+        earlier, on_unfinished: as in `dialogue.run_dialogue_async`.
+
+        A remote call makes a single request. If the reply cannot be parsed, it is kept here and sent along with the
+        next remote call.
         """
         plan, paid = self._plan, list(earlier)
         while True:
@@ -103,10 +105,10 @@ class ExecutorCalls:
         return None if request is None else model.most_usd(self._gate.settings.fit(request))
 
     def _longest_request(self, question: str) -> ModelRequest | None:
-        """Build the longest request for an answer that a worker may send.
+        """Build the longest request that a worker may send for an answer to this question.
 
-        The passages that the worker will find are not known here, so the longest ones are assumed. Return None if the
-        run has no budget.
+        Only the worker finds the passages, so the longest passages are assumed here. Return None if the run has no
+        budget.
         """
         plan = self._plan
         if self._gate.budget.max_usd is None or plan.assistant_prompt is None:
@@ -122,7 +124,11 @@ class ExecutorCalls:
         return format_context(by_length[-self._plan.k - MOST_PASSAGES :])
 
     async def _send(self, model: Model, most: float | None, **material: Any) -> Any:
-        """Make a call and return its value, or raise its error. most: the most that the call can cost, in US dollars."""
+        """Make a remote call to the model. Return the call's value, or raise its error.
+
+        most: the most that the call can cost, in US dollars, or None if unknown. material: further fields of the
+        RemoteCall.
+        """
         lost = 0
         while True:
             await self._gate.enter(most)
@@ -148,8 +154,9 @@ class ExecutorCalls:
     async def _submit(self, call: RemoteCall) -> Outcome:
         """Submit the call to the executor and return its outcome.
 
-        An error inside the call is not raised, it is part of the outcome. Raises RunStopped if the call was withdrawn,
-        ConfigError if the executor is gone, and RequestRefused if the executor lost only this call.
+        An error inside the call is not raised: it is part of the outcome. Raises RunStopped if the call was withdrawn
+        because the run stops, ConfigError if the executor is gone, and RequestRefused if the executor lost only this
+        call.
         """
         try:
             future = self._executor.submit(run_remote_call, call)

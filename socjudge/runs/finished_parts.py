@@ -1,7 +1,7 @@
-"""Keep a small file beside the journals that lists which runs of a call are finished.
+"""List the finished runs of a function call that makes several runs, in a small file beside the journals.
 
-A call can make several runs (several judges, parts of an experiment). If it was interrupted, the same call makes only
-the runs that are not in the list. The file is removed when all runs are finished.
+Such a function call evaluates several judges, or several parts of an experiment. If it was interrupted and is made
+again, it makes only the runs that are not in the list. The file is removed when all runs are finished.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from .load import load_run
 
 
 class FinishedParts:
-    """Keep the finished runs of a call on disk as {place: log}, in the order in which they finished.
+    """Keep the list of a function call's finished runs on disk, in the order in which they finished.
 
-    assignments: everything that the call has to do. This identifies the call. fresh: whether to forget the finished
-    runs and start with none.
+    The list is {place of the run in `assignments`: path of its log}.
+
+    assignments: all runs that the function call has to make. They identify the call. fresh: whether to forget the list
+    and start with an empty one.
     """
 
     def __init__(self, folder: Path, assignments: Sequence[Assignment], *, fresh: bool) -> None:
@@ -53,7 +55,7 @@ class FinishedParts:
 
 
 def forget_parts(folder: Path, logs: Iterable[Path | None]) -> None:
-    """Remove a call's list of finished runs if all logs in the list are among `logs`."""
+    """Remove each list of finished runs in the folder whose logs are all among `logs`."""
     over = {_where(log) for log in logs}
     for path in folder.glob(".judges_*.json"):
         with contextlib.suppress(OSError, orjson.JSONDecodeError):

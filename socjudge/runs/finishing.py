@@ -31,12 +31,14 @@ def finish_run(
     spent_usd: float | None = None,
     certainty: Certainty | None = None,
 ) -> EvaluationRun:
-    """Write the log from the journal, row by row, and return the run. The results of this run are read from the log.
+    """Write the log from the journal, row by row, and return the run.
 
-    Values that decide no mark, such as categories, are those of the last start of the run. Only the pass line stays as
+    If the run has more than IN_MEMORY results, they are read from the log on demand. Values that decide no score, such
+    as categories, are those of the last start of the run. Only the rubric, with its pass line and pass rate, stays as
     in the journal.
 
-    spent_usd: the most that the run has cost in US dollars, or None if no price is known.
+    in_session_s: the seconds that this session took. spent_usd: the most that the run has cost in US dollars, or None
+    if a price is unknown.
     """
     lost, rule = journal.lost_usage, run_rule(journal.info)
     small, began, categories = assignment.total <= IN_MEMORY, journal.info, _categories(journal.info, assignment)
@@ -95,7 +97,7 @@ def finish_run(
 
 
 def _categories(there: RunInfo, assignment: Assignment) -> dict[int | str, str]:
-    """Return {question id: category} if the dataset has changed since the journal was begun. Categories decide no mark."""
+    """Return {question id: category} if the dataset has changed since the journal was begun. Otherwise, return {}."""
     if there.dataset_sha256 == assignment.info.dataset_sha256:
         return {}
     samples = map(assignment.sample_at, range(assignment.n_samples))
@@ -103,9 +105,9 @@ def _categories(there: RunInfo, assignment: Assignment) -> dict[int | str, str]:
 
 
 class _Totals:
-    """Compute the totals of a log from its rows. The rows of a question come together.
+    """Compute the totals of a log from its rows. The rows of one answer must come one after another.
 
-    starts: the position of each row.
+    line: the pass line. starts: the positions, in bytes, at which the log's head, each row and the log's end begin.
     """
 
     def __init__(self, line: float) -> None:

@@ -19,10 +19,11 @@ Given = Any  # Sequence of answers, StoredAnswers, DataFrame, path, function, Ru
 
 
 def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[AssistantAnswer] | Assistant | None:
-    """Return one answer per question, or your own assistant. Return None if socjudge's own assistant is to be asked.
+    """Return the given answers, one per question, or your own assistant. Return None if `given` is None.
 
-    A text may be an existing file, `file.py:name`, or a table of socjudge.toml. Raises ConfigError if it is none of
-    these, if it is two of them, or if a question has no answer.
+    None means that socjudge's assistant answers. A string may be the path of a file, `file.py:name`, or the name of a
+    table in socjudge.toml. Raises ConfigError if it is none of these, if it is two of them, or if a question has no
+    answer.
     """
     if given is None or isinstance(given, Assistant):
         return given
@@ -44,7 +45,7 @@ def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[Assist
 
 
 def needs_index(opened: list[AssistantAnswer] | Assistant | None) -> bool:
-    """Return whether a run over these answers searches the runbooks."""
+    """Return whether the run searches the runbooks. opened: the result of `open_answers`."""
     return opened is None or (isinstance(opened, Assistant) and opened.takes_runbooks)
 
 

@@ -1,16 +1,16 @@
 """Keep the journal of a run, `logs/judge_eval_….partial.jsonl`. Everything that was paid for is written as it arrives.
 
 Each line is a JSON object. The first line is the header: {"journal", "run", "key", "total", "folder"}. `folder` is
-where the journal belongs, even if it had to be written elsewhere. Every other line has two numbers: "t", the seconds
-since its session began, and "spent_usd", the cost of the run so far, including calls without a reply. A later line
-about the same answer or judgement replaces an earlier one. The other lines are:
+where the journal belongs, even if it had to be written elsewhere. Every other line may have two numbers: "t", the
+seconds since the line's session began, and "spent_usd", the cost of the run so far. This cost includes calls without a
+reply. A later row or answer replaces an earlier one of the same sample and repeat. The lines after the header are:
 
 - {"session"}: the run was started or resumed
-- {"answer", "sample"}: an answer of the assistant
+- {"answer", "sample"}: an answer of the assistant, and the number of its sample
 - {"reply", "sample", "repeat"}: a judge's reply that could not be parsed
-- {"row", "sample", "repeat"}: a judged answer as the log will have it
-- {"over"}: a run that judges until the verdict is certain requests nothing more
-- {"handed_on"}: another judge's journal now has the answers of this one, with their cost
+- {"row", "sample", "repeat"}: a judged answer as a row of the log
+- {"over"}: the run judges until the verdict is certain, and will request nothing more
+- {"handed_on"}: another judge's journal now has the answers of this journal, with their cost
 
 If the disk is full, or the file is removed or replaced during the run, the journal continues in the fallback folder
 (`logs.fallback_folder`).
@@ -57,14 +57,14 @@ _FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
 
 
 class Journal:
-    """Keep a run on disk. The journal is locked, so that no other process can resume the run meanwhile.
+    """Keep a run on disk. The journal's file is locked, so that no other process can resume the run meanwhile.
 
     - info: the run's info from the header.
-    - folder: the folder that the journal belongs to.
-    - wall_time_s: the duration of the earlier sessions, in seconds.
-    - n_done: the number of judged answers in the journal.
-    - is_over: whether a run that judges until the verdict is certain has ended.
-    - meter: a function that returns the cost so far, in US dollars. noted_usd: the last cost that was written.
+    - folder: the folder that the journal belongs to. path: the file, which may be in the fallback folder.
+    - wall_time_s: the duration of all earlier sessions, in seconds.
+    - n_done: the number of judgements in the journal that will not be requested again.
+    - is_over: whether a run that judges until the verdict is certain will request nothing more.
+    - meter: a function that returns the run's cost so far, in US dollars. noted_usd: the cost that was last written.
     """
 
     def __init__(self, folder: Path, *, total: int, judge_repeats: int) -> None:
@@ -95,7 +95,7 @@ class Journal:
     # -- what it holds
 
     def is_done(self, sample: int, repeat: int) -> bool:
-        """Return whether the journal has this judgement. A failed judgement does not count."""
+        """Return whether the journal has this judgement. A judgement that must be requested again does not count."""
         row = sample * self.judge_repeats + repeat
         return self._rows[row] != _MISSING and not self._failed[row]
 
@@ -105,27 +105,27 @@ class Journal:
         return None if start == _MISSING else from_dict(AssistantAnswer, self._line(start)["answer"], str(self.path))
 
     def replies(self, sample: int, repeat: int) -> list[Completion]:
-        """Return the replies for a judgement that were paid for but could not be parsed, in order.
+        """Return the unparsable replies of the judge for one judgement, in order.
 
-        Only replies after the judgement's last row are returned.
+        Replies that stand before the last row of this judgement are left out, because the row counts their cost.
         """
         row = sample * self.judge_repeats + repeat
         starts = [start for start in self._replies.get(row, ()) if start > self._rows[row]]
         return [from_dict(Completion, self._line(start)["reply"], str(self.path)) for start in starts]
 
     def has_failed(self, sample: int) -> bool:
-        """Return whether a judgement of the sample failed and must be requested again."""
+        """Return whether a judgement of the sample failed or could not be parsed, and must be requested again."""
         first = sample * self.judge_repeats
         return any(self._failed[first : first + self.judge_repeats])
 
     def is_refused(self, sample: int, repeat: int) -> bool:
-        """Return whether the last request for this judgement was refused."""
+        """Return whether the last row of this judgement has the status "failed"."""
         row = sample * self.judge_repeats + repeat
         return bool(self._failed[row]) and self._line(self._rows[row])["row"]["evaluation"]["status"] == "failed"
 
     @property
     def has_judgements(self) -> bool:
-        """Return whether the journal has any reply of the judge."""
+        """Return whether the journal has any reply of the judge, parsed or not."""
         return self.n_done > 0 or bool(self._replies)
 
     @property
@@ -144,8 +144,10 @@ class Journal:
         return next((told for i in range(len(self._answers)) if (told := getattr(self.answer(i), "version", ""))), "")
 
     def paid_before(self, sample: int, repeat: int) -> Usage:
-        """Return the usage of the earlier attempts at a judgement: those that failed, and those that could not be
-        parsed.
+        """Return the usage of the earlier attempts at a judgement that must be requested again.
+
+        In these attempts, the judgement failed or its reply could not be parsed. For any other judgement, the usage is
+        zero.
         """
         row = sample * self.judge_repeats + repeat
         if not self._failed[row]:
@@ -154,7 +156,7 @@ class Journal:
 
     @property
     def lost_usage(self) -> Usage:
-        """Return the usage of replies that are in no row, because their judgements were given up."""
+        """Return the usage of replies that no row counts, because their judgements were given up."""
         given_up = [start for row, starts in self._replies.items() for start in starts if start > self._rows[row]]
         return total_usage(Usage(**self._line(start)["reply"]["usage"]) for start in given_up)
 
@@ -168,12 +170,15 @@ class Journal:
 
     @property
     def spent_usd(self) -> float:
-        """Return the known cost of earlier sessions. A call without a reply counts as the most that it can cost."""
+        """Return the known cost of the run so far, in US dollars.
+
+        A call without a reply counts as the most that it can cost.
+        """
         return count(self.path).spent_usd
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nothing has been paid for yet."""
+        """Return whether the journal has nothing that was paid for."""
         return (
             not self._replies
             and not self.noted_usd
@@ -181,8 +186,9 @@ class Journal:
         )
 
     def judged(self, result: EvaluationResult) -> EvaluationResult:
-        """Return the result with its verdict. The pass line is the one with which the run began, not that of the
-        settings now.
+        """Return the result with its verdict (`passed`).
+
+        The pass line is that of the run's start. The present settings may have another one.
         """
         marks = result.evaluation
         span = span_of(marks.scores, marks.average_score, marks.status)
@@ -192,22 +198,22 @@ class Journal:
     # -- writing
 
     def add_answer(self, sample: int, answer: AssistantAnswer, t: float) -> None:
-        """Write an answer of the assistant."""
+        """Write an answer of the assistant. sample: the sample's number. t: the seconds since this session began."""
         self._answers[sample] = self._append({"answer": to_dict(answer), "sample": sample, "t": t})
 
     def add_reply(self, sample: int, repeat: int, completion: Completion, t: float) -> None:
-        """Write a judge's reply that could not be parsed. It was paid for."""
+        """Write a judge's reply that could not be parsed, because it was paid for. sample, t: as for `add_answer`."""
         line = {"reply": asdict(completion), "sample": sample, "repeat": repeat, "t": t}
         self._replies.setdefault(sample * self.judge_repeats + repeat, []).append(self._append(line))
 
     def add_result(self, sample: int, result: EvaluationResult, t: float) -> None:
-        """Write a judged answer."""
+        """Write a judged answer. sample, t: as for `add_answer`."""
         repeat = result.judge_repeat
         line = {"row": result_to_dict(result), "sample": sample, "repeat": repeat, "t": t}
         self._note_row(sample, repeat, self._append(line), result.evaluation.status)
 
     def take_over(self, old: Path) -> None:
-        """Copy the judge's rows and replies that this journal lacks from the journal `old`.
+        """Copy from the journal `old` the judge's rows and replies that this journal lacks.
 
         Both journals must have the same samples. `old` is not changed.
         """
@@ -221,17 +227,20 @@ class Journal:
         self._ask_anew()
 
     def note_end(self) -> None:
-        """Write that no more judgements are requested. The number of judged answers alone does not show this."""
+        """Write that the run will request nothing more. The number of judgements alone does not show this."""
         self.is_over = True
         self._append({"over": True})
 
     def note_spending(self, t: float) -> None:
-        """Write what the run has cost, if it is not what was last written."""
+        """Write the run's cost so far, if it is higher than the cost that was last written."""
         if self.meter() > self.noted_usd:
             self._append({"t": t})
 
     def sync(self) -> None:
-        """Wait until everything is on the disk, here or in the fallback folder. Raises ConfigError if both fail."""
+        """Wait until everything is on the disk, in the journal's place or in the fallback folder.
+
+        Raises ConfigError if it can be written in neither.
+        """
         path = self.path
         try:
             self._check_in_place()
@@ -244,7 +253,7 @@ class Journal:
     def close(self, *, discard: bool = False) -> None:
         """Unlock and close the journal.
 
-        discard: whether to remove it too, because the log has everything or nothing was paid for.
+        discard: whether to remove the file too. This is right if the log has everything, or if nothing was paid for.
         """
         if self._handle >= 0:
             _unlock(self._handle)
@@ -284,20 +293,20 @@ class Journal:
             self._unread[row] = start
 
     def _ask_anew(self) -> None:
-        """Mark the judgements that do not count as done (`unfinished.is_done`), so that they are requested again."""
+        """Mark the judgements that must be requested again because they could not be parsed (`unfinished.is_done`)."""
         for row, start in self._unread.items():
             if self._rows[row] == start and not is_done("unparsable", start, self._first_read):
                 self.ask_again(*divmod(row, self.judge_repeats))
 
     def ask_again(self, sample: int, repeat: int) -> None:
-        """Mark a judgement that could not be parsed, so that it is requested again. Its cost is kept (`paid_before`)."""
+        """Mark a judgement that could not be parsed, so that it is requested again. `paid_before` keeps its cost."""
         row = sample * self.judge_repeats + repeat
         self._failed[row] = True
         self.n_done -= 1
         self._replies[row] = [at for at in self._replies.get(row, ()) if at > self._rows[row]]
 
     def _open(self) -> IO[bytes]:
-        """Open the file for reading by its handle. The file at the path may have been removed or replaced."""
+        """Open the journal for reading by its handle. The file at its path may have been removed or replaced."""
         return open(self._handle, "rb", 2**16, closefd=False)  # most lines are read in one call
 
     def _line(self, start: int) -> dict[str, Any]:
@@ -307,7 +316,7 @@ class Journal:
             return line
 
     def _append(self, line: dict[str, Any]) -> int:
-        """Write a line at once, so that a killed process loses nothing. Return the position of the line."""
+        """Write a line at once, so that a killed process loses nothing. Return the line's position in bytes."""
         if (spent_usd := self.meter()) > 0:
             line["spent_usd"] = self.noted_usd = spent_usd
         data = to_json(line, indent=False) + b"\n"
@@ -328,7 +337,10 @@ class Journal:
                 raise FileNotFoundError(errno.ENOENT, say("runs.journal_replaced"))
 
     def _move(self, problem: OSError, data: bytes = b"") -> None:
-        """Warn, and continue the journal in the fallback folder. data: the line that could not be written."""
+        """Warn, and continue the journal in the fallback folder.
+
+        problem: why it cannot stay where it is. data: the line that could not be written.
+        """
         old = self.path
         try:
             path, handle = _create_file(make_fallback_folder(), self.info, mode=0o600)
@@ -382,7 +394,7 @@ class Journal:
             self._handle = os.open(path, _FLAGS)
         except OSError as error:  # the file can only be read now
             self._handle, problem = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0)), error
-        _lock(self._handle)  # it may have another name elsewhere
+        _lock(self._handle)  # the file may have another name elsewhere
         header: dict[str, Any] = {}
         for number, (start, line) in enumerate(lines(path), start=1):
             header = header or line
@@ -395,7 +407,7 @@ class Journal:
         self.wall_time_s += self._in_session_s
         self.info, self.key = run_info_from_dict(header["run"], where=str(path)), header["key"]
         if problem is None:
-            os.ftruncate(self._handle, self._size)  # half a line that was being written when the process was killed
+            os.ftruncate(self._handle, self._size)  # remove half a line, left by a killed process
         else:
             self._move(problem)
 
@@ -432,17 +444,17 @@ def open_journal(
     path: Path | None = None,
     in_fallback: bool = False,
 ) -> Journal:
-    """Open the unfinished journal of the run. If there is none, open a new one.
+    """Open the unfinished journal of the run. If there is none, create one.
 
     - key: the run's identity (`Assignment.key`).
-    - total: the number of judged answers that the finished run has.
+    - total: the number of judgements that the finished run has.
     - logs_dir: the folder or URL of the run's log, if it is not `folder`.
-    - fresh: whether to begin a new journal in any case.
-    - path: the journal to resume.
+    - fresh: whether to create a new journal in any case.
+    - path: the journal to resume, instead of the newest one of the run.
     - in_fallback: whether to use the fallback folder, because `folder` cannot be written.
 
-    Raises ConfigError if another process is making the run. Raises it also if the journal at `path` belongs to another
-    run; the message then names the differences.
+    Raises ConfigError if another process is making the run, or if the journal at `path` belongs to another run. In the
+    second case, the message names the differences between the two runs.
     """
     place = make_fallback_folder() if in_fallback else folder
     place.mkdir(parents=True, exist_ok=True)
@@ -480,7 +492,10 @@ def open_journal(
 
 
 def drop_journal(path: Path) -> None:
-    """Remove the journal of an unwanted run. Raises ConfigError if the file is no journal, or if the run is under way."""
+    """Remove the journal of an unwanted run.
+
+    Raises ConfigError if the file is no journal, or if the run is under way.
+    """
     if not path.name.endswith(SUFFIX) or not path.is_file():
         raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
     journal = Journal(path.parent, total=0, judge_repeats=1)
@@ -504,7 +519,7 @@ def drop_journal(path: Path) -> None:
 
 
 def _create_file(folder: Path, info: RunInfo, *, mode: int) -> tuple[Path, int]:
-    """Create a journal file that is named after the run's start. Return its path and handle."""
+    """Create an empty journal file, named after the run's start. Return its path and handle."""
     while True:
         path = new_log_name(folder, info.started_at, SUFFIX)
         with contextlib.suppress(FileExistsError):  # another run of the same second has just taken the name
@@ -512,7 +527,10 @@ def _create_file(folder: Path, info: RunInfo, *, mode: int) -> tuple[Path, int]:
 
 
 def _lock(handle: int) -> None:
-    """Lock the file under all its names (links). Raises filelock.Timeout if another process has locked it."""
+    """Lock the open file against other processes, also under its other names (links).
+
+    Raises filelock.Timeout if another process has locked it.
+    """
     if fcntl is not None:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

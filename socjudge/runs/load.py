@@ -14,7 +14,7 @@ from .unfinished import load_unfinished
 
 
 def find_log(name: Path | str, logs_dir: Path | str | None = None) -> Path:
-    """Return the path of a log. name: a path, or the log's file name in the log folder."""
+    """Return the path of a log. name: a path, or the name of a file in the log folder."""
     path = as_path(name)
     beside = as_path(logs_dir or constants.LOGS_DIR) / path.name
     return beside if path.name == str(name) and not path.is_file() and beside.is_file() else path
@@ -26,8 +26,8 @@ def load_run(path: Path | str) -> EvaluationRun:
     Parameters
     ----------
     path
-        The log file, or a URL such as s3://bucket/logs/judge_eval_….json. It may be packed (.json.gz). If it is the journal
-        of an unfinished run (….partial.jsonl), the results so far are loaded.
+        The log file, or a URL such as s3://bucket/logs/judge_eval_….json. It may be compressed (.json.gz). If it is the
+        journal of an unfinished run (….partial.jsonl), the results so far are loaded.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Convert records to the JSON of logs and journals, and back. The shape of the JSON follows from records.py.
 
 A log has the specification's keys first, in the specification's order, and socjudge's own keys after them. A bare log,
-which has only the specification's keys, can also be read. The missing values are filled in.
+which has only the specification's keys, can also be read. The keys that it lacks get default values.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class LogField(NamedTuple):
     """Describe how a log holds a field of a record.
 
     - kind: the field's type annotation.
-    - key, block, inline: see records.py.
+    - key: its key in the JSON.
+    - block: the inner object that holds the key, or "".
+    - inline: whether the field is a record whose own fields stand in the outer object.
     - default: the value if the log does not have the field, or MISSING if the log must have it.
     """
 
@@ -55,7 +57,7 @@ class LogField(NamedTuple):
 
 @functools.cache
 def log_fields(record: Any) -> tuple[LogField, ...]:
-    """Return the fields of a record, each with its key and its block in the log."""
+    """Return how a log holds each field of this record class."""
     kinds = get_type_hints(record, include_extras=True)
     return tuple(
         LogField(
@@ -70,14 +72,14 @@ def log_fields(record: Any) -> tuple[LogField, ...]:
 
 
 def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
-    """Build one element of the log's `results`."""
+    """Return a result as one element of the log's `results`."""
     row = to_dict(result)
     row["answer_sha256"] = answer_sha256(result.answer.answer, result.answer.context)
     return {key: row[key] for key in _ROW}
 
 
 def to_dict(record: Any) -> dict[str, Any]:
-    """Return a record as a JSON object with the keys that a row of `results` has."""
+    """Return a record as a JSON object with the keys and inner objects that the log has (see `LogField`)."""
     # `asdict` copies every value deeply, which takes ten times as long.
     found: dict[str, Any] = {}
     for name, key, block, inline, plain in _writers(record.__class__):
@@ -95,7 +97,7 @@ def _writers(record: Any) -> tuple[tuple[str, str, str, bool, Callable[[Any], An
 
 
 def _plain(hint: Any) -> Callable[[Any], Any] | None:
-    """Return a function that turns values of this annotation into JSON. Return None if such values are JSON already."""
+    """Return a function that turns values of this type into JSON values. Return None if they are JSON already."""
     origin, inner = get_origin(hint), get_args(hint)
     if is_dataclass(hint):
         return to_dict
@@ -119,7 +121,7 @@ def _text_json(text: str) -> bytes:
 
 
 def writable(text: str) -> str:
-    """Replace lone surrogates, which UTF-8 cannot hold, by U+FFFD."""
+    """Return the text with U+FFFD in place of lone surrogates, which UTF-8 cannot hold."""
     try:
         text.encode()
         return text
@@ -133,9 +135,9 @@ def writable(text: str) -> str:
 def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
     """Read a run from the parsed JSON of a log.
 
-    where: the log's name in errors. bare: the run's info if the log has no `run` block.
+    where: the log's name, for errors. bare: the info that the run gets if the log has no `run` block.
 
-    Raises ConfigError that names the place and what was expected there.
+    If a value is unfit, the ConfigError names its place in the log and what was expected there.
     """
     top = _mapping(data, where)
     rows = top.get("results")
@@ -155,7 +157,12 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
 
 
 def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
-    """Read the run's info from the `run` block of a log. If a field is unfit, the ConfigError names it and `where`."""
+    """Read the run's info from the `run` block of a log.
+
+    where: the place of this block, for errors.
+
+    If a field is unfit, the ConfigError names the field and its place.
+    """
     info = from_dict(RunInfo, data, where)
     for name, most in RULE_LIMITS.items():
         if (value := getattr(info, name)) is not None and not 0 <= value <= most:
@@ -166,16 +173,21 @@ def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
 
 
 def rule_agrees(info: RunInfo) -> bool:
-    """Return whether pass line and pass rate of the info equal those of its rubric. A log has both."""
+    """Return whether the info's own pass line and pass rate equal those of its rubric.
+
+    A log holds these numbers twice, in the run's info and in its rubric. Return True if there is no rubric.
+    """
     told, rubric = (info.pass_threshold, info.pass_rate_required), info.rubric
     return rubric is None or told == (rubric.pass_threshold, rubric.pass_rate)
 
 
 def from_dict(kind: Callable[..., T], data: Any, where: str) -> T:
-    """Read a record from its JSON object, such as an element of a log's `results`.
+    """Read a record of the class `kind` from its JSON object.
+
+    where: the place of this object, for errors.
 
     Unknown keys are ignored, because a newer log may have them. If a field is missing or unfit, the ConfigError names
-    it and `where`.
+    the field and its place.
     """
     top = _mapping(data, where)
     blocks = {"": (top, where)}
@@ -198,13 +210,15 @@ def from_dict(kind: Callable[..., T], data: Any, where: str) -> T:
             values[name] = reader(found[key], place, key)
     try:
         return kind(**values)
-    except ConfigError as error:  # a rubric checks itself
+    except ConfigError as error:  # a rubric checks its own values
         raise ConfigError(f"{where}: {error}") from None
 
 
 @functools.cache
 def _reader(hint: Any) -> tuple[_Reader, bool]:
-    """Return a function that reads values of this annotation, and whether these values are objects or lists.
+    """Return a function that reads values of this type from JSON, and whether these values are objects or lists.
+
+    hint: the type annotation.
 
     Raises TypeError for an unknown annotation.
     """
@@ -231,9 +245,11 @@ def _reader(hint: Any) -> tuple[_Reader, bool]:
 
 
 def _scalar(kinds: tuple[type, ...], value: Any, where: str, name: str) -> Any:
-    """Return the value if it has one of these types. Otherwise raise ConfigError.
+    """Return the value if it has one of these types and an integer fits into 64 bits. Otherwise, raise ConfigError.
 
-    In a float field, null is read as NaN, because JSON cannot hold NaN and infinity.
+    If float is the only type, null is read as NaN, because JSON cannot hold NaN and infinity.
+
+    where, name: the value's place, for errors.
     """
     kind = type(value)
     fits = kind in kinds or (kind is int and float in kinds)
@@ -268,7 +284,7 @@ def _values(read: _Reader, value: Any, where: str, name: str) -> dict[str, Any]:
 
 
 def _evaluation(data: Any, where: str, name: str) -> Evaluation:
-    """Read the judge's marks, in the present form or in that of older versions of socjudge."""
+    """Read an evaluation by the judge, in the present form or in the form of older versions of socjudge."""
     where = f"{where}.{name}"
     block = dict(_mapping(data, where))
     reasons = block.get("rationale")
@@ -315,6 +331,6 @@ def _unfit(where: str, name: str, value: Any, expected: str) -> ConfigError:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as errors show it: as the log has it, shortened."""
+    """Return a value for an error message: as JSON, and shortened."""
     text = say("runs.missing_or_null") if value is None else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else f"{text[:60]}…"

@@ -1,5 +1,6 @@
-"""Write the log of a run, `logs/judge_eval_YYYYMMDD_HHMMSS.json`, to a folder or a bucket. It is written as a whole or
-not at all.
+"""Write and read the log of a run, `logs/judge_eval_YYYYMMDD_HHMMSS.json`, in a folder or a bucket.
+
+A log is written as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -38,11 +39,10 @@ _LOG_NAME = re.compile(r"judge_eval_(\d{8}_\d{6})\b")
 
 
 def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = None) -> Path:
-    """Write the run's log and return its path. The file is named `judge_eval_YYYYMMDD_HHMMSS.json` after the run's
-    start.
+    """Write the run's log as `judge_eval_YYYYMMDD_HHMMSS.json`, named after the run's start. Return the log's path.
 
-    Nothing is overwritten: if the name is taken, the next free second is used. Characters that UTF-8 cannot hold (half
-    of a surrogate pair, which a model may send) are written as U+FFFD.
+    Nothing is overwritten: if the name is taken, the next second whose name is free is used. Characters that UTF-8
+    cannot hold (half of a surrogate pair, which a model may send) are written as U+FFFD.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
     Returns
     -------
     Path
-        Usually in `logs_dir`. If that place cannot be written (no permission, disk full, no such bucket), the log is in
-        the system's temporary folder, and a warning says so.
+        The log, usually in `logs_dir`. If that place cannot be written (no permission, disk full, no such bucket), the
+        log is in the system's temporary folder, and a warning says so.
 
     Raises
     ------
@@ -78,7 +78,10 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
 
 
 def log_chunks(rows: Iterable[dict[str, Any]], end: Callable[[], tuple[RunSummary, RunInfo]]) -> Iterator[bytes]:
-    """Yield a log's bytes: its head, one chunk per row of `results`, and its end. The end is built after all rows."""
+    """Yield a log's bytes: its head, one chunk per row of `results`, and its end.
+
+    end: a function that returns the summary and the run's info. It is called after all rows.
+    """
     yield b'{\n  "results": ['
     # A row as it is indented in a log of one row.
     head, tail = len(b'{\n  "results": ['), len(b"\n  ]\n}")
@@ -94,7 +97,7 @@ def log_chunks(rows: Iterable[dict[str, Any]], end: Callable[[], tuple[RunSummar
 def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: Path | str) -> Path:
     """Write a log as `save_evaluation_results` does.
 
-    chunks: a function that returns its bytes, called again after a failure.
+    chunks: a function that returns the log's bytes. It is called again if the first place cannot be written.
     """
     place = as_path(logs_dir)
     write = _upload_new if is_remote(place) else write_new
@@ -117,13 +120,16 @@ def nowhere(key: str, problem: OSError, fallback_problem: OSError, **place: Any)
 
 
 def fallback_folder() -> Path:
-    """Return the folder for this user's logs and journals when their own folder cannot be written."""
-    user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""  # Windows has a temporary folder for each user
+    """Return the folder for this user's logs and journals that cannot be written where they belong."""
+    user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""  # on Windows, each user has a temporary folder user
     return Path(tempfile.gettempdir()) / f"socjudge-logs{user}"
 
 
 def make_fallback_folder() -> Path:
-    """Create the fallback folder, readable by this user only. Raises OSError if it exists and belongs to somebody else."""
+    """Create the fallback folder, readable by this user only, and return it.
+
+    Raises OSError if the folder exists and belongs to somebody else.
+    """
     folder = fallback_folder()
     folder.mkdir(0o700, parents=True, exist_ok=True)
     if not is_ours(folder):
@@ -146,7 +152,7 @@ def is_ours(path: Path, *, beside: Path | None = None) -> bool:
 
 
 class LoggedResults(Sequence[EvaluationResult]):
-    """Read a log's results on demand, so that a large run needs little memory."""
+    """Read the results in a log on demand, so that a large run needs little memory."""
 
     def __init__(self, path: Path, starts: Sequence[int]) -> None:
         self._path = path
@@ -172,7 +178,10 @@ class LoggedResults(Sequence[EvaluationResult]):
         return self._rows(range(len(self))[::-1])
 
     def _rows(self, indices: range) -> Iterator[EvaluationResult]:
-        """Yield rows. Many are read at a time, because in an object store each read is a request."""
+        """Yield the results with these indices.
+
+        Many rows are read at a time, because an object store needs one request for each read.
+        """
         n = max(1, AT_ONCE // abs(indices.step))
         for batch in (indices[i : i + n] for i in range(0, len(indices), n)):
             first, last = sorted((batch[0], batch[-1]))
@@ -199,9 +208,10 @@ class LoggedResults(Sequence[EvaluationResult]):
 
 
 def parse_log(raw: bytes, path: Path) -> EvaluationRun:
-    """Parse the run in a log's bytes.
+    """Parse a log's bytes and return the run.
 
-    path: the log's path, for errors. The start time of a bare log comes from its name.
+    If the log has no `run` block, the start time comes from the name in `path`, the log's path. Errors also name this
+    path.
     """
     try:
         data = from_json(raw)
@@ -211,8 +221,9 @@ def parse_log(raw: bytes, path: Path) -> EvaluationRun:
 
 
 def bare_info(name: str) -> RunInfo:
-    """Return the info of a run whose log has no `run` block. Id and start come from the log's name, and costs are
-    unknown.
+    """Return the info of a run whose log has no `run` block.
+
+    The run id and the start time come from the log's name. The costs are unknown.
     """
     unknown = Usage(cost_usd=None)
     return RunInfo(
@@ -240,7 +251,7 @@ def load_log(path: Path) -> bytes:
 
 
 def log_files(logs_dir: Path | str | None = None) -> list[Path]:
-    """List the logs in a folder or under a URL, ordered by name. This is also the order of their start.
+    """List the logs in a folder or under a URL, ordered by name and thereby by start time.
 
     The list is empty if the folder does not exist. Raises ConfigError if the folder or URL cannot be read.
     """
@@ -252,8 +263,11 @@ def log_files(logs_dir: Path | str | None = None) -> list[Path]:
 
 
 def find_log(run_id: str, *places: Path | str, started_at: str) -> Path | None:
-    """Return the log of a run, or None if there is none. Logs with a time before the run's start in their name are
-    skipped.
+    """Return the log of the run with this id, or None if there is none.
+
+    places: the folders and URLs to search.
+
+    Logs whose names have a time before the run's start are skipped.
     """
     first = next(_names(started_at, ""))
     mark = f'"run_id": "{run_id}"'.encode()
@@ -267,12 +281,15 @@ def find_log(run_id: str, *places: Path | str, started_at: str) -> Path | None:
 
 
 def is_log_name(name: str) -> bool:
-    """Return whether a file name is that of a log: judge_eval_….json, or packed (.json.gz)."""
+    """Return whether a file name is that of a log: judge_eval_….json, or compressed (.json.gz)."""
     return name.startswith("judge_eval_") and name.endswith((".json", ".json.gz"))
 
 
 def to_json(value: dict[str, Any], *, indent: bool = True) -> bytes:
-    """Return the value as JSON. What orjson refuses is replaced (`_writable`), because no value may make a run fail."""
+    """Return the value as JSON.
+
+    Parts that orjson refuses are replaced (`_writable`), because no value may make a run fail.
+    """
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | (orjson.OPT_INDENT_2 if indent else 0)
     try:
         return orjson.dumps(value, option=options)
@@ -281,7 +298,7 @@ def to_json(value: dict[str, Any], *, indent: bool = True) -> bytes:
 
 
 def _writable(value: Any) -> Any:
-    """Replace lone surrogates by U+FFFD, and numbers beyond 64 bits by text."""
+    """Return the value with U+FFFD in place of lone surrogates, and with text in place of integers beyond 64 bits."""
     if isinstance(value, str):
         return writable(value)
     if isinstance(value, dict):
@@ -294,7 +311,10 @@ def _writable(value: Any) -> Any:
 
 
 def from_json(raw: bytes) -> Any:
-    """Parse JSON. The byte order mark, NaN and lone surrogates that other tools write are accepted."""
+    """Parse JSON. A byte order mark and lone surrogates are accepted, because other tools write them.
+
+    NaN and infinity are read as None.
+    """
     try:
         return orjson.loads(raw.removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError as error:
@@ -305,7 +325,7 @@ def from_json(raw: bytes) -> Any:
 
 
 def _upload_new(place: Path, names: Iterator[str], chunks: Iterable[bytes]) -> Path:
-    """Upload an object under a name that does not exist yet.
+    """Upload an object under the first of the names that is free, and return its path.
 
     The bytes go to a temporary file first, so that half an upload cannot become a log.
     """
@@ -321,7 +341,10 @@ def _upload_new(place: Path, names: Iterator[str], chunks: Iterable[bytes]) -> P
 
 
 def new_log_name(folder: Path, started_at: str, suffix: str) -> Path:
-    """Return a new path for a log. It is named after the run's start, or after the next second whose name is free."""
+    """Return a new path for a log or journal in the folder.
+
+    The file is named after the run's start, or after the next second whose name is free.
+    """
     return next(path for name in _names(started_at, suffix) if not os.path.lexists(path := folder / name))
 
 
@@ -336,7 +359,7 @@ def _names(started_at: str, suffix: str) -> Iterator[str]:
 
 
 def time_in_name(name: str) -> str:
-    """Return the start time in a log's name, as ISO 8601 without a zone. Return "" if the name has no time."""
+    """Return the start time in a log's name, as ISO 8601 without a time zone. Return "" if the name has no time."""
     match = _LOG_NAME.search(name)
     try:
         return datetime.fromisoformat(match[1].replace("_", "T")).isoformat() if match else ""

@@ -1,6 +1,6 @@
 """Make one call to a model on any machine, for an executor.
 
-A call contains only records and names. Key and connection are those of the process that makes the call.
+A call contains only records and names. The machine that makes the call uses its own key and connection.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ _gates: defaultdict[str, set[RunGate]] = defaultdict(set)  # the gates of the ca
 class RemoteCall:
     """Describe one call to a model by records and names, without a key or an open connection.
 
+    - terms: from `get_terms`.
     - answer: the answer to judge, or None if the call requests an answer.
-    - paid: earlier replies that could not be parsed.
-    - most_usd: the most that the call may spend in US dollars, or None without a budget.
+    - paid: the judge's earlier replies that could not be parsed.
+    - most_usd: the most that the call may spend in US dollars, or None for no limit.
     """
 
     run_id: str
@@ -61,8 +62,9 @@ class RemoteCall:
     k: int = 0
 
     def __dask_tokenize__(self) -> str:
-        """Return the call's own id. Dask would make equal calls only once, but repeats are needed to see how they
-        differ.
+        """Return an id that no other call has. Dask would make calls with equal ids only once.
+
+        Equal calls are repeats, and each must be made: their replies may differ from one another.
         """
         return self.id
 
@@ -73,7 +75,10 @@ Outcome = tuple[AssistantAnswer | Evaluation | Completion | SocJudgeError, float
 
 
 def run_remote_call(call: RemoteCall) -> Outcome:
-    """Make the call. An error is returned, not raised. A raised error would be printed with its arguments, or retried."""
+    """Make the call and return its value and its cost in US dollars. An error is returned as the value.
+
+    It is not raised, because an executor would print it with its arguments, or make the call again.
+    """
     gate = RunGate(budget=call.most_usd, settings=call.settings)
     value: AssistantAnswer | Evaluation | Completion | SocJudgeError
     try:
@@ -129,7 +134,7 @@ def _admit(run_id: str, gate: RunGate) -> None:
 
 
 def stop_remote_calls(run_id: str) -> None:
-    """Stop a run in this process. No further call of the run is begun or retried."""
+    """Stop a run's calls in this process. No further call of the run is begun or retried."""
     with _lock:
         _stopped.add(run_id)
         for gate in _gates.pop(run_id, ()):
@@ -137,7 +142,10 @@ def stop_remote_calls(run_id: str) -> None:
 
 
 def get_terms(model: Model) -> Terms:
-    """Return the settings of a model that must be the same on all machines of a run."""
+    """Return the settings for a model's calls that must be the same on all machines of a run.
+
+    They are (name, value) pairs.
+    """
     sample = ModelRequest("judge", ({"role": "user", "content": "x" * 1000},), {})
     return (
         (say("runs.version_of_socjudge"), __version__),
@@ -149,8 +157,10 @@ def get_terms(model: Model) -> Terms:
 
 @functools.lru_cache(maxsize=8)
 def _open_checked(name: str, terms: Terms, run_id: str) -> Model:
-    """Open the model, once per run and process. Raise ConfigError if a setting differs from the machine that started
-    the run.
+    """Open the model, once per run and process.
+
+    Raise ConfigError if one of the settings here differs from `terms`, the settings of the machine that started the
+    run.
     """
     model = open_model(name)
     for (what, there), (_, here) in zip(terms, get_terms(model), strict=False):

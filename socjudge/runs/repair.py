@@ -1,4 +1,4 @@
-"""Repair an old log: request its failed rows again, and copy all others."""
+"""Repair an old log: request its failed rows again, and copy all other rows into a new log."""
 
 from __future__ import annotations
 
@@ -44,11 +44,12 @@ def repair_run(
 
     Models, prompts, repeats and rubric are those of the old log. The cost of the copied results is not counted again.
 
-    answers: the run's own assistant. It is needed if questions are still unanswered and the name in the log does not
-    open it. index, max_cost_usd, logs_dir, progress, options: as in `run_evaluation_suite`.
+    answers: your own assistant that gave the answers. It is needed if questions are still unanswered and the
+    assistant's name in the log does not open it. index, max_cost_usd, logs_dir, progress, options: as in
+    `run_evaluation_suite`.
 
-    Raises ConfigError if nothing failed. Raises it also if something that decides an answer or a mark has changed:
-    runbooks, prompts, services, or their settings.
+    Raises ConfigError if nothing failed, or if a model was an object of your own, which no name opens. Raises it also
+    if something that decides an answer or a score has changed: runbooks, prompts, services, or their settings.
     """
     if not any(result.evaluation.status == "failed" for result in run.results):
         raise ConfigError(say("runs.nothing_failed", run=run.log_path or say("runs.the_run")))
@@ -73,8 +74,9 @@ def repair_run(
 
 
 def own_assistant(run: EvaluationRun, answers: Given = None) -> Assistant | None:
-    """Return your own assistant if it must be asked again, else None. It is `answers`, or is opened by its name in the
-    log.
+    """Return your own assistant if a question still needs its answer. Otherwise, return None.
+
+    The assistant is `answers`. If `answers` is None, it is opened by its name in the log.
     """
     info = run.run
     if info.assistant_prompt_id != OWN or info.rejudged_from or not any(r.answer.is_empty for r in run.results):
@@ -88,13 +90,13 @@ def own_assistant(run: EvaluationRun, answers: Given = None) -> Assistant | None
 
 
 def _paid(result: EvaluationResult) -> EvaluationResult:
-    """Return the result with a cost of zero. The log that it comes from already counts its cost."""
+    """Return a copy of the result with zero usage, because the old log already counts its cost."""
     answer, evaluation = (replace(part, usage=Usage()) for part in (result.answer, result.evaluation))
     return replace(result, answer=answer, evaluation=evaluation)  # type: ignore[arg-type]
 
 
 def estimate_repair(run: EvaluationRun, *, answers: Given = None) -> Estimate:
-    """Estimate calls, tokens and list price of `repair_run`. Answers that the log has are not requested again.
+    """Estimate calls, tokens and list price of `repair_run`. Answers in the old log are not requested again.
 
     For a run that judges until the verdict is certain, the estimate is the most that the repair may need. Its `lowest`
     covers only the failed results.
@@ -114,9 +116,10 @@ def estimate_repair(run: EvaluationRun, *, answers: Given = None) -> Estimate:
 def _estimate(
     run: EvaluationRun, own: Assistant | None, n_judgements: Callable[[Sequence[EvaluationResult]], int]
 ) -> Estimate:
-    """Estimate judging each answer again.
+    """Estimate the new judgements of all answers, and the answers that are still missing.
 
-    n_judgements: a function of an answer's rows that returns how many judgements to make.
+    own: your own assistant if it must be asked. n_judgements: a function that takes the rows of an answer and returns
+    how many judgements to make.
     """
     answers: dict[tuple[int | str, int], list[EvaluationResult]] = {}
     for row in run.results:
@@ -136,7 +139,10 @@ def _estimate(
 
 
 def asks_assistant(run: EvaluationRun) -> bool:
-    """Return whether the run asked socjudge's assistant. If not, the answers were given."""
+    """Return whether socjudge's assistant made the answers for this run.
+
+    If not, the answers were stored, came from your own assistant, or were taken from another run.
+    """
     given = run.run.assistant_model == STORED or run.run.assistant_prompt_id == OWN
     return not run.run.rejudged_from and not given
 

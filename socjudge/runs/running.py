@@ -36,8 +36,9 @@ LOG_S = 30.0  # seconds, if a bar is not redrawn in place, because each update i
 
 @dataclass(frozen=True)
 class RunTerms(RunOptions):
-    """Hold how a run is made: its cost cap, log folder, display and options. The names are those of
-    `run_evaluation_suite`.
+    """Hold how a run is made: its cost cap, log folder, progress bar and options.
+
+    The fields have the names that the arguments of `run_evaluation_suite` have.
     """
 
     max_cost_usd: Budget | float | None = None
@@ -47,7 +48,7 @@ class RunTerms(RunOptions):
 
 
 def terms_of(options: RunOptions | None, **direct: Any) -> RunTerms:
-    """Return the terms of a run. They consist of the options, and of the arguments that a function takes besides them."""
+    """Return the terms of a run: the options together with the other arguments of a function such as `rejudge`."""
     return RunTerms(**vars(options or RunOptions()), **direct)
 
 
@@ -60,10 +61,13 @@ def run_assignment(
 ) -> EvaluationRun:
     """Carry out an assignment and write the log, for `run_evaluation_suite` and `rejudge`.
 
-    The run begins now, even if it was assigned earlier. Each call makes a new run or resumes an interrupted one.
+    The run begins now, even if the assignment was made earlier. Each call makes a new run or resumes an interrupted
+    one.
 
-    known: results that exist already. Of a failed one, only its answer is used. old: a journal of the same judge over
-    the same answers. Its rows and replies are copied, and then it is removed.
+    - known: results that exist already and are not requested again. If such a result is a failed one, only its answer
+      is used.
+    - old: an earlier journal of the same judge over the same answers. Its rows and replies are copied, and then it is
+      removed.
     """
     check_counts(max_concurrency=terms.max_concurrency, max_failures=terms.max_failures)
     settings = get_settings(terms.output_tokens, terms.timeout_s, terms.patience_s)
@@ -148,10 +152,9 @@ def shared_budget(
     folder: Path,
     interrupted: Iterable[Assignment],
 ) -> Budget:
-    """Return the budget of several runs. The cost of the finished runs and of the interrupted ones is already charged
-    to it.
+    """Return one budget for several runs. It already counts the cost of the finished and the interrupted runs.
 
-    interrupted: the runs that have journals in `folder`.
+    given: a budget, or a limit in US dollars. interrupted: the runs that may have journals in `folder`.
 
     Raises ConfigError if there is a limit and the cost of a finished run is unknown.
     """
@@ -169,7 +172,7 @@ def shared_budget(
 
 
 def _unpriced(plan: Plan) -> str:
-    """Return the name of a model whose highest cost per call is unknown. Return "" if there is none."""
+    """Return the name of a model in the plan whose highest cost per call is unknown. Return "" if there is none."""
     models = (model for model in (plan.judge, plan.assistant) if model is not None)
     return next((model.name for model in models if model.most_usd(ModelRequest("judge", (), {})) is None), "")
 
@@ -189,8 +192,9 @@ def _open_journal(folder: Path, info: RunInfo, key: Mapping[str, Any], **keyword
 
 
 def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: RunTerms) -> None:
-    """Wait for the engine. Meanwhile, show the progress and pass on the results. Raise the error if the run ended
-    early.
+    """Wait until the engine has ended. Meanwhile, show the progress and pass the results to `terms.on_result`.
+
+    If the run ended early, raise the error that ended it.
     """
     from tqdm.auto import tqdm
 
@@ -250,14 +254,14 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: Ru
         raise complaint
     work.result()
     if gate.reason is not None and (engine.n_left or not isinstance(gate.reason, RunStopped)):
-        raise gate.reason  # a stop that came with the last result has stopped nothing
+        raise gate.reason  # not for a stop that came after the last result
     if engine.n_undelivered:
         undelivered = "runs.undelivered" if engine.n_undelivered > 1 else "runs.undelivered_one"
         raise ProviderError(say(undelivered, count=engine.n_undelivered, cause=engine.last_failure))
 
 
 def _under_way(engine: Engine, gate: RunGate, unread: int, max_concurrency: int) -> str:
-    """Return a text for the progress bar about calls in flight, retries and so on. Zeros are left out."""
+    """Return a text for the progress bar: the cost, the calls in flight, the retries and so on. Zeros are left out."""
     out = min(gate.in_flight, math.ceil(min(gate.limit, max_concurrency)))
     counts = {
         say("runs.bar_in_flight"): out, say("runs.bar_queued"): gate.in_flight - out, say("runs.bar_retries"): gate.retries,

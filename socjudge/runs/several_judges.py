@@ -1,9 +1,9 @@
-"""Have several judges mark the same answers. Each answer is made once and marked by every judge.
+"""Have several judges score the same answers. Each answer is made once and scored by every judge.
 
 Each judge has its own run, journal and log. The first judge's run makes the answers. The other runs judge these
-answers, and their `rejudged_from` names the first run. So a log has one judge, as in the specification, and every
-reader, frame and chart can show the marks without knowing that there are several judges. If a judge fails or is
-stopped, the results of the other judges are kept. The same call, started again, requests only what is missing
+answers, and their `rejudged_from` names the first run. So a log has one judge, as in the specification. Readers, frames
+and charts can show the scores without knowing that there are several judges. If a judge fails or is stopped, the
+results of the other judges are kept. If the same function call is made again, it requests only what is missing
 (finished_parts.py).
 """
 
@@ -46,9 +46,11 @@ def assign_judges(
     judging: dict[str, Any],
     answering: dict[str, Any],
 ) -> tuple[list[Assignment], Over]:
-    """Return the assignment of each judge, in which the answers are made too, and a function for the other judges.
+    """Return (assignments, over), which together say what each judge may have to do.
 
-    The function takes a run and the place of a judge. It returns that judge's assignment over the run's answers.
+    - assignments: for each judge, the assignment to make the answers and judge them.
+    - over: a function that takes a finished run and the place of a judge in `judges`. It returns this judge's
+      assignment to judge the run's answers.
 
     judging: judge_prompt, rubric and judge_repeats. answering: the other arguments of `assign_suite`.
 
@@ -59,7 +61,7 @@ def assign_judges(
     assignments: list[Assignment] = []
     for judge in judges:
         each = assign_suite(questions, index=index, judge_model=judge, **judging, **answering)
-        index = each.plan.index  # opened once for all
+        index = each.plan.index  # opened once for all judges
         assignments.append(each)
     # The opened models, because an object without settings counts as another one each time.
     return assignments, lambda run, place: assign_rejudging(run, judge_model=assignments[place].plan.judge, **judging)
@@ -75,7 +77,7 @@ def check_judges(assignments: Sequence[Assignment]) -> None:
 
 
 def judged_already(assignments: Sequence[Assignment], over: Over, logs_dir: Path | str | None) -> list[int]:
-    """Return how many answers each judge has marked, in its log or in a journal that would be resumed.
+    """Return, for each judge, how many judgements it has in its log or in a journal that would be resumed.
 
     assignments, over: from `assign_judges`.
 
@@ -103,10 +105,12 @@ def estimate_judges_left(
     answering: dict[str, Any],
     until_certain: bool = False,
 ) -> Estimate:
-    """Estimate what is left to pay for these judges: the answers that each judge has not marked yet. Nothing is sent.
+    """Estimate what these judges still have to do: the answers that each judge has not scored yet. No request is sent.
 
-    already: how many of the `total` answers each judge has marked, from `judged_already`. The other arguments are those
-    of `assign_judges`.
+    The arguments are those of `assign_judges`, and two more:
+
+    - already: from `judged_already`, how many judgements each judge has.
+    - total: how many judgements each judge's finished run has.
     """
     left = Estimate(0, 0, 0, 0.0)
     for place, (judge, done) in enumerate(zip(judges, already, strict=True)):
@@ -120,9 +124,10 @@ def estimate_judges_left(
 
 
 def run_judges(assignments: Sequence[Assignment], over: Over, terms: RunTerms) -> EvaluationRun:
-    """Let several judges mark the same answers. Return the run that made the answers. Its `others` are the other runs.
+    """Have several judges score the same answers. Return the run that made the answers.
 
-    A judge that fails is left out with a warning. max_cost_usd is the cap for all judges together.
+    The other judges' runs are in its `others`. A judge that fails is left out with a warning. `terms.max_cost_usd` is
+    the cap for all judges together.
 
     assignments, over: from `assign_judges`.
 
@@ -138,7 +143,7 @@ def run_judges(assignments: Sequence[Assignment], over: Over, terms: RunTerms) -
         names = ", ".join(run.judge_model for run in runs.values())
         print(say("runs.judges_taken_over", judges=names), file=aside())
     problems: dict[int, SocJudgeError] = {}
-    given: list[EvaluationResult] = []  # answers of a run that failed later, and its journal
+    given: list[EvaluationResult] = []  # the answers of a judge that failed, and its journal
     giver: Path | None = None
     waiting = [] if terms.fresh else [place for place in range(len(assignments)) if place not in runs]
     interrupted = [assignments[place] for place in waiting]
@@ -184,9 +189,9 @@ def _left_to_do(
 ) -> tuple[Assignment, Path | None]:
     """Return what the judge at this place must do now, and a journal to copy from or None.
 
-    Before any run is finished, the judge also makes the answers. Later, it marks the answers of the first finished run.
-    An earlier attempt of this judge may have marked the same answers while it made them. The journal is that of this
-    attempt.
+    As long as no run is finished, the judge must make the answers and judge them. After that, it must judge the answers
+    of the first finished run. In an earlier attempt, this judge may have made and judged equal answers itself. The
+    journal is the one of that attempt.
     """
     if not runs or place in runs:
         return assignment, None
@@ -197,10 +202,12 @@ def _left_to_do(
 
 
 def _has_answers_of(journal: Path, first: Assignment, over: Assignment) -> bool:
-    """Return whether a journal holds the answers that the judge must mark now.
+    """Return whether all answers in a journal are among those that the judge must judge now.
 
-    The journal is from an attempt that failed while it made the answers. If its answers differ, it belongs to another
-    run.
+    The journal is from an attempt that failed while it made the answers. If an answer differs, the journal belongs to
+    another run.
+
+    first: the assignment of that attempt. over: the judge's assignment now.
     """
     samples = [over.sample_at(i) for i in range(over.n_samples)]
     if [s.question.id for s in samples] != [first.sample_at(i).question.id for i in range(first.n_samples)]:
@@ -214,7 +221,7 @@ def _has_answers_of(journal: Path, first: Assignment, over: Assignment) -> bool:
 
 
 def _answers(journal: Path, assignment: Assignment) -> Iterator[EvaluationResult]:
-    """Yield the answers in a journal as results without marks, for the argument `known` of `run_assignment`."""
+    """Yield the answers in a journal as results without scores, for the argument `known` of `run_assignment`."""
     unmarked = failed_evaluation(ProviderError(""), model="", criteria=())
     for place, answer in load_unjudged(journal).items():
         sample = assignment.sample_at(place)

@@ -64,17 +64,17 @@ def run_evaluation_suite(
         (texts, dicts as an `Assistant` returns, or AssistantAnswers), a DataFrame, the path of a CSV, JSONL, JSON or Excel
         file (see `load_answers`), or the path of a run's journal. Or they come from your own assistant, which is asked once
         per question and repeat: a function, a LangChain Runnable, an `Assistant`, "mybot.py:ask", or the name of a table in
-        socjudge.toml. A question that your assistant does not answer is a row without marks.
+        socjudge.toml. A question that your assistant does not answer gets a row without scores.
     index
         The runbooks; the index in INDEX_DIR if left out.
     assistant_model, judge_model
         "auto", "offline", a name, or a chat model object. If judge_model is a list, the answers are made once and every
-        judge marks them. Each judge has its own log, and the returned run has the other judges' runs as `others`. A judge
-        that fails is left out with a warning. The same call again asks only that judge.
+        judge scores them. Each judge has its own log, and the returned run has the other judges' runs as `others`. A judge
+        that fails is left out with a warning. The same call, made again, asks only that judge.
     assistant_prompt, judge_prompt
         As for `load_prompt`.
     k
-        Passages per question; the project's number if left out.
+        The number of passages per question; the project's number if left out.
     rubric
         The criteria and the pass rule; the project's current rubric if left out. With `options.resume`, the journal's
         rubric and judge prompt are used.
@@ -89,8 +89,8 @@ def run_evaluation_suite(
         A hard cap on the whole run in US dollars, repeated calls included. Prices must be known. The project's cap if left
         out; infinity for no cap.
     logs_dir
-        A folder or a URL such as s3://bucket/logs, as in `save_evaluation_results`. A URL is tried before the first
-        call. The journal is then in LOGS_DIR.
+        A folder or a URL such as s3://bucket/logs, as in `save_evaluation_results`. A URL is tested before the first
+        call. If it is a URL, the journal is in LOGS_DIR.
     progress
         Whether to show a progress bar.
     options
@@ -99,24 +99,24 @@ def run_evaluation_suite(
     Returns
     -------
     EvaluationRun
-        A question that the service refuses is a row with status "failed".
+        A question that the service refuses gets a row with status "failed".
 
     Raises
     ------
     ConfigError
         If the key is wrong, the quota is used up, an argument is unfit, or another process is making the same run.
     ProviderError
-        If the service is down or too slow. Calls that it did not deliver are no results: the journal is kept, and the
-        same call again requests only those.
+        If the service is down or too slow. The replies that it did not deliver are no results. The journal is kept, and
+        the same evaluation, started again, requests only those replies.
     RunStopped
-        After `options.stop`. (Ctrl-C raises KeyboardInterrupt.)
+        If `options.stop` was set. (Ctrl-C raises KeyboardInterrupt.)
     BudgetReached
         If the next call might have gone beyond max_cost_usd.
 
     Notes
     -----
-    If answers are requested, the first question is sent alone, so that a wrong key or an unreachable service costs one
-    call. Stored answers are judged concurrently as soon as the first replies have shown how fast the service is.
+    If socjudge's assistant answers, the first question is sent alone. A wrong key or an unreachable service then costs
+    one call. Stored answers are judged concurrently as soon as the first replies have shown how fast the service is.
     Errors are raised after the calls in flight are in the journal.
 
     Examples
@@ -176,15 +176,15 @@ def rejudge(
 ) -> EvaluationRun:
     """Judge the stored answers of a run again, with another judge or prompt. The assistant is not asked.
 
-    The new log keeps how the answers were made. Its `run.rejudged_from` names the run that they come from.
+    The new log keeps how the answers were made. Its `run.rejudged_from` names the run that the answers come from.
 
     Parameters
     ----------
     run
         From `load_run` or `run_evaluation_suite`.
     judge_prompt, rubric
-        The run's own if left out. If the log does not have its prompt, the project's prompt is used. If the rubric is
-        another one, the differences are shown before the first call.
+        The run's own if left out. If the log does not have its prompt, the project's prompt is used. If the new rubric
+        differs from the run's own, the differences are shown before the first call.
     judge_model, judge_repeats, until_certain, max_cost_usd, logs_dir, progress, options
         As in `run_evaluation_suite`.
 

@@ -1,6 +1,4 @@
-"""Find the runs that were interrupted or are under way. They are found by their journals (journal.py), which are read
-here.
-"""
+"""Find the runs that were interrupted or are under way, by their journals (journal.py), and read these journals."""
 
 from __future__ import annotations
 
@@ -33,9 +31,9 @@ SUFFIX = ".partial.jsonl"
 class UnfinishedRun:
     """Describe a journal whose run has no log yet.
 
-    - done: how many of the `total` answers are judged and will not be requested again.
+    - done: the number of judgements that will not be requested again, of `total`.
     - unread: how many of these judgements have a reply that could not be parsed.
-    - cost_usd: the cost in US dollars; None if unknown.
+    - cost_usd: the cost of the replies in US dollars; None if unknown.
     - spent_usd: the most that the run can have cost in US dollars, as far as prices are known.
     """
 
@@ -55,8 +53,9 @@ class UnfinishedRun:
 
     @property
     def unread_text(self) -> str:
-        """Return a text that says how many judgements could not be parsed. It is shown after the total number. Return
-        "" if none.
+        """Return a text that says how many replies could not be parsed. Return "" if all could be parsed.
+
+        The text is shown behind the number of judgements, as in "3 / 10".
         """
         return say("runs.unfinished_unread", count=self.unread) if self.unread else ""
 
@@ -84,8 +83,8 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
     Parameters
     ----------
     logs_dir
-        The folder; the project's logs if left out. For a URL, all journals in LOGS_DIR are listed, also those of runs whose
-        logs go to another URL.
+        The folder; the project's logs if left out. If it is a URL, all journals in LOGS_DIR are listed, also those of
+        runs whose logs go to another URL.
 
     Raises
     ------
@@ -103,13 +102,13 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
 
 
 def note_handed_on(path: Path) -> None:
-    """Write into a journal that another judge's journal now has its answers, with their cost."""
+    """Write into a journal that its answers, with their cost, are now in another judge's journal."""
     with contextlib.suppress(OSError), path.open("ab") as file:  # if this fails, the cost is shown twice
         file.write(b'{"handed_on":true}\n')
 
 
 def count(path: Path) -> UnfinishedRun:
-    """Describe a journal: its header, its judged answers and the cost of its calls."""
+    """Describe the unfinished run that a journal belongs to: its info, its number of judgements, and its cost."""
     status: dict[tuple[int, int], tuple[str, int]] = {}
     costs: dict[tuple[int, int], list[float | None]] = {}
     info, key, total, noted, first_read = RunInfo("", ""), {}, 0, 0.0, sys.maxsize
@@ -140,8 +139,8 @@ def count(path: Path) -> UnfinishedRun:
 def is_done(status: str, start: int, first_read: int) -> bool:
     """Return whether a resumed run keeps a row of the journal.
 
-    A failed row is requested again. A row whose reply could not be parsed is requested again if it is older than the
-    first reply that could be parsed. The judge was unfit then, and may be fit now.
+    A failed row is requested again. A row whose reply could not be parsed is requested again if it came before the
+    first reply that could be parsed. The judge may not have worked then, and may work now.
 
     start: the position of the row's line in the journal. first_read: the position of the first row whose reply could be
     parsed.
@@ -150,7 +149,7 @@ def is_done(status: str, start: int, first_read: int) -> bool:
 
 
 def load_unfinished(path: Path) -> EvaluationRun:
-    """Load the judged answers of an unfinished run, with their summary, as a run without a log."""
+    """Load the judged answers of an unfinished run from its journal, as a run with a summary but without a log."""
     rows: dict[tuple[int, int], dict[str, Any]] = {}
     header: dict[str, Any] = {}
     for _, line in lines(path):
@@ -184,20 +183,20 @@ def newest(folder: Path, key: Mapping[str, Any]) -> Path | None:
 
 
 def _journals(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
-    """List the journals that belong to a folder, with their headers, the oldest first.
+    """List the journals that belong to a folder, as (path, header), the oldest first.
 
-    If a journal was moved during its run, only the moved one is listed.
+    If a journal was moved to the fallback folder during its run, only the file there is listed.
     """
     found = {str(header.get("run", path)): (path, header) for path, header in headers(folder)}
     return sorted(found.values(), key=lambda journal: journal[0].name)
 
 
 def headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield (path, header) of every journal of this folder. Those in the folder come before those in the fallback
-    folder.
+    """Yield (path, header) of every journal that belongs to this folder.
 
-    A link is not read: its target belongs to another folder and may be removed there. Another user's file is not read,
-    because its content would become part of the run.
+    The journals in the folder itself come first, those in the fallback folder after them. A link is not read: its
+    target belongs to another folder and may be removed there. Another user's file is not read, because its content
+    would become part of the run.
     """
     for path in sorted(folder.glob(f"judge_eval_*{SUFFIX}")):
         if is_ours(path, beside=folder):
@@ -214,13 +213,13 @@ def headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def stubs(folder: Path) -> list[Path]:
-    """List the journals whose first line was never finished. They hold nothing that was paid for."""
+    """List the journals in the folder whose first line was never finished. They hold nothing that was paid for."""
     files = filter(is_ours, sorted(folder.glob(f"judge_eval_*{SUFFIX}")))
     return [path for path in files if b"\n" not in path.read_bytes()]
 
 
 def fitting(path: Path, key: Mapping[str, Any]) -> Path:
-    """Return `path` if the journal there has this key. Otherwise, raise ConfigError that names the differences."""
+    """Return `path` if the journal there has this key. Otherwise, raise ConfigError that says how the keys differ."""
     there = _named_header(path).get("key")
     if not isinstance(there, dict):
         raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
@@ -230,7 +229,7 @@ def fitting(path: Path, key: Mapping[str, Any]) -> Path:
 
 
 def _named_header(path: Path) -> dict[str, Any]:
-    """Read the header of a journal that the user named.
+    """Read the header of a journal whose path the user gave.
 
     Raises ConfigError if it is another user's file, or not a regular file.
     """
@@ -240,7 +239,7 @@ def _named_header(path: Path) -> dict[str, Any]:
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """Return a text for each difference between the keys of two runs."""
+    """Return a text for each difference between the keys of two runs: the stored run `there` and the new run `here`."""
     names = [name for name in sorted({*there, *here}) if there.get(name) != here.get(name)]
     told = []
     for name in names:
@@ -258,7 +257,7 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
 
 
 def _read_header(path: Path) -> dict[str, Any]:
-    """Read a journal's header. Return {} if the file has none, because the process was killed right after its start."""
+    """Read a journal's header. Return {} if the process was killed before its first line was complete."""
     try:
         with path.open("rb") as file:
             raw = file.readline()
@@ -271,8 +270,9 @@ def _read_header(path: Path) -> dict[str, Any]:
 
 
 def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (position, line) for each complete line, with its bytes under "raw". Raises ConfigError if a line is
-    damaged.
+    """Yield (position, line) for each complete line of a journal. `line` also has its own bytes under "raw".
+
+    Raises ConfigError if a line is damaged.
     """
     start = 0
     with path.open("rb") as file:
@@ -288,7 +288,10 @@ def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _parsed(raw: bytes, *, is_first: bool) -> dict[str, Any]:
-    """Parse a line. Raise ValueError if it lacks a number that is counted, or if a row lacks what a log's totals need."""
+    """Parse a line of a journal. Raise ValueError if the line is damaged.
+
+    It is damaged if it lacks a number that is counted, or if a row lacks what the totals of a log need.
+    """
     line: dict[str, Any] = orjson.loads(raw)
     try:
         fits = is_first == ("journal" in line)
