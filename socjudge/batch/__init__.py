@@ -1,4 +1,4 @@
-"""Make runs through the Batch endpoint: the same evaluation at half the price, within a day."""
+"""Make runs through OpenAI's Batch endpoint: the same evaluation at half the price, within a day."""
 
 from ..base.public import public_names
 

@@ -73,7 +73,8 @@ def prepare_batch(
     - log: a log whose stored answers are judged instead, as `rejudge` does.
     - judge_model: the name of an OpenAI model.
     - assistant_model: the name of an OpenAI model, or "offline", which answers at once on this machine.
-    - requests_per_file: a lower limit, for an account that may not have so many tokens waiting.
+    - requests_per_file: the most requests in one file. A low number is for an account with a low limit on tokens that
+      wait.
 
     The other arguments are as in `run_evaluation_suite`. The run has the same journal as a live run, so results that an
     unfinished run already has are not requested again. If a job of the same run exists, it is written again, unless it
@@ -118,12 +119,19 @@ def prepare_batch(
 def submit_batch(path: Path | str, *, max_cost_usd: float | None = None) -> BatchJob:
     """Upload the request files of the job in this folder, and let the service make a batch of each. This costs money.
 
-    max_cost_usd: the cap in US dollars; the project's if left out, infinity for none. If the run's cost so far and the
-    estimated cost of these files together exceed it, nothing is sent. Nothing is submitted twice.
+    Nothing is submitted twice, even if this is called again.
 
-    Raises ConfigError if there is no such job, if the key is missing or refused, if the environment names another
-    service than the job was prepared for, or if the run has continued live meanwhile. Raises ProviderError if the
-    service failed; submit again later.
+    max_cost_usd: the cap in US dollars on the run's cost so far plus the estimated cost of these files. It is the
+    project's cap if left out; infinity for no cap.
+
+    Raises ConfigError:
+
+    - if there is no such job, or its run was finished or continued live;
+    - if the cap is too low, or if a price is unknown and there is a cap;
+    - if the key is missing or refused;
+    - if the environment names another service than the job was prepared for.
+
+    Raises ProviderError if the service failed; submit again later.
     """
     state = load_state(path)
     client = open_client(state)
@@ -144,7 +152,7 @@ def submit_batch(path: Path | str, *, max_cost_usd: float | None = None) -> Batc
 
 
 def batch_status(path: Path | str) -> BatchJob:
-    """Return the state of the job in this folder as the service reports it. Nothing is changed.
+    """Return the state of the job in this folder as the service reports it. The job itself is not changed.
 
     Raises ConfigError if there is no such job, or if the key is missing or refused. Raises ProviderError if the service
     failed.
@@ -158,12 +166,13 @@ def batch_status(path: Path | str) -> BatchJob:
 
 
 def collect_batch(path: Path | str) -> BatchJob:
-    """Fetch the replies to the submitted files, also of batches that expired or were cancelled midway.
+    """Fetch the replies to the submitted files, also from batches that expired or were cancelled midway.
 
     When all files of a round are in, there are two cases. If nothing is missing, the log is written, the job's folder
-    is removed, and `run` is the finished run. Otherwise the next round is written, to be submitted. It requests failed
-    lines, replies that could not be parsed, and judgements of new answers. A line that failed in three rounds becomes a
-    row with status "failed". If the service refuses a whole file, this does not count as a failure of its lines.
+    is removed, and `run` is the finished run. Otherwise, the files of the next round are written; submit them with
+    `submit_batch`. They request what failed, what could not be parsed, and judgements of new answers. A request that
+    failed in three rounds becomes a row with status "failed". If the service refuses a whole file, this does not count
+    as a failure of its requests.
 
     In the log, the calls of a batch cost half the list price and have a `processing_time` of 0. `wall_time_s` does not
     include the waiting.
@@ -208,7 +217,7 @@ def _absolute(place: Path | str) -> str:
 def _collect(
     client: openai.OpenAI, state: BatchState, assignment: Assignment, journal: Journal, file: RequestFile, batch: Batch
 ) -> list[str]:
-    """Write the replies of an ended batch into the journal and count the failures. Return notes on problems."""
+    """Write the replies of an ended batch into the journal, and record its failed requests. Return notes to show."""
     number, path = len(state.rounds), state.folder / file.name
     sent = {custom_id for custom_id, _ in load_requests(path)}
     failures: dict[str, Failure] = {}
@@ -249,7 +258,11 @@ def _collect(
 def _failed(
     state: BatchState, assignment: Assignment, journal: Journal, path: Path, failures: dict[str, Failure], status: str
 ) -> Iterator[str]:
-    """Record why requests of a file have no reply, and yield these reasons as notes."""
+    """Record why requests of a file have no reply, and yield the reasons as notes.
+
+    A request with a parameter that the service refuses does not count as failed. The next round leaves the parameter
+    out.
+    """
     for custom_id, body in load_requests(path):
         line = parse_custom_id(custom_id, len(state.rounds))
         if line is None or not is_missing(assignment, journal, line):

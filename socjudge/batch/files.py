@@ -1,4 +1,4 @@
-"""Write the files of a batch, as JSON lines within the service's limits. Parse the files of replies."""
+"""Write the request files of a batch, as JSON lines within the service's limits. Parse the files of replies."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _CUSTOM_ID = re.compile(r"round(\d{1,9})-s(\d{1,9})-(?:a|r(\d{1,9})-t(\d{1,9}))"
 
 @dataclass(frozen=True)
 class Line:
-    """Describe what a request asks for: the answer of a sample or, if `repeat` is given, a judgement of this answer.
+    """Describe a request: for the answer of a sample or, if `repeat` is given, for a judgement of this answer.
 
-    turn: the number of earlier replies that could not be parsed. It is part of the line's name. A reply therefore
-    counts only once, even if its file is collected several times.
+    turn: the number of earlier replies to this request that could not be parsed. It is part of the line's name. A reply
+    therefore counts only once, even if its file is collected several times.
     """
 
     sample: int
@@ -43,12 +43,12 @@ class Line:
         return f"s{self.sample}-a" if self.repeat is None else f"s{self.sample}-r{self.repeat}-t{self.turn}"
 
     def custom_id(self, round_number: int) -> str:
-        """Return the id under which the service returns the reply."""
+        """Return the id of this request in a round. The service returns it with the reply."""
         return f"round{round_number}-{self.name}"
 
 
 def parse_custom_id(custom_id: str, round_number: int) -> Line | None:
-    """Return the line with this id. Return None if it is not an id of this round."""
+    """Return the line that has this id. Return None if it is not an id of this round."""
     match = _CUSTOM_ID.fullmatch(custom_id)
     if match is None or int(match[1]) != round_number:
         return None
@@ -60,10 +60,11 @@ class RequestFile:
     """Describe one file of requests, all for one model, and its state.
 
     - requests: the number of requests. answers: how many of them request an answer, not a judgement.
-    - creating: whether the service may have a batch of this file although its id is not known here.
+    - creating: whether the service may have a batch of this file although the batch's id is not known here.
     - status: "prepared", "uploaded", or the batch's status at the service.
-    - completed, failed: the numbers of requests that the service last reported.
+    - completed, failed: how many requests were completed and how many failed, as the service last reported.
     - problem: why the service refused the file.
+    - collected: whether the replies are in the journal.
     """
 
     name: str
@@ -84,7 +85,9 @@ class RequestFile:
 def write_requests(
     folder: Path, stem: str, requests: Iterable[tuple[Line, str, dict[str, Any]]], *, max_requests: int
 ) -> list[RequestFile]:
-    """Write request files `stem-001.jsonl`, `stem-002.jsonl` … within the service's limits, each for one model.
+    """Write request files `stem-001.jsonl`, `stem-002.jsonl` … within the service's limits.
+
+    Each file is for one model.
 
     requests: (line, custom id, body), grouped by model.
 
@@ -111,7 +114,7 @@ def write_requests(
 
 
 def load_requests(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (custom id, body) for each request in a file. Raises ConfigError if the file is gone or was changed."""
+    """Yield (custom id, body) for each request in a file. Raises ConfigError if the file is gone or damaged."""
     try:
         with path.open("rb") as file:
             for raw in file:
@@ -125,7 +128,7 @@ def load_requests(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class Failure:
-    """Describe why a request failed. The fields have the names that the SDK's errors use."""
+    """Describe why a request failed. The fields have the names that the errors of OpenAI's SDK have."""
 
     message: str
     status_code: int = 0
@@ -134,9 +137,10 @@ class Failure:
 
 
 def parse_replies(raw: bytes) -> Iterator[tuple[str, Any]]:
-    """Yield (custom id, body of the reply or Failure) for each line of an output or error file.
+    """Yield (custom id, reply) for each line of an output or error file.
 
-    If a line cannot be read, its custom id is empty.
+    The reply is the body of the service's response, or a Failure. For a line that cannot be read, this is ("",
+    Failure).
     """
     for line in io.BytesIO(raw):  # splitting the bytes would copy them all
         if line.strip():

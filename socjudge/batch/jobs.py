@@ -46,14 +46,14 @@ ENDED = ("completed", "failed", "expired", "cancelled")  # the states in which t
 class BatchJob:
     """Describe a batch job.
 
-    - path: its folder.
+    - path: the job's folder.
     - next_step: "submit", "wait" (for the service), "collect" or "done".
     - round: the number of the current round, from 1. files: the files of this round.
-    - done: the judged answers so far, of `total`.
-    - estimate: the cost of the files that are not yet submitted, at half the list price.
-    - rest: the cost of everything that is still to be requested, at half the list price.
-    - notes: the problems found when collecting.
-    - run: the finished run.
+    - done: the number of judgements so far, of `total`.
+    - estimate: calls, tokens and cost (at half the list price) of the files that are not yet submitted.
+    - rest: calls, tokens and cost (at half the list price) of everything that is still to be requested.
+    - notes: what the user should know, such as problems found when collecting.
+    - run: the finished run, or None.
     """
 
     path: Path
@@ -69,7 +69,10 @@ class BatchJob:
 
 
 def assign(source: Source, index: RunbookIndex | None = None) -> Assignment:
-    """Return the run's assignment, made from its sources as they are now. Raises ConfigError if they cannot be read."""
+    """Return the run's assignment, made from its dataset or log and its index as they are now.
+
+    Raises ConfigError if one of them cannot be read.
+    """
     judge: dict[str, Any] = {
         "judge_model": source.judge_model,
         "judge_prompt": source.judge_prompt,
@@ -91,8 +94,9 @@ def assign(source: Source, index: RunbookIndex | None = None) -> Assignment:
 
 
 def write_job(assignment: Assignment, source: Source, logs_dir: Path | str, *, requests_per_file: int) -> BatchJob:
-    """Write a job with its first round. If the job exists and was not submitted, write it again; see
-    `batch.prepare_batch`.
+    """Write a job with the request files of its first round (see `batch.prepare_batch`).
+
+    If the job exists and its latest round was not submitted, write this round again.
     """
     place, key = as_path(logs_dir), assignment.key
     check_place(place)
@@ -131,7 +135,7 @@ def write_job(assignment: Assignment, source: Source, logs_dir: Path | str, *, r
 def open_job(state: BatchState, key: Mapping[str, Any]) -> Iterator[Journal]:
     """Lock the run's journal, and with it the job, and read the job's state again.
 
-    The journal is the job's own. If an unsuccessful live run has removed it, a new one is made.
+    The journal is the one that the job's state names. If an unsuccessful live run has removed it, a new one is made.
 
     key: the run's identity, made from its sources as they are now. If they have changed, the ConfigError names the
     differences.
@@ -164,7 +168,7 @@ def open_job(state: BatchState, key: Mapping[str, Any]) -> Iterator[Journal]:
 
 
 def add_round(state: BatchState, assignment: Assignment, journal: Journal) -> None:
-    """Write the request files of a new round for everything that is missing."""
+    """Write the request files of a new round, for everything that the journal lacks and that can be requested now."""
     number = len(state.rounds) + 1
     missing = list(missing_lines(assignment, journal, state.failures))
 
@@ -180,7 +184,7 @@ def add_round(state: BatchState, assignment: Assignment, journal: Journal) -> No
 
 
 def save_job(state: BatchState, journal: Journal) -> None:
-    """Write the job's progress to the disk."""
+    """Write the job's state, with the progress in the journal, to the disk."""
     state.done = journal.n_done
     # The name, so that a folder of logs can be moved. If the disk was full, the journal is elsewhere, so the path.
     beside = journal.path.parent == state.folder.parent
@@ -189,7 +193,7 @@ def save_job(state: BatchState, journal: Journal) -> None:
 
 
 def finish_job(state: BatchState, assignment: Assignment, journal: Journal) -> EvaluationRun:
-    """Write the log and remove the journal. Whatever is missing becomes a row with status "failed"."""
+    """Write the log and remove the journal. Every judgement that is missing becomes a row with status "failed"."""
     add_failures(assignment, journal, state.failures)
     journal.sync()
     journal.info = replace(journal.info, mode="batch")
@@ -199,15 +203,15 @@ def finish_job(state: BatchState, assignment: Assignment, journal: Journal) -> E
 
 
 def find_run(state: BatchState) -> Path | None:
-    """Return the run's log if there is one, else None.
+    """Return the path of the run's log if there is one, else None.
 
-    The run may have been finished live, or the process may have been killed after the log was written.
+    There is a log if the run was finished live, or if the process was killed after it had written the log.
     """
     return find_log(state.run["run_id"], state.logs_dir, started_at=state.run["started_at"])
 
 
 def remove_job(state: BatchState, run: EvaluationRun, notes: Sequence[str] = ()) -> BatchJob:
-    """Remove a job whose run has a log, with its journal if there still is one. Return the job as done."""
+    """Remove a job whose run has a log, and the run's journal if there still is one. Return the job as done."""
     if (state.folder.parent / state.journal).is_file():
         with open_job(state, state.key) as journal:
             journal.close(discard=True)
@@ -218,7 +222,7 @@ def remove_job(state: BatchState, run: EvaluationRun, notes: Sequence[str] = ())
 
 
 def describe(state: BatchState, *, notes: Sequence[str] = ()) -> BatchJob:
-    """Return a description of the job's current state."""
+    """Return the job as its stored state describes it, with these notes."""
     files = state.files
     unsent = [file for file in files if not file.batch_id]
     if not files or any(file.status in ENDED and not file.collected for file in files):
@@ -235,8 +239,9 @@ def describe(state: BatchState, *, notes: Sequence[str] = ()) -> BatchJob:
 
 
 def _find_job(folder: Path, key: Mapping[str, Any]) -> BatchState | None:
-    """Return the job of the run with this key. Return None if there is none. A job whose run was finished live is
-    removed.
+    """Return the job of the run with this key. Return None if there is none.
+
+    A job whose run was finished live is removed.
     """
     for state in map(load_state, unfinished_batches(folder)):
         if state.key == key:
@@ -247,7 +252,10 @@ def _find_job(folder: Path, key: Mapping[str, Any]) -> BatchState | None:
 
 
 def _estimate_calls(assignment: Assignment, journal: Journal) -> dict[str, dict[str, float | None]]:
-    """Estimate the tokens and half the list price of a call for an answer, and of a call for a judgement."""
+    """Estimate the tokens and the cost of one call for an answer ("answer"), and of one for a judgement ("judge").
+
+    The cost is half the list price.
+    """
     samples, plan = [assignment.sample_at(i) for i in range(assignment.n_samples)], assignment.plan
     questions = [sample.question for sample in samples]
     answers = [answer for i, sample in enumerate(samples) if (answer := sample.stored or journal.answer(i))]
@@ -272,7 +280,7 @@ def _estimate_calls(assignment: Assignment, journal: Journal) -> dict[str, dict[
 
 
 def _estimate(state: BatchState, answers: int, judgements: int) -> Estimate:
-    """Estimate the cost of these numbers of answers and judgements."""
+    """Estimate the calls, tokens and cost of this many answers and judgements."""
     calls = [(state.per_call[kind], count) for kind, count in (("answer", answers), ("judge", judgements)) if count]
     tokens_in, tokens_out = (
         round(sum((each[name] or 0.0) * count for each, count in calls)) for name in ("input_tokens", "output_tokens")

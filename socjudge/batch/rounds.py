@@ -1,7 +1,7 @@
 """Work out the requests of a round of a batch, and put the replies into the journal.
 
-Each reply continues one dialogue of the run. A dialogue is not stored between two replies. It is replayed from the
-journal.
+Each reply continues a dialogue with the assistant or the judge. No dialogue is stored between two replies: it is
+replayed from the journal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ MAX_FAILURES = 3  # rounds in which a line may fail
 
 
 def check_models(assignment: Assignment) -> None:
-    """Raise ConfigError unless each model of the run is embedded or can be called through OpenAI's Batch endpoint."""
+    """Raise ConfigError if OpenAI's Batch endpoint cannot call the run's models.
+
+    The assistant may be embedded instead, because it then answers on this machine.
+    """
     plan = assignment.plan
     if not isinstance(plan.judge, OpenAIModel) or isinstance(plan.judge, DecisionModel):
         instead = say("batch.instead", model=default_model("judge")[0])
@@ -45,14 +48,14 @@ def asks_assistant(assignment: Assignment) -> bool:
 
 
 def get_model(assignment: Assignment, line: Line) -> OpenAIModel:
-    """Return the model that the line is for."""
+    """Return the model that the line's request is for: the judge or the assistant."""
     model = assignment.plan.judge if line.repeat is not None else assignment.plan.assistant
     assert isinstance(model, OpenAIModel)
     return model
 
 
 def add_local_answers(assignment: Assignment, journal: Journal) -> None:
-    """Let an embedded assistant give the answers that the journal lacks."""
+    """Let an embedded assistant give the answers that the journal lacks, and write them into the journal."""
     assistant = assignment.plan.assistant
     if assistant is None or asks_assistant(assignment):
         return
@@ -63,7 +66,10 @@ def add_local_answers(assignment: Assignment, journal: Journal) -> None:
 
 
 def missing_lines(assignment: Assignment, journal: Journal, failures: Mapping[str, Sequence[str]]) -> Iterator[Line]:
-    """Yield a line for each request that can be made now. A judgement can be requested only if its answer is there."""
+    """Yield a line for each request that can be made now. A judgement can be requested only if its answer is there.
+
+    Requests that have failed in MAX_FAILURES rounds are left out.
+    """
     for i in range(assignment.n_samples):
         answer = _get_answer(assignment, journal, i)
         if answer is None:
@@ -76,8 +82,9 @@ def missing_lines(assignment: Assignment, journal: Journal, failures: Mapping[st
 
 
 def is_missing(assignment: Assignment, journal: Journal, line: Line) -> bool:
-    """Return whether a reply to the line is still needed. It is needed if the line belongs to the run and the journal
-    lacks the reply.
+    """Return whether a reply to the line is still needed.
+
+    It is needed if the line belongs to the run and the journal lacks the reply.
     """
     if line.sample >= assignment.n_samples:
         return False
@@ -94,7 +101,7 @@ def is_missing(assignment: Assignment, journal: Journal, line: Line) -> bool:
 def add_reply(assignment: Assignment, journal: Journal, line: Line, completion: Completion) -> None:
     """Put a reply into the journal as an answer, a judgement, or a reply that could not be parsed.
 
-    Its price is halved. `processing_time` is 0, because the model's time is unknown.
+    The reply's cost is halved. Its `processing_time` is 0, because the time that the model took is unknown.
     """
     cost = completion.usage.cost_usd
     usage = replace(completion.usage, cost_usd=None if cost is None else cost * BATCH_PRICE_FACTOR)
@@ -118,7 +125,7 @@ def add_reply(assignment: Assignment, journal: Journal, line: Line, completion: 
 
 
 def add_failures(assignment: Assignment, journal: Journal, failures: Mapping[str, Sequence[str]]) -> None:
-    """Add rows with status "failed" for everything that is missing."""
+    """Add a row with status "failed" to the journal for every judgement that is missing."""
     for i in range(assignment.n_samples):
         answer = _get_answer(assignment, journal, i)
         for repeat in _repeats(assignment, journal, i):
@@ -152,7 +159,10 @@ def _failed(assignment: Assignment, error: ProviderError) -> Evaluation:
 
 
 def _repeats(assignment: Assignment, journal: Journal, i: int) -> list[int]:
-    """Return the repeats that have no judgement yet. Refused judgements are left out, because a round may take a day."""
+    """Return the judge repeats of a sample that have no judgement yet.
+
+    Refused judgements are left out, because another round may take a day.
+    """
     repeats = range(assignment.plan.judge_repeats)
     return [each for each in repeats if not journal.is_done(i, each) and not journal.is_refused(i, each)]
 

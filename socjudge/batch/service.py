@@ -1,4 +1,4 @@
-"""Use the service's endpoints for files and batches, through the OpenAI SDK."""
+"""Use the service's endpoints for files and batches, through OpenAI's SDK."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ _LABEL = "socjudge_file"
 
 
 def open_client(state: BatchState) -> openai.OpenAI:
-    """Open a client for the job's service. Raises ConfigError without a key, or if the environment names another
-    service.
+    """Open a client for the service that the job was prepared for.
+
+    Raises ConfigError if there is no key, or if the environment names another service.
     """
     model = open_model(state.source.judge_model)  # raises ConfigError without a key
     prepared_for, here = state.key["judge_service"], getattr(model, "service", "")
@@ -45,7 +46,8 @@ def _client(api_key: str, base_url: str) -> openai.OpenAI:
 def submit_file(client: openai.OpenAI, state: BatchState, file: RequestFile) -> None:
     """Upload the file and create its batch, unless this was done already.
 
-    Each id is written to disk before the next call. Raises ConfigError and ProviderError as `batch.submit_batch` does.
+    Each id from the service is written to the disk before the next call. Raises ConfigError and ProviderError as
+    `batch.submit_batch` does.
     """
     if not file.file_id:
         path = state.folder / file.name
@@ -62,7 +64,7 @@ def submit_file(client: openai.OpenAI, state: BatchState, file: RequestFile) -> 
 
 
 def _create(client: openai.OpenAI, state: BatchState, file: RequestFile) -> Batch:
-    """Create the file's batch. If an earlier call created it and the reply was lost, find that batch instead."""
+    """Create the file's batch. If an earlier call created it and its reply was lost, find that batch instead."""
     label, tries = f"{state.run['run_id']}/{file.name}", 3
     for n in range(1, tries + 1):
         if file.creating and (found := _find_batch(client, state, label)) is not None:
@@ -89,7 +91,7 @@ def _create(client: openai.OpenAI, state: BatchState, file: RequestFile) -> Batc
 
 
 def _find_batch(client: openai.OpenAI, state: BatchState, label: str) -> Batch | None:
-    """Return the newest batch with our label. Return None if there is none."""
+    """Return the newest batch at the service that has this label. Return None if there is none."""
     too_old = datetime.fromisoformat(state.run["started_at"]).timestamp() - 86_400
     with _service_errors(state):
         for batch in client.batches.list(limit=100):
@@ -101,7 +103,7 @@ def _find_batch(client: openai.OpenAI, state: BatchState, label: str) -> Batch |
 
 
 def update_file(client: openai.OpenAI, file: RequestFile) -> Batch:
-    """Read the file's batch from the service and record its state in `file`."""
+    """Read the state of the file's batch from the service, record it in `file`, and return the batch."""
     with _service_errors(file.batch_id):
         batch = client.batches.retrieve(file.batch_id)
         file.status = batch.status
@@ -118,7 +120,7 @@ def update_file(client: openai.OpenAI, file: RequestFile) -> Batch:
 
 
 def download(client: openai.OpenAI, file_id: str) -> bytes | None:
-    """Download an output or error file. Return None if the service no longer has it."""
+    """Download an output or error file from the service. Return None if the service no longer has it."""
     try:
         with _service_errors(file_id):
             return client.files.content(file_id).read()
@@ -130,7 +132,10 @@ def download(client: openai.OpenAI, file_id: str) -> bytes | None:
 
 @contextlib.contextmanager
 def _service_errors(what: BatchState | str) -> Iterator[None]:
-    """Turn the SDK's errors in this block into socjudge's errors. The SDK's error is kept as `__context__`."""
+    """Turn errors of OpenAI's SDK in this block into socjudge's errors. The SDK's error is kept as `__context__`.
+
+    what: the job or the id that the message names.
+    """
     name = what if isinstance(what, str) else str(what.folder)
     try:
         yield

@@ -47,12 +47,12 @@ class BatchState:
     """Hold a batch job's state.
 
     - run: the run's info, for its journal. key: the run's identity.
-    - done: the number of judged answers in the journal, of `total`.
+    - done: the number of judgements in the journal, of `total`.
     - journal: the journal's file name, or its path if it is not beside the job.
     - logs_url: the URL for the log; empty if the log goes beside the job.
     - rounds: the files of each round.
-    - per_call: the estimated tokens and price of an "answer" call and of a "judge" call.
-    - failures: {line name: the reason of each failure, one per round}.
+    - per_call: the estimated tokens and cost of an "answer" call and of a "judge" call.
+    - failures: {line name: the reasons of its failures, one per round}.
     - learned: {model: parameters that the service refuses}.
     """
 
@@ -77,17 +77,17 @@ class BatchState:
 
     @property
     def is_sent(self) -> bool:
-        """Return whether the service has, or may have, any file of the latest round."""
+        """Return whether the service has, or may have, a batch of any file of the latest round."""
         return any(file.creating or file.batch_id for file in self.files)
 
     @property
     def logs_dir(self) -> str:
-        """Return the folder or URL for the log."""
+        """Return the folder or URL to which the log goes."""
         return self.logs_url or str(self.folder.parent)
 
 
 def save_state(state: BatchState) -> None:
-    """Write the state to the disk as a whole or not at all."""
+    """Write the job's state to the disk, as a whole or not at all."""
     values = {name: value for name, value in asdict(state).items() if name != "folder"}
     values["rounds"] = [{"files": files} for files in values["rounds"]]
     with replacing(state.folder / _STATE) as file:
