@@ -1,3 +1,4 @@
-"""Call models: hosted ones, LangChain's, your own, and the embedded default. Pacing, prices and the event loop are here
-too.
+"""Call models: hosted models, LangChain's, your own, and the embedded default.
+
+Pacing, prices and the background event loop are here too.
 """

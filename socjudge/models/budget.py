@@ -11,7 +11,7 @@ from ..settings import cost_cap
 class Budget:
     """Limit what several runs may spend together.
 
-    max_usd: US dollars, or None for no limit.
+    max_usd: the limit in US dollars, or None for no limit.
 
     Spending is recorded per run id. If an earlier session of a run reports its spending again, it is not counted twice.
     Runs that share a budget run one after the other. Within a run, only the background loop changes the budget.
@@ -38,7 +38,7 @@ class Budget:
         self._spent[run_id] = self.spent_by(run_id) + usd
 
     def move(self, run_id: str, to: str) -> None:
-        """Add one run's spending to that of the run `to`, which has taken over its results."""
+        """Add one run's spending to that of the run `to`, which has taken over the first run's results."""
         self.note(to, self._spent.pop(run_id, 0.0))
 
 

@@ -23,10 +23,10 @@ THEN = " > "  # between two names: "gpt-4o-mini > gpt-5.1" is the pair's name in
 class _Two:
     """Combine two models behind the interface of one.
 
-    The request says which of them replies. A reply of the first model also names the second one.
+    Each request says which of the two models replies. A reply of the first model also names the second model.
     """
 
-    names_second: ClassVar[str]  # the field of a Completion that names the second model
+    names_second: ClassVar[str]  # the field of a Completion that names the second model that names the second model
     first: Model
     second: Model
 
@@ -39,14 +39,15 @@ class _Two:
         return self._named(request, await self._of(request).complete_async(request, run))
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that this call can cost in US dollars. Return None if the price of one of the models is
-        unknown.
+        """Return the most that this call can cost in US dollars.
+
+        Return None if the price of one of the two models is unknown.
         """
         costs = [each.most_usd(request) for each in (self.first, self.second)]
         return None if None in costs else costs[self._is_for_second(request)]
 
     async def check_name(self) -> None:
-        """Raise ConfigError if a service reports that it does not have the model that we ask for."""
+        """Raise ConfigError if the service of one of the two models reports that it does not have this model."""
         for each in (self.first, self.second):
             if check := getattr(each, "check_name", None):
                 await check()
@@ -63,7 +64,7 @@ class _Two:
 
 
 class Cascade(_Two):
-    """Combine two judges into one. The second judge marks the answers about which the first judge is unsure."""
+    """Combine two judges into one. The second judge scores the answers about which the first judge is unsure."""
 
     names_second = "unsure_judge"
 
@@ -82,9 +83,9 @@ class Cascade(_Two):
 
 
 class Explained(_Two):
-    """Combine a judge with a chat model that gives reasons.
+    """Combine a judge with a chat model that gives the reasons.
 
-    The marks are the judge's, so the pair has the judge's name and settings.
+    The scores come from the judge, so the pair has the judge's name and settings.
     """
 
     names_second = "reasons_from"

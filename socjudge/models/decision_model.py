@@ -1,7 +1,8 @@
 """Use a decision model as a judge: `POST /decisions` answers typed questions with probabilities, and writes no text.
 
-There is one request per answer. It has the material as JSON and one score question per criterion. The levels of a score
-question are described in the words of the rubric. `judging/decisions.py` checks whether a reply can be used as marks.
+There is one request per answer. It has the question, the answer and its context as JSON, and one question of the type
+"score" per criterion. The words of the rubric describe the levels of a score. `judging/decisions.py` checks whether a
+reply can be used as scores.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def split_name(name: str) -> tuple[int, str] | None:
 
 
 def material_json(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, Any]:
-    """Return the question and the answer as a dict that can be written as JSON."""
+    """Return what a judge needs to know about a question and its answer, as a dict for JSON."""
     return {
         "question": encodable(question.question),
         "context": encodable(answer.context),
@@ -57,7 +58,7 @@ def material_json(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, 
 
 
 class DecisionModel(OpenAIModel):
-    """Call a model behind a decisions endpoint. Each criterion has 3 or 5 `levels`."""
+    """Call a model behind a decisions endpoint. levels: the number of levels per criterion, 3 or 5."""
 
     path = "/decisions"
 
@@ -77,14 +78,14 @@ class DecisionModel(OpenAIModel):
         return await super()._send(self._as_sent(request), run)
 
     def _as_sent(self, request: ModelRequest) -> ModelRequest:
-        """Return the request with the text that is really sent as its message. This text decides the cost."""
+        """Return the request with a single message: the body that is really sent. This body decides the cost."""
         sent = orjson.dumps(self.body(request)).decode()
         return replace(request, messages=({"role": "user", "content": sent},))
 
     def body(
         self, request: ModelRequest, refused: Set[str] = frozenset(), max_output_tokens: int | None = None
     ) -> dict[str, Any]:
-        """Return the body to send.
+        """Return the body to send for a request.
 
         `refused` and `max_output_tokens` are ignored: the endpoint needs every parameter, and takes no output limit.
         """
@@ -108,9 +109,11 @@ class DecisionModel(OpenAIModel):
         }
 
     def read(self, response: Any, sent: int = 0) -> Completion:
-        """Return a response as a completion. Its marks are not checked.
+        """Return a response as a completion, with the decisions as its text. The decisions are not checked.
 
-        Raises TypeError or a similar error if the response holds no decision.
+        sent: the bytes of the request's text.
+
+        Raises TypeError or a similar error if the response holds no list of decisions.
         """
         answers = response["answers"]
         if not isinstance(answers, list):

@@ -1,4 +1,4 @@
-"""Warn before a model is shut down.
+"""Warn before a judge's model is shut down.
 
 model_ends.toml has the dates with their sources. The project's own file of that name takes precedence.
 """
@@ -21,7 +21,7 @@ FILE = "model_ends.toml"
 
 
 def ending_text(model: str, today: date | None = None) -> str:
-    """Return a warning that a judge will be or was shut down, and what to do. Return "" if no end was announced.
+    """Return a warning that a judge will be or was shut down, and what to do. Return "" if no such date is known.
 
     If the name combines two judges, both are checked. Raises ConfigError if the project's table cannot be read.
     """
@@ -36,9 +36,9 @@ def ending_text(model: str, today: date | None = None) -> str:
 
 
 def judge_ending(model: str = "auto") -> str:
-    """Return the warning of `ending_text` for a chosen judge. "auto" stands for the project's judge.
+    """Return the warning of `ending_text` for the judge that the user chose. "auto" means the project's judge.
 
-    Return "" for the embedded judge.
+    Return "" if "auto" leads to the embedded judge.
     """
     if model != "auto":
         return ending_text(model)

@@ -1,6 +1,6 @@
 """Run everything that talks to a service in one event loop, which has its own thread. Synchronous calls wait for it.
 
-The same call therefore works in a script and in a notebook cell, where another loop is already running.
+The same function call therefore works in a script and in a notebook cell, where another loop is already running.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _pid = 0  # a forked child does not have its parent's threads
 
 
 def get_loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop. It is started on first use."""
+    """Return the background event loop. It is started on first use."""
     global _loop, _pool, _pid
     with _lock:
         if _loop is None or _pid != os.getpid():
@@ -47,7 +47,7 @@ def is_forked() -> bool:
 
 
 def start(coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-    """Start the coroutine in the loop and return its future."""
+    """Start the coroutine in the background event loop and return its future."""
     return asyncio.run_coroutine_threadsafe(coroutine, get_loop())
 
 
@@ -63,7 +63,7 @@ def wait(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def in_thread(function: Any, *arguments: Any) -> Any:
-    """Run a function in a thread beside the loop. If the function calls `sys.exit`, raise RuntimeError."""
+    """Run a function in a thread beside the event loop. If the function calls `sys.exit`, raise RuntimeError."""
     return await asyncio.get_running_loop().run_in_executor(_pool, _contained, function, *arguments)
 
 

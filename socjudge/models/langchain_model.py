@@ -65,7 +65,7 @@ PROVIDERS = frozenset(
 def init_langchain_model(provider: str, name: str) -> BaseChatModel | None:
     """Make a model with LangChain's `init_chat_model`. Return None if LangChain has no such provider.
 
-    In "qwen2.5:7b", for example, the colon belongs to the model's name.
+    For "qwen2.5:7b", for example, it returns None: there, the colon belongs to the model's name.
     """
     try:
         from langchain.chat_models import init_chat_model
@@ -90,7 +90,7 @@ class LangChainModel(PacedModel):
 
     The model's own retries are switched off if possible, because socjudge counts retries itself. A model without an
     output limit gets one. `settings` is a hash of the model's address and parameters, so that a run resumes only with
-    the same ones.
+    the same address and parameters.
     """
 
     service = "langchain"
@@ -109,22 +109,20 @@ class LangChainModel(PacedModel):
         super().__init__(name, name, _account_of(chat_model, keys), keys)
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that one call can cost in US dollars. Return None if the price or the output limit is
-        unknown.
-        """
+        """Return the most that one call can cost in US dollars. Return None if the price or the limit is unknown."""
         if _limit_name(self._chat_model) is None:
             return None
         limits = [limit for name in _LIMITS if (limit := _setting(self._chat_model, name))]
         limit, n = (
             max(limits, default=request.max_output_tokens),
             _setting(self._chat_model, "n") or 1,
-        )  # n replies to each request
+        )  # n: the number of replies per request request
         return most_usd_of(self.name, replace(request, max_output_tokens=limit * n))
 
     def counted_usd(self, completion: Completion) -> float | None:
-        """Return the cost of an answered call.
+        """Return the cost that a budget counts for an answered call, in US dollars. Return None if unknown.
 
-        The model that answered may have another price than the model that was asked for. The higher price counts.
+        The requested model and the one that answered may have different prices. The higher price counts.
         """
         return dearest_usd(completion.usage, self.name, completion.model)
 
@@ -159,8 +157,8 @@ class LangChainModel(PacedModel):
 class ForeignModel(PacedModel):
     """Call any object with `complete(request)` in a thread. A call is retried after an error that may be temporary.
 
-    `max_cost_usd` needs an object that has `most_usd(request)`, or a name with a known price. A run can only be resumed
-    if the object has `settings`: text or values that differ between its versions.
+    `max_cost_usd` needs an object that has `most_usd(request)`, or a name with a known price. A run can be resumed only
+    if the object has `settings`: text or plain values that differ between versions of the object.
     """
 
     def __init__(self, model: Any, name: str = "") -> None:
@@ -171,8 +169,9 @@ class ForeignModel(PacedModel):
         super().__init__(name, name, Account())
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the result of the object's own `most_usd`. If it has none, compute the most from the price of its
-        name.
+        """Return the most that one call can cost in US dollars. Return None if unknown.
+
+        The object's own `most_usd` decides. If there is none, the price of the model's name decides.
         """
         own = getattr(self._model, "most_usd", None)
         most: float | None = own(request) if own else most_usd_of(self.name, request)
@@ -200,16 +199,18 @@ class ForeignModel(PacedModel):
 
 
 def _refusal(message: Any) -> str | None:
-    """Return the refusal that OpenAI's models put beside the text. Return None if there is none."""
+    """Return the refusal that OpenAI's models put beside the text of a message. Return None if there is none."""
     parts = message.content if isinstance(message.content, list) else []
     told = [message.additional_kwargs, *(part for part in parts if isinstance(part, dict))]
     return next((str(each["refusal"]) for each in told if each.get("refusal")), None)
 
 
 def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
-    """Return our exception for an exception of another client.
+    """Return socjudge's exception for an exception of another client.
 
-    It is chosen by the status code, because every provider has its own exceptions.
+    The status code decides, because every provider has its own exceptions.
+
+    remedy: what the user can do if the client cannot be called.
     """
     reason = model.redact(str(error))[:300]
     if isinstance(error, TypeError | NotImplementedError):
@@ -231,7 +232,7 @@ def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
 
 
 def settings_of(model: Any) -> str:
-    """Return a hash of the model's own `settings`, which tell it apart from other models of its name.
+    """Return a hash of the model's own `settings`, which tell it apart from other models with the same name.
 
     It is a hash because the settings may contain a key. Empty settings give "default". If the model has no settings, or
     settings that are neither text nor plain values, the result is different each time.
@@ -272,7 +273,10 @@ def _fields(chat_model: Any) -> dict[str, Any]:
 
 
 def _without_retries(chat_model: Any) -> Any:
-    """Return a copy of the chat model that does not retry, if the model has a setting for retries."""
+    """Return a copy of the chat model that does not retry.
+
+    If the model has no setting for retries, return the model itself.
+    """
     if "max_retries" not in _fields(chat_model):
         return chat_model
     copy = chat_model.model_copy(update={"max_retries": 0})
@@ -286,7 +290,7 @@ def _without_retries(chat_model: Any) -> Any:
 
 
 def _account_of(chat_model: Any, keys: Sequence[str]) -> Account:
-    """Return the account that belongs to the chat model's keys. If the keys cannot be read, return a new account."""
+    """Return the account that belongs to the chat model's keys. If there are no keys to read, return a new account."""
     if not keys:
         return Account()
     fields = _fields(chat_model)
@@ -297,14 +301,14 @@ def _account_of(chat_model: Any, keys: Sequence[str]) -> Account:
 
 
 def _limit_name(chat_model: Any) -> str | None:
-    """Return the name of the chat model's parameter for its output limit."""
+    """Return the name of the chat model's parameter for its output limit. Return None if it has no such parameter."""
     return next((name for name in _LIMITS if hasattr(chat_model, name)), None)
 
 
 def _setting(chat_model: Any, name: str) -> Any:
-    """Return the value that is sent under this name.
+    """Return the value that the chat model sends for this parameter.
 
-    It is the last value that was bound, or one that is added to each request, or the model's field.
+    A value that was bound to the model decides, or else one that is added to each request, or else the model's field.
     """
     while hasattr(chat_model, "bound"):  # made by `bind`
         if name in chat_model.kwargs:

@@ -26,7 +26,7 @@ def measured_criteria() -> tuple[str, ...]:
 
 
 class OfflineModel(PacedModel):
-    """Answer and judge as the embedded default. It reads a request's material, not its prompt."""
+    """Answer and judge as the embedded default. It reads the material in a request, not the prompt."""
 
     settings = ""
 

@@ -50,7 +50,10 @@ _INHERITED: list[Any] = []  # in a fork: the parent's clients, whose connections
 
 
 def _close(client: Any, pid: int) -> None:
-    """Close the connections of a model object that was garbage-collected. This happens in the loop that made them."""
+    """Close the connections of a model object that was garbage-collected, in the event loop that made them.
+
+    pid: the process that made them. In a forked process, they are kept open.
+    """
     if pid != os.getpid():
         _INHERITED.append(client)
         return
@@ -73,7 +76,7 @@ class OpenAIModel(PacedModel):
     """Call a model behind an OpenAI-compatible chat-completions endpoint.
 
     If the service refuses a parameter (temperature, response_format …), the parameter is left out or replaced from then
-    on, because newer models refuse what older ones need. `timeout_s` replaces the run's timeout. The object holds a
+    on, because newer models refuse what older models need. `timeout_s` replaces the run's timeout. The object holds a
     key, so it cannot be pickled.
     """
 
@@ -121,14 +124,14 @@ class OpenAIModel(PacedModel):
         weakref.finalize(self, _close, self._client, self._pid)
 
     async def complete_async(self, request: ModelRequest, run: RunGate | None = None) -> Completion:
-        """Return the reply to a request of a run. This is called in the background loop."""
+        """Return the reply to a request of a run. Call this in the background event loop."""
         if self._pid != os.getpid():
             _INHERITED.append(self._client)
             self._connect()
         return await super().complete_async(request, run)
 
     async def check_name(self) -> None:
-        """Raise ConfigError if the service lists its models and this one is not in the list. The check costs nothing."""
+        """Raise ConfigError if the service reports that it does not have this model. The check costs nothing."""
         import openai
 
         try:
@@ -194,10 +197,10 @@ class OpenAIModel(PacedModel):
                 self._refused |= learned
 
     async def _post(self, body: Mapping[str, Any], settings: CallSettings) -> Any:
-        """Post the body and return the raw response.
+        """Post the body and return the JSON of the response.
 
         This uses the SDK's method for plain endpoints. The method `chat.completions.create` would build typed objects,
-        which takes as long as everything else together (docs/performance.md).
+        which takes as long as the rest of a call (docs/performance.md).
         """
         import aiohttp
         import openai
@@ -212,9 +215,9 @@ class OpenAIModel(PacedModel):
             raise openai.APIConnectionError(request=None) from error  # type: ignore[arg-type]
 
     def _connection_error(self, error: Exception, settings: CallSettings) -> Exception:
-        """Return our exception for a call that got no response.
+        """Return socjudge's exception for a call that got no response.
 
-        Only the transport's error shows whether the request was sent. The SDK's error does not show it.
+        Only the transport's error, the cause of the SDK's error, shows whether the request was sent.
         """
         import aiohttp
 
@@ -232,9 +235,9 @@ class OpenAIModel(PacedModel):
         return Retryable(say("models.connection_lost", reason=why), may_be_billed=True)
 
     def counted_usd(self, completion: Completion) -> float | None:
-        """Return the cost of an answered call, by the model that was asked for or the one that answered.
+        """Return the cost that a budget counts for an answered call, in US dollars. Return None if unknown.
 
-        Either may be billed, so the higher price counts.
+        Either the requested model or the one that answered may be billed, so the higher price counts.
         """
         return dearest_usd(completion.usage, self.name, completion.model)
 
@@ -271,7 +274,9 @@ class OpenAIModel(PacedModel):
     def body(
         self, request: ModelRequest, refused: Set[str] = frozenset(), max_output_tokens: int | None = None
     ) -> dict[str, Any]:
-        """Return the body to send. It lacks the parameters in `refused` and those that the service has refused so far.
+        """Return the body to send for a request.
+
+        It lacks the parameters in `refused` and those that the service has refused so far.
 
         max_output_tokens: replaces the request's limit if given.
         """
@@ -292,7 +297,7 @@ class OpenAIModel(PacedModel):
         return {"model": self.name, "messages": request.messages, **parameters}
 
     def refused_parameter(self, error: Any, sent: Mapping[str, Any]) -> str:
-        """Return the parameter of the body that the service refuses.
+        """Return the name of the parameter in the sent body that the service refuses.
 
         error: an error with the service's `message`, `code`, `param` and `status_code`.
 
@@ -303,9 +308,7 @@ class OpenAIModel(PacedModel):
         raise self._refusal(error) from None
 
     def _refused_name(self, error: Any, sent: Mapping[str, Any]) -> str:
-        """Return the parameter that the error is about, in any wording. Return "" if it is about none of our
-        parameters.
-        """
+        """Return the name of the sent parameter that the error is about, in any words. Return "" if there is none."""
         if error.code in ("context_length_exceeded", "content_filter"):
             return ""
         said = error.param or " ".join(_PLACE.findall(error.message)) or error.message
@@ -319,9 +322,11 @@ class OpenAIModel(PacedModel):
         return ""
 
     def _room(self, said: str, limit: int) -> int | None:
-        """Return an output limit that the service accepts, computed from the numbers in its error.
+        """Return a lower output limit that the service accepts, computed from the numbers in its error.
 
-        Return None if the error is about something else.
+        Return None if the error is about something else, or if the service accepts too little for an answer.
+
+        said: the error's message. limit: the refused limit.
         """
         context, given = _CONTEXT.search(said), _GIVEN.search(said)
         if context and given:
@@ -345,13 +350,13 @@ class OpenAIModel(PacedModel):
         )
 
     def _names_content(self, error: Any) -> bool:
-        """Return whether an error gives the request's text as its reason. Its message and its JSON body are searched."""
+        """Return whether an error, in its message or its JSON body, gives the request's text as its reason."""
         body = getattr(error, "body", None)
         told = None if isinstance(body, str) else body  # a text is somebody's web page
         return names_content(error.code, getattr(error, "type", ""), error.message, told, model=self.own_name)
 
     def _status_error(self, error: Any) -> Exception:
-        """Return our exception for a response with an error status (4xx or 5xx)."""
+        """Return socjudge's exception for a response with an error status (4xx or 5xx)."""
         status, said = (
             error.status_code,
             self.redact(error.message.removeprefix(f"Error code: {error.status_code} - ")),
@@ -380,7 +385,7 @@ def _is_url(url: str) -> bool:
 
 
 def _door(url: str) -> tuple[str, str | None, int | None]:
-    """Return scheme, host and port of a URL. If one of them differs, it may be another service.
+    """Return scheme, host and port of a URL. URLs that differ in one of these may lead to different services.
 
     The port is None if it is not a number.
     """
@@ -392,8 +397,9 @@ def _door(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _check_error(response: Any) -> None:
-    """Raise the error that a response with status 200 contains. Some gateways send errors in this way, with the real
-    status as code.
+    """Raise an error if a response with status 200 contains one.
+
+    Some gateways send errors in this way, with the real status as the error's code.
     """
     import openai
 
@@ -407,8 +413,9 @@ def _check_error(response: Any) -> None:
 
 
 async def _check_response(response: Any) -> None:
-    """Read the response up to a size limit. Refuse a redirect to another service, because that service would get the
-    prompt.
+    """Read the response up to a size limit. Raises Retryable if it is larger.
+
+    Raises ConfigError for a redirect to another service, because that service would get the prompt.
     """
     if response.has_redirect_location:
         here, there = str(response.request.url), urljoin(str(response.request.url), response.headers["location"])
@@ -440,9 +447,9 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def retry_after_s(headers: Any) -> float | None:
-    """Return the seconds of a Retry-After header.
+    """Return the seconds in the Retry-After header among these headers of a response.
 
-    Return None if there is no such header, or if it holds a date. The normal backoff is used then.
+    Return None if there is no such header, or if it holds a date. The caller then waits as if there were none.
     """
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:

@@ -2,7 +2,7 @@
 
 There are five kinds of model:
 
-- a chat model through the OpenAI SDK (OpenAI, Azure, vLLM, Ollama, llama.cpp …)
+- a chat model through OpenAI's SDK (OpenAI, Azure, vLLM, Ollama, llama.cpp …)
 - a decision model through the same SDK
 - any LangChain chat model
 - your own model
@@ -39,26 +39,28 @@ Task = Literal["answer", "judge"]
 
 
 class Model(Protocol):
-    """Complete requests. `open_model` returns such an object."""
+    """Reply to requests. `open_model` returns such an object."""
 
     name: str  # the requested name, for the log
 
     def complete(self, request: ModelRequest) -> Completion:
-        """Return the reply. Raises ConfigError if the user must change something.
+        """Return the reply to a request. Raises ConfigError if the user must change something.
 
         Raises ProviderError if the call failed after a limited number of retries.
         """
         ...
 
     async def complete_async(self, request: ModelRequest, run: RunGate) -> Completion:
-        """Return the reply to a request of a run. It is called in the background loop. `PacedModel` provides this
-        method.
+        """Return the reply to a request of a run. It is called in the background event loop.
+
+        `PacedModel` provides this method.
         """
         ...
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that one call can cost in US dollars. Return None if unknown, 0 for a model without a
-        service.
+        """Return the most that one call can cost in US dollars.
+
+        Return None if the price is unknown, and 0 for a model without a service.
         """
         ...
 
@@ -122,9 +124,9 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
 
 
 def with_second(judge: str | BaseChatModel | Model, second: str | BaseChatModel | Model | None) -> Any:
-    """Return a judge that asks the second judge when it is unsure. Without a second judge, return the judge unchanged.
+    """Return a judge that asks the second judge when the first one is unsure.
 
-    If both judges are given as names, the result is a name too.
+    If both judges are given as names, the result is a name too. If `second` is None, the result is `judge` unchanged.
     """
     if second is None:
         return judge
@@ -136,9 +138,10 @@ def with_second(judge: str | BaseChatModel | Model, second: str | BaseChatModel 
 def with_reasons(
     judges: Sequence[str | BaseChatModel | Model], reasons_from: str | BaseChatModel | Model | None
 ) -> list[Any]:
-    """Return the judges. Each decision model among them is combined with a chat model for reasons.
+    """Return the judges. Each decision model among them is combined with a chat model that gives the reasons.
 
-    Raises ConfigError if no judge is a decision model, because other judges give their own reasons.
+    If `reasons_from` is None, the judges are unchanged. Raises ConfigError if no judge is a decision model, because
+    other judges give their own reasons.
     """
     if reasons_from is None:
         return list(judges)
@@ -151,13 +154,16 @@ def with_reasons(
 
 
 def _answers_itself(model: object) -> bool:
-    """Return whether this is a function or a LangChain chain. Such an application answers without our prompt."""
+    """Return whether this is a function or a LangChain chain. Such an application answers without socjudge's prompt."""
     kind = type(model).__name__
     return inspect.isroutine(model) or (kind.startswith("Runnable") and kind != "RunnableBinding")
 
 
 def resolve_auto(task: Task) -> str:
-    """Return the model that "auto" means for this task. If socjudge.toml names none, stderr shows the choice once."""
+    """Return the model that "auto" means for this task.
+
+    If socjudge.toml names none, stderr shows once which model was chosen.
+    """
     default, is_named = default_model(task)
     if is_named:
         return default
@@ -167,7 +173,7 @@ def resolve_auto(task: Task) -> str:
     return model
 
 
-@functools.cache  # once per process and answer
+@functools.cache  # once per process and choice
 def _announce(model: str, hosted: bool) -> None:
     why = say("models.auto_hosted") if hosted else say("models.auto_offline")
     print(say("models.auto_is", model=model, why=why), file=aside())
@@ -185,6 +191,6 @@ def _own_model(name: str) -> ForeignModel | None:
     return None
 
 
-# Opened once for each name, key and address, so that calls share connections.
+# A model is opened once for each name, key and address, so that calls share connections.
 _openai_model = functools.lru_cache(maxsize=16)(OpenAIModel)
 _decision_model = functools.lru_cache(maxsize=16)(DecisionModel)

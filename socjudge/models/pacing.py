@@ -1,7 +1,7 @@
-"""Control how fast calls are sent: retries, the account's limit, and the run's limits (concurrency, money, stop
-signal).
+"""Control how fast calls are sent: by retries, the account's limit, and the run's concurrency, budget and stop signal.
 
-All of this runs in the background loop, so nothing here needs a lock. A model with these limits extends `PacedModel`.
+All of this runs in the background event loop, so nothing here needs a lock. A model with these limits extends
+`PacedModel`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CLEAN_S = 5.0  # seconds after the last refusal; later, each success raises the 
 
 @dataclass(eq=False, repr=False)
 class Retryable(Exception):
-    """Signal a failure that may pass.
+    """Signal a failure that may be temporary, so that the call is tried again.
 
     - refused: the service answered "too many requests" (429).
     - retry_after_s: the wait that the service asked for, in seconds.
@@ -76,9 +76,9 @@ class Retryable(Exception):
 class CallSettings:
     """Hold the limits of calls.
 
-    - output_tokens: the most tokens of a reply, including hidden reasoning.
-    - timeout_s: the longest wait for a reply.
-    - patience_s: how long a service that worked before may be unavailable.
+    - output_tokens: the most tokens in a reply, hidden reasoning included.
+    - timeout_s: the longest wait for a reply, in seconds.
+    - patience_s: how long a service that worked before may be unavailable, in seconds.
     """
 
     output_tokens: int
@@ -88,7 +88,7 @@ class CallSettings:
     def fit(self, request: ModelRequest) -> ModelRequest:
         """Return the request with its output limit scaled to `output_tokens`.
 
-        A request for twice the normal limit still gets twice the limit.
+        If the request asks for twice the normal limit (OUTPUT_TOKENS), it gets twice `output_tokens`.
         """
         if self.output_tokens == OUTPUT_TOKENS:
             return request
@@ -99,10 +99,10 @@ class CallSettings:
 def get_settings(
     output_tokens: int | None = None, timeout_s: float | None = None, patience_s: float | None = None
 ) -> CallSettings:
-    """Return the settings of calls. A setting that is not given comes from its variable, or else is its default.
+    """Return the settings for calls.
 
-    The variables are SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S and SOCJUDGE_PATIENCE_S. Raises ConfigError for an
-    invalid number.
+    A setting that is not given comes from its environment variable: SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S or
+    SOCJUDGE_PATIENCE_S. If the variable is not set either, it is the default. Raises ConfigError for an invalid number.
     """
     return CallSettings(
         int(_setting("output_tokens", output_tokens, OUTPUT_TOKENS, 1)),
@@ -126,13 +126,13 @@ class Account:
     """Learn how many concurrent calls a service accepts, over all models and runs that share the account.
 
     `limit` follows the service's refusals. There is no limit until the first refusal. Each refusal lowers it by one, so
-    that many refusals at once reduce it to the number that the service accepted. Each success raises it. The rise is
-    one if the last refusal is long past, and less before.
+    that many refusals at once reduce it to the number that the service accepted. Each success raises the limit: by one
+    if the last refusal is long past, and by less otherwise.
 
-    `room` follows the service's speed, for servers that queue calls instead of refusing them. If the server works on
-    one call at a time, a call takes longer the more calls are in flight. Let a call that was sent as the n-th take t
+    `room` follows the service's speed, for servers that queue calls instead of refusing them. If a server works on one
+    call at a time, a call takes longer the more calls are in flight. Let a call that was sent as the n-th take t
     seconds. Then n · (timeout/2) / t calls are answered within half of the timeout (Little's law: Little 1961,
-    Operations Research 9, 383-387). If a service works on many calls at once, its replies show this, and the room
+    Operations Research 9, 383-387). If a server works on many calls at once, its replies show this, and the room
     multiplies. A group of timeouts halves the room, which then grows by one per round: additive increase,
     multiplicative decrease (Chiu and Jain 1989, Computer Networks and ISDN Systems 17, 1-14).
     """
@@ -151,11 +151,11 @@ class Account:
 
     @property
     def places(self) -> float:
-        """Return how many calls may be in flight."""
+        """Return how many calls of this account may be in flight."""
         return min(self.limit, self.room)
 
     async def enter(self, run: RunGate) -> int:
-        """Wait until another call may be sent. Return how many calls are then in flight, including this one."""
+        """Wait until the run may send another call. Return how many calls are then in flight, including this one."""
         try:
             while True:
                 while (pause := self._paused_until - time.monotonic()) > 0:
@@ -188,7 +188,10 @@ class Account:
         self._wake()
 
     def succeeded(self, seconds: float, sent_as: int, timeout_s: float) -> None:
-        """Update limit and room after a successful call. sent_as: how many calls were in flight when it was sent."""
+        """Update limit and room after a successful call.
+
+        seconds: the duration of the call. sent_as: how many calls were in flight when it was sent, including this one.
+        """
         now = time.monotonic()
         self._refused_in_a_row = 0
         if self.limit < math.inf:
@@ -203,16 +206,19 @@ class Account:
         self._wake()
 
     def timed_out(self, sent_at: float) -> None:
-        """Halve the room after a timeout. Several timeouts of calls that were in flight together halve it only once."""
+        """Halve the room after a timeout. Several timeouts of calls that were in flight together halve it only once.
+
+        sent_at: the time when the call was sent.
+        """
         if sent_at > self._cut_at:
             self._cut_at = time.monotonic()
             self.room = max(1.0, min(self.room, self.in_flight) / 2)
 
     def refused(self, retry_after_s: float | None, sent_as: int) -> None:
-        """Lower the limit after a refusal.
+        """Lower the limit by one after a refusal.
 
-        After the first refusal, or several in a row, it is set below the number of calls in flight, now or when this
-        call was sent, whichever is higher.
+        Before that, the first refusal sets the limit to the number of calls in flight: now or when this call was sent,
+        whichever is higher. From WAVE refusals in a row on, each refusal does the same if this lowers the limit.
 
         sent_as: the number of calls in flight when this call was sent.
         """
@@ -224,13 +230,13 @@ class Account:
         self.limit = max(1.0, self.limit - 1)
 
     def held_back(self, retry_after_s: float | None) -> None:
-        """Count a call that the service asked to wait. After several such calls in a row, all calls wait."""
+        """Count a call after which the service asked for a wait. After several such calls in a row, all calls wait."""
         self._refused_in_a_row += 1
         if self._refused_in_a_row >= WAVE:
             self.pause(retry_after_s)
 
     def pause(self, seconds: float | None) -> None:
-        """Send no call for this number of seconds."""
+        """Send no call for this number of seconds, at most MAX_WAIT_S. None means 0."""
         self._paused_until = max(self._paused_until, time.monotonic() + min(seconds or 0.0, MAX_WAIT_S))
 
     def _wake(self) -> None:
@@ -243,7 +249,7 @@ class Account:
 
 
 def get_account(base_url: str, api_key: str) -> Account:
-    """Return the account for a key at an address. All models in this process that use the key share it."""
+    """Return the account for a key at an address. All models in this process that use this key there share it."""
     return _account_of(base_url, api_key, os.getpid())
 
 
@@ -259,8 +265,8 @@ class RunGate:
     includes calls without a reply, because they may have been billed. Once `signal` is set, in any thread, no further
     call is sent.
 
-    For display, the gate also holds the number of retries, the number of calls that are being retried with the last
-    cause, and the limit of the account that was called last.
+    For display, the gate also holds the number of retries, the number of calls that are being retried, the cause of the
+    last retry, and the limit of the account that was called last.
     """
 
     def __init__(
@@ -287,7 +293,7 @@ class RunGate:
 
     @property
     def spent_usd(self) -> float:
-        """Return what the run has cost so far."""
+        """Return what the run has cost so far, in US dollars."""
         return self.budget.spent_by(self._run_id)
 
     def stop(self, reason: SocJudgeError | None = None) -> None:
@@ -297,14 +303,14 @@ class RunGate:
         self._settled.set()
 
     def check(self) -> None:
-        """Raise the reason for stopping if the run is to stop."""
+        """Raise the reason for stopping, if the run is to stop."""
         if self.reason is None and self._signal is not None and self._signal.is_set():
             self.stop()
         if self.reason is not None:
             raise self.reason
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep this number of seconds. If the run is to stop, wake and raise the reason."""
+        """Sleep this number of seconds. If the run is to stop, wake at once and raise the reason."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), seconds)
         self.check()
@@ -324,6 +330,8 @@ class RunGate:
         """Record that a call has ended.
 
         most_usd: as for `enter`. cost_usd: what the call cost, or None if unknown.
+
+        An unknown cost counts as the most that the call can cost.
         """
         self.in_flight -= 1
         self._reserved_usd -= most_usd or 0.0
@@ -355,12 +363,12 @@ async def send_with_retries(
     counted_usd: Callable[[Completion], float | None] = lambda completion: completion.usage.cost_usd,
     timeout_s: float | None = None,
 ) -> Completion:
-    """Send until there is a completion, and return it with the causes of the retries.
+    """Call `send` until it returns a completion. Return the completion with the causes of the retries.
 
-    - what: names the service in errors.
+    - what: the service's name in errors.
     - most_usd: a function that returns the most that one try can cost.
     - counted_usd: a function that returns what an answered try counts in the budget, or None if unknown.
-    - timeout_s: the longest wait for a reply, if it is not the run's.
+    - timeout_s: the longest wait for a reply, if it differs from the run's.
 
     Raises ProviderError after the last try.
     """
@@ -411,9 +419,9 @@ async def _try(
     counted_usd: Callable[[Completion], float | None],
     timeout_s: float,
 ) -> Completion | Retryable:
-    """Send once. Return the completion, or a failure that may pass."""
+    """Call `send` once. Return the completion, or a failure that may be temporary."""
     await run.enter(most_usd)
-    cost: float | None = 0.0  # an error that is not retried was refused, not processed
+    cost: float | None = 0.0  # for an error that is not retried: the request was refused, not processed
     try:
         sent_as, sent_at = await account.enter(run), time.monotonic()
         try:
@@ -451,7 +459,7 @@ def _given_up(message: str, lost_calls: int) -> ProviderError:
 
 
 class PacedModel:
-    """Add retries, pacing and redaction to a model. A subclass provides `name`, `_send` and `most_usd`."""
+    """Add retries, pacing and the removal of keys to a model. A subclass provides `name`, `_send` and `most_usd`."""
 
     name: str
     where: str  # the service's name in errors
@@ -463,11 +471,11 @@ class PacedModel:
         self._keys = tuple(keys)
 
     def complete(self, request: ModelRequest) -> Completion:
-        """Return the reply. See `opening.Model.complete`."""
+        """Return the reply to a request (see `opening.Model.complete`)."""
         return event_loop.wait(self.complete_async(request))
 
     async def complete_async(self, request: ModelRequest, run: RunGate | None = None) -> Completion:
-        """Return the reply to a request of a run. This is called in the background loop."""
+        """Return the reply to a request of a run. Call this in the background event loop."""
         run = run or RunGate()
         request = run.settings.fit(request)
         return await send_with_retries(
@@ -476,7 +484,7 @@ class PacedModel:
         )  # fmt: skip
 
     def counted_usd(self, completion: Completion) -> float | None:
-        """Return what an answered call counts in a budget, in US dollars. Return None if unknown."""
+        """Return the cost that a budget counts for an answered call, in US dollars. Return None if unknown."""
         return completion.usage.cost_usd
 
     def most_usd(self, request: ModelRequest) -> float | None:
@@ -488,12 +496,12 @@ class PacedModel:
         raise NotImplementedError
 
     def redact(self, text: str) -> str:
-        """Return the text on one line without keys.
+        """Return the text on one line and without keys.
 
-        It is cleared of this model's keys, which may not be in the environment, and of all others.
+        This model's keys are removed, even if they are not in the environment, and so are all other known keys.
         """
         return " ".join(redact_keys(self.without_keys(text)).split())
 
     def without_keys(self, text: str) -> str:
-        """Return a model's text without the keys that the service was sent. Everything else stays."""
+        """Return a model's text without the keys that were sent to the service. Everything else in the text stays."""
         return without_secrets(text, self._keys)

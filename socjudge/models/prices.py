@@ -1,5 +1,6 @@
-"""Compute what calls cost, and estimate it before a call. Prices come from prices.toml or a maintained table of list
-prices.
+"""Compute what calls cost, and estimate the cost before a call.
+
+Prices come from prices.toml, from socjudge.toml or from a maintained table of list prices.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def price_usd(model: str, input_tokens: float, output_tokens: float) -> float | 
     """Return the price of one call in US dollars. Return None if no table has the model.
 
     Your own prices (PRICES_PATH, see docs/reference.md) take precedence over the table in the installed package
-    `genai-prices`. Nothing is downloaded. A name such as "anthropic:claude-…" is also looked for without its provider.
-    Raises ConfigError if PRICES_PATH cannot be read.
+    `genai-prices`. Nothing is downloaded. For a name such as "anthropic:claude-…", the part after the provider is
+    looked up too. Raises ConfigError if PRICES_PATH cannot be read.
     """
     names = dict.fromkeys((model, model.partition(":")[2] or model))
     own = _own_prices()
@@ -47,22 +48,22 @@ def price_usd(model: str, input_tokens: float, output_tokens: float) -> float | 
 def most_usd_of(model: str, request: ModelRequest) -> float | None:
     """Return the most that one call can cost in US dollars. Return None if no table has the model.
 
-    Each byte of the messages counts as a token, and the reply as the longest that the request allows.
+    Each byte of the messages counts as a token. The reply counts as the longest that the request allows.
     """
     given = count_bytes(request.messages) + 20 * len(request.messages)
     return price_usd(model, given, request.max_output_tokens)
 
 
 def usage_of(used: Mapping[str, Any], asked: str, answered: str, *, sent: int = 0, came: int = 0) -> Usage:
-    """Return what one call consumed, read from the `usage` of the service's response.
+    """Return what one call consumed, read from the `usage` in the service's response.
 
     The cost is None (unknown) if `usage` has no valid counts, or fewer tokens than the texts must have.
 
     - used: the response's `usage`, under any of the known field names.
-    - asked: the model that was asked for. If its price is known, it is used, because a gateway may answer under any
+    - asked: the requested model. If its price is known, this price is used, because a gateway may answer under any
       name.
-    - answered: the model that answered.
-    - sent, came: the UTF-8 bytes of the texts of request and reply.
+    - answered: the model that answered. Its price is used otherwise.
+    - sent, came: the number of UTF-8 bytes in the texts of the request and of the reply.
     """
     counted_in = _count(used.get("prompt_tokens", used.get("input_tokens")), sent)
     counted_out = _count(used.get("completion_tokens", used.get("output_tokens")), came)
@@ -75,9 +76,9 @@ def usage_of(used: Mapping[str, Any], asked: str, answered: str, *, sent: int = 
 
 
 def dearest_usd(usage: Usage, *models: str) -> float | None:
-    """Return what a call counts in a budget. This is its cost, or its price under one of these names if that is higher.
+    """Return what a budget counts for a call, in US dollars. Return None if the cost of the call is unknown.
 
-    Return None if the cost is unknown.
+    This is the call's cost, or its price under one of these models' names if that price is higher.
     """
     if usage.cost_usd is None:
         return None
@@ -91,14 +92,17 @@ def count_bytes(messages: Iterable[Mapping[str, Any]]) -> int:
 
 
 def _count(told: Any, size: int) -> int | None:
-    """Return a number of tokens. Return None if it is no valid count, or too small for a text of `size` bytes."""
+    """Return the reported number of tokens. Return None if it is invalid, or too small for a text of `size` bytes."""
     if type(told) is not int or not 0 <= told < 2**53:
         return None
     return told if told >= size / MAX_BYTES_PER_TOKEN else None
 
 
 def _with_thoughts(used: Mapping[str, Any], counted_in: int, counted_out: int) -> int:
-    """Return the output tokens including reasoning. Both are billed alike, but some services count them separately."""
+    """Return the number of output tokens including reasoning.
+
+    Both are billed alike, but some services count reasoning tokens separately.
+    """
     found = [counted_out]
     if type(total := used.get("total_tokens")) is int:
         found.append(total - counted_in)
@@ -124,9 +128,11 @@ def _list_price(model: str, input_tokens: int, output_tokens: int) -> float | No
 
 @functools.lru_cache(maxsize=256)
 def _prices_per_token(model: str, quarter: int) -> tuple[bool, tuple[Decimal, Decimal] | None]:
-    """Return whether the table has the model, and its prices per input and output token.
+    """Return whether the table has the model, and its prices per input and output token, in US dollars.
 
     The prices are None if they depend on the length of the text.
+
+    quarter: the quarter of an hour for which they are kept.
     """
     lengths = (1_000, 150_000, 1_000_000)
     inward = [_look_up(model, length, 0) for length in lengths]
@@ -152,7 +158,7 @@ def _look_up(model: str, input_tokens: int, output_tokens: int) -> Decimal | Non
 def _own_prices() -> dict[str, tuple[float, float]]:
     """Return your own prices from PRICES_PATH and socjudge.toml, as {model: (price of input, price of output)}.
 
-    They are in US dollars per million tokens.
+    The prices are in US dollars per million tokens.
     """
     own = {model: (row["input"], row["output"]) for model, row in project_prices().items()}
     path = constants.PRICES_PATH
