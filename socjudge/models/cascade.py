@@ -26,7 +26,7 @@ class _Two:
     Each request says which of the two models replies. A reply of the first model also names the second model.
     """
 
-    names_second: ClassVar[str]  # the field of a Completion that names the second model that names the second model
+    names_second: ClassVar[str]  # the field of a Completion that names the second model
     first: Model
     second: Model
 

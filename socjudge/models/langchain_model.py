@@ -116,7 +116,7 @@ class LangChainModel(PacedModel):
         limit, n = (
             max(limits, default=request.max_output_tokens),
             _setting(self._chat_model, "n") or 1,
-        )  # n: the number of replies per request request
+        )  # n replies to each request
         return most_usd_of(self.name, replace(request, max_output_tokens=limit * n))
 
     def counted_usd(self, completion: Completion) -> float | None:

@@ -114,14 +114,17 @@ def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: 
 
 
 def nowhere(key: str, problem: OSError, fallback_problem: OSError, **place: Any) -> ConfigError:
-    """Return the error for a log or journal that can be written neither to its place nor to the fallback folder."""
+    """Return the error for a log or journal that can be written neither to its place nor to the fallback folder.
+
+    problem: why not to its place. fallback_problem: why not to the fallback folder. key: the message in messages/.
+    """
     reasons: dict[str, Any] = {"reason": os_reason(problem), "fallback_reason": os_reason(fallback_problem)}
     return ConfigError(say(key, **place, **reasons, fallback=fallback_folder()))
 
 
 def fallback_folder() -> Path:
     """Return the folder for this user's logs and journals that cannot be written where they belong."""
-    user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""  # on Windows, each user has a temporary folder user
+    user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""  # Windows has a temporary folder for each user
     return Path(tempfile.gettempdir()) / f"socjudge-logs{user}"
 
 
