@@ -1,1 +1,1 @@
-"""Raise the three warnings, whichever model answers: 危険操作, 根拠不足, 曖昧質問."""
+"""Raise the three warnings 危険操作, 根拠不足 and 曖昧質問. They do not depend on the model that answers."""

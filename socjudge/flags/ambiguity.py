@@ -1,7 +1,7 @@
 """Raise 曖昧質問: decide whether a question is too vague to act on.
 
-A logistic model weighs the letters of the question, its sentence vector, and what its words say about an incident (an
-asset, an operation, a symptom, or something specific). benchmarks/fit_flags.py fits the model.
+A logistic model weighs the question's sequences of letters, its sentence vector, and what its words name: an asset, an
+operation, a symptom, or something specific. benchmarks/fit_flags.py computes the weights.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .text_model import Numbers, load_weights, read_question, sigmoid, weigh
 from .unknown_words import KATAKANA, LEXICONS, cover_word, split_words
 
 WEIGHTS_PATH = Path(__file__).with_name("ambiguity_weights.npz")
-AMBIGUOUS = 0.5  # a question at least this likely to be too vague is asked back
+AMBIGUOUS = 0.5  # from this probability on, a question is too vague
 LONG_COMPOUND = 6
 MEASURES_SCALE = 2.0
 
@@ -32,7 +32,10 @@ def is_ambiguous(question: str) -> bool:
 
 
 def read_ambiguity(question: str) -> Numbers:
-    """Return the features of a question that the model weighs: its text, and what its words say about an incident."""
+    """Return the features of a question for the model of `is_ambiguous`, (LETTERS + 512 + 8,).
+
+    They are the features of `read_question`, and eight measures of the question's words and length.
+    """
     words = list(dict.fromkeys(split_words(question)))
     told = [_says(word) for word in words]
     specific = sum("specific" in some for some in told)
@@ -45,19 +48,22 @@ def read_ambiguity(question: str) -> Numbers:
         specific == 0 and halves < 2,
         min(len(question), 120) / 30,
         min(len(words), 25) / 5,
-        min(len(question), 40) / 20 if not words else 0,  # all in hiragana: its words cannot be told apart
+        min(len(question), 40) / 20 if not words else 0,  # all in hiragana, so no words are found
     ]
     return np.concatenate([read_question(question), MEASURES_SCALE * np.array(measures, dtype=float)])
 
 
 def _says(word: str) -> set[str]:
-    """Return what a word says about an incident: "asset", "operation", "symptom" or "specific"; empty if vague."""
+    """Return what a word names: any of "asset", "operation" and "symptom", or "specific" alone.
+
+    Return an empty set for a vague word, for a number, and for an unknown word of one letter.
+    """
     if re.fullmatch(r"[\d.]+", word):
         return set()
     if word.isascii():
         pieces = [word] if word in _UNSPECIFIC else None
-    else:  # long compounds name something, whatever they are made of: 緊急変更申請
+    else:  # a long compound is specific, even if its parts are vague: 緊急変更申請
         pieces = cover_word(word, _UNSPECIFIC) if len(word) < LONG_COMPOUND or KATAKANA.match(word) else None
     if pieces is None:
-        return {"specific"} if len(word) > 1 else set()  # a lone kanji is a verb's stem: 求む, 頼む
+        return {"specific"} if len(word) > 1 else set()  # one kanji alone is the stem of a verb: 求む, 頼む
     return {name for name, lexicon in _HALVES.items() if any(piece in lexicon for piece in pieces)}

@@ -1,7 +1,6 @@
-"""Find 危険操作 in an answer: commands of `commands.json` that the answer tells its reader to run.
+"""Find dangerous commands in an answer: commands of `commands.json` that the answer tells its reader to run.
 
-A fitted model scores what a question wants (`prohibitions.py`). Words that recommend something dangerous without a
-command are not found here.
+Dangerous advice without such a command is not found. What a question asks for is rated elsewhere (`prohibitions.py`).
 """
 
 from __future__ import annotations
@@ -15,12 +14,13 @@ from pathlib import Path
 
 from .text_model import compact, normalise
 
-AGAINST_RUNBOOKS = "手順書に反する操作"  # an act that no short name can be cut out for
-UNNAMED = "危険のおそれがある操作"  # no rule of the runbooks states it
+AGAINST_RUNBOOKS = "手順書に反する操作"  # if the rule gives no short name for the operation
+UNNAMED = "危険のおそれがある操作"  # if no rule of the runbooks forbids it
 COMMANDS_PATH = Path(__file__).with_name("commands.json")
 _ITEM = re.compile(r"\s*(?:[-*・•●]|\d+[.)]|\(\d+\)|[①-⑳])")
 _FORBIDDING_HEADING = re.compile("禁止|しては(?:いけ|なら)ない|行わないで|しないで")
-# The clause turns the command down, looks for it, or tells of it; the sentence names an approval or what to do instead.
+# _NOT_TOLD: the clause rejects the command, searches for it, or reports it. _ALLOWED: the sentence names an approval or
+# an alternative.
 _NOT_TOLD = re.compile(
     "ない|ません|せず|禁|避け|やめ|控え|検知|検索|検出|探|調べ|痕跡|され|contains|has_any|where|not "
 )
@@ -30,11 +30,15 @@ _CLAUSE_END = re.compile("(?<=[しず])、|(?<=ずに)、")
 
 @dataclass(frozen=True)
 class Danger:
-    """Hold a dangerous operation. operation: its name. evidence: the words that ask for it. safer: the safe way.
+    """Hold a dangerous operation that a question asks for or an answer recommends.
 
-    prohibition: the rule of the runbooks that forbids it; citation: where that rule is. Both are empty if no rule is
-    known. next_prohibition, next_citation: a second rule that fits nearly as well. probability: how likely it is that
-    the operation is wanted, 0–1.
+    - operation: its name.
+    - evidence: the question, or the command in the answer.
+    - safer: the safe way; "" if none is known.
+    - prohibition, citation: the rule of the runbooks that forbids the operation, and where that rule is; "" if no rule
+      is known.
+    - next_prohibition, next_citation: the same for a second rule that fits nearly as well; "" if there is none.
+    - probability: how likely it is that the question asks for something forbidden, 0–1; 1 for a command in an answer.
     """
 
     operation: str
@@ -49,17 +53,16 @@ class Danger:
 
 @cache
 def load_commands() -> dict[str, tuple[re.Pattern[str], str]]:
-    """Return {operation: (pattern, the safe way)} from `commands.json`."""
+    """Return {operation: (pattern of its commands, the safe way)} from `commands.json`."""
     rows = json.loads(COMMANDS_PATH.read_text(encoding="utf-8"))
     return {name: (re.compile(row["pattern"]), row["safer"]) for name, row in rows.items() if name != "about"}
 
 
 def recommends_danger(text: str) -> list[Danger]:
-    """Return the dangers in an answer: destructive commands that it tells its reader to run, at most one for each kind
-    of operation.
+    """Return the destructive commands that an answer tells its reader to run, at most one for each operation.
 
-    They are in the order of `commands.json`. Commands that the answer rejects, searches for, or lists under a heading
-    such as 禁止事項 are not returned.
+    They are in the order of `commands.json`. Left out are commands that the answer rejects or searches for, commands in
+    a sentence about an approval or an alternative, and list items under a heading such as 禁止事項.
     """
     found: dict[str, Danger] = {}
     for sentence in _instructions(normalise(text)):
@@ -72,7 +75,7 @@ def recommends_danger(text: str) -> list[Danger]:
 
 
 def _instructions(text: str) -> Iterator[str]:
-    """Yield the sentences of an answer, without the items below a heading that forbids something."""
+    """Yield the sentences of an answer. List items below a line that forbids something are left out."""
     is_forbidden = False
     for line in text.splitlines():
         is_item = bool(_ITEM.match(line))

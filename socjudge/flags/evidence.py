@@ -1,8 +1,9 @@
 """Raise 根拠不足: decide whether the runbooks cover a question, and how likely it is that they do not.
 
-All measures are taken against the index in use, so that they work for any runbooks. They are: how near the nearest
-passage and the nearest question of a passage are to the whole question and to its clauses (people tell stories), and
-which words of the question the runbooks do not contain. benchmarks/fit_flags.py fits the weights; docs/flags.md has the
+A logistic model weighs the question's text and measures of how well the runbooks cover it. One kind of measure is the
+similarity of the question, and of each of its clauses, to the nearest passage and to the nearest question of a passage.
+The other kind counts the words of the question that the runbooks do not contain. All measures are computed with the
+index in use, so the model works for any runbooks. benchmarks/fit_flags.py computes the weights; docs/flags.md has the
 measurements.
 """
 
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 Outcome = Literal["covered", "unsure", "absent"]
 
 WEIGHTS_PATH = Path(__file__).with_name("evidence_weights.npz")
-ABSENT = 0.5  # from this probability on the runbooks are said to have nothing: 根拠不足
-UNSURE = 0.3  # from this probability on of having nothing, or only something near, a near runbook is called doubtful
-COSINES = 7  # so many of the measures, the first, are cosines
+ABSENT = 0.5  # from this probability on, the runbooks have nothing: 根拠不足
+UNSURE = 0.3  # from this probability on (of having nothing, or only something near), the outcome is "unsure"
+COSINES = 7  # the first measures, so many, are cosine similarities
 SHORTEST_CLAUSE = 6  # characters
 LONG, MOST_SENTENCES = 3, 12
 _CLAUSE = re.compile(r"[。、！？!?\n]|(?<=\.)\s")
@@ -37,7 +38,11 @@ _CLAUSE = re.compile(r"[。、！？!?\n]|(?<=\.)\s")
 
 @dataclass(frozen=True)
 class Coverage:
-    """Hold how well the runbooks cover a question. probability: that they have nothing about it (0–1, calibrated)."""
+    """Hold how well the runbooks cover a question.
+
+    - outcome: "covered", "unsure" or "absent" (`rate_coverage`).
+    - probability: the calibrated probability (0–1) that the runbooks have nothing about the question.
+    """
 
     outcome: Outcome
     probability: float
@@ -46,9 +51,13 @@ class Coverage:
 def rate_coverage(question: str, *, index: RunbookIndex) -> Coverage:
     """Return how well the runbooks cover a question.
 
-    "covered": a passage fits. "unsure": a passage is near, but may not apply. "absent": no passage was found. A
-    question of 3 to 12 sentences is "unsure" instead of "absent" if it would not be "absent" without one of its
-    sentences: one sentence with unknown words does not mean that the runbooks have nothing about the others.
+    - "covered": a passage fits.
+    - "unsure": a passage is near, but may not apply.
+    - "absent": no passage fits.
+
+    One sentence with unknown words does not mean that the runbooks have nothing about the other sentences. So a
+    question of 3 to 12 sentences is rated again without each of them in turn. If one of these ratings is not "absent",
+    the question is "unsure" instead of "absent".
     """
     coverage = _rate(question, index)
     sentences = split_sentences(question)
@@ -63,7 +72,7 @@ def _rate(question: str, index: RunbookIndex) -> Coverage:
     kept = load_weights(WEIGHTS_PATH)
     measures = measure_evidence(question, index=index)
     if index.embedder != FITTED_EMBEDDER:
-        measures[:COSINES] = kept["centre"][:COSINES]  # on another scale: they say nothing
+        measures[:COSINES] = kept["centre"][:COSINES]  # another embedder's similarities have another scale
     features = np.concatenate([read_question(question), scale_measures(measures, kept["centre"], kept["spread"])])
     absent, doubtful = (sigmoid(float(score)) for score in weigh(features, kept["weights"]) + kept["bias"])
     outcome: Outcome = "absent" if absent >= ABSENT else "unsure" if max(absent, doubtful) >= UNSURE else "covered"
@@ -71,7 +80,7 @@ def _rate(question: str, index: RunbookIndex) -> Coverage:
 
 
 def scale_measures(measures: Numbers, centre: Numbers, spread: Numbers) -> Numbers:
-    """Return the measures minus the centre, divided by the spread, and limited to -4 to 4.
+    """Scale measures: subtract `centre`, divide by `spread`, and limit the result to the range from -4 to 4.
 
     The limit is needed because a very unusual value says no more than an unusual one.
     """
@@ -79,10 +88,11 @@ def scale_measures(measures: Numbers, centre: Numbers, spread: Numbers) -> Numbe
 
 
 def measure_evidence(question: str, *, index: RunbookIndex) -> Numbers:
-    """Measure how well this index covers the subject of a question, (24,).
+    """Measure how well an index covers the subject of a question, (24,). The measures are not scaled yet
+    (`scale_measures`).
 
-    benchmarks/fit_flags.py computes centre and spread of the measures. If passages have no questions of their own,
-    their sentences are used instead.
+    The first COSINES measures are similarities. If the runbooks have no questions, the nearest passage or sentence is
+    used instead of the nearest question of a passage.
     """
     clauses = [clause for clause in _CLAUSE.split(question) if len(clause) >= SHORTEST_CLAUSE] or [question]
     whole = index.evidence(question)
@@ -119,10 +129,11 @@ def measure_evidence(question: str, *, index: RunbookIndex) -> Numbers:
 
 
 def _count_kinds(strange: list[str], question: str) -> list[float]:
-    """Count the unknown words by kind: names (Slack), other Latin words (dump), katakana, kanji.
+    """Count a question's unknown words by kind: names (Slack), other Latin words (dump), katakana, kanji.
 
-    Return four counts, each at most 3, and then for each kind whether there is any (1.0 or 0.0). An unknown name is
-    most likely the subject of the question. A word in lower-case English may only be a way of writing.
+    Return eight numbers: first the four counts, each at most 3, and then for each kind 1.0 if there is such a word,
+    else 0.0. An unknown name is most likely the subject of the question. An unknown word in lower-case English may only
+    be a way of writing.
     """
     said = unicodedata.normalize("NFKC", question)
     latin = [word for word in strange if word.isascii()]

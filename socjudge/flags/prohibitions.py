@@ -1,9 +1,10 @@
 """Find what the runbooks forbid, and how likely it is that a question asks for it or announces it.
 
-The bullets under a heading such as 禁止事項 are the prohibitions, in any runbook. `prohibitions.json` beside the runbooks
-may add everyday questions that ask for each of them. It may also add near misses: questions about how to detect,
-explain or clean up the same thing. A logistic model weighs the letters of the question, its sentence vector and its
-likeness to those texts; benchmarks/fit_flags.py fits it.
+The prohibitions are the statements under a heading such as 禁止事項, and other sentences and table cells that forbid
+something. `prohibitions.json` beside the runbooks may add to each prohibition two lists of everyday questions. "asks"
+are questions that ask for the forbidden operation. "near_misses" are questions about how to detect, explain or clean up
+the same thing. A logistic model weighs a question's sequences of letters, its sentence vector, and its likeness to the
+prohibitions and to both lists. benchmarks/fit_flags.py computes the weights.
 """
 
 from __future__ import annotations
@@ -44,18 +45,24 @@ if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
 WEIGHTS_PATH = Path(__file__).with_name("danger_weights.npz")
-LIKELY = 0.5  # a question at least this likely to ask for something forbidden is a danger
-VAGUELY_LIKELY = 0.85  # the same of one that names nothing
+LIKELY = 0.5  # from this probability on, a question asks for something forbidden
+VAGUELY_LIKELY = 0.85  # the same for a question that is too vague
 LETTERS_SCALE, VECTOR_SCALE, MEASURES_SCALE = 4.0, 1.4, 2.0
-ENDING, ENDINGS = 14, 1 << 12  # the last letters tell whether something is asked, announced or told; their hashed runs
+ENDING, ENDINGS = 14, 1 << 12  # letters at the end of a question (they show if it asks or reports); size of their hash
 
 
 class Weights(NamedTuple):
     """Hold the weights that decide which rule forbids the operation of a question.
 
-    alike: similarity to the rule. shared: the share of the rule's words that the question has. asked: likeness to what
-    `prohibitions.json` lists for the rule. runbook: how well the rule's runbook fits. least: the rule forbids another
-    operation if the weighted sum is lower. Fitted on tests/data/warnings/train.jsonl.
+    Each rule gets a weighted sum of four measures.
+
+    - alike: weight of the similarity of the question to the rule.
+    - shared: weight of the share of the rule's words that the question has.
+    - asked: weight of the question's likeness to the rule's "asks" in `prohibitions.json`.
+    - runbook: weight of how well the rule's runbook fits the question.
+    - least: the lowest sum at which a rule is taken to forbid the operation.
+
+    The weights were fitted on tests/data/warnings/train.jsonl.
     """
 
     alike: float
@@ -67,8 +74,8 @@ class Weights(NamedTuple):
 
 WITH_ASKS = Weights(6.4, 6.4, 29.7, 5.9, 9.8)
 WITHOUT_ASKS = Weights(12.3, 9.2, 0.0, 0.0, 5.0)
-MOST_SENTENCES = 8  # of a question, the last
-NEARLY = 1.0  # so much less: another one is quoted, too
+MOST_SENTENCES = 8  # of a question, from its end
+NEARLY = 1.0  # a second rule is returned if its sum is at most this much lower
 _FORBIDS = re.compile(
     r"禁止|してはいけない|してはならない|やってはいけない|prohibit|forbid|do ?n[o']t|never|must not", re.I
 )
@@ -78,7 +85,11 @@ _HIRAGANA = re.compile("[ぁ-ゖー]+")
 
 @dataclass(frozen=True)
 class Prohibition:
-    """Hold one rule of 禁止事項. source: its runbook. asks, near_misses: everyday questions from `prohibitions.json`."""
+    """Hold one rule of a runbook that forbids something.
+
+    - source: the file name of the runbook.
+    - asks, near_misses: everyday questions about the rule, from `prohibitions.json`.
+    """
 
     text: str
     source: str
@@ -88,9 +99,10 @@ class Prohibition:
 
     @property
     def operation(self) -> str:
-        """Return the forbidden operation: 検体を手動で削除しない。… -> 検体を手動で削除すること.
+        """Return the forbidden operation. For 検体を手動で削除しない。, this is 検体を手動で削除すること.
 
-        A sentence of another section says more than what is forbidden, so no operation is extracted from it.
+        Return AGAINST_RUNBOOKS in two cases: the rule has no heading such as 禁止事項 and so may say more than what is
+        forbidden, or its wording gives no short name.
         """
         if not _FORBIDS.search(self.citation):
             return AGAINST_RUNBOOKS
@@ -98,21 +110,24 @@ class Prohibition:
         act = re.sub(r"(?<=ない)(?:こと|で(?:ください|下さい))$", "", act)
         for ending, positive in _POSITIVE:
             changed, n = re.subn(ending, positive, act)
-            if n:  # two acts in one, or what else would be said twice over, is not cut out
+            if n:  # a rule with two operations or a second negation gives no short name
                 return AGAINST_RUNBOOKS if _STILL_NEGATIVE.search(changed) else f"{changed}こと"
         changed = re.sub(r"(?:こと)?を?(?:禁止|禁じ)(?:する|る|します)$", "", act)
         return AGAINST_RUNBOOKS if _STILL_NEGATIVE.search(changed) else changed
 
     @property
     def safer(self) -> str:
-        """Return what the rule says after the prohibition: why, and what to do instead."""
+        """Return what the rule says after its first sentence: why, and what to do instead.
+
+        Return the whole rule if it has only one sentence.
+        """
         return "".join(re.split(r"(?<=。)|(?<=\.)\s", self.text, maxsplit=1)[1:]).strip() or self.text
 
 
 _STILL_NEGATIVE = re.compile(
     r"ない、|ず、|ません|も(?:する|行う)$|は(?:なる|いける)$|^(?:do not|don't|never|must not)\b", re.I
 )
-# Endings of a ban and of the act itself.
+# The ending of a prohibition, and the ending of the forbidden operation.
 _ROWS = dict(zip("かがさたなばまらわ", "くぐすつぬぶむるう", strict=True))
 _POSITIVE = [
     (r"してはなら(?:ない|ず)$|してはいけない$|しない$|しません$", "する"),
@@ -122,16 +137,19 @@ _POSITIVE = [
 
 
 def forbids(heading: str) -> bool:
-    """Return whether a section under this heading lists what must not be done."""
+    """Return whether a section with this heading lists what must not be done."""
     return bool(_FORBIDS.search(heading))
 
 
 class Catalogue:
-    """Hold the prohibitions of an index, and compare texts with them by sequences of one to three letters."""
+    """Hold the prohibitions of an index, and measure how alike a text is to them.
+
+    Texts are compared by their sequences of one to three letters.
+    """
 
     def __init__(self, prohibitions: Sequence[Prohibition]) -> None:
         self.prohibitions = tuple(prohibitions)
-        # Three kinds of text: what asks for a ban (with its number), what only comes near, and the bans themselves.
+        # (kind, number of the prohibition, text). Kinds: asks, near misses, and the prohibitions (bans) themselves.
         rows = [("ask", i, text) for i, p in enumerate(prohibitions) for text in p.asks]
         rows += [("near", i, text) for i, p in enumerate(prohibitions) for text in p.near_misses]
         rows += [("ban", i, p.text) for i, p in enumerate(prohibitions)]
@@ -140,7 +158,7 @@ class Catalogue:
         read = [_runs(text) for _, _, text in rows]
         owners = np.repeat(np.arange(len(rows)), [len(runs) for runs in read])
         self._known, numbers = np.unique(np.concatenate([*read, np.zeros(0, dtype=np.int64)]), return_inverse=True)
-        # One entry for each run of each text, by run: that text, and what the run weighs in it.
+        # One entry for each sequence (run) of each text, sorted by sequence: the text, and the sequence's weight.
         entries, counts = np.unique(numbers * max(len(rows), 1) + owners, return_counts=True)
         numbers, self._texts = np.divmod(entries, max(len(rows), 1))
         spread = np.bincount(numbers, minlength=len(self._known))
@@ -152,14 +170,16 @@ class Catalogue:
 
     @cached_property
     def words(self) -> list[set[str]]:
-        """Return for each prohibition the words of its operation."""
+        """Return for each prohibition the words of its first sentence. Words in hiragana are left out."""
         return [_words(_act(p)) for p in self.prohibitions]
 
     def liken(self, text: str, *, but_itself: bool = False) -> tuple[Numbers, Numbers]:
-        """Measure how alike a text is to the catalogue's asks, near misses and prohibitions.
+        """Measure how alike a text is to the prohibitions, and to their asks and near misses.
 
-        Return (seven measures, the likeness to each prohibition's asks). but_itself: ignore a text of the catalogue
-        that is equal to this one, for fitting.
+        Return two arrays: seven measures over the whole catalogue, and for each prohibition the mean likeness of the
+        text to its three nearest asks.
+
+        but_itself: whether to ignore a text of the catalogue that equals this text; the fit needs this.
         """
         scores = np.zeros(len(self._owners))
         runs, counts = np.unique(_runs(text), return_counts=True)
@@ -176,7 +196,7 @@ class Catalogue:
         best = [_best(ask, 1), _best(ask, 3), _best(near, 1), _best(near, 3), _best(ban, 1)]
         by_prohibition = np.zeros(len(self.prohibitions))
         counted: Counter[int] = Counter()
-        for row in np.argsort(-ask)[:60]:  # the mean of the three nearest asks of each
+        for row in np.argsort(-ask)[:60]:  # per prohibition, the mean of its three nearest asks
             owner = int(self._owners[row])
             counted[owner] += 1
             by_prohibition[owner] += ask[row] / 3 if counted[owner] <= 3 else 0
@@ -184,15 +204,16 @@ class Catalogue:
 
 
 def rate_danger(question: str, *, index: RunbookIndex) -> float:
-    """Return the probability (0–1) that the question wants something forbidden."""
+    """Return the probability (0–1) that a question asks for something forbidden, or announces it."""
     kept = load_weights(WEIGHTS_PATH)
     features = make_features(question, load_catalogue(index), kept["rarity"])
     return sigmoid(float(weigh(features, kept["weights"]) + kept["bias"]))
 
 
 def find_prohibitions(question: str, *, index: RunbookIndex) -> list[Prohibition]:
-    """Return the rule that forbids the operation of a question, and a second rule if it fits nearly as well; empty if
-    none does.
+    """Return the rules that forbid the operation of a question, best first; [] if no rule does.
+
+    There are at most two. The second is returned only if it fits nearly as well as the first.
     """
     catalogue = load_catalogue(index)
     rules = catalogue.prohibitions
@@ -201,7 +222,7 @@ def find_prohibitions(question: str, *, index: RunbookIndex) -> list[Prohibition
     weights = WITH_ASKS if any(rule.asks for rule in rules) else WITHOUT_ASKS
     sentences = dict.fromkeys([question, *split_sentences(question)[-MOST_SENTENCES:]])
     acts = [_act(rule) for rule in rules]
-    # An index of the default embedder holds the vectors of its sentences.
+    # An index that was built with the default embedder already has the vectors of its sentences.
     is_kept = index.embedder == FITTED_EMBEDDER
     vectors = index.embed(acts).astype(float) if is_kept else np.array([embed_text(act) for act in acts])
     said = _words(question)
@@ -228,8 +249,9 @@ def _words(text: str) -> set[str]:
 
 
 def make_features(question: str, catalogue: Catalogue, rarity: Numbers, *, but_itself: bool = False) -> Numbers:
-    """Return the features of a question that the model weighs. rarity: of each run of letters, from the fit. but_itself:
-    as in `Catalogue.liken`.
+    """Return the features of a question for the model of `rate_danger`, (LETTERS + 512 + 7 + ENDINGS,).
+
+    rarity: a weight for each hashed sequence of letters, from the fit, (LETTERS,). but_itself: as in `Catalogue.liken`.
     """
     measures, _ = catalogue.liken(question, but_itself=but_itself)
     letters = read_letters(question) * rarity
@@ -239,7 +261,11 @@ def make_features(question: str, catalogue: Catalogue, rarity: Numbers, *, but_i
 
 
 def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
-    """Return the prohibitions of the index's runbooks, in order. ConfigError if `prohibitions.json` is damaged."""
+    """Return the prohibitions of an index's runbooks, in the order of the passages.
+
+    At the end come the texts of `prohibitions.json` that a passage contains but that `_read_rules` does not find.
+    Raises ConfigError if `prohibitions.json` is damaged.
+    """
     path = index.runbooks / PROHIBITIONS_NAME
     expected = '{"手順書.md": [{"text": "…", "asks": ["…"], "near_misses": ["…"]}]}'
     try:
@@ -252,7 +278,7 @@ def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
         for passage in index.passages
         for text in _read_rules(passage)
     ]
-    # Bans that stand elsewhere than under such a heading are prohibitions if the file says so.
+    # What `_read_rules` does not find is a prohibition, too, if the file has it.
     for text, asked in known.items():
         found += [Prohibition(text, p.source, p.citation, *asked) for p in index.passages if text in p.text][:1]
     return found
@@ -261,8 +287,8 @@ def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
 def _read_rules(passage: Passage) -> Iterator[str]:
     """Yield the rules of a passage that forbid something.
 
-    These are everything under a heading that forbids, the cells of a column that forbids, and elsewhere the sentences
-    that forbid.
+    Under a heading that forbids, these are all statements except commands. Under other headings, they are the sentences
+    that forbid. In a table there, they are the cells that forbid and the cells below a title that forbids.
     """
     if _FORBIDS.search(passage.heading):
         yield from (statement.text for statement in read_statements(passage.text) if statement.kind != "code")
@@ -283,19 +309,22 @@ _CATALOGUES: WeakKeyDictionary[RunbookIndex, Catalogue] = WeakKeyDictionary()
 
 
 def load_catalogue(index: RunbookIndex) -> Catalogue:
-    """Return the catalogue of an index; it is built once per index."""
+    """Return the catalogue of an index's prohibitions. It is built once per index."""
     if index not in _CATALOGUES:
         _CATALOGUES[index] = _catalogue(tuple(load_prohibitions(index)))
     return _CATALOGUES[index]
 
 
-@lru_cache(maxsize=4)  # most indexes in a process are of the same runbooks
+@lru_cache(maxsize=4)  # most indexes in a process have the same runbooks
 def _catalogue(prohibitions: tuple[Prohibition, ...]) -> Catalogue:
     return Catalogue(prohibitions)
 
 
 def _runs(text: str) -> Numbers:
-    """Return each sequence of one to three letters of a text as a number, 21 bits per letter; repeats are kept."""
+    """Return the sequences of one to three letters of a text, each as a number of 21 bits per letter. Repeats are kept.
+
+    Only the first LONGEST letters are read.
+    """
     read = f"^{compact(text)[:LONGEST]}$".encode("utf-32-le", "surrogatepass")
     letters = np.frombuffer(read, dtype="<u4").astype(np.int64)
     pairs = letters[:-1] << 21 | letters[1:]

@@ -1,4 +1,4 @@
-"""Raise the three warning flags of the assistant: 根拠不足, 危険操作, 曖昧質問."""
+"""Raise the three warnings about a question: 根拠不足, 危険操作 and 曖昧質問."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .prohibitions import (
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
-# A sentence at least this likely to want something forbidden is taken at its word, whatever stands around it.
+# From this probability on, one sentence alone shows that the question asks for something forbidden.
 WISH_SURE = 0.97
 
 
@@ -34,9 +34,9 @@ def raise_flags(
     dangers: Sequence[Danger] | None = None,
     coverage: Coverage | None = None,
 ) -> Flags:
-    """Return the three flags of a question. A question that gets 曖昧質問 does not also get 根拠不足.
+    """Return the three warnings about a question. A question with 曖昧質問 does not also get 根拠不足.
 
-    dangers, coverage: the results of `find_dangers` and `rate_coverage`; computed if left out.
+    dangers, coverage: the results of `find_dangers` and `rate_coverage` for this question; computed if left out.
     """
     if dangers is None:
         dangers = find_dangers(question, index=index)
@@ -51,14 +51,13 @@ def raise_flags(
 
 
 def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
-    """Return the danger in a question that asks for or announces something that the runbooks forbid; empty if there is
-    none.
+    """Return the danger in a question that asks for something forbidden or announces it, as a list of one; else [].
 
-    docs/flags.md describes the method. The danger has the nearest prohibition and its citation if the runbooks have
-    one.
+    If a rule of the runbooks forbids the operation, the danger has the nearest rule and its citation. docs/flags.md
+    describes the method.
     """
     probability = rate_danger(question, index=index)
-    # In a long report a wish could be missed, because the report's probability depends on all its words.
+    # In a long question such a sentence could be missed, because the probability depends on all words of the question.
     sentences = [s for s in split_sentences(question)[-MOST_SENTENCES:] if s != question]
     surest, wish = max(((rate_danger(s, index=index), s) for s in sentences), default=(0.0, ""))
     if surest < WISH_SURE and probability < (VAGUELY_LIKELY if is_ambiguous(question) else LIKELY):
@@ -71,7 +70,11 @@ def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
 
 
 def name_danger(question: str, rules: Sequence[Prohibition], probability: float = 1.0) -> Danger:
-    """Return a danger, made from the rules that forbid its operation, the nearest rule first."""
+    """Return the danger in a question whose operation these rules forbid.
+
+    rules: the rules, nearest first; the first two are used. probability: how likely it is that the question asks for
+    something forbidden, 0–1.
+    """
     first = rules[0]
     danger = Danger(first.operation, question, first.safer, first.text, first.citation, probability=probability)
     for other in rules[1:2]:

@@ -1,6 +1,7 @@
-"""Score a question with a logistic model over its letters, its sentence vector, and a few measures of its subject.
+"""Compute the features of a text, and the score of a logistic model over them.
 
-`prohibitions` scores whether a question asks for something forbidden, `evidence` whether the runbooks cover its
+The features are hashed sequences of letters and a sentence vector; each model adds measures of its own. There are three
+models: `prohibitions` rates whether a question asks for something forbidden, `evidence` whether the runbooks cover its
 subject, and `ambiguity` whether it is too vague. benchmarks/fit_flags.py computes the weights.
 """
 
@@ -19,38 +20,46 @@ import numpy as np
 
 from ..base.texts import encodable
 
-FITTED_EMBEDDER = "use"  # the embedder that the weights were found with
-LETTERS = 1 << 14  # hashed runs of one to four letters
+FITTED_EMBEDDER = "use"  # the embedder with which the weights were fitted
+LETTERS = 1 << 14  # size of the hash of a text's sequences of letters
 LONGEST = 400  # letters of a question that are read
-EMBEDDED = 4_000  # characters of it that are embedded: time and memory grow with them
-LETTERS_SCALE, VECTOR_SCALE = 3.0, 2.0  # what the ridge sees of each
+EMBEDDED = 4_000  # characters of a question that are embedded; more would take more time and memory
+LETTERS_SCALE, VECTOR_SCALE = 3.0, 2.0  # lengths of the two vectors, which decide how much the fit uses each
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def normalise(text: str) -> str:
-    """Return the text in NFKC and lower case, without invisible letters; line breaks are kept."""
+    """Return the text in NFKC and lower case, without control characters and invisible letters. Line breaks are kept."""
     text = unicodedata.normalize("NFKC", text).lower()
     return "".join(c for c in text if c == "\n" or unicodedata.category(c) not in ("Cf", "Cc"))
 
 
 def compact(text: str) -> str:
-    """Return the text in the form in which letters are compared: normalised and without spaces."""
+    """Return the normalised text without spaces and line breaks. Letters are compared in this form."""
     return re.sub(r"\s+", "", normalise(text))
 
 
 def read_question(text: str) -> Numbers:
-    """Return the features of a question that all three models use, (LETTERS + 512,)."""
+    """Return the features that `ambiguity` and `evidence` have in common: letters and sentence vector, (LETTERS +
+    512,).
+    """
     return np.concatenate([read_letters(text), VECTOR_SCALE * embed_text(text)])
 
 
 def read_letters(text: str) -> Numbers:
-    """Return the hashed sequences of letters of a text, (LETTERS,)."""
+    """Return the sequences of one to four letters of a text, hashed into a vector, (LETTERS,).
+
+    Only the first LONGEST letters are read.
+    """
     return hash_runs(f"^{compact(text)[:LONGEST]}$", 4, LETTERS)
 
 
 def hash_runs(text: str, longest: int, size: int) -> Numbers:
-    """Return the hashed runs of one to `longest` letters of a text, (size,)."""
+    """Return the sequences of one to `longest` letters of a text, hashed into a vector, (size,).
+
+    Each place that is hit has the same value, all others 0. The Euclidean length of the vector is LETTERS_SCALE.
+    """
     runs = {text[i : i + n] for n in range(1, longest + 1) for i in range(len(text) - n + 1)}
     places = sorted({zlib.crc32(run.encode()) % size for run in runs})
     letters = np.zeros(size)
@@ -59,7 +68,7 @@ def hash_runs(text: str, longest: int, size: int) -> Numbers:
 
 
 def weigh(features: Numbers, weights: Numbers) -> Numbers:
-    """Compute features @ weights without BLAS.
+    """Return features @ weights, computed without BLAS.
 
     After so small a product, the idle threads of BLAS would take as much time as an embedding.
     """
@@ -67,25 +76,29 @@ def weigh(features: Numbers, weights: Numbers) -> Numbers:
 
 
 def sigmoid(score: float) -> float:
-    """Compute 1 / (1 + exp(-score)), for any score."""
+    """Return 1 / (1 + exp(-score)). No score overflows."""
     return 0.5 * (1 + math.tanh(score / 2))
 
 
 def save_weights(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write the arrays that a fit computed to a small file, as float16."""
+    """Write arrays, such as the weights of a fit, to a compressed file, as float16."""
     small: dict[str, Any] = {name: np.asarray(array, dtype=np.float16) for name, array in arrays.items()}
     np.savez_compressed(path, **small)
 
 
 @lru_cache(maxsize=4)
 def load_weights(path: Path) -> dict[str, Numbers]:
-    """Return the arrays that `save_weights` wrote, as float64."""
+    """Return {name: array} from a file that `save_weights` wrote, as float64."""
     with np.load(path, allow_pickle=False) as kept:
         return {name: kept[name].astype(np.float64) for name in kept.files}
 
 
 def embed_text(text: str) -> Numbers:
-    """Return the sentence vector of a text from FITTED_EMBEDDER, whichever embedder the index uses; (512,)."""
+    """Return the sentence vector of a text, (512,). It is always from FITTED_EMBEDDER, whichever embedder the index
+    uses.
+
+    Only the first EMBEDDED characters are embedded.
+    """
     from ..runbooks.embeddings import UseEmbeddings
 
     return np.asarray(UseEmbeddings().embed_query(encodable(text[:EMBEDDED])))

@@ -1,4 +1,4 @@
-"""Find the words of a question, and those of them that occur in no runbook."""
+"""Split a question into words, and find those of them that occur in no runbook."""
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ LEXICONS = {
     for name, lexicon in json.loads(Path(__file__).with_name("lexicons.json").read_text(encoding="utf-8")).items()
     if name != "about"
 }
-# No reason to call a question short of evidence.
+# Words that never count as unknown.
 _COMMON = LEXICONS["vague"].union(*(LEXICONS[name] for name in ("everyday", "assets", "operations", "symptoms")))
-_ENGLISH_SUBJECTS = tuple(sorted(LEXICONS["english_stems"]))  # as `str.startswith` takes them
+_ENGLISH_SUBJECTS = tuple(sorted(LEXICONS["english_stems"]))  # in the form for `str.startswith`
 
 
 def find_unknown_words(question: str, *, index: RunbookIndex) -> list[str]:
-    """Return the question's subject words that occur nowhere in the runbooks, in order: プロジェクター, kubernetes, 保険.
+    """Return the subject words of a question that occur nowhere in the runbooks, in order: プロジェクター, kubernetes, 保険.
 
-    Everyday words do not count. In an English question, only names and words that are unusual for incident response
-    count.
+    Everyday words are left out. For a question without Japanese letters, see `_unknown_english`.
     """
     text = normalise_text(question)
     if not _JAPANESE.search(question):
@@ -46,19 +45,23 @@ def find_unknown_words(question: str, *, index: RunbookIndex) -> list[str]:
 
 
 def split_words(text: str) -> list[str]:
-    """Return the runs of kanji and katakana, and the Latin words, in order."""
+    """Return the words of a text, in order: runs of kanji, runs of katakana, Latin words and numbers."""
     return _WORDS.findall(join_words(text))
 
 
 def join_words(text: str) -> str:
-    """Return the normalised text, with words that are often half in hiragana in kanji, so that they stay in one piece."""
+    """Return the normalised text with 漏洩, 改竄 and 隠蔽 in kanji.
+
+    They are often written half in hiragana (漏えい). `split_words` would then cut them into pieces.
+    """
     return normalise_text(text).replace("漏えい", "漏洩").replace("改ざん", "改竄").replace("隠ぺい", "隠蔽")
 
 
 def cover_word(word: str, lexicon: frozenset[str]) -> list[str] | None:
-    """Split `word` into words of the lexicon, longest first from the left; return None if this is impossible.
+    """Split `word` into words of the lexicon, from the left, each time the longest that fits. Return None if this
+    fails.
 
-    A single character can be added to a longer piece, as in 担当者側, but single characters alone cannot cover a word.
+    A single character counts only beside a longer piece, as in 担当者側, unless the whole word is one piece.
     """
     pieces: list[str] = []
     while word:
@@ -72,7 +75,10 @@ def cover_word(word: str, lexicon: frozenset[str]) -> list[str] | None:
 
 
 def _uncovered(word: str, known: str) -> list[str]:
-    """Return the pieces of a word that are neither in the runbooks nor among the everyday words."""
+    """Return the pieces of a word that are neither in the runbooks nor among the everyday words.
+
+    known: the text of the runbooks, from `_runbook_text`.
+    """
     if word.isascii():
         is_known = len(word) < 2 or _HOST_OR_NUMBER.fullmatch(word) or word in _COMMON or _latin_known(word, known)
         return [] if is_known else [word]
@@ -81,7 +87,7 @@ def _uncovered(word: str, known: str) -> list[str]:
     start = i = 0
     word = word[:200]
     while i < len(word):
-        # A katakana piece must be long, or any syllables would do; a single kanji says too little to be unknown.
+        # A known katakana piece must be long, because short ones occur in many words; one of kanji needs two.
         shortest = 3 if katakana else 2
         step = next(
             (
@@ -110,7 +116,13 @@ def _latin_known(word: str, known: str) -> bool:
 
 
 def _unknown_english(question: str, text: str, known: str) -> list[str]:
-    """Return the names that are not in the runbooks; if none, two or more words that are unusual for the subject."""
+    """Return the names in an English question that are not in the runbooks.
+
+    If there is no such name, return the words that are unusual for incident response and not in the runbooks. If there
+    is only one such word, return [].
+
+    text: the normalised question. known: the text of the runbooks.
+    """
     names = {match[0].lower() for match in re.finditer(r"(?<![.?!] )(?<!^)\b[A-Z][A-Za-z0-9-]+", question)}
     unknown = [
         w
@@ -129,11 +141,11 @@ _TEXTS: WeakKeyDictionary[RunbookIndex, str] = WeakKeyDictionary()
 
 
 def _runbook_text(index: RunbookIndex) -> str:
-    """Return all passages, and the everyday words that stand for their terms, as one normalised text.
+    """Return all passages, and the everyday words of `synonyms.json`, as one normalised text.
 
     The text is cached as long as the index exists.
     """
     if index not in _TEXTS:
         said = "\n".join(f"{p.heading}\n{p.text}" for p in index.passages)
-        _TEXTS[index] = join_words("\n".join([said, *index.synonyms]))  # an everyday word for theirs is known too
+        _TEXTS[index] = join_words("\n".join([said, *index.synonyms]))  # these everyday words are known, too
     return _TEXTS[index]
