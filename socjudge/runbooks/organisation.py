@@ -1,6 +1,7 @@
-"""Read who has which role in the organisation of the runbooks, from `organisation.json` beside them.
+"""Read the roles of an organisation, such as the leader, from `organisation.json` beside the runbooks.
 
-Warnings name the leader, the approvers and the form from this file. Without the file, they use the words 責任者 and 承認.
+Answers and warnings name the leader, the approvers and the change form from this file. Without the file, they use the
+words 責任者 and 承認.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _FIELDS = ("leader", "approvers", "change_form")
 
 @dataclass(frozen=True)
 class Person:
-    """Hold a role and its phone number. The number is empty if the file has none."""
+    """Hold a role and its phone number. The number is "" if `organisation.json` has none."""
 
     role: str
     phone: str = ""
@@ -33,7 +34,7 @@ class Organisation:
 
     - leader: whom to call first.
     - approvers: who decides if the runbooks do not say.
-    - change_form: the form that a dangerous operation needs besides an approval; empty if there is none.
+    - change_form: the form that a dangerous operation needs besides an approval; "" if there is none.
     """
 
     leader: Person = Person("責任者")
@@ -42,12 +43,15 @@ class Organisation:
 
     @property
     def deciding(self) -> str:
-        """Return the roles that decide, such as SOCリーダーまたはCSIRT責任者."""
+        """Return the roles of the approvers as one text, such as SOCリーダーまたはCSIRT責任者.
+
+        Without approvers, it is the role of the leader.
+        """
         return "または".join(person.role for person in self.approvers or (self.leader,))
 
     @property
     def permission(self) -> str:
-        """Return what a dangerous operation needs, such as 緊急変更申請と承認."""
+        """Return what a dangerous operation needs, as one text, such as 緊急変更申請と承認."""
         return f"{self.change_form}と承認" if self.change_form else "承認"
 
 
@@ -55,7 +59,8 @@ NEUTRAL = Organisation()
 
 
 def load_organisation(folder: Path | str) -> Organisation:
-    """Load `organisation.json` from the runbooks folder. Neutral words replace what the file does not contain.
+    """Load `organisation.json` from the runbooks folder. What the file does not contain gets a neutral word
+    (`NEUTRAL`).
 
     Without the file, all words are neutral. If a field is wrong, the ConfigError names the file, the field and what to
     write there.

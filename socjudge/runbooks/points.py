@@ -1,6 +1,7 @@
-"""Find the statements of a runbook that answer a question most directly. An answer gives them before the steps.
+"""Rank the statements of a runbook by how directly they answer a question. An answer gives the best before the steps.
 
-A weighted sum ranks the statements.
+The rank comes from a weighted sum. It includes the similarity of a statement to the question, the words in common, the
+section of the statement, and what the question asks for.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ _DETAILS = (
 
 
 # What counts for a statement, fitted on the looked-at questions of docs/assistant.md: its section's score (0–1), its
-# similarity (-1–1), the rare words it shares (0–1), how much of its condition the question has (0–1), and its place.
+# similarity (from -1 to 1), the rare words it shares (0–1), the share of its condition that the question has (0–1),
+# and its place.
 SECTION, ALIKE, SHARED, CONDITION = 6.0, 3.0, 2.2, 2.0
 FIRST, FIRST_WANTED, FORBIDS, FORBIDS_ASKED, BACKGROUND = 0.5, 4.0, 1.0, 2.0, -1.3
 COMMAND = 4.0  # if the question asks for a command
@@ -57,10 +59,11 @@ OPENS, LATER = 1.0, -0.3  # if the first response is wanted: for its first state
 
 
 class Point(NamedTuple):
-    """Hold a statement with the passage that contains it.
+    """Hold a statement and the passage that contains it.
 
-    score: how well it answers the question, comparable within one question only. place: its position among all
-    statements of its runbook.
+    - section: the passage.
+    - score: how directly the statement answers the question, comparable within one question only.
+    - place: the position of the statement among all ranked statements, in the runbook's order.
     """
 
     section: Passage
@@ -71,8 +74,9 @@ class Point(NamedTuple):
 
 
 def details_asked(question: str) -> list[re.Pattern[str]]:
-    """Return a pattern for each detail that a question asks for (who, when, how many). It finds the detail in a
-    statement.
+    """Return one pattern for each detail that a question asks for (who, when, how many).
+
+    The pattern matches a statement that tells the detail.
     """
     return [told for asks, told in _DETAILS if asks.search(question)]
 
@@ -93,14 +97,17 @@ def rank_statements(
     forbidding: Collection[Passage],
     wants_leave: bool,
 ) -> list[Point]:
-    """Sort the statements of a runbook. The one that answers most directly comes first. Equal scores keep the runbook's
-    order.
+    """Return the statements of a runbook, the one that answers a question most directly first.
 
-    - own: the runbook's passages, with scores.
+    Equal scores keep the runbook's order.
+
+    - own: the runbook's passages, with their scores for the question.
     - likeness: {sentence: similarity to the question}.
     - first: the passages with the first response.
-    - background: the passages that are seldom asked for.
+    - wants_first: whether the question wants the first response.
+    - background: the passages that people seldom ask for.
     - forbidding: the passages that forbid something.
+    - wants_leave: whether the question asks for permission, or announces what will be done.
     """
     found = [(section, s, n) for section in own for n, s in enumerate(read_statements(section.text))]
     asked = content_words(question)
@@ -127,10 +134,11 @@ def rank_statements(
 
 
 def _fits_condition(asked: set[str], statement: str) -> float:
-    """Return how well a statement's condition (…場合、) fits a question: the share of its words that the question has,
-    0–1.
+    """Return which share of the words in a statement's condition (…場合、) the question has, 0–1.
 
     Return 0 if the statement has no condition.
+
+    asked: the words of the question.
     """
     condition = _CONDITION.match(statement)
     words = content_words(condition[1]) if condition else set()
@@ -138,9 +146,9 @@ def _fits_condition(asked: set[str], statement: str) -> float:
 
 
 def rate_words(asked: Collection[str], statements: Sequence[tuple[Passage, str]]) -> list[float]:
-    """Return how many words of `asked` each statement has, relative to its length. The best statement has 1.
+    """Return how many words of `asked` each statement has, for its length. The values are scaled so that the best is 1.
 
-    The heading of the statement's section counts too. Rare words count more.
+    The heading of the statement's section counts as part of the statement. Rare words count more.
     """
     words = [content_words(f"{section.heading.split(' > ')[-1]} {text}") for section, text in statements]
     known_in = Counter(word for some in words for word in some)
@@ -151,9 +159,12 @@ def rate_words(asked: Collection[str], statements: Sequence[tuple[Passage, str]]
 
 
 def find_points(question: str, ranked: Sequence[Point]) -> list[Point]:
-    """Return the statements that answer a question in a line or two, at most MOST_POINTS.
+    """Return the statements that answer a question in a line or two, at most MOST_POINTS. Commands are left out.
 
-    There is one for each detail that the question asks for. The best of the other statements follow.
+    First comes one statement for each detail that the question asks for. The best of the other statements follow. If a
+    statement tells such a detail, statements that tell none are left out.
+
+    ranked: all statements, best first.
     """
     wanted = details_asked(question)
     told = [point for point in ranked if point.kind != "code"]

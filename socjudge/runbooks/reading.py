@@ -1,4 +1,4 @@
-"""Find runbook files, read them in any encoding or format, and split them at headings into passages."""
+"""Find runbook files, decode or convert them, and split them at headings into passages."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ _NUMBER = re.compile(r"^第?[0-9０-９]+(?:[.．－-][0-9０-９]+)*\s*[章節�
 
 @dataclass(frozen=True)
 class Chunk:
-    """Hold a piece of one section of a runbook, in the form in which it is indexed.
+    """Hold a passage as it is indexed: a section of a runbook, or a piece of one.
 
     - text: the body as written.
     - source: the file's path inside the runbooks folder, with "/" on every system.
-    - heading: "初動対応 > Windows端末", or "" above the first heading.
-    - title: the document's title.
+    - heading: the path of headings, such as "初動対応 > Windows端末"; "" above the first heading.
+    - title: the title of the runbook.
     - questions: questions that this passage answers, from `questions.json`.
     """
 
@@ -72,26 +72,29 @@ class Chunk:
 
     @property
     def search_text(self) -> str:
-        """Return the text that is embedded.
+        """Return the text of the passage that is embedded: title, heading and body.
 
-        It includes title and headings, because they raise recall. The gain is larger for vectors than for BM25.
+        Title and heading raise the recall of the search, more for vectors than for BM25.
         """
         return "\n".join(part for part in (self.title, self.heading, self.text) if part)
 
     @property
     def words_text(self) -> str:
-        """Return the text that BM25 indexes: `search_text` and the questions."""
+        """Return the text that BM25 indexes: `search_text` and the questions that the passage answers."""
         return "\n".join([self.search_text, *self.questions])
 
     @property
     def sentences(self) -> list[str]:
-        """Return the title, heading, sentences and list items. Each gets a vector of its own. Commands are left out."""
+        """Return the passage's title, heading, sentences and list items. Each gets a vector of its own.
+
+        Blocks of commands and texts shorter than 8 characters are left out.
+        """
         return split_sentences(self.search_text)
 
 
 @dataclass(frozen=True)
 class Runbook:
-    """Hold one file: its passages, and the SHA-256 of its bytes."""
+    """Hold one runbook file: its path inside the runbooks folder, the SHA-256 of its bytes, and its passages."""
 
     source: str
     sha256: str
@@ -101,8 +104,8 @@ class Runbook:
 def load_runbooks(folder: Path | str) -> list[Runbook]:
     """Load every readable runbook under `folder`, sorted by path.
 
-    A UserWarning names each file that was skipped (unknown type, empty, a link out of the folder), and each file whose
-    encoding had to be guessed. Raises ConfigError if the folder does not exist or has no text, or if a file cannot be
+    A UserWarning names each file that was skipped (unknown type, no text, a link), and each file whose encoding had to
+    be guessed. Raises ConfigError if the folder does not exist, if no file in it has text, or if a file cannot be read,
     decoded or converted.
     """
     folder = Path(folder)
@@ -124,10 +127,11 @@ def load_runbooks(folder: Path | str) -> list[Runbook]:
 
 
 def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
-    """Return (path, source) of each runbook file under `folder`, sorted by source.
+    """Return (path, source) of each runbook file under `folder`, sorted by source, which is the path inside `folder`.
 
-    Hidden files and Office lock files (~$…) are left out. A file of unknown type, and a link that leads out of the
-    folder, are left out with a UserWarning. Raises ConfigError if the folder does not exist.
+    Hidden files, Office lock files (~$…) and the JSON files beside the runbooks are left out. Files of unknown type,
+    links to folders, and links that lead out of the folder are left out with a UserWarning. Raises ConfigError if the
+    folder does not exist.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -151,11 +155,10 @@ def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
 
 
 def hash_runbooks(folder: Path | str) -> dict[str, str]:
-    """Return {source: SHA-256} of the runbooks under `folder` and of the files beside them. Return {} without such a
-    folder.
+    """Return {file name: SHA-256} of the runbooks under `folder` and of the JSON files beside them.
 
-    The hash of a runbook is that of the file's bytes. The hash of a file beside the runbooks is that of its content, so
-    its layout does not matter.
+    For a runbook, the hash is over the bytes of the file. For a JSON file, it is over the content, so that layout does
+    not matter. Return {} if there is no such folder.
     """
     if not Path(folder).is_dir():
         return {}
@@ -167,7 +170,7 @@ def hash_runbooks(folder: Path | str) -> dict[str, str]:
 
 
 def hash_companions(folder: Path | str) -> dict[str, str]:
-    """Return {name: SHA-256 of its content} of the files beside the runbooks."""
+    """Return {file name: SHA-256 of its content} of the JSON files beside the runbooks (COMPANION_NAMES)."""
     beside = {name: Path(folder) / name for name in COMPANION_NAMES}
     return {name: _hash_of_json(path) for name, path in beside.items() if path.is_file()}
 
@@ -180,10 +183,10 @@ def _hash_of_json(path: Path) -> str:
 
 
 def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
-    """Load {everyday word: words of the runbooks} from `synonyms.json` in the runbooks folder. Return {} without the
-    file.
+    """Load {everyday word: words of the runbooks} from `synonyms.json` in the runbooks folder.
 
-    The everyday words are normalised. If the file is wrong, the ConfigError names it and says why.
+    The everyday words are normalised. Return {} if there is no such file. If the file is wrong, the ConfigError names
+    it and says why.
     """
     path = Path(folder) / SYNONYMS_NAME
     entries = load_json_object(path, say("runbooks.synonyms_expected"))
@@ -194,10 +197,9 @@ def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
 
 
 def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
-    """Load {runbook: {heading path: questions}} from `questions.json` in the runbooks folder. Return {} without the
-    file.
+    """Load {runbook: {heading path: questions}} from `questions.json` in the runbooks folder.
 
-    If the file is wrong, the ConfigError names it and says why.
+    Return {} if there is no such file. If the file is wrong, the ConfigError names it and says why.
     """
     path = Path(folder) / QUESTIONS_NAME
     expected = say("runbooks.questions_expected")
@@ -214,10 +216,11 @@ def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
 
 
 def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]:
-    """Return the runbooks of `folder`, with the questions of its `questions.json` added to their passages.
+    """Return the runbooks with the questions of `questions.json` in `folder` added to their passages.
 
     If a section is cut into several passages, each of them gets all the section's questions. Questions for runbooks or
-    headings that no longer exist are left out. One UserWarning names the first of these, and their number.
+    headings that no longer exist are left out. One UserWarning names the first of these runbooks and headings, and
+    their number.
     """
     questions = load_questions(folder)
     path = Path(folder) / QUESTIONS_NAME
@@ -236,7 +239,12 @@ def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]
 
 
 def load_json_object(path: Path, expected: str) -> dict[str, Any]:
-    """Load the object in a JSON file. Return {} if there is no such file."""
+    """Load the object in a JSON file. Return {} if there is no such file.
+
+    expected: what the file should contain, for the message.
+
+    Raises ConfigError if the file is not JSON or not an object.
+    """
     if not path.is_file():
         return {}
     try:
@@ -255,6 +263,8 @@ def _is_texts(values: object) -> bool:
 def split_front_matter(text: str, name: str) -> tuple[dict[str, Any], str]:
     """Return a text's YAML front matter and the rest of the text. The front matter is {} if there is none.
 
+    name: the file's name, for the message.
+
     Raises ConfigError for bad YAML.
     """
     match = re.match(r"---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|$)", text, re.DOTALL)
@@ -267,18 +277,19 @@ def split_front_matter(text: str, name: str) -> tuple[dict[str, Any], str]:
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
         raise ConfigError(say("runbooks.front_matter", name=name, reason=reason)) from error
-    if not isinstance(fields, dict):  # two horizontal rules around prose, not front matter
+    if not isinstance(fields, dict):  # prose between two horizontal rules, not front matter
         return {}, text if fields is not None else text[match.end() :]
     return fields, text[match.end() :]
 
 
 def split_runbook(text: str, source: str, *, chunk_size: int = CHUNK_SIZE) -> list[Chunk]:
-    """Split one runbook into passages, in order. No text of the body is lost. Of the front matter, only the title is
-    used.
+    """Split the text of one runbook into passages, in order. No text of the body is lost.
 
-    Sections follow the headings of CommonMark. A section longer than `chunk_size` characters is split further by
-    LangChain's RecursiveCharacterTextSplitter. The title is that of the front matter, else the only H1, else the file's
-    name. If there is only one H1, the heading paths do not include it.
+    Of the front matter, only the title is used. If it has none, the title is the H1 of a text with exactly one H1, else
+    the file's name. The only H1 of a text is not part of the heading paths.
+
+    Sections follow the headings of CommonMark, or in a .txt file, headings such as ■初動対応. A section longer than
+    `chunk_size` characters is split further by LangChain's RecursiveCharacterTextSplitter.
     """
     front_matter, body = split_front_matter(text, source)
     lines = body.split("\n")
@@ -300,9 +311,9 @@ def unnumbered(heading: str) -> str:
 
 
 def split_sentences(text: str) -> list[str]:
-    """Return the sentences, list items and table rows of a Markdown text, without formatting and fenced code blocks.
+    """Return the sentences, list items and table rows of a Markdown text, without formatting. Fenced code is left out.
 
-    Pieces shorter than 8 characters are left out, because they are too short to be compared.
+    Pieces shorter than 8 characters are left out too, because they are too short to be compared.
     """
     text = re.sub(r"```.*?(?:```|\Z)", "", text, flags=re.DOTALL)
     text = re.sub(r"^\s*(?:#+|\d+\.|[-*+](?: \[[ xX]\])?)\s|[|`*\\]|-{3,}", " ", text, flags=re.MULTILINE)
@@ -311,7 +322,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the files below `folder`, and the links to folders. Hidden files and Office lock files are left out."""
+    """Yield the files and the linked folders below `folder`. Hidden files and Office lock files are left out."""
     for parent, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         linked = [name for name in folders if Path(parent, name).is_symlink()]
@@ -324,10 +335,11 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def decode_runbook(data: bytes, path: Path) -> tuple[str, list[str]]:
-    """Return a runbook's text as Markdown with its front matter, and notes about what had to be guessed.
+    """Return a runbook's text as Markdown with its front matter, and a note if the encoding had to be guessed.
 
     UTF-8 is read with or without a byte order mark. Otherwise UTF-16, Shift_JIS (cp932), EUC-JP or ISO-2022-JP is
-    detected. Files of the types .docx, .xlsx, .pdf and .html are converted. Raises ConfigError if this is impossible.
+    detected. Files of the types .docx, .xlsx, .pdf and .html are converted. Raises ConfigError if the file cannot be
+    decoded or converted.
     """
     suffix = path.suffix.lower()
     if suffix in CONVERTERS and not suffix.startswith(".htm"):
@@ -341,7 +353,7 @@ def decode_runbook(data: bytes, path: Path) -> tuple[str, list[str]]:
 
 
 def _decode(data: bytes, path: Path) -> tuple[str, str]:
-    """Return the text of a file and its encoding."""
+    """Return the text of a file, and the name of its encoding. Raises ConfigError if the encoding is unknown."""
     is_7_bit_japanese = b"\x1b$" in data or b"\x1b(" in data
     if b"\0" not in data and not is_7_bit_japanese:
         try:
@@ -366,7 +378,7 @@ _Heading = tuple[int, int, int, str]  # first line, line after it, level 1-6, ti
 
 
 def _markdown_headings(body: str) -> list[_Heading]:
-    """Return the headings that CommonMark defines.
+    """Return the headings of a Markdown text, by the rules of CommonMark.
 
     LangChain's MarkdownHeaderTextSplitter is not used, because it strips every line first. It would take an indented `#
     comment` in a code block for a heading, and lose indentation and full-width spaces.
@@ -379,19 +391,19 @@ def _markdown_headings(body: str) -> list[_Heading]:
         if token.type != "heading_open" or token.level or not token.map:
             continue
         first, after = token.map
-        if "\n" not in inline.content:  # a paragraph above a --- line is prose with a rule below it
+        if "\n" not in inline.content:  # several lines above a --- line are prose with a rule below
             headings.append((first, after, int(token.tag[1]), _plain(inline.content)))
     return headings
 
 
 def _plain(title: str) -> str:
-    """Return a heading without Markdown formatting. `**初動** [対応](a.md)` becomes 初動 対応."""
+    """Return a heading without Markdown formatting. For `**初動** [対応](a.md)`, this is 初動 対応."""
     title = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", title)
     return re.sub(r"\*\*|__|`", "", title).strip()
 
 
 def _plain_headings(lines: list[str]) -> list[_Heading]:
-    """Return the headings in the style of Japanese plain-text runbooks, such as ■初動対応 and 【初動対応】."""
+    """Return the headings of a Japanese plain-text runbook: lines such as ■初動対応 and 【初動対応】."""
     headings = []
     for number, line in enumerate(lines):
         match = re.fullmatch(r"\s*(?:[■◆●]\s*(\S.*?)|【([^】]+)】)\s*", line)
@@ -401,7 +413,10 @@ def _plain_headings(lines: list[str]) -> list[_Heading]:
 
 
 def _sections(lines: list[str], headings: list[_Heading], *, skip_h1: bool) -> Iterator[tuple[str, str]]:
-    """Yield (heading path, body) of each section. The lines above the first heading come first."""
+    """Yield (heading path, body) of each section. The text above the first heading comes first.
+
+    skip_h1: whether to leave the H1 out of the heading paths.
+    """
     path: dict[int, str] = {}
     start = 0
     for first, after, level, title in [*headings, (len(lines), len(lines), 0, "")]:

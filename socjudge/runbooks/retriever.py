@@ -10,7 +10,7 @@ from langchain_core.retrievers import BaseRetriever
 
 
 class RunbookRetriever(BaseRetriever):
-    """Retrieve the k best passages as documents that have source, heading and score."""
+    """Retrieve the k best passages of an index as documents whose metadata are source, heading and score."""
 
     index: Any
     k: int = 5
