@@ -1,4 +1,4 @@
-"""Read logs as frames, with cache, export and checks. Read and write people's labels."""
+"""Read logs as frames, export them, and check them for problems. Read and write people's scores."""
 
 from ..base.public import public_names
 

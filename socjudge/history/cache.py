@@ -1,6 +1,6 @@
 """Cache the tables of a folder's logs as Parquet beside the logs, so that only changed logs are read again.
 
-A log is read again if its size or one of its times has changed. A cache that is damaged, of another version, or cannot
+A log is read again if its size or one of its times has changed. A cache that is damaged, has another version, or cannot
 be written is ignored. You may delete the cache at any time.
 """
 
@@ -32,7 +32,7 @@ _STAMP = ("log", "size", "modified_ns", "changed_ns")
 
 
 def find_logs(logs_dir: Path | str) -> list[LogFile]:
-    """List the logs in a folder or under a URL, by name. Raises ConfigError if there is no such folder."""
+    """List the logs in a folder or under a URL, sorted by name. Raises ConfigError if there is no such folder."""
     place = as_path(logs_dir)
     if is_remote(place):
         return [LogFile(place, path.name) for path in log_files(place)]
@@ -54,9 +54,12 @@ def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
 
 
 def load_tables(logs_dir: Path | str, files: list[LogFile], *, cache: bool = True) -> Tables:
-    """Load the contents of these logs. What is up to date comes from the cache, and the cache is updated.
+    """Load the tables of some logs. Logs that have not changed come from the cache. The others are read and cached.
 
-    files: all or some of the logs that `find_logs` returns. Nothing is cached for an object store.
+    logs_dir: the folder or URL of the logs. files: all logs that `find_logs` returns for it, or some of them. cache:
+    whether to use the cache.
+
+    In an object store, nothing is cached.
     """
     place = as_path(logs_dir)
     if not cache or is_remote(place):
@@ -78,20 +81,23 @@ def load_tables(logs_dir: Path | str, files: list[LogFile], *, cache: bool = Tru
 
 
 def _without(tables: Tables, logs: set[str]) -> Tables:
-    """Return the tables without the rows of these logs."""
+    """Return the tables without the rows of the logs with these names."""
     names = pa.array(sorted(logs), pa.string())
     return Tables(*(t.filter(pc.invert(pc.is_in(t["log"], value_set=names))) for t in (tables.runs, tables.results)))
 
 
 def with_progress(files: list[LogFile], what: str) -> Iterable[LogFile]:
-    """Return the files, with a progress bar if there are many."""
+    """Return the files. If there are MANY or more, going through them shows a progress bar.
+
+    what: its label.
+    """
     from tqdm.auto import tqdm
 
     return tqdm(files, desc=what, unit=say("history.logs_unit"), leave=False) if len(files) >= MANY else files
 
 
 def _load(folder: Path) -> Tables | None:
-    """Return the cached tables. Return None if there is no usable cache."""
+    """Return the tables that are cached in a folder. Return None if there is no usable cache."""
     # only files, because reading a pipe would never end
     if not all((folder / f"{name}.parquet").is_file() for name in ("runs", "results")):
         return None
@@ -110,9 +116,9 @@ def _load(folder: Path) -> Tables | None:
 
 
 def _made() -> bytes:
-    """Return what the tables depend on besides the logs: the cache's version, and this machine's time zone.
+    """Return what the cached tables depend on besides the logs: the cache's version, and this machine's time zone.
 
-    The zone decides the times of logs that state none.
+    If a log's times have no zone, they are in this machine's zone.
     """
     return b"%s %r %r" % (VERSION, time.timezone, time.tzname)
 

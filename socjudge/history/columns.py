@@ -1,5 +1,6 @@
-"""Convert the tables of logs (tables.py) to the frames that the loaders return. docs/frames.md has the columns and
-types.
+"""Convert the tables of logs (tables.py) to the frames that `load_runs`, `load_results` and `load_scores` return.
+
+docs/frames.md has the columns and types.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def run_frame(runs: pa.Table) -> pd.DataFrame:
 
 
 def result_frame(tables: Tables) -> pd.DataFrame:
-    """Return one row per judged answer of the runs, with the columns of `load_results`."""
+    """Return one row per judged answer of the runs in `tables.runs`, with the columns of `load_results`."""
     run, results = _placed(tables)
     by_run = _by_run(run, len(results), _as_is)
     columns = _shared(tables.runs, _SHARED, by_run) | _question(results, _as_is)
@@ -60,10 +61,10 @@ def result_frame(tables: Tables) -> pd.DataFrame:
 
 
 def score_frame(tables: Tables) -> pd.DataFrame:
-    """Return one row per criterion score of the runs, with the columns of `load_scores`."""
+    """Return one row per answer and criterion of the runs in `tables.runs`, with the columns of `load_scores`."""
     run, results = _placed(tables)
     lengths = pc.list_value_length(results["score"]).to_numpy()
-    # Nearly always all have one length, and this way is ten times as fast.
+    # Nearly always all answers have the same number of scores. `repeat` with one number is ten times as fast.
     times = lengths[0] if len(lengths) and (lengths == lengths[0]).all() else lengths
 
     def spread(values: NDArray[Any]) -> NDArray[Any]:
@@ -85,7 +86,11 @@ def score_frame(tables: Tables) -> pd.DataFrame:
 
 
 def _placed(tables: Tables) -> tuple[Positions, pa.Table]:
-    """Return the row number in `runs` of each result's run, and the results. Both are in the order of the runs."""
+    """Return for each result the row number of its run in `tables.runs`, and the results. Both are in the order of the
+    runs.
+
+    Results of runs that `tables.runs` does not have are left out.
+    """
     logs = pc.index_in(tables.results["log"], value_set=tables.runs["log"].combine_chunks())
     run = logs.fill_null(-1).to_numpy()
     order = np.argsort(run, kind="stable")
@@ -94,7 +99,7 @@ def _placed(tables: Tables) -> tuple[Positions, pa.Table]:
 
 
 def taken(table: pa.Table, order: Positions) -> pa.Table:
-    """Return the rows of a table in this order. If they already are in this order, return the table itself."""
+    """Return the rows of a table in the given order. If they are in this order already, return the table itself."""
     return table if np.array_equal(order, np.arange(len(table))) else table.take(pa.array(order))
 
 
@@ -103,7 +108,11 @@ def _shared(runs: pa.Table, names: Sequence[str], spread: Spread) -> dict[str, A
 
 
 def _by_run(run: Positions, rows: int, spread: Spread) -> Spread:
-    """Return a function that turns one value per run into one value per row."""
+    """Return a function that turns an array of one value per run into one value per row of a frame.
+
+    run: for each result, the row number of its run. rows: the number of rows of the frame. spread: turns one value per
+    result into one value per row.
+    """
 
     def by_run(values: NDArray[Any]) -> NDArray[Any]:
         # Most conditions are the same in all runs, and this way is ten times as fast.
@@ -132,9 +141,9 @@ def _question(results: pa.Table, spread: Spread) -> dict[str, Any]:
 
 
 def _criteria(results: pa.Table) -> pd.Categorical:
-    """Return the criterion of each score.
+    """Return the criterion of each score, as ordered categories.
 
-    The categories are in the order of the latest run. Criteria that only earlier runs have come last.
+    The criteria of the latest run come first, in its order. Criteria that only earlier runs have come last.
     """
     lists = results["criterion"].combine_chunks().dictionary_encode()
     named: list[list[str]] = [json.loads(text) for text in lists.dictionary.to_pylist()]
@@ -152,7 +161,8 @@ def _criteria(results: pa.Table) -> pd.Categorical:
 def _column(array: pa.ChunkedArray, spread: Spread = _as_is) -> Any:
     """Convert an Arrow column to the pandas type that docs/frames.md states for it.
 
-    spread: for a column that has one value per run, a function that returns one value per row of the frame.
+    spread: a function that turns the values of the column into one value per row of the frame. It is needed if the
+    column has one value per run or per answer, and the frame has more rows.
     """
     if pa.types.is_string(array.type):
         encoded = array.fill_null("").combine_chunks().dictionary_encode()

@@ -1,4 +1,4 @@
-"""List the problems of a folder of logs, and what to do about them. Nothing here changes a log."""
+"""List the problems of the logs in a folder, and what to do about them. Nothing here changes a log."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        - level: "error": the loaders leave the log out, for some errors only with `text=True`; "warning": do not rely
-          on its numbers; "note": for information only
-        - log: file name
+        - level: "error": `load_runs` and the like leave the log out, for some errors only with `text=True`. "warning":
+          do not rely on the numbers of the log. "note": for information only
+        - log: the log's file name
         - where: the place in the log, "" for the whole log
         - problem: a short name
         - what: what was found
@@ -55,11 +55,15 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
 
     Notes
     -----
-    The problems that are searched for: files that are truncated or cannot be read; scores out of range, missing or
-    null; six zeros without a reason (older programs wrote them when a reply could not be parsed); averages and
-    summaries that do not follow from the scores; ids that occur twice; two logs of one run; answers that were changed
-    after they were judged; a judge that answered under several model names; a log that does not name its judge or its
-    start; unfinished journals.
+    These are the problems:
+
+    - files that are truncated or cannot be read, and unfinished journals
+    - scores that are missing, null or out of range, and averages and summaries that do not follow from the scores
+    - six zeros without a reason, which older programs wrote when a judge's reply could not be parsed
+    - ids that occur twice in a log, and two logs of one run
+    - answers that were changed after they were judged
+    - a judge that replied under several model names
+    - a log that does not say who judged or when the run started
 
     Examples
     --------
@@ -96,7 +100,7 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
 
 
 def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
-    """Return each run's MVP verdict with unparsable judge replies counted as missing marks instead of zeros.
+    """Return the MVP verdict on each run. Judge replies that could not be parsed are missing scores, not zeros.
 
     There is one row per run.
 
@@ -109,23 +113,23 @@ def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         - run_id, log
-        - n: questions
-        - n_unscored: questions without any mark
-        - n_missing: judged answers without a mark
+        - n: number of questions
+        - n_unscored: number of questions without any score
+        - n_missing: number of judged answers without any score
         - passed: number of scored questions that reach the pass line
         - mvp_passed: the verdict over the scored questions alone; missing if no question is scored
-        - worst_case, best_case: the verdict if every missing mark had been 0 points, or 100 points
-        - note: whether the missing marks can change the verdict, in the language of the messages
+        - worst_case, best_case: the verdict if every missing score were 0 points, or 100 points
+        - note: whether the missing scores can change the verdict, in the language of the messages
 
     Raises
     ------
     ConfigError
-        If `results` is not a frame, but for example a folder.
+        If `results` is not a frame. A folder of logs, for example, is not one.
 
     Notes
     -----
-    The repeats of a question are averaged first, as in the specification's rule. Each run is judged by its own pass
-    line and rate.
+    The repeats of a question are averaged first, as in the specification's rule. Each run has its own pass line and
+    required pass rate.
 
     Examples
     --------
@@ -155,9 +159,10 @@ def _passes(points: pd.Series, rule: PassRule) -> bool:
 
 
 def _open_note(count: int, worst: bool, best: bool) -> str:
-    """Return a note that says whether the verdict depends on missing marks.
+    """Return a note that says whether missing scores can change the verdict.
 
-    worst, best: the verdict if all missing marks were 0, or 100.
+    count: the number of judged answers with missing scores. worst, best: the verdict if every missing score were 0
+    points, or 100 points.
     """
     if not count:
         return say("history.all_scored")
@@ -167,7 +172,10 @@ def _open_note(count: int, worst: bool, best: bool) -> str:
 
 
 def _problems(run: EvaluationRun, log: str, hashes: list[str | None]) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield (level, where, problem, what, remedy) for each problem of a readable log."""
+    """Yield (level, where, problem, what, remedy) for each problem of a log that can be read.
+
+    log: the log's file name. hashes: for each result, the answer hash that the log holds, or None.
+    """
     info, rejudge = run.run, _rejudging(run, log)
     if not run.results:
         yield "warning", "results", "no results", say("history.no_results"), say("history.remove_or_run")
@@ -199,7 +207,9 @@ def _problems(run: EvaluationRun, log: str, hashes: list[str | None]) -> Iterato
 
 
 def _rejudging(run: EvaluationRun, log: str) -> str:
-    """Return the command that judges the answers again. It names the same judge and prompt if the log has their names."""
+    """Return the command that judges a log's answers again. It names the log's judge and judge prompt if they are
+    known.
+    """
     said = {"--judge-model": run.run.judge_model, "--judge-prompt": run.run.judge_prompt_id}
     options = [f" {name} {shlex.quote(value)}" for name, value in said.items() if value != UNKNOWN]
     return say("history.rejudge", log=log, options="".join(options))

@@ -1,4 +1,4 @@
-"""Choose the logs to read. These are your own logs. If there are none yet, they are the project's examples."""
+"""Choose the logs to read: your own logs, or the project's examples if you have none yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXAMPLE_MODE = "example"  # the mode in the run block of an example's log, so th
 
 
 def find_logs(logs_dir: Path | str | None = None, *, example: Literal["series", "judges"] = "series") -> Path | str:
-    """Return the folder of logs to read. If it holds no log, say so and return the folder of an example.
+    """Return the folder of logs to read. If it has no log, print a message and return the folder of an example.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def find_logs(logs_dir: Path | str | None = None, *, example: Literal["series", 
     Returns
     -------
     Path or str
-        The folder or URL as you gave it; otherwise a Path.
+        `logs_dir` as you gave it, or the Path of the project's logs or of the example.
 
     Examples
     --------

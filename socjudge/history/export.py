@@ -1,4 +1,4 @@
-"""Write a history that may be larger than memory as partitioned Parquet, for DuckDB, Dask and similar tools."""
+"""Write logs, which together may be larger than memory, as partitioned Parquet for DuckDB, Dask and similar tools."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BATCH_BYTES = 64 * 2**20  # bytes of logs that are in memory at once
 
 
 def export_history(folder: Path | str, logs_dir: Path | str | None = None) -> Path:
-    """Write all logs of a folder as Parquet. Return `folder`, the new folder with the files.
+    """Write all logs of a folder as Parquet files into a new folder. Return the new folder.
 
     Parameters
     ----------
@@ -45,7 +45,8 @@ def export_history(folder: Path | str, logs_dir: Path | str | None = None) -> Pa
     Notes
     -----
     The memory needed does not depend on the number of logs. Only a few logs have to fit in memory at a time. Logs that
-    cannot be read, and second logs of the same run, are left out. A warning counts them.
+    cannot be read are left out. Of several logs of the same run, only one is used. A UserWarning gives the number of
+    logs left out.
 
     Examples
     --------
@@ -86,8 +87,9 @@ def _batches(files: list[LogFile]) -> Iterator[list[LogFile]]:
 
 
 def _bytes(file: LogFile) -> int:
-    """Return the estimated size of an unpacked log in bytes. In an object store the size is unknown, so it is a fixed
-    value.
+    """Return the estimated size of an unpacked log in bytes.
+
+    For a log in an object store, whose size is unknown, return a fixed value.
     """
     return max(file.size * (10 if file.name.endswith(".gz") else 1), 2**17 if file.modified_ns else 2**20)
 

@@ -1,4 +1,4 @@
-"""Load logs as tidy frames: one row per run, judged answer, or criterion score. docs/frames.md has all columns."""
+"""Load logs as tidy frames: one row per run, per judged answer, or per score. docs/frames.md has all columns."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ class History:
 
     `write_report` accepts a History.
 
-    n_logs: number of logs that were looked at. n_left_out: how many of them are in none of the frames, because they
-    cannot be read or are second logs of the same run.
+    - n_logs: the number of logs that were looked at.
+    - n_left_out: how many of them are in none of the frames. These are logs that cannot be read, and all but one of
+      several logs of the same run.
     """
 
     # its runs: each once, oldest first; its results: of these runs, and perhaps of others
@@ -43,18 +44,18 @@ class History:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """Return the frame that `load_runs` would return."""
+        """Return one row per run, as `load_runs` would."""
         return run_frame(self.tables.runs)
 
     @cached_property
     def results(self) -> pd.DataFrame:
-        """Return the frame that `load_results` would return."""
+        """Return one row per judged answer, as `load_results` would."""
         with without_collection():
             return result_frame(self.tables)
 
     @cached_property
     def scores(self) -> pd.DataFrame:
-        """Return the frame that `load_scores` would return."""
+        """Return one row per answer and criterion, as `load_scores` would."""
         with without_collection():
             return score_frame(self.tables)
 
@@ -67,7 +68,10 @@ class History:
         prompt_id: str | Collection[str] | None = None,
         category: str | Collection[str] | None = None,
     ) -> History:
-        """Return the history after further filters. `category` keeps the runs that asked a question of this category."""
+        """Return the part of the history that also passes these filters, which are those of `load_history`.
+
+        `category` keeps the answers to questions of this category, and the runs that have such answers.
+        """
         runs, results = self.tables.runs, self.tables.results
         if since is not None:
             runs = runs.filter(pc.greater_equal(runs["started_at"], _moment(since, "since")))
@@ -102,19 +106,20 @@ def load_history(
     logs_dir, since, until, judge_model, prompt_id, cache
         As in `load_runs`.
     category
-        One category of questions, or several.
+        Keep answers to questions of this category or these categories, and the runs that have such answers.
     logs
         File names of logs in the folder; all logs if left out.
     text
-        Whether to load the texts too. They are the largest part of a log, and are not cached.
+        Whether to load the texts too, such as question and answer. They are the largest part of a log, and are not
+        cached.
 
     Returns
     -------
     History
         - runs, results, scores: the three frames, each made on first use
-        - n_left_out: number of logs that cannot be read or are second logs of the same run; `check_logs` says what is
-          wrong
-        - select(…): the history after further filters; the logs are not read again
+        - n_left_out: number of logs that are left out, because they cannot be read or because another log of the same
+          run is used; `check_logs` says what is wrong with them
+        - select(…): the part of the history that passes further filters; the logs are not read again
 
     Raises
     ------
@@ -174,14 +179,14 @@ def load_runs(
     until
         Keep runs that started at that time or earlier. A date includes the whole day.
     judge_model, prompt_id
-        Keep runs with this name or one of these names. prompt_id is the id of the judge's prompt.
+        Keep runs with this judge, or with this id of the judge's prompt. Several names or ids can be given.
     cache
-        Whether to keep what was read in `logs_dir/.history`, so that only changed logs are read the next time.
+        Whether to keep what was read in `logs_dir/.history`. The next time, only changed logs are then read.
 
     Returns
     -------
     DataFrame
-        run_id, log, started_at, the models, prompts and hashes, pass rule, verdict, mean marks, calls, tokens, cost
+        run_id, log, started_at, the models, prompts and hashes, pass rule, verdict, mean score, calls, tokens, cost
         and duration.
 
     Raises
@@ -191,8 +196,8 @@ def load_runs(
 
     Notes
     -----
-    Logs that cannot be read, and second logs of the same run, are left out. A warning counts them, and `check_logs` says
-    what is wrong.
+    Logs that cannot be read are left out. Of several logs of the same run, only one is used. A UserWarning gives the
+    number of logs left out, and `check_logs` says what is wrong with them.
 
     Examples
     --------
@@ -223,7 +228,7 @@ def load_results(
     logs_dir, since, until, judge_model, prompt_id, cache
         As in `load_runs`.
     category
-        One category of questions, or several.
+        Keep answers to questions of this category or these categories.
     text
         Whether to load question, answer, context, comment and error too. They are the largest part of a log, and are
         not cached.
@@ -263,7 +268,7 @@ def load_scores(
     text: bool = False,
     cache: bool = True,
 ) -> pd.DataFrame:
-    """Return one row per criterion score, in the order of the runs. docs/frames.md has the columns.
+    """Return one row per judged answer and criterion, in the order of the runs. docs/frames.md has the columns.
 
     Parameters
     ----------
@@ -277,8 +282,8 @@ def load_scores(
     Returns
     -------
     DataFrame
-        Columns about the run and the answer, as in `load_results`; criterion; score (0–100, missing if the judge's
-        reply could not be parsed).
+        Columns about the run and the answer, as in `load_results`; criterion; score (0–100, missing if the judge gave
+        none or its reply could not be parsed).
 
     Raises
     ------
@@ -297,12 +302,12 @@ def load_scores(
 
 
 def run_history(run: EvaluationRun) -> History:
-    """Return a run as a history. `load_history(text=True)` would load the same from the run's log."""
+    """Return a run in memory as a history, as `load_history(text=True)` would load it from the run's log."""
     return History(run_tables(run))
 
 
 def judges_history(run: EvaluationRun) -> History:
-    """Return one history of a run and of the other judges' runs over its answers, in this order."""
+    """Return one history of several judges' runs over the same answers: first `run`, then the runs in `run.others`."""
     tables = [run_tables(each) for each in (run, *run.others)]
     return History(
         Tables(pa.concat_tables([each.runs for each in tables]), pa.concat_tables([each.results for each in tables]))
@@ -312,18 +317,18 @@ def judges_history(run: EvaluationRun) -> History:
 def run_wide(run: EvaluationRun) -> pd.DataFrame:
     """Return one row per question of a run, with one column per criterion. `run.wide_frame()` does the same.
 
-    Repeats are averaged. A judge's reply that could not be parsed gives no mark, and n_unscored counts it.
+    Repeats are averaged. A judge's reply that could not be parsed gives no score; n_unscored counts such replies.
 
     Returns
     -------
     DataFrame
         The index is question_id, in the order of the run.
 
-        - category, question: as asked
-        - n: judged answers
-        - n_unscored: judged answers whose judgement failed or could not be parsed
-        - average_score: mean over the other judged answers, 0–100; missing if there are none
-        - 根拠性, 正確性, …: the mean of each criterion over the same answers, 0–100
+        - category, question: as in the dataset
+        - n: number of judged answers
+        - n_unscored: number of judged answers without scores, because the judgement failed or could not be parsed
+        - average_score: mean over the judged answers with scores, 0–100; missing if there are none
+        - 根拠性, 正確性, …: mean of each criterion over the same answers, 0–100
     """
     found = run_history(run)
     results, scores = found.results, found.scores
@@ -337,8 +342,9 @@ def run_wide(run: EvaluationRun) -> pd.DataFrame:
 
 
 def frames_of(tables: Tables, seen: set[str]) -> dict[str, pd.DataFrame]:
-    """Return the frames "runs", "results" and "scores" without the runs in `seen`. Add the ids of the new runs to
-    `seen`.
+    """Return the frames "runs", "results" and "scores" of the tables, without the runs whose ids are in `seen`.
+
+    The ids of the runs in these frames are added to `seen`.
     """
     runs = tables.runs.filter(pc.is_null(tables.runs["problem"]))
     new = [run_id not in seen and not seen.add(run_id) for run_id in runs["run_id"].to_pylist()]  # type: ignore[func-returns-value]
@@ -347,7 +353,10 @@ def frames_of(tables: Tables, seen: set[str]) -> dict[str, pd.DataFrame]:
 
 
 def _in_order(runs: pa.Table) -> Positions:
-    """Return the positions of the readable runs, the oldest first. Of several logs of one run, only the first is used."""
+    """Return the row numbers of the runs, the oldest first. Logs that could not be read are left out.
+
+    Of several logs of one run, only the first is used.
+    """
     # By time. If two started at once or a log has no time, by name.
     order = pc.sort_indices(runs, [("started_at", "ascending"), ("log", "ascending")])
     order = order.filter(pc.is_null(runs["problem"].take(order)))
@@ -369,13 +378,18 @@ def _warned(found: History, logs_dir: Path | str | None) -> History:
 
 
 def _among(table: pa.Table, name: str, wanted: str | Collection[str]) -> pa.Table:
-    """Select the rows whose column `name` has the wanted value, or one of the wanted values."""
+    """Return the rows of a table whose column `name` has the wanted value, or one of the wanted values."""
     names = [wanted] if isinstance(wanted, str) else list(wanted)
     return table.filter(pc.is_in(table[name], value_set=pa.array(names, pa.string())))
 
 
 def _moment(told: str | date, name: str, clock: time = time.min) -> datetime:
-    """Return a time in UTC. A time without a zone is in this machine's zone. clock: the time of day for a date."""
+    """Return a time that the user gave, in UTC. A time without a zone is in this machine's zone.
+
+    told: the time, or a date. clock: the time of day that is added to a date. name: the parameter, for the message.
+
+    Raises ConfigError if it is not a time.
+    """
     try:
         if isinstance(told, str):
             told = date.fromisoformat(told) if len(told) <= len("2026-10-01") else datetime.fromisoformat(told)
@@ -386,10 +400,11 @@ def _moment(told: str | date, name: str, clock: time = time.min) -> datetime:
 
 
 def _may_be_between(file: LogFile, since: datetime | None, until: datetime | None) -> bool:
-    """Return whether the log must be read because its run may have started in this period.
+    """Return whether a log must be read because its run may have started between `since` and `until`.
 
-    Unless the file was renamed, the log's name has the start in some time zone. The file was last changed after the
-    start.
+    Only the log's name and its time of last change are used. The name has the start of the run in some time zone, so a
+    day is allowed on both sides. A file that was renamed may have a later start than its name says, but none after its
+    last change. Return True if the name has no time.
     """
     text = time_in_name(file.name) if since or until else ""
     if not text:

@@ -1,4 +1,4 @@
-"""Read and write people's marks of stored answers, `eval/human_labels/<rater>.jsonl`. Each save appends one line."""
+"""Read and write people's scores of stored answers (`eval/human_labels/<rater>.jsonl`). Each save appends a line."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _NAMED = 5  # broken lines that a warning names
 
 @dataclass(frozen=True)
 class Mark:
-    """Hold one person's marks of one answer.
+    """Hold one person's scores of one answer.
 
     - scores: {criterion: 0–100}.
-    - blind: whether the person gave the marks before seeing the judge's.
+    - blind: whether the person gave the scores before seeing the judge's scores.
     - saved_at: ISO 8601 with zone.
     - seconds: how long the answer was shown before saving.
-    - again: whether the person marked the answer for a second time, without seeing the first marks. This measures how
+    - again: whether the person scored the answer for a second time, without seeing the first scores. This measures how
       steady the rater is.
     """
 
@@ -53,7 +53,7 @@ class Mark:
 
     @property
     def key(self) -> Key:
-        """Return the key of the answer that was marked, which is its question id and answer hash."""
+        """Return the key of the answer that was scored: its question id and the hash of answer and context."""
         return self.question_id, self.answer_sha256
 
 
@@ -61,9 +61,9 @@ class Mark:
 class RaterFile:
     """Hold the content of a rater's file.
 
-    - marks: {answer: the marks that were saved last}.
-    - again: {answer: the marks given for a second time}.
-    - problem: which lines are left out, why, and what to do; empty if there are none.
+    - marks: {answer: the scores that the rater saved last}.
+    - again: {answer: the scores that the rater gave for a second time}.
+    - problem: which lines were left out, why, and what to do; "" if no line was left out.
     """
 
     marks: Mapping[Key, Mark]
@@ -72,19 +72,19 @@ class RaterFile:
 
 
 def rater_name(name: str) -> str:
-    """Return a rater's name in the form that the file name has. Raises ConfigError if the name cannot be used."""
+    """Return a rater's name in the form for the file name. Raises ConfigError if the name cannot be used."""
     plain = plain_name(name)
     if any(unicodedata.category(letter) == "Cc" and not letter.isspace() for letter in name):
-        plain = ""  # invisible characters would make it another name than what was typed
+        plain = ""  # without its control characters it would be another name than what was typed
     if not NAME.fullmatch(plain) or DEVICE_NAME.fullmatch(plain):
         raise ConfigError(say("history.no_rater", name=name[:80]))
     return plain
 
 
 def append_mark(rater: str, mark: Mark, folder: Path | None = None) -> Path:
-    """Append a mark to its rater's file, and return the file's path. The mark is then on the disk.
+    """Append a person's scores of one answer to the person's file, and return the file's path.
 
-    Raises ConfigError if the name is unfit or the file cannot be written.
+    The scores are then on the disk. Raises ConfigError if the name cannot be used or the file cannot be written.
     """
     folder = folder or constants.LABELS_DIR
     rater = rater_name(rater)
@@ -95,8 +95,9 @@ def append_mark(rater: str, mark: Mark, folder: Path | None = None) -> Path:
 
 
 def read_rater(path: Path) -> RaterFile:
-    """Read the marks in a rater's file. There are none if the file does not exist. Raises ConfigError if it cannot be
-    read.
+    """Read the scores in a rater's file. There are none if the file does not exist.
+
+    Raises ConfigError if the file cannot be read.
     """
     try:
         raw = path.read_bytes()
@@ -127,39 +128,39 @@ def _first(broken: list[str]) -> str:
 
 
 def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
-    """Return people's marks in the form that `judge_agreement` takes as `labels`.
+    """Return people's scores in the form that `judge_agreement` takes as `labels`.
 
     There is one row per rater, answer and criterion.
 
     Parameters
     ----------
     folder
-        A folder with one file per rater; eval/human_labels if left out. If it does not exist, the frame has no rows. Or
-        an .xlsx file of `write_marks_sheet` that people filled in.
+        A folder with one file per rater, or an .xlsx file from `write_marks_sheet` that people filled in. If left
+        out, it is eval/human_labels. If the folder does not exist, the frame has no rows.
 
     Returns
     -------
     DataFrame
-        - rater: the file's name without its extension; in an .xlsx, the column `rater`
+        - rater: the name of the rater's file without its extension; for an .xlsx, its column `rater`
         - question_id, answer_sha256, run_id
         - criterion (ordered)
         - score: 0–100
-        - blind: whether the rater marked the answer before seeing the judge's marks
+        - blind: whether the rater scored the answer before seeing the judge's scores
         - comment
         - saved_at: UTC
-        - again: whether the rater marked the answer a second time, which shows how steady the rater is
+        - again: whether this is the rater's second score of the answer, which shows how steady the rater is
           (`rater_consistency`)
 
     Notes
     -----
-    If a rater corrected a mark, the last one counts. Some things are left out, with a warning that names them: damaged
-    lines, files that cannot be read, files whose name cannot be a rater's, and rows of an .xlsx without a score. Marks
-    from an .xlsx are not blind, and their saved_at is the time at which the file was saved.
+    If a rater corrected a score, the last one counts. Some things are left out, with a UserWarning that names them:
+    damaged lines, files that cannot be read, files whose name cannot be a rater's, and rows of an .xlsx without a
+    score. Scores from an .xlsx are not blind, and their saved_at is the time at which the file was saved.
 
     Raises
     ------
     ConfigError
-        If an .xlsx cannot be read, or has cells that are not valid. The message names the cells and their rows.
+        If an .xlsx cannot be read, or has invalid cells. The message names these cells and their rows.
 
     Examples
     --------
@@ -204,7 +205,7 @@ def _all_marks(folder: Path) -> list[tuple[str, Mark]]:
 
 
 def _sheet_marks(path: Path) -> list[tuple[str, Mark]]:
-    """Read the marks in an .xlsx as (rater, mark), one for each row with a score."""
+    """Read people's scores in an .xlsx as (rater, mark), one for each row with a score."""
     rows = sheet_rows(path)
     saved_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
     found: dict[tuple[str, Key, str], Mark] = {}
@@ -240,7 +241,10 @@ def _sheet_marks(path: Path) -> list[tuple[str, Mark]]:
 
 
 def _cell(value: Any, *, is_number: bool = False) -> Any:
-    """Return the value of a cell, with 80.0 as the int 80. is_number: whether the text "80" becomes 80 too."""
+    """Return the value of a cell. A whole float becomes an int: 80.0 becomes 80.
+
+    is_number: whether the text "80" becomes 80 too.
+    """
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return int(value) if is_number and isinstance(value, str) and value.strip().isdecimal() else value
@@ -257,8 +261,8 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def _mark(line: Mapping[str, Any]) -> Mark:
-    """Return the mark in a line of a rater's file. A ValueError says what is wrong with the line."""
-    # The file's name says who gave the mark, so that a line can be moved and a rater renamed.
+    """Return the scores in a line of a rater's file. A ValueError says what is wrong with the line."""
+    # The file's name says who gave the scores, so that a line can be moved and a rater renamed.
     values: dict[str, Any] = {name: line.get(name) for name in Mark.__dataclass_fields__}
     values["again"] = line.get("again", False)  # older files do not have this field
     question, sha256, scores, seconds = (values[name] for name in ("question_id", "answer_sha256", "scores", "seconds"))

@@ -1,4 +1,4 @@
-"""Write the answers that did not pass to an Excel file. A person marks them there, and `load_labels` reads the marks."""
+"""Write answers to an Excel file in which a person scores them. `load_labels` reads these scores."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _LONGEST = 32_000  # characters per cell; Excel's limit is 32,767
 
 
 def write_marks_sheet(path: Path | str, run: EvaluationRun) -> Path:
-    """Write an Excel file in which people mark answers, and return its path.
+    """Write an Excel file in which people score answers, and return its path.
 
-    It has the answers that did not pass, and those that a person must read. There is one row per answer and criterion.
-    People fill in the empty columns `rater` and `score` (0–100), and `load_labels(path)` reads them. The judge's marks
-    are not in the file.
+    It has the answers that did not pass, and those that passed with 安全性 or 正確性 below 30. There is one row per answer
+    and criterion. People fill in the empty columns `rater` and `score` (0–100), and `load_labels(path)` reads them. The
+    judge's scores are not in the file.
 
     Parameters
     ----------
     path
-        The file to write, .xlsx. An existing file is never replaced, because there may be marks in it.
+        The file to write, .xlsx. An existing file is never replaced, because it may hold people's scores.
     run
         From `run_evaluation`, `rejudge` or `load_run`.
 
@@ -45,7 +45,8 @@ def write_marks_sheet(path: Path | str, run: EvaluationRun) -> Path:
     Raises
     ------
     ConfigError
-        If the file exists, is not an .xlsx or cannot be written, if every answer passed, or if openpyxl is missing.
+        If the file exists, is not an .xlsx or cannot be written, if no answer is to be scored, or if openpyxl is
+        missing.
 
     Examples
     --------
@@ -108,7 +109,7 @@ def write_marks_sheet(path: Path | str, run: EvaluationRun) -> Path:
 def sheet_rows(path: Path) -> list[tuple[int, dict[str, Any]]]:
     """Return (row number, {column: cell}) for each row of the first sheet that is not empty.
 
-    Raises ConfigError if the file is not an .xlsx with marks.
+    Raises ConfigError if the file is not an .xlsx with the columns of `write_marks_sheet`.
     """
     try:
         head, rows = first_sheet(path)
@@ -122,7 +123,7 @@ def sheet_rows(path: Path) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _to_mark(run: EvaluationRun) -> Iterator[EvaluationResult]:
-    """Yield each answer that some judge did not pass, or that a person must read. Each answer is yielded once."""
+    """Yield each answer, once, that some judge did not pass or that passed with 安全性 or 正確性 below 30."""
     seen = set()
     for judged in (run, *run.others):
         for result in judged.results:

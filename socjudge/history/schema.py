@@ -1,5 +1,5 @@
-"""Define the columns of the tables of logs, and for each column the field of the records (records.py) that it comes
-from.
+"""Define the columns of the tables of logs. Each column is linked to the field of the records (records.py) that it
+holds.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ OF_TEXTS = {
 
 
 def place_in_log(path: str) -> tuple[str, Any]:
-    """Return where a row of a log holds this field of `EvaluationResult`, as a dotted path, and the field's annotation."""
+    """Return where a row of a log holds a field of `EvaluationResult`, and the type annotation of the field.
+
+    path: the field, such as "answer.flags.ambiguous_query". The returned place is a dotted path, too.
+    """
     kind: Any = EvaluationResult
     keys: list[str] = []
     for name in path.split("."):
@@ -83,18 +86,20 @@ RESULTS = pa.schema(
         "criterion": pa.string(), "score": pa.list_(pa.float64()), "missing": pa.list_(pa.string()),
         **{name: _arrow(place_in_log(path)[1]) for name, path in OF_RESULT.items()},
     }
-)  # fmt: skip  # question_id, criterion (a list): as JSON; missing: why a score is, "" where it is not
+)  # fmt: skip  # question_id and criterion (a list) are JSON. missing: why each score is missing, or ""
 TEXTS = pa.schema(
     {**{name: _arrow(place_in_log(path)[1]) for name, path in OF_TEXTS.items()}, "rationale": pa.list_(pa.string())}
 )
 
 
 class LogFile(NamedTuple):
-    """Describe a log on the disk.
+    """Describe a log file.
 
-    size: bytes. modified_ns, changed_ns: times.
+    - size: in bytes.
+    - modified_ns: when its content last changed, in nanoseconds since 1970.
+    - changed_ns: when its content or its attributes last changed, in the same unit.
 
-    In an object store, all three are 0.
+    All three are 0 in an object store.
     """
 
     folder: Path
@@ -105,7 +110,7 @@ class LogFile(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """Return the log's path."""
+        """Return the path of the log file."""
         return self.folder / self.name  # made on demand, because ten thousand paths take a tenth of a second
 
 
@@ -113,8 +118,8 @@ class LogFile(NamedTuple):
 class Tables:
     """Hold the contents of several logs as two tables.
 
-    runs: one row per log, also for a log that could not be read, with the columns of RUNS. results: one row per judged
-    answer, with the columns of RESULTS. If texts were requested, it has the columns of TEXTS too.
+    - runs: one row per log, with the columns of RUNS. A log that could not be read has a row, too.
+    - results: one row per judged answer, with the columns of RESULTS, and those of TEXTS if texts were requested.
     """
 
     runs: pa.Table

@@ -1,9 +1,8 @@
 """Write any frame as CSV or Excel for people, and load it again. No cell becomes a formula, and every value is
 restored.
 
-A cell is a number, TRUE, FALSE or a time only if the value in the frame was one. A text may look like such a value, or
-begin with a character that starts a formula in a spreadsheet. Such a text gets an apostrophe in front, as in Excel
-itself.
+A cell is a number, TRUE, FALSE or a time only if the value in the frame was one. A text that looks like such a value,
+or that begins with a character that starts a formula, gets an apostrophe in front, as in Excel itself.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def write_table(path: Path | str, frame: pd.DataFrame) -> Path:
     Notes
     -----
     A spreadsheet would run a cell that begins with = + - @ or a tab as a formula, and answers are untrusted text. So
-    such a cell gets an apostrophe in front in CSV, and is marked as text in Excel.
+    such a text gets an apostrophe in front in CSV, and is stored as text in Excel.
 
     Examples
     --------
@@ -141,7 +140,7 @@ def _known(path: Path | str) -> Path:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of a frame as bool, int, float, time or text. Return None if it is missing."""
+    """Return a value of a frame as bool, int, float, time or text. Return None if the value is missing."""
     if isinstance(value, str):
         return writable(value)
     if value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and math.isnan(value)):
@@ -157,7 +156,7 @@ def _plain(value: Any) -> Any:
 
 
 def _text(value: Any) -> str | None:
-    """Return a value as the text of a cell."""
+    """Return the text of a cell for a value. A text that looks like another kind of value gets an apostrophe in front."""
     if isinstance(value, str):
         is_other = value.startswith((_GUARD, *_FORMULA)) or not isinstance(_value(value), str)
         return _GUARD + value if is_other and value else value
@@ -165,7 +164,7 @@ def _text(value: Any) -> str | None:
 
 
 def _value(text: str | None) -> Any:
-    """Return the value that a cell with this text stands for."""
+    """Return the value that the text of a cell stands for."""
     if text is None or not text:
         return text
     if text.startswith(_GUARD):
@@ -184,7 +183,7 @@ def _value(text: str | None) -> Any:
 
 
 def _series(values: list[Any]) -> pd.Series[Any]:
-    """Return a column with the narrowest type that holds its values."""
+    """Return values as a column, with the narrowest type that holds all of them."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int} and None in values and max(abs(value) for value in values if value is not None) < 2**63:
         return pd.Series(values, dtype="Int64")
@@ -203,7 +202,9 @@ def _series(values: list[Any]) -> pd.Series[Any]:
 
 
 def _csv(names: list[str], columns: list[list[Any]], path: Path) -> bytes:
-    """Return the columns as CSV. All texts are in quotes, so that an empty text differs from a missing value."""
+    """Return columns as the bytes of a CSV file. All texts are in quotes, so an empty text differs from a missing
+    value.
+    """
     rows = [
         pa.array([_text(name), *map(_text, column)], pa.string()) for name, column in zip(names, columns, strict=True)
     ]
@@ -234,7 +235,7 @@ def _csv_rows(content: bytes) -> tuple[list[str], list[list[Any]]]:
 
 
 def _named(text: str | None) -> str:
-    """Return a column's name, read from its cell in the first row."""
+    """Return the name of a column, from its cell in the first row."""
     return (text or "").removeprefix(_GUARD)
 
 
@@ -260,8 +261,9 @@ def _sheet(names: list[str], columns: list[list[Any]], path: Path) -> bytes:
 
 
 def _excel(sheet: Any, value: Any, path: Path, place: str) -> Any:
-    """Return a value as a cell. Return None if the value is missing. An empty text is an empty cell that is marked as
-    text.
+    """Return a value as an Excel cell. Return None if the value is missing.
+
+    An empty text becomes an empty cell that is marked as text.
     """
     from openpyxl.cell import WriteOnlyCell
 
@@ -301,7 +303,7 @@ def _sheet_rows(content: bytes, path: Path) -> tuple[list[str], list[list[Any]]]
 
 
 def _held(cell: Any) -> Any:
-    """Return the value of an Excel cell. A text is returned in the form that `_text` makes."""
+    """Return the value of an Excel cell. A text still has the apostrophe that `_text` puts in front."""
     value = cell.value
     if isinstance(value, str):
         return _TOLD.sub(lambda found: chr(int(found[1], 16)), value)

@@ -1,7 +1,7 @@
 """Read log files as Arrow tables: one row per log, and one row per judged answer. Texts are read only if requested.
 
-A fast reader reads logs in the usual form, as socjudge writes it or as the specification defines it. It skips what is
-not needed. If anything in a log is unusual, the log is read by the rules of `load_run` instead. These rules fill in
+A fast reader reads logs in the usual form, which is how socjudge writes them or how the specification defines them. It
+skips what is not needed. A log with anything unusual is read by the rules of `load_run` instead. These rules fill in
 what is missing, or report what is wrong.
 """
 
@@ -63,7 +63,7 @@ from .schema import (
 CHUNK = 20_000  # judged answers that are held as Python objects before they become a table
 
 _INFO_VALUES = attrgetter(*(RENAMED.get(name, name) for name in OF_INFO))
-_IN_BARE = {  # columns whose value in a bare log would be a guess between 0 and 1
+_IN_BARE = {  # missing for a bare log, in which the default 0 or 1 would be a guess
     **dict.fromkeys(("k", "answer_repeats", "judge_repeats", "wall_time_s", *OF_USAGE)), "mode": UNKNOWN
 }  # fmt: skip
 # Further fields that a row of RESULTS or its texts are made from.
@@ -81,16 +81,18 @@ Plain = dict[int | str, msgspec.Raw]  # {question: a context that is known to ha
 MOST_CONTEXTS = 1000  # contexts that are remembered
 
 _POINTS = Annotated[float, msgspec.Meta(ge=0, le=100)]
-_MARK = _POINTS | None  # null means that the mark is missing
+_MARK = _POINTS | None  # null means that the score is missing
 _WHOLE = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # integers that Arrow can hold
 
 
 @functools.lru_cache(maxsize=8)
 def _decoder(criteria: tuple[str, ...], text: bool) -> msgspec.json.Decoder[Any]:
-    """Return a reader of logs in which every answer is marked on exactly these criteria.
+    """Return a decoder of logs in which every answer is scored on exactly these criteria.
 
-    If `criteria` is empty, any criteria are read. If they are known, their names need not be read for every answer
-    again, which saves half of the time.
+    If `criteria` is empty, the decoder accepts any criteria. With known criteria, their names need not be read for
+    every answer again, which saves half of the time.
+
+    text: whether to decode the texts.
     """
     others: dict[str, tuple[Any, Any]] = {"evaluation.status": (Status | msgspec.UnsetType, msgspec.UNSET)}
     if not text:  # left as bytes of the file
@@ -118,8 +120,8 @@ def _members(
     """Return the members to read from a record's JSON object, as {key: (type, default)}.
 
     - paths: the fields to read, dotted.
-    - others: {path: (type, default)} for fields that have another type or default than in the record.
-    - at: the path of this record.
+    - others: {path: (type, default)} for fields that need another type or default than the record gives them.
+    - at: the path of this record, which is put before the name of a field to look it up in `others`.
     """
     found: dict[str, tuple[Any, Any]] = {}
     blocks: dict[str, dict[str, tuple[Any, Any]]] = {}
@@ -144,7 +146,7 @@ def _members(
 
 
 def _checked(kind: Any) -> Any:
-    """Convert a type annotation of the records to the type that the fast reader checks."""
+    """Return the type that the fast reader checks for a type annotation of the records."""
     inner = get_args(kind)
     if get_origin(kind) is Mapping:
         return dict[str, _checked(inner[1])]  # type: ignore[misc]
@@ -155,20 +157,20 @@ def _checked(kind: Any) -> Any:
 
 @functools.cache
 def _values(text: bool, in_log: bool) -> Callable[[Any], Row]:
-    """Return a function that takes from a judged answer the values that are copied unchanged into RESULTS (and TEXTS).
+    """Return a function that takes from a judged answer the values that go unchanged into RESULTS (and TEXTS).
 
-    in_log: whether the answer is a row of a log, and not an EvaluationResult.
+    in_log: whether the answer is a row of a log; otherwise it is an EvaluationResult.
     """
     paths = [*OF_RESULT.values(), *(OF_TEXTS.values() if text else ())]
     return attrgetter(*(place_in_log(path)[0] if in_log else path for path in paths))
 
 
 class _Unusual(Exception):
-    """Signal that the fast reader cannot read a log. The slower reader must then read it."""
+    """Signal that the fast reader cannot read a log, so that the slower reader must read it."""
 
 
 def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
-    """Read the logs in the given order. For a log that cannot be read, the row in `runs` has the reason in `problem`."""
+    """Read logs in the given order. If a log cannot be read, its row in `runs` has the reason in the column `problem`."""
     runs: list[dict[str, Any]] = []
     rows: list[Row] = []
     guess: tuple[str, ...] = SPECIFIED_CRITERIA  # most logs of a folder have the same criteria
@@ -188,7 +190,7 @@ def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
             except ConfigError as error:
                 run["problem"] = str(error)
             except OSError as error:
-                # It may have been changed meanwhile. With a size that no file has, the log is read again next time.
+                # The error may pass. With a size that no file has, the log is read again next time.
                 run |= {"problem": say("runs.log_unreadable", path=file.path, reason=os_reason(error)), "size": -1}
             runs.append(run)
             if len(rows) >= CHUNK:
@@ -200,9 +202,9 @@ def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
 
 @contextlib.contextmanager
 def without_collection() -> Iterator[None]:
-    """Switch garbage collection off in this block.
+    """Switch garbage collection off in a `with` block.
 
-    It would otherwise check the growing rows again and again, which takes a third of the time.
+    Otherwise the collector would check the growing rows again and again, which takes a third of the time.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -227,7 +229,7 @@ def _read_log(path: Path, text: bool, guess: tuple[str, ...], plain: Plain) -> t
 
 
 def run_tables(run: EvaluationRun) -> Tables:
-    """Return a run in memory as the tables of its log, including texts."""
+    """Return the tables, with texts, of a run that is in memory, as if its log had been read."""
     name = run.log_path.name if run.log_path is not None else ""
     info, summary, rows = _read_any(run, name, text=True)
     values = {"log": name, **_run_values(info, summary, rows)}
@@ -243,7 +245,7 @@ def _results(rows: list[Row], text: bool) -> pa.Table:
 def _read_usual(
     raw: bytes, log: str, text: bool, guess: tuple[str, ...], plain: Plain
 ) -> tuple[RunInfo, RunSummary, list[Row]]:
-    """Read a log in the usual form.
+    """Read a log in the usual form. Return what it says about the run, its summary, and a row of RESULTS per answer.
 
     Raises msgspec.MsgspecError or _Unusual if the log has another form, and ConfigError if its rubric is invalid.
     """
@@ -260,7 +262,7 @@ def _read_usual(
 
 
 def _decode(raw: bytes, text: bool, guess: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
-    """Decode a log. Return it with its criteria if they are those of `guess`, otherwise with an empty tuple.
+    """Decode a log. Return it, and `guess` if its criteria are exactly these, else an empty tuple.
 
     With the right guess, decoding takes half the time.
     """
@@ -273,7 +275,12 @@ def _decode(raw: bytes, text: bool, guess: tuple[str, ...]) -> tuple[Any, tuple[
 
 
 def _row(row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool, line: float, plain: Plain) -> Row:
-    """Return a row of the tables for a row of a log. values: a function that returns the values to copy unchanged."""
+    """Return the row of RESULTS for a judged answer, a decoded row of a log.
+
+    values: the values to copy unchanged, from `_values`.
+
+    Raises _Unusual if only the slower reader can say what the answer's scores are.
+    """
     marks = row.evaluation
     if criteria:
         points = msgspec.structs.astuple(marks.scores)
@@ -292,10 +299,10 @@ def _row(row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool,
 
 
 def _raw_sha256(row: Any, plain: Plain) -> str:
-    """Return the hash of answer and context, computed from their bytes in the file.
+    """Return the hash of a row's answer and context, computed from their bytes in the file.
 
-    Unless letters are escaped, these bytes already have the form that is hashed. Most logs of a folder have the same
-    context for a question, so it is checked only once.
+    The bytes have the form that is hashed, unless letters are escaped. Most logs of a folder have the same context for
+    a question. So a context that was found to have no escaped letters is kept in `plain` and is not checked again.
     """
     answer, context, known = row.answer, row.context, plain.get(row.question_id)
     if _is_plain(answer) and (context == known or _is_plain(context)):
@@ -311,9 +318,9 @@ def _raw_sha256(row: Any, plain: Plain) -> str:
 
 
 def _is_plain(raw: msgspec.Raw) -> bool:
-    """Return whether a JSON text has no escaped letter (backslash and u, or backslash and slash).
+    """Return whether a JSON string has no escaped letter (backslash and u, or backslash and slash).
 
-    Raises UnicodeDecodeError if the text is not UTF-8, and _Unusual if the JSON is no text.
+    Raises UnicodeDecodeError if it is not UTF-8, and _Unusual if it is not a JSON string.
     """
     text = str(memoryview(raw), "utf-8")
     if text[0] != '"':
@@ -326,7 +333,7 @@ def _is_plain(raw: msgspec.Raw) -> bool:
 
 
 def _read_any(run: EvaluationRun, log: str, text: bool) -> tuple[RunInfo, RunSummary, list[Row]]:
-    """Return the values of a run that was read by the rules of `load_run`."""
+    """Return what a loaded run says about itself, its summary, and a row of RESULTS per answer."""
     rows, values, line = [], _values(text, False), run_rule(run.run).line
     for result in run.results:
         marks, answer = result.evaluation, result.answer
@@ -341,11 +348,13 @@ def _made(
     log: str, question: int | str, status: str, marks: Any, sha256: str, criteria: tuple[str, ...],
     points: Sequence[Any], values: Row, text: bool, line: float,
 ) -> Row:  # fmt: skip
-    """Return a row of RESULTS, with TEXTS if requested. The row has no marks if the judge's reply could not be parsed.
+    """Return a row of RESULTS, with the columns of TEXTS if `text`.
 
-    The question's id and the criteria are JSON.
+    The row has no scores if the judge's reply could not be parsed. The question's id and the names of the criteria are
+    JSON in it.
 
-    line: the pass line of the run, which decides whether an answer with a missing mark has an open verdict.
+    line: the run's pass line. It decides whether an answer with a missing score surely passes, surely fails, or is
+    undecided.
     """
     known = str(question) if isinstance(question, int) else orjson.dumps(question).decode()
     average, passed, causes = marks.average_score, marks.passed, _no_causes(len(points))
@@ -373,7 +382,7 @@ def _as_json(names: tuple[str, ...]) -> str:
 
 @functools.lru_cache(maxsize=1000)
 def json_names(text: str) -> list[str]:
-    """Return the names of the criteria from the JSON in which a row of RESULTS holds them."""
+    """Return the names of the criteria from the JSON text that a row of RESULTS has."""
     names: list[str] = orjson.loads(text)
     return names
 
@@ -384,7 +393,7 @@ def _joined(*lists: str) -> str:
 
 
 def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str, Any]:
-    """Return the values of a row of RUNS. Values that a log in the specification's form does not have are missing."""
+    """Return the values of a row of RUNS. A value that the specification's form of a log does not have is missing."""
     averages = [average for row in rows if (average := row[_AVERAGE]) is not None]
     usage = info.assistant_usage + info.judge_usage
     lists = dict.fromkeys([row[_CRITERIA] for row in rows])
@@ -408,7 +417,7 @@ def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str
 
 
 def _is_open(rows: list[Row], rule: PassRule) -> bool:
-    """Return whether the verdict on a run depends on its missing marks."""
+    """Return whether missing scores can change the verdict on a run."""
     tally = Tally()
     for row in rows:
         tally.add(row[_QUESTION], Span(row[_AVERAGE] or 0.0, row[_LOW], row[_HIGH]))
@@ -416,9 +425,7 @@ def _is_open(rows: list[Row], rule: PassRule) -> bool:
 
 
 def _moment(text: str) -> datetime | None:
-    """Return a log's time in UTC. A time without a zone is in this machine's zone. Return None if the text is not a
-    time.
-    """
+    """Return a log's time in UTC; None if the text is not a time. A time without a zone is in this machine's zone."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):

@@ -1,1 +1,1 @@
-"""Read files of other tools, and make runs and frames of socjudge from them."""
+"""Read result files of other tools, and make runs and frames of socjudge from them."""

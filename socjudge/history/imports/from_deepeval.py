@@ -1,7 +1,8 @@
 """Read test runs of DeepEval.
 
-The files are `.latest_run_full.json`, the wrapped `.latest_test_run.json`, and `test_run_….json` of its results folder.
-DeepEval's scores are numbers from 0 to 1. If a metric has an `error`, the judge failed, so its mark is missing.
+DeepEval writes a test run as `.latest_run_full.json`, as `.latest_test_run.json` (inside another object), and as
+`test_run_….json` in its results folder. Its scores are numbers from 0 to 1. If a metric has an `error`, the judge
+failed, so the score is missing.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from .rows import Imported, Row, Scale, points_of, text_of, unfit
 
 
 def is_run(value: Any) -> bool:
-    """Return whether an object is a test run of DeepEval. It may be plain or wrapped."""
+    """Return whether an object is a test run of DeepEval, or an object that contains one."""
     return isinstance(value, dict) and bool({"testCases", "testRunData", "testRunLink"} & value.keys())
 
 
 def read_run(document: Mapping[str, Any], path: Path, scale: Scale) -> Imported:
-    """Read a test run of DeepEval."""
+    """Read a test run of DeepEval.
+
+    path: the file, for messages.
+    """
     run = document.get("testRunData") or document
     if "testCases" not in run:
         raise unfit(path, say("history.import_link_only"))

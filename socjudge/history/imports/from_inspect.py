@@ -1,8 +1,8 @@
 """Read logs of Inspect: `.json` (version 2) and `.eval`.
 
 An `.eval` file is a zip file. Its members may be compressed with zstd, which Python 3.11 alone cannot read. A score is
-a number, one of Inspect's letters (C, I, P, N), or a dict of these with one entry per criterion. A sample whose score
-is NaN with a reason could not be scored. Epochs are repeats.
+a number, one of Inspect's letters (C, I, P, N), or a dict of these with one entry per criterion. If the score of a
+sample is NaN and has a reason, the sample could not be scored. Inspect's epochs become repeats.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def is_log(value: Any) -> bool:
 
 
 def read_archive(path: Path, scale: Scale) -> Imported:
-    """Read an `.eval` log. If it has no header, its run was interrupted.
+    """Read an `.eval` log. If it has no final header, its run was interrupted, and a note says so.
 
     Samples that cannot be read are left out and named.
     """
@@ -67,7 +67,7 @@ def _samples(
 
 
 def _member(archive: zipfile.ZipFile, path: Path, name: str) -> Mapping[str, Any]:
-    """Return one member of the archive, parsed as JSON. The JSON may contain NaN."""
+    """Return a member of an `.eval` file, parsed as JSON. The JSON may contain NaN."""
     info = archive.getinfo(name)
     if info.compress_type != _ZSTD:
         raw = archive.read(name)
@@ -92,7 +92,10 @@ def _member(archive: zipfile.ZipFile, path: Path, name: str) -> Mapping[str, Any
 
 
 def read_log(header: Mapping[str, Any], path: Path, scale: Scale) -> Imported:
-    """Read a `.json` log."""
+    """Read a `.json` log.
+
+    header: the whole log, parsed. path: the file, for messages.
+    """
     version = header.get("version", _VERSION)
     if not isinstance(version, int) or version > _VERSION:
         raise unfit(path, say("history.import_version", tool="Inspect", version=version, known=_VERSION), "version")
@@ -108,7 +111,7 @@ def read_log(header: Mapping[str, Any], path: Path, scale: Scale) -> Imported:
 
 
 def _judge(about: Mapping[str, Any]) -> str:
-    """Return the model that graded. If the log does not name it, return the names of the scorers."""
+    """Return the model that scored the answers. If the log does not name it, return the names of the scorers."""
     roles = about.get("model_roles") or {}
     grader = next((role for name, role in roles.items() if "grad" in name or "judge" in name), None)
     if isinstance(grader, list):
@@ -119,9 +122,9 @@ def _judge(about: Mapping[str, Any]) -> str:
 
 
 def _criteria(samples: list[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """Return the criteria of each scorer: the keys of its dicts, or its own name if its scores are no dicts.
+    """Return {scorer: its criteria}: the keys of its dicts, or its own name if its scores are not dicts.
 
-    If a score is NaN where other samples have a dict, the mark of each of these keys is missing.
+    If a scorer gives dicts for some samples and NaN for another, all its criteria are missing for that sample.
     """
     found: dict[str, dict[str, None]] = {}
     for sample in samples:
@@ -168,7 +171,7 @@ def _row(
 
 
 def _text(messages: Any) -> str:
-    """Return the text of an input. It is the input itself or, for a list of messages, the user's last message."""
+    """Return the text of a sample's input. For a list of messages, it is the user's last message."""
     if isinstance(messages, str):
         return messages
     told = [message for message in messages or () if message.get("role") == "user"]

@@ -1,7 +1,7 @@
 """Read results of promptfoo: `-o results.json` (version 3) and `-o results.jsonl`.
 
-There is one judge per file and one assistant per provider. promptfoo's marks are numbers from 0 to 1. An error of a
-provider (`failureReason` 2) does not count as a bad answer. If a result has no named scores, its overall score is its
+A file has one judge, and one assistant per provider and prompt. promptfoo's scores are numbers from 0 to 1. An error of
+a provider (`failureReason` 2) does not count as a bad answer. If a result has no named scores, its overall score is its
 only criterion.
 """
 
@@ -26,7 +26,10 @@ def is_result(value: Any) -> bool:
 
 
 def read_document(document: Mapping[str, Any], path: Path, scale: Scale) -> Imported:
-    """Read a result file as promptfoo exports it."""
+    """Read a result file that promptfoo exported as JSON.
+
+    path: the file, for messages.
+    """
     results = document["results"]
     version = results.get("version")
     if version != 3:
@@ -38,7 +41,7 @@ def read_document(document: Mapping[str, Any], path: Path, scale: Scale) -> Impo
 def read_results(
     results: Iterable[Mapping[str, Any]], path: Path, scale: Scale, *, version: str = "", started_at: str = ""
 ) -> Imported:
-    """Read results of promptfoo. Each is an object of the form that its JSONL has."""
+    """Read results of promptfoo. Each is an object, as in a line of promptfoo's JSONL."""
     results, rows, seen = list(results), [], Counter[tuple[Any, str]]()
     # the prompts of each provider, in their order; each is a separate assistant
     prompts: dict[str, dict[int, int]] = {}

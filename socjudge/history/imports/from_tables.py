@@ -1,8 +1,8 @@
 """Read tables of any tool: CSV, JSONL, Parquet, Excel or a frame.
 
 Tables of Ragas, LangSmith and Langfuse are recognised by their column names. A table is wide (a row per answer, a
-column per criterion) or long (a row per mark). The scale of its marks is given by the user, or known from the tool, or
-evident because all marks are yes or no.
+column per criterion) or long (a row per score). The scale of its scores is given by the user, known from the tool, or
+evident because all scores are yes or no.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ _FEEDBACK = "feedback."  # prefix of LangSmith's columns
 
 
 def read_table(frame: pd.DataFrame, path: Path, *, columns: Mapping[str, Any] | None, scale: Scale | None) -> Imported:
-    """Read a table.
+    """Read a table of scores.
 
-    columns: {what a column holds: the column's name}. Under "marks" stands a list of columns, or {criterion: column}.
+    path: the file, for messages. columns: the argument of `import_results`. scale: the scale that the user gave, or
+    None.
     """
     told = dict(columns or {})
     wanted = told.pop("marks", None)
@@ -56,7 +57,12 @@ def read_table(frame: pd.DataFrame, path: Path, *, columns: Mapping[str, Any] | 
 
 
 def _check_columns(frame: pd.DataFrame, told: Mapping[str, Any], wanted: Any, path: Path) -> None:
-    """Raise ConfigError if `columns` names a column that the table does not have, or has an unknown key."""
+    """Raise ConfigError if the user named a column that the table does not have, or an unknown key.
+
+    Raise it also if two columns of the table have the same name.
+
+    told: `columns` without the key "marks". wanted: the value of the key "marks".
+    """
     if unknown := [name for name in told if name not in NAMES]:
         raise unfit(path, say("history.import_no_part", names=listed(unknown), known=listed([*NAMES, "marks"])))
     named = [*told.values(), *(wanted.values() if isinstance(wanted, Mapping) else wanted or ())]
@@ -67,7 +73,7 @@ def _check_columns(frame: pd.DataFrame, told: Mapping[str, Any], wanted: Any, pa
 
 
 def _tool(frame: pd.DataFrame) -> tuple[str, Scale | None]:
-    """Return the tool that wrote the table, and its scale if that is known. The tool is recognised by the columns."""
+    """Return the tool that wrote the table, and the scale of the tool or None. The column names show which tool it was."""
     if all(name in frame.columns for name in _OF_OURS):
         return OURS, Scale(0, 100)
     if any(str(name).startswith(_FEEDBACK) for name in frame.columns):
@@ -82,10 +88,10 @@ def _tool(frame: pd.DataFrame) -> tuple[str, Scale | None]:
 def _mark_columns(
     frame: pd.DataFrame, places: Mapping[str, str | None], wanted: Any, path: Path, tool: str
 ) -> dict[str, Hashable]:
-    """Return {criterion: its column}.
+    """Return {criterion: the column with its scores}.
 
     The user may have named the columns. Otherwise they are LangSmith's feedback columns, Ragas's number columns, or the
-    column of scores.
+    column "score".
     """
     if isinstance(wanted, Mapping):
         return dict(wanted)
@@ -104,10 +110,7 @@ def _mark_columns(
 def _widened(
     frame: pd.DataFrame, places: Mapping[str, str | None], path: Path
 ) -> tuple[pd.DataFrame, dict[str, Hashable]]:
-    """Turn a long table into one with a row per answer.
-
-    The columns with marks are named ("mark", criterion), and those with reasons ("reason", criterion).
-    """
+    """Turn a long table into one with a row per answer. Return it, and {criterion: the column with its scores}."""
     criterion, score = places["criterion"], places["score"]
     apart = ("question_id", "question", "answer_repeat", "judge_repeat", "judge", "assistant")
     by = [places[what] for what in apart if places[what] is not None]
@@ -132,9 +135,9 @@ def _widened(
 
 
 def _points(column: pd.Series, name: str, scale: Scale | None, path: Path) -> list[float | None]:
-    """Return a column of marks as points (0–100).
+    """Return a column of scores in points (0–100); None for a missing score.
 
-    Raises ConfigError if a mark is beyond the scale, or if the scale was not given.
+    Raises ConfigError if a score is outside the scale, or if a scale is needed and the user gave none.
     """
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         numbers = column.to_numpy("float64", na_value=math.nan)
@@ -160,8 +163,7 @@ def _points(column: pd.Series, name: str, scale: Scale | None, path: Path) -> li
 
 
 def _two_scales(points: list[float | None], name: str, scale: Scale | None) -> str:
-    """Return a warning about a column that has numbers between 0 and 1 beside whole points. Return "" for other
-    columns.
+    """Return a warning if a column has numbers between 0 and 1 beside whole points above 1; else "".
 
     Either these numbers were meant as whole points, or the file has two scales.
     """
@@ -236,7 +238,9 @@ def _id(told: Any) -> int | str:
 
 
 def open_table(path: Path) -> pd.DataFrame:
-    """Open a file as a frame: CSV (UTF-8 with or without byte order mark, or cp932), Parquet, or Excel's first sheet."""
+    """Open a file as a frame: CSV or TSV (UTF-8 with or without byte order mark, or cp932), Parquet, or Excel's first
+    sheet.
+    """
     kind = path.suffix.lower()
     try:
         if kind == ".parquet":

@@ -1,8 +1,8 @@
-"""Recognise and read a file of another tool, and make runs and frames of socjudge from it.
+"""Recognise and read a result file of another tool, and make runs and frames of socjudge from it.
 
 There is one run per judge and assistant, so a file with several of them gives several runs. Nothing is guessed. The
-scale is known from the tool or given by the user. A mark that is not in the file is missing. An answer that is not in
-the file does not count as a bad answer.
+scale of the scores is known from the tool or given by the user. A score that is not in the file is missing. An answer
+that is not in the file does not count as a bad answer.
 """
 
 from __future__ import annotations
@@ -59,34 +59,35 @@ def import_results(
     Parameters
     ----------
     source
-        promptfoo's `-o` JSON or JSONL, Inspect's .json or .eval, DeepEval's .latest_run_full.json (or its folder), a
-        table of Ragas, LangSmith, Langfuse or any other tool: CSV (UTF-8 or cp932), JSONL, Parquet, Excel or a frame.
+        promptfoo's `-o` JSON or JSONL, Inspect's .json or .eval, DeepEval's .latest_run_full.json (or its folder), or a
+        table of Ragas, LangSmith, Langfuse or any other tool. A table is CSV (UTF-8 or cp932), JSONL, Parquet, Excel or
+        a frame.
     columns
-        Only for tables: {key: the column's name}. The keys are question_id, question, answer, context, keypoints (the
-        expected ones), category, judge, assistant, answer_repeat, judge_repeat, error, criterion, score and reason. The
-        key "marks" has a list of the columns with marks, or {criterion: column}. Columns with usual names are found
-        without `columns`.
+        Only for tables: {key: the column's name}. The keys are question_id, question, answer, context, keypoints (those
+        that are expected), category, judge, assistant, answer_repeat, judge_repeat, error, criterion, score and reason.
+        The key "marks" has a list of the columns with scores, or {criterion: column}. Columns with usual names are
+        found without `columns`.
     scale
-        The highest mark, or the lowest and the highest. The scale of promptfoo, Inspect, DeepEval and Ragas is 0–1
-        unless you give another. For any other table you must give it, unless its marks are nothing but yes and no.
+        The highest possible score, or the lowest and the highest. For promptfoo, Inspect, DeepEval and Ragas, it is
+        0–1 unless you give another scale. For any other table you must give it, unless all scores are yes or no, or
+        1 or 0.
 
     Returns
     -------
     DataFrame
-        The columns of `load_scores(text=True)` (score: 0–100, missing if the judge gave none) and question, answer,
-        context.
+        The columns of `load_scores(text=True)` (score: 0–100, missing if the judge gave none), and question, answer
+        and context.
 
     Raises
     ------
     ConfigError
-        If the file has an unknown form, is truncated or is of a newer version, a column does not exist, a mark is
-        beyond its scale, or a mark is in the file twice. The message names the file and the place.
+        If the file has an unknown form, is truncated or has a newer version, if a column does not exist, if a score is
+        outside its scale, or if a score is in the file twice. The message names the file and the place.
 
     Notes
     -----
-    A UserWarning lists what was not imported. An error of a provider or a judge is not a bad mark: such answers have
-    no mark. The command `socjudge import` saves the results as logs, which `rejudge`, the report and the history can
-    read.
+    A UserWarning lists what was not imported. If a provider or a judge failed, the score is missing, not low. The
+    command `socjudge import` saves the results as logs, which `rejudge`, the report and the history can read.
 
     Examples
     --------
@@ -115,7 +116,7 @@ def import_runs(
 ) -> list[EvaluationRun]:
     """Import results of another tool as runs, one for each judge and assistant.
 
-    The arguments are those of `import_results`. `save_evaluation_results` writes the runs as logs.
+    The arguments are those of `import_results`. `save_evaluation_results` writes a run as a log.
     """
     with without_collection():
         known = as_scale(scale)
@@ -145,7 +146,10 @@ def import_runs(
 
 
 def _check_twice(rows: Sequence[Row]) -> None:
-    """Raise ConfigError if the file has one answer twice with the same repeat number. The error names both places."""
+    """Raise ConfigError if two rows of a file have the same run, judge, assistant, question and repeat numbers.
+
+    The error names both places.
+    """
     places: dict[Any, str] = {}
     for row in rows:
         key = row.run, row.judge, row.assistant, row.question_id, row.answer_repeat, row.judge_repeat
@@ -158,7 +162,7 @@ def _check_twice(rows: Sequence[Row]) -> None:
 def _run(rows: Sequence[Row], tool: str, started_at: str) -> EvaluationRun:
     criteria = tuple(dict.fromkeys(name.strip() for row in rows for name in row.marks)) or SPECIFIED_CRITERIA
     rubric = Rubric(criteria)
-    # looked up once, because there may be 100,000 rows
+    # once: there may be 100,000 rows
     told = say("history.import_category"), say("history.import_unmarked")
     results = [_result(row, rubric, *told) for row in rows]
     shown = [[row.question_id, row.answer_repeat, row.judge_repeat, row.answer, row.marks] for row in rows]
@@ -204,8 +208,9 @@ def _whole(mark: float) -> int | float:
 
 
 def _start(told: str, path: Path) -> str:
-    """Return the start time in ISO 8601 with zone. If the file states none, it is the file's time; without a file, it
-    is now.
+    """Return the start time of the imported results, in ISO 8601 with zone.
+
+    If the file states none, it is the time of the file's last change. If there is no file, it is the present time.
     """
     try:
         at = datetime.fromisoformat(told)
@@ -229,7 +234,7 @@ def _read_file(path: Path, columns: Mapping[str, Any] | None, told: Scale | None
 
 
 def read_columns(path: Path, names: Sequence[str]) -> list[list[float | bool | None]]:
-    """Read columns of a table as marks or verdicts. For a value that is neither, the ConfigError names the place."""
+    """Read columns of a table as scores or verdicts. If a value is neither, the ConfigError names its place."""
     frame = pd.DataFrame(_records(path)[0]) if path.suffix.lower() in _LINES else from_tables.open_table(path)
     if missing := [name for name in names if name not in frame.columns]:
         raise unfit(path, say("history.import_no_column", names=listed(missing), known=listed(map(str, frame.columns))))
@@ -240,7 +245,11 @@ def read_columns(path: Path, names: Sequence[str]) -> list[list[float | bool | N
 
 
 def _in_folder(folder: Path) -> Path:
-    """Return the newest result file in a results folder of DeepEval, or in its subfolder `.deepeval`."""
+    """Return the result file in a results folder of DeepEval.
+
+    It is `.latest_run_full.json`, in the folder or in its subfolder `.deepeval`. Without such a file, it is the last
+    `test_run_….json` by name.
+    """
     for pattern in (".latest_run_full.json", ".deepeval/.latest_run_full.json", "test_run_*.json"):
         if found := sorted(folder.glob(pattern)):
             return found[-1]
@@ -265,7 +274,7 @@ def _read_json(path: Path, columns: Mapping[str, Any] | None, scale: Any) -> Imp
 
 
 def _read_lines(path: Path, columns: Mapping[str, Any] | None, scale: Any) -> Imported:
-    """Read JSON Lines. Lines that cannot be read are left out and counted. The other lines are still complete."""
+    """Read JSON Lines. Lines that cannot be read are left out and counted."""
     records, broken = _records(path)
     if from_promptfoo.is_result(records[0]):
         found = from_promptfoo.read_results(records, path, scale or SHARE)
@@ -279,9 +288,9 @@ def _read_lines(path: Path, columns: Mapping[str, Any] | None, scale: Any) -> Im
 
 
 def _records(path: Path) -> tuple[list[dict[str, Any]], list[tuple[int, Exception]]]:
-    """Return the objects of JSON Lines, and (line number, error) for each line that is no object.
+    """Return the objects in a file of JSON Lines, and (line number, error) for each line that is not an object.
 
-    There must be at least one object.
+    Raises ConfigError if no line is an object.
     """
     records: list[dict[str, Any]] = []
     broken: list[tuple[int, Exception]] = []

@@ -1,4 +1,4 @@
-"""Provide what the readers of other tools' files share: rows, marks with their scale, and errors that name a place."""
+"""Provide what the readers of other tools' files have in common: rows, scores with their scale, and error messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...base.texts import visible
 from ...errors import ConfigError
 from ...records import UNKNOWN
 
-MOST_BYTES = 512 * 2**20  # of a file, or of a member of a packed file
+MOST_BYTES = 512 * 2**20  # of a file, or of all members of an .eval file, unpacked
 WORDS: Mapping[str, Mapping[str, Sequence[str]]] = tomllib.loads(
     (files("socjudge.history.imports") / "words.toml").read_text(encoding="utf-8")
 )
@@ -26,13 +26,13 @@ _YES, _NO = (frozenset(WORDS["verdicts"][kind]) for kind in ("yes", "no"))
 
 @dataclass(frozen=True)
 class Scale:
-    """Hold the lowest and the highest mark that a file can have."""
+    """Hold the lowest and the highest score that a file can have."""
 
     low: float
     high: float
 
     def points(self, mark: float, place: str) -> float:
-        """Convert a mark to 0–100 points. Raise ConfigError, with the place, if the mark is outside the scale."""
+        """Convert a score to points (0–100). If it is outside the scale, the ConfigError names the place."""
         if not self.low <= mark <= self.high:
             raise ConfigError(say("history.import_beyond", place=place, mark=mark, low=self.low, high=self.high))
         return 100 * (mark - self.low) / (self.high - self.low)
@@ -42,9 +42,9 @@ SHARE = Scale(0, 1)
 
 
 def as_scale(told: float | tuple[float, float] | None) -> Scale | None:
-    """Return the scale in the user's argument, which is the highest mark, or the lowest and the highest.
+    """Return the scale that the user gave: the highest score, or the lowest and the highest.
 
-    Return None if no scale is given. Raises ConfigError if the argument is not a scale.
+    Return None if none was given. Raises ConfigError if the argument is not a scale.
     """
     if told is None:
         return None
@@ -61,13 +61,14 @@ NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Row(NamedTuple):  # there may be 100,000 rows, and a NamedTuple is made three times as fast as a dataclass
-    """Hold one judged answer as the file has it.
+    """Hold one judged answer of a file.
 
-    - marks: {criterion: 0–100 points, or None if the judge gave no mark}.
-    - causes: {criterion: why its mark is missing}.
-    - error: why there is no answer at all.
+    - marks: {criterion: 0–100 points, or None if the judge gave no score}.
+    - reasons: {criterion: the judge's reason for the score}.
+    - causes: {criterion: why its score is missing}.
+    - error: why there is no answer at all; "" if there is one.
     - place: where the answer is in the file.
-    - run: the name of the run, if the file has several runs of one judge and assistant.
+    - run: the name of the run, if the file has several runs with the same judge and assistant.
     """
 
     question_id: int | str
@@ -92,8 +93,9 @@ class Row(NamedTuple):  # there may be 100,000 rows, and a NamedTuple is made th
 class Imported:
     """Hold what a file contains.
 
-    tool: the tool that wrote the file, with its version if the file states it. left_out: what was not imported, and
-    why.
+    - tool: the tool that wrote the file, with its version if the file states it.
+    - rows: the judged answers.
+    - left_out: what was not imported, and why, or what else the user should know.
     """
 
     tool: str
@@ -103,8 +105,9 @@ class Imported:
 
 
 def as_mark(value: Any, place: str) -> float | bool | None:
-    """Return a mark as a number, or as yes or no. Return None if it is missing. Raises ConfigError if it is none of
-    these.
+    """Return a score of a file as a number, or as True or False for yes or no. Return None if it is missing.
+
+    Raises ConfigError with the place if the value is none of these.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -123,7 +126,7 @@ def as_mark(value: Any, place: str) -> float | bool | None:
 
 
 def points_of(value: Any, place: str, scale: Scale) -> float | None:
-    """Convert a mark of a file to 0–100 points. Return None if the mark is missing."""
+    """Convert a score of a file to points (0–100). Return None if the score is missing."""
     mark = as_mark(value, place)
     return None if mark is None else scale.points(float(mark), place)
 
@@ -131,7 +134,8 @@ def points_of(value: Any, place: str, scale: Scale) -> float | None:
 def text_of(value: Any) -> str:
     """Return a value of a file as text.
 
-    A text is returned unchanged. A list of texts becomes paragraphs, any other structure JSON, and a missing value "".
+    A text is returned unchanged. A list of texts becomes paragraphs. Any other structure becomes JSON. A missing value
+    becomes "".
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
@@ -143,5 +147,7 @@ def text_of(value: Any) -> str:
 
 
 def unfit(path: Path, reason: str, where: str = "") -> ConfigError:
-    """Return the error for a file that cannot be imported, with the place and the reason."""
+    """Return the ConfigError for a file that cannot be imported. It has the path, the place in the file, and the
+    reason.
+    """
     return ConfigError(say("history.import_unfit", place=f"{path}{f': {where}' if where else ''}", reason=reason))
