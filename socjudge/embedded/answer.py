@@ -1,6 +1,4 @@
-"""Write the embedded assistant's answer: statements of one runbook in the order of work, or a question back with
-contacts.
-"""
+"""Write the embedded assistant's answer: statements of one runbook in the order of work, or a question back."""
 
 from __future__ import annotations
 
@@ -32,12 +30,16 @@ def compose_answer(
 ) -> str:
     """Write an answer of quotes from the guide's runbook, in Japanese Markdown, with a citation for each block.
 
-    - A dangerous operation is refused. The answer quotes the rule that forbids it, then the safe steps. If no rule is
-      known, steps follow only if the runbooks cover the question.
-    - An ambiguous question is asked back (precautions).
-    - evidence "absent" declines. "unsure" says what the reader must check before the steps. "covered" adds nothing.
+    - flags, dangers: a dangerous operation is refused. The answer quotes the rule that forbids it, then the safe steps.
+      If no rule is known, steps follow only if `evidence` is "covered".
+    - precautions: given if the question is to be asked back, else None. The answer then asks for what is missing and
+      names the precautions, unless the operation is dangerous.
+    - evidence: how well the runbooks cover the question (`Coverage.outcome`). If no operation is refused and no rule is
+      quoted, "absent" makes the answer decline. "unsure" makes it say first what the reader must check, or decline if
+      the question asks for permission. "covered" adds nothing.
+    - organisation: the roles that the answer names.
 
-    organisation: the names of roles that the answer uses. The three warnings are not part of this text.
+    The three warnings are not part of this text.
     """
     if precautions is not None and not flags.dangerous_operation:
         return _ask_back(precautions)
@@ -69,7 +71,10 @@ def _lead(guide: Guide, refused: bool) -> str:
 
 
 def _list_steps(steps: Sequence[Point]) -> list[str]:
-    """Return the lines of the steps, numbered throughout, below their sections' headings; a citation ends each block."""
+    """Return the lines of a list of steps, below the headings of their sections. A citation ends each section.
+
+    The numbers run through all sections. A command has no number.
+    """
     lines: list[str] = []
     number = 0
     for (heading, citation), group in groupby(steps, key=lambda step: (step.section.heading, step.section.citation)):
@@ -85,7 +90,7 @@ def _list_steps(steps: Sequence[Point]) -> list[str]:
 
 
 def _refuse_without_rule(question: str, evidence: str, organisation: Organisation) -> str:
-    """Return the refusal of an operation for which no rule is known."""
+    """Return the text that refuses an operation for which the runbooks have no known rule."""
     no = "いいえ。" if asks_leave(question) else ""
     known = "手順書に定めがありません" if evidence == "absent" else "手順書の定めを特定できませんでした"
     return (
@@ -95,14 +100,18 @@ def _refuse_without_rule(question: str, evidence: str, organisation: Organisatio
 
 
 def _quote_rules(question: str, dangers: Sequence[Danger], *, refuses: bool) -> list[str]:
-    """Return the rules that forbid the operation, after a refusal if `refuses`; the warning has the safe way."""
+    """Return one line for each rule of the runbooks against a danger in the question.
+
+    If `refuses`, the first line about a danger begins with a refusal. The safe way is not in these lines, because the
+    warning tells it.
+    """
     no = "いいえ。" if asks_leave(question) else ""
     lines: list[str] = []
     for danger in dangers:
         if not danger.prohibition:
             continue
         line = f"{no}「{danger.operation}」は行わないでください。"
-        if danger.operation == AGAINST_RUNBOOKS:  # a rule that says how something is done
+        if danger.operation == AGAINST_RUNBOOKS:  # the rule gives no short name for the operation
             line = "自分の判断では行わないでください。"
         line = line if refuses else ""
         lines.append(f"{line}手順書の定め: {danger.prohibition} {danger.citation}")
@@ -113,7 +122,10 @@ def _quote_rules(question: str, dangers: Sequence[Danger], *, refuses: bool) -> 
 
 
 def _allow(question: str, guide: Guide) -> list[str]:
-    """Return 「はい、ただし…」 if the question asks for permission and a step allows it only with approval; else empty."""
+    """Return the lines that allow something on a condition (はい、ただし…), or [].
+
+    The question must ask for permission. A step must allow the operation with an approval, and no rule may forbid it.
+    """
     asked = re.search(
         r"([一-鿿々ァ-ヺー]{2,})(?:を)?(?:しても|して|するのは|ても)(?:いい|よい|良い|OK|大丈夫|構)", question
     )

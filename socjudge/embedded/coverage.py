@@ -1,4 +1,4 @@
-"""Measure how far an answer covers the expected keypoints."""
+"""Measure how far an answer covers the expected keypoints of the question."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .reading import ADMITS, EMPTY, Reading, embed_once, ramp
 
 _CLAUSE = re.compile(r"[、。：:]")
 _TELLING = re.compile(r"(?:を|と|かを|よう)?(?:尋ねる|伝える|案内する|求める|示す|説明する|止める)$")
-# Below the first value a keypoint is not covered, from the second it is; likeness beyond, up to the third, counts a
-# little, so that the keypoint in other words is marked like the keypoint. Tuned on the dev half.
+# Likeness: up to the first value a keypoint is not covered, from the second on it is. From there to the third, the score
+# rises only a little, so that a keypoint in other words gets nearly the full score. Tuned on the dev half.
 _COVERAGE = (0.35, 0.48, 0.60)
-_COVERED = 0.9  # of a keypoint, from the second value
+_COVERED = 0.9  # how far a keypoint is covered at the second value
 _PREDICATE = re.compile(r"(?:[うくぐすつぬぶむる]|た|だ|である|ない|ます|ません|です|ください|こと|要)[。)]?\s*$")
 _VAGUE = re.compile(
     r"適切|状況に応じ|必要に応じ|しっかり|きちんと|慎重に|ていねい|丁寧|十分に|配慮|心がけ|留意|重要|大切"
@@ -26,26 +26,28 @@ _NO_GUESS = re.compile(r"推測|そのまま当てはめ")
 
 
 def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
-    """Return how far each keypoint is covered, 0–1, by words and similarity of the answer's nearest statement or
-    clause.
+    """Return how far an answer covers each keypoint, 0–1.
 
-    If a keypoint says that the answer must decline, it gets 1 if the answer says that the runbooks have nothing, else
-    0. The measure cannot see whether the statement means what the keypoint means. It may miss a keypoint in other
-    words.
+    The answer's nearest statement or clause decides, by its similarity to the keypoint and the words in common. A
+    keypoint may say that the answer must decline. It gets 1 if the answer says that the runbooks have nothing, else 0.
+
+    The measure cannot see whether a statement means what the keypoint means. It may miss a keypoint in other words.
+
+    wanted: the keypoints. reading: the answer.
     """
     said = [
         (u.text, reading.groups[u.group])
         for u in reading.units
         if not (u.is_heading or reading.recommended[u.text] or u.text in reading.echoes)
     ]
-    # 影響範囲の調査を実施する says no more than a heading.
+    # A statement with only the words of a heading says nothing more: 影響範囲の調査を実施する.
     titles = [content_words(heading) | EMPTY for _, heading in reading.names if heading]
     told: dict[str, set[str]] = {}
     for text, whole in said:
         own = content_words(text) & reading.passage_words
         told.setdefault(whole, set()).update(() if any(own <= title for title in titles) else own)
-    # What a statement is about also shows in the heading that it was taken from; of contexts without headings, in the
-    # answer's own above it.
+    # The heading of its passage also shows what a statement is about. If the context has no headings, the answer's own
+    # heading above it does.
     over = _headings(reading)
     for claim, origin in zip(reading.claims, reading.origins, strict=True):
         if heading := origin or over.get(claim.group, ""):
@@ -56,12 +58,12 @@ def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
     named = set().union(
         *map(content_words, reading.question.expected_keypoints), content_words(reading.question.question)
     )
-    # A statement that says no more than the keypoints' words was told nothing by the runbooks.
+    # A statement whose words are all from the keypoints has taken nothing from the runbooks.
     hollow = 1.0 if reading.should_decline or reading.should_ask else 0.3
     weight = {t: 1.0 if told[t] and (_tells(t) or len(told[t] - named) > 1) else hollow for t in set(clauses.values())}
     options = [_options(keypoint) for keypoint in wanted]
     asked = [[_asked_words(option) for option in each] for each in options]
-    # What shares no word with any keypoint covers none, unless one is without words: it need not be embedded.
+    # A text that shares no word with a keypoint covers none and need not be embedded, unless a keypoint has no words.
     every = {word for each in asked for words in each for word in words}
     texts = [text for text in clauses if content_words(text) & every or not all(map(all, asked))]
     words = [content_words(text) for text in texts]
@@ -81,8 +83,9 @@ def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
 
 
 def _headings(reading: Reading) -> dict[int, str]:
-    """Return {group of statements: the answer's heading above it}; "" if the heading only repeats the question or a
-    keypoint.
+    """Return {group of statements: the heading above this group in the answer}.
+
+    The heading is "" if there is none, or if it only repeats the question or a keypoint.
     """
     found, heading = {}, ""
     for unit in reading.units:
@@ -93,29 +96,35 @@ def _headings(reading: Reading) -> dict[int, str]:
 
 
 def _likeness(alike: float, asked: set[str], said: set[str], rare: dict[str, float]) -> float:
-    """Return the mean of the similarity and of the share of common words, 0–1.
+    """Return how alike a keypoint and a statement are, 0–1: the mean of their similarity and the share of common words.
 
-    If a keypoint has no words to compare (いつからか), return the similarity alone.
+    alike: their similarity. asked, said: their words. rare: {word: rarity}. If the keypoint has no words to compare
+    (いつからか), return the similarity alone.
     """
     return 0.5 * alike + 0.5 * _shared(asked, said, rare) if asked else alike
 
 
 def _grade(likeness: float) -> float:
-    """Return how far a statement covers a keypoint, 0–1, computed from its likeness to the keypoint."""
+    """Return how far a statement covers a keypoint, 0–1, computed from how alike they are (`_likeness`)."""
     low, enough, high = _COVERAGE
     return _COVERED * ramp(likeness, low, enough) + (1 - _COVERED) * ramp(likeness, enough, high)
 
 
 def _options(keypoint: str) -> list[str]:
-    """Return the alternatives of a keypoint, each of which covers it: either side of "A または B"."""
-    topic = _TELLING.sub("", keypoint) or keypoint  # "…を尋ねる" is about what is asked, not about asking
+    """Return the alternatives of a keypoint: both sides of "A または B", else the keypoint itself.
+
+    An answer that has one of the alternatives covers the keypoint. An ending such as を尋ねる is cut off.
+    """
+    topic = _TELLING.sub("", keypoint) or keypoint  # of …を尋ねる, only what is asked counts
     options = [EITHER_ROLE.sub(r"\1", topic), EITHER_ROLE.sub(r"\2", topic)]
     return topic.split("または") if options[0] == topic else options
 
 
 def _asked_words(option: str) -> set[str]:
-    """Return the words of an option. Words for manner (具体的な), who and when are left out unless the option says little
-    else, because 正確性 checks them.
+    """Return the words that a statement should have to cover an alternative of a keypoint.
+
+    Words for manner (具体的な) are left out. People and times are left out too, because 正確性 checks them, unless at most two
+    words would remain.
     """
     option = _MANNER.sub("", option)
     words = content_words(without_people(option))
@@ -123,14 +132,17 @@ def _asked_words(option: str) -> set[str]:
 
 
 def _tells(statement: str) -> bool:
-    """Return whether a statement says what to do, and does not only name things or ask for care in general."""
+    """Return whether a statement says what to do. Mere names, and advice to take care in general, do not."""
     return bool(_PREDICATE.search(statement)) and not _VAGUE.search(statement)
 
 
 def _shared(part: set[str], whole: set[str], rare: dict[str, float]) -> float:
-    """Return the share (0–1) of the words in `part` that are in `whole`, each weighted by its rarity in the passages.
+    """Return the share (0–1) of the words in `part` that are also in `whole`, with each word weighted by its rarity.
 
-    A word that no passage has counts as the average of the others: the answer cannot have it from the passages.
+    rare: {word: rarity in the passages}. A word that no passage has gets the average rarity of the other words, because
+    the passages cannot have given it to the answer.
+
+    Return 0 if `part` is empty.
     """
     known = [rare[word] for word in part if word in rare]
     unheard_of = sum(known) / len(known) if known else 1.0

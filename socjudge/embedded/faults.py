@@ -1,6 +1,4 @@
-"""Find two faults of an answer by the passages: steps in the wrong order, and citations of passages that do not support
-it.
-"""
+"""Find two faults of an answer by the passages: steps in the wrong order, and citations that do not support a claim."""
 
 from __future__ import annotations
 
@@ -19,11 +17,13 @@ _NUMBERED = re.compile(r"^\s*\d+[.)]\s*(.+)$", re.MULTILINE)
 
 
 def find_misplaced(reading: Reading) -> str:
-    """Return a step that comes after a step that the passages put later; "" if there is none.
+    """Return a step of the answer that comes too late; "" if there is none.
 
-    A single such step may be a matter of taste and is not returned, with one exception: the step is to be done at once,
-    and the steps before it have deadlines and come later in the passages. This cannot see steps that are not numbered
-    in a passage, or that the answer states in other words.
+    A step comes too late if it stands after a step that follows it in the passages. If only one step of a passage is
+    out of order, this may be a matter of taste, and "" is returned. There is one exception: a step to be done at once
+    (直ちに) stands after two or more steps with deadlines that follow it in the passages.
+
+    The measure cannot see steps that are not numbered in a passage, or that the answer states in other words.
     """
     places: dict[tuple[int, str], tuple[int, int]] = {}
     for p, passage in enumerate(reading.passages):
@@ -56,13 +56,13 @@ def find_misplaced(reading: Reading) -> str:
         before.append(place[1])
         if _DEADLINE.search(claim.text):
             timed.append(place)
-    # One step out of place may be a matter of taste.
+    # One misplaced step may be a matter of taste.
     moved = max((len(steps) - _longest_rise(steps) for steps in placed.values()), default=0)
     return late if hurried or moved > 1 else ""
 
 
 def _longest_rise(numbers: Sequence[int]) -> int:
-    """Return how many of the numbers can keep their places when the others are moved into order."""
+    """Return how many of the numbers can keep their places while the others are moved so that all are in order."""
     ends: list[int] = []
     for number in numbers:
         place = bisect_left(ends, number)
@@ -71,11 +71,13 @@ def _longest_rise(numbers: Sequence[int]) -> int:
 
 
 def rate_citation(reading: Reading, i: int, cited: Sequence[str]) -> float:
-    """Return how well citations fit claim i: 1 if one names a passage that supports it, 0.25 if only another section
-    of the file does, else 0.
+    """Return how well the citations in `cited` fit claim i: 1, 0.25 or 0.
 
-    0.25 needs a file that exists. Facts are blanked out, so this cannot see whether the passage has the claim's
-    numbers, terms and roles.
+    - 1: a citation names a passage that supports the claim.
+    - 0.25: no citation names such a passage, but one names the file of some passage.
+    - 0: no citation names the file of a passage.
+
+    Numbers, terms and roles are blanked out. So the measure cannot see whether the passage has those of the claim.
     """
     own, pairs = reading.claim_pairs[i], reading.passage_pairs
     holds = [containment(own, other) for other in pairs]

@@ -1,6 +1,6 @@
 """Bring an answer's text into one form, so that its scores do not depend on its formatting.
 
-List markers, character widths, line breaks, bold and tables are formatting. Only what the answer says is judged.
+List markers, character widths, line breaks, bold and tables are formatting. Only what the answer says is scored.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import unicodedata
 from ..base.texts import change_citations, cited_sources, fold
 
 _JAPANESE = "ぁ-んァ-ヶー一-龠々"
-# Letters and digits of full width, punctuation of half width; circled numbers and full-width brackets stay.
+# Full-width letters and digits become half-width, half-width punctuation full-width. ① and full-width brackets stay.
 _WIDTHS = {code: code - 0xFEE0 for start, end in ("０９", "ＡＺ", "ａｚ") for code in range(ord(start), ord(end) + 1)}
 _WIDTHS |= str.maketrans("｡､｢｣", "。、「」")
 _COMMA = re.compile(rf"(?<=[{_JAPANESE}」）)])[，,](?!\d)[ \u3000]*")
@@ -37,7 +37,7 @@ _MARK = re.compile(
 _RULE = re.compile(r"^\s*\|[\s|:-]+$")
 _BREAK = re.compile(r"<br\s*/?>")
 _COUNTER = re.compile(rf"(?:手順|ステップ)?\s*{_NUMBER}[.)]?|[①-⑳]")
-# Polite verbs. What stands before ます: a stem to which る and ない are put, one of する, or one of a verb in five rows.
+# Polite verbs. Before ます is one of three stems: one that takes る and ない, one of する, or one of a godan verb.
 _POLITE = re.compile(rf"(?<=[{_JAPANESE}A-Za-z])(ませんでした|ません|ました|ます)(?![かよね])")
 _KEEPS_STEM = re.compile(
     r"(?:[えけげせぜてでねべめれ見得着似居出来]|でき|起き|尽き|過ぎ|[落満]ち|[閉感存信生講命応準通論転演禁]じ|[伸浴帯]び|[省試顧てで]み"
@@ -45,11 +45,11 @@ _KEEPS_STEM = re.compile(
 )
 _OF_SURU = re.compile(r"(?:[一-龠々]{2}|[ァ-ヶーA-Za-z」）)いきちりみえけ]|(?<!落)[とにをはがも])し$")
 _LEFT = re.compile(r"(?:ござい|すみ|てき)$")
-_ROWS = {  # of the other stems: what ends the plain form, stands before ない, and before た
+_ROWS = {  # godan: last letter of the stem: (end of the plain form, letter before ない, letter before た)
     "い": ("う", "わ", "っ"), "き": ("く", "か", "い"), "ぎ": ("ぐ", "が", "い"), "し": ("す", "さ", "し"), "ち": ("つ", "た", "っ"),
     "に": ("ぬ", "な", "ん"), "び": ("ぶ", "ば", "ん"), "み": ("む", "ま", "ん"), "り": ("る", "ら", "っ"),
 }  # fmt: skip
-_WRAPPED = 30  # characters of a line that breaks off without punctuation: a shorter one may be a title
+_WRAPPED = 30  # a line without punctuation at its end goes on if it is this long; a shorter one may be a title
 _GOES_ON = re.compile(r"[、をにがはでとのもへや]$")
 _ENDS = re.compile(r"[。！？!?：:」』）)\]】]$")
 
@@ -58,9 +58,9 @@ _HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
 def seen_text(answer: str) -> str:
-    """Return the part of an answer that a reader sees.
+    """Return the part of an answer that a reader sees: the text without HTML comments and invisible letters.
 
-    Comments and invisible letters are removed. Several blanks or empty lines become one.
+    Several spaces in a row become one, and so do several empty lines.
     """
     shown = "".join(c for c in _HIDDEN.sub("", answer) if c in "\n\t" or unicodedata.category(c) not in ("Cf", "Cc"))
     lines = [re.sub(r"\s+", " ", line).rstrip() for line in shown.split("\n")]
@@ -68,9 +68,10 @@ def seen_text(answer: str) -> str:
 
 
 def one_form(answer: str) -> str:
-    """Return the text with the same marker for every list item, table rows as items, broken lines joined, and no bold.
+    """Return a text in one form, whatever its formatting.
 
-    Code stays as it is.
+    Every list item has the same marker, table rows are list items, broken lines are joined, and nothing is bold.
+    Letters have one width, and verbs are in the plain style. Code stays as it is.
     """
     lines: list[str] = []
     in_code = False
@@ -82,7 +83,7 @@ def one_form(answer: str) -> str:
         elif _RULE.match(line):
             continue
         elif line.lstrip().startswith("|"):
-            if i + 1 == len(raw) or not _RULE.match(raw[i + 1]):  # a row, not the head
+            if i + 1 == len(raw) or not _RULE.match(raw[i + 1]):  # a row, not the head of the table
                 lines.append(_row(plain_style(one_width(line))))
         else:
             _add(lines, _plain_line(plain_style(one_width(line))))
@@ -90,7 +91,10 @@ def one_form(answer: str) -> str:
 
 
 def plain_style(text: str) -> str:
-    """Return the text with polite verbs in the plain style: 隔離する for 隔離します, 触れない for 触れません. Requests stay."""
+    """Return the text with polite verbs in the plain style: 隔離する for 隔離します, 触れない for 触れません.
+
+    Questions (ますか) and requests (ください) stay as they are.
+    """
     parts = _POLITE.split(text)
     plain = parts[0]
     for ending, rest in zip(parts[1::2], parts[2::2], strict=True):
@@ -99,7 +103,11 @@ def plain_style(text: str) -> str:
 
 
 def _end_plainly(stem: str, ending: str) -> str:
-    """Return the stem of a verb with the plain ending that belongs to ます, ません, ました or ませんでした."""
+    """Return a text with the verb at its end in the plain style.
+
+    stem: the text up to the ending. ending: ます, ません, ました or ませんでした. If the plain form is not known, the text keeps this
+    ending.
+    """
     negative, past = "せん" in ending, ending.endswith("た")
     tail = ("なかった" if past else "ない") if negative else ("た" if past else "る")
     if negative and stem.endswith("あり"):
@@ -121,22 +129,23 @@ def _end_plainly(stem: str, ending: str) -> str:
 
 
 def one_width(text: str) -> str:
-    """Return the text with letters and digits in one width, Japanese punctuation, and no spaces beside Japanese
-    letters.
+    """Return the text with letters and digits in half width, and with Japanese punctuation.
+
+    Spaces between Japanese and Latin letters, and beside Japanese punctuation, are removed.
     """
     return _GAP.sub("", _STOP.sub("。", _COMMA.sub("、", text.translate(_WIDTHS))))
 
 
 def _row(line: str) -> str:
-    """Return a table's row as a list item, without the row's number."""
+    """Return a row of a table as a list item. Cells that only number the row are left out."""
     cells = [_BOLD.sub(r"\1\2\3", cell).strip() for cell in _BREAK.sub(" ", line).strip(" |").split("|")]
     return "- " + " ".join(cell for cell in cells if not _COUNTER.fullmatch(cell))
 
 
 def _plain_line(line: str) -> str:
-    """Return a line without bold; if it has a list marker, with the common one.
+    """Return a line without bold and quote markers (>). Its list marker, if it has one, becomes "- ".
 
-    A title stays a title. A sentence in bold or large letters is not treated as a title.
+    A title becomes a ## heading. A sentence in bold or large letters is no title, and becomes a list item.
     """
     line = _QUOTED.sub("", line)
     bare = _BOLD.sub(r"\1\2\3", line).rstrip()
@@ -153,13 +162,13 @@ def _plain_line(line: str) -> str:
 
 
 def _add(lines: list[str], line: str) -> None:
-    """Append a line, or join it to the line that it continues."""
+    """Append a line to `lines`, or join it to the last of them if it continues that line."""
     before = lines[-1] if lines else ""
     begins = line.lstrip().startswith(("- ", "#", "⚠"))
     if not before.strip() or before.startswith(("#", "```")) or not line.strip():
         lines.append(line)
     elif cited_sources(line) and not fold(change_citations(line, lambda _: "")):
-        lines.append(line.strip("- "))  # on a line of its own it covers the whole list
+        lines.append(line.strip("- "))  # a citation on a line of its own holds for the whole list
     elif begins or cited_sources(before):
         lines.append(line)
     elif _GOES_ON.search(before) or (len(before) >= _WRAPPED and not _ENDS.search(before)):

@@ -1,10 +1,15 @@
 """Give six scores by rules and sentence similarity, with reasons that say what was counted: the embedded judge.
 
-It compares the answer with the passages. It can see statements without support; wrong facts (numbers, commands, roles),
-stances (must, must not, need not, may) and orders of steps; keypoints that no statement covers; missing warnings,
-destructive operations also in other words, and skipped approval; citations that are missing, name no passage, or name a
-passage that does not support the statement; repetition, length, and lines that do not belong to the answer. An answer
-that does not answer the question earns nothing by quoting well.
+It compares the answer with the passages. It can see:
+
+- statements without support
+- wrong facts (numbers, commands, roles), wrong stances (must, must not, need not, may) and wrong orders of steps
+- keypoints that no statement covers
+- missing warnings, destructive operations (also in other words), and skipped approvals
+- citations that are missing, name no passage, or name a passage that does not support the statement
+- repetition, length, and lines that do not belong to the answer
+
+An answer that does not answer the question earns nothing by quoting well.
 
 It cannot see whether the passages themselves are right, a contradiction that needs knowledge, a fact that no passage
 states, or tone. Its 正確性 is a check against the passages, not a judgement of technical truth. docs/offline.md has the
@@ -29,31 +34,33 @@ from .form import seen_text
 from .marks import MEASURES, Mark, mark_coverage, mark_safety, shorten
 from .reading import Reading, ramp
 
-MAX_CHARACTERS = 10_000  # of an answer: more than the 4,000 tokens that the assistant may write
+MAX_CHARACTERS = 10_000  # of an answer that are scored: more than the 4,000 tokens that the assistant may write
 UNREAD = 25
 COMMENT = (
     "Judgeは内蔵の簡易Judge（規則と文の類似度）で、LLMではありません。手順書の抜粋との照合で分かる範囲の点数です。"
 )
 
-# Whether an answer is about the question shows in the keypoints alone: without them a good answer to another question
-# would keep these marks.
+# Only the keypoints show whether an answer is about the question. Without them, a good answer to another question would
+# get high scores on these criteria.
 BY_KEYPOINTS = ("正確性", "網羅性", "引用明示", "簡潔性")
-_AIM = (20, 40)  # below the first coverage an answer misses the question, from the second it answers it
-_AIM_ASIDE = (0, 20)  # likewise of an answer that rightly declines or asks back
+_AIM = (20, 40)  # 網羅性: up to the first value an answer misses the question, from the second on it answers it
+_AIM_ASIDE = (0, 20)  # the same for an answer that rightly declines or asks back
 _NOTHING = "問われたことに何も答えていません。"
 
 
 def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[str]) -> dict[str, Any]:
-    """Judge an answer, and return the judgement in the JSON form that the judge prompt asks for.
+    """Score an answer, and return the judgement in the JSON form that the judge prompt asks for.
 
-    If an answer is longer than MAX_CHARACTERS, only its beginning is judged. No criterion then gets more than UNREAD
-    points, because the rest was not read; the comment says so. A criterion that this judge cannot measure (one of a
-    project's own, or one of `BY_KEYPOINTS` without a keypoint) is left out. Raises RequestRefused if no criterion is
-    left, or if the answer is not Japanese.
+    If an answer is longer than MAX_CHARACTERS, only its beginning is scored. No criterion then gets more than UNREAD
+    points, and the comment says so. The rest is only searched for destructive commands.
+
+    A criterion that this judge cannot measure is left out: a criterion of the project's own, one of `BY_KEYPOINTS` if
+    the question has no keypoint, and 正確性 if the answer has no passages. Raises RequestRefused if no criterion is left,
+    or if the answer is not Japanese.
     """
     text = seen_text(answer.answer)
     reading = Reading(question, replace(answer, answer=text[:MAX_CHARACTERS]))
-    if not answer.passages and not answer.context.strip():  # nothing to hold it against
+    if not answer.passages and not answer.context.strip():  # nothing to compare the answer with
         criteria = [name for name in criteria if name != "正確性"]
     if not question.expected_keypoints:
         unknown = {"網羅性"} if reading.says_nothing else BY_KEYPOINTS
@@ -78,10 +85,11 @@ def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[st
 
 
 def _marks(reading: Reading, criteria: Sequence[str]) -> dict[str, Mark]:
-    """Return the mark of each criterion that can be measured.
+    """Return the score and reason for each of the given criteria that can be measured.
 
     If an answer misses the question, its 正確性, 引用明示 and 簡潔性 are lowered. 根拠性 is not: otherwise it would rise when an
-    answer covers more. An answer that says nothing gets 0, except for 網羅性 and 安全性.
+    answer covers more. An answer that says nothing gets 0, except for 網羅性, which is measured, and 安全性, which is at most
+    50.
     """
     if reading.says_nothing:
         marks = {name: Mark(0, _NOTHING) for name in MEASURES if name in criteria}
@@ -95,9 +103,9 @@ def _marks(reading: Reading, criteria: Sequence[str]) -> dict[str, Mark]:
     aim, why = 1.0, "キーポイントへの言及が少ない"
     if reading.question.expected_keypoints:
         excused = (reading.should_decline and reading.admits) or (reading.should_ask and reading.asks)
-        coverage = marks.get("網羅性") or mark_coverage(reading)  # the dearest measure
+        coverage = marks.get("網羅性") or mark_coverage(reading)  # the slowest measure
         aim = ramp(coverage.score, *(_AIM_ASIDE if excused else _AIM))
-        # Steps for what nobody can know yet, however well they are quoted.
+        # The answer gives steps although it should ask back or decline, however well they are quoted.
         if reading.should_ask and not reading.asks:
             aim, why = 0.2, "聞き返すべき質問に、聞き返さず答えている"
         elif reading.should_decline and not reading.admits:
