@@ -1,4 +1,4 @@
-"""Test whether a judge can be trusted. Answers are changed on purpose, and the judge's marks of them are examined."""
+"""Test whether a judge can be trusted. Answers are changed on purpose, and the judge's scores of them are examined."""
 
 from ..base.public import public_names
 

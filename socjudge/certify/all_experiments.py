@@ -1,4 +1,4 @@
-"""List all experiments by name, as the command line and a panel offer them."""
+"""List all experiments by the names that the command line and a panel use for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ NAMES = ("probes", "injections", "anchoring", "prompts")
 def chosen_experiments(names: Sequence[str], *, repeats: int = 2, size: int | None = None) -> list[Experiment]:
     """Return the experiments with these names, in the order of `NAMES`. Raises ConfigError for an unknown name.
 
-    size: number of damages per criterion and answer, and of attacks per answer; all if left out.
+    - repeats: how often each unchanged answer is judged again.
+    - size: number of damages per criterion and answer, and of attacks per answer; all if left out.
     """
     every = (Probes(repeats, per_criterion=size), Injections(per_answer=size), Anchoring(repeats), Prompts())
     if unknown := [name for name in names if name not in NAMES]:

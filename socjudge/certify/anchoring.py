@@ -1,4 +1,6 @@
-"""Measure anchoring: how far marks follow what the judge is told besides the answer, namely flags and keypoints."""
+"""Measure anchoring: how far scores follow what the judge is told besides the answer, namely the three warnings (flags)
+and the keypoints.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,12 @@ _FLAG_PLACEHOLDERS = ("insufficient_evidence", "dangerous_operation", "ambiguous
 
 @dataclass(frozen=True)
 class Anchoring(Experiment):
-    """Judge the same answers with the flags inverted, the flags hidden, and the keypoints hidden.
+    """Judge the same answers with the three warnings (flags) inverted, with the flags hidden, and with the keypoints
+    hidden.
 
-    If a judge reads the answer itself, its marks change little. The one exception is the mark of 網羅性 when the keypoints
-    are hidden. A judge may refuse answers without keypoints, as the embedded one does. This is no error: those rows
-    have the status "failed".
+    If a judge reads the answer itself, its scores change little. The one exception is the score of 網羅性 if the keypoints
+    are hidden. A judge may refuse to judge without keypoints, as the embedded judge does. This is no error: the rows of
+    these answers have the status "failed".
 
     Parameters
     ----------
@@ -46,8 +49,9 @@ class Anchoring(Experiment):
     Notes
     -----
     The findings have one row per question, variant and criterion. The variants are "flags_inverted", "flags_hidden",
-    "keypoints_hidden", and "original" for each repeat of the same call. The columns are question_id, variant, criterion,
-    before, after (0–100), change (points), limit, moved and status, with the meanings that they have in `Probes`.
+    "keypoints_hidden", and "original" for each repeat of the unchanged answer. The columns are question_id, variant,
+    criterion, before, after (0–100), change (points), limit, moved and status, with the meanings that they have in
+    `Probes`.
 
     Examples
     --------
@@ -83,7 +87,7 @@ class Anchoring(Experiment):
         return moves.drop(columns="variant").rename(columns={"case": "variant"})[names]
 
     def explain(self, findings: pd.DataFrame) -> str:
-        """Return in words how far the marks follow the flags and the keypoints, one line per variant."""
+        """Return in words how far the scores follow the flags and the keypoints, one line per variant."""
         lines = []
         for variant, rows in summarise_anchoring(findings).groupby("variant", sort=False):
             title, known = say(_TITLES[str(variant)]), rows[rows["n"] > 0]
@@ -110,9 +114,10 @@ def _flagged(subject: Subject, flags: Flags) -> Subject:
 
 
 def _hiding(prompt: Prompt, *names: str) -> Prompt:
-    """Return the prompt with a phrase in place of these values. The phrase says that they are hidden.
+    """Return the prompt with a phrase in place of the placeholders with these names. The phrase says that the value is
+    hidden.
 
-    An empty value would also tell the judge something.
+    An empty value would not hide it: the judge would read that there is no warning or no keypoint.
     """
     text = prompt.text
     for name in names:
@@ -121,12 +126,12 @@ def _hiding(prompt: Prompt, *names: str) -> Prompt:
 
 
 def summarise_anchoring(moves: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """Measure how far the marks of each criterion follow what the judge is told besides the answer.
+    """Measure how far the scores of each criterion follow what the judge is told besides the answer.
 
     Parameters
     ----------
     moves
-        From `Anchoring`.
+        The findings of `Anchoring`.
     level
         Confidence level of the intervals.
 
@@ -135,10 +140,12 @@ def summarise_anchoring(moves: pd.DataFrame, *, level: float = 0.95) -> pd.DataF
     DataFrame
         One row per variant and criterion.
 
-        - variant, criterion, n (questions), n_missing
-        - followed: share of the questions whose mark moved beyond the judge's noise; followed_low, followed_high
-        - mean_change, change_low, change_high: points
-        - mean_move: points, mean of the absolute changes; noise_move: the same mean for repeats of an unchanged call
+        - variant, criterion
+        - n: questions with a score; n_missing: questions without one
+        - followed: share of the questions whose score moved beyond the judge's noise; followed_low, followed_high: its
+          interval
+        - mean_change, change_low, change_high: mean of the changes and its interval, points
+        - mean_move: mean of the absolute changes, points; noise_move: the same mean for repeats of unchanged answers
 
     Examples
     --------

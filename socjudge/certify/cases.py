@@ -1,4 +1,4 @@
-"""Judge changed answers through the engine of a run. Journal, resuming, pacing and budget then work as in a run."""
+"""Judge changed answers with the engine of a run. Journal, resuming, pacing and budget then work as in a run."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ ORIGINAL = "original"
 
 @dataclass(frozen=True)
 class Case:
-    """Hold a changed answer to judge.
+    """Hold one answer for the judge to score, changed or unchanged.
 
-    name: the name of the change. variant: the number of the changed place, for a change that can be made in several
-    places.
+    - name: the name of the change, or ORIGINAL.
+    - variant: the number of the changed place if a change can be made in several places. If the answer is unchanged,
+      the number of the repeat.
     """
 
     question_id: int | str
@@ -50,20 +51,20 @@ class Case:
 
     @property
     def id(self) -> str:
-        """Return the case's name in the log."""
+        """Return the id that the case has as a question in the log."""
         return f"{self.question_id} {self.name} {self.variant}"
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Hold a judge's marks of cases.
+    """Hold a judge's scores of cases.
 
     - marks: one row per case and criterion with question_id, case, variant, criterion, score (0–100, NaN if there is
       none) and status ("ok", "unparsable", "failed", or "not_judged").
-    - info: the info of the run that made the marks.
-    - usage: what the run consumed.
-    - log_path: the log; None if the run ended early or was refused.
-    - stopped: why the budget was not enough; empty if it was.
+    - info: describes the run in which the cases were judged.
+    - usage: what this run consumed.
+    - log_path: the log of this run; None if it ended early or was refused.
+    - stopped: why the budget was not enough; empty if it was enough.
     """
 
     marks: pd.DataFrame = field(repr=False)
@@ -74,9 +75,12 @@ class Judged:
 
 
 def make_terms(options: RunOptions | None, *, logs_dir: Path | str | None, **direct: Any) -> RunTerms:
-    """Return the terms of a run over cases.
+    """Return the terms of a run that judges cases.
 
-    Its log goes to a folder of its own, because it is no run of the assistant.
+    direct: terms that do not come from `options`.
+
+    The log goes to a folder of its own, because this is no run of the assistant. Raises ConfigError if the options have
+    `unsure_judge` or `reasons_from`.
     """
     if options is not None and options.unsure_judge is not None:
         raise ConfigError(say("certify.unsure_judge"))
@@ -93,7 +97,7 @@ def originals(subjects: Sequence[Subject], repeats: int) -> list[Case]:
 def estimate_cases(
     cases: Sequence[Case], *, judge_model: str | BaseChatModel | Model, judge_prompt: AnyPrompt, rubric: Rubric
 ) -> Estimate:
-    """Estimate calls, tokens and list price of judging the cases. Nothing is sent."""
+    """Estimate the calls, tokens and list price of judging the cases. Nothing is sent to the judge."""
     return estimate_run(
         [case.subject.question for case in cases],
         answers=[case.subject.answer for case in cases],
@@ -110,11 +114,14 @@ def judge_parts(
     judge_model: str | BaseChatModel | Model,
     rubric: Rubric,
 ) -> list[Judged]:
-    """Let the judge mark each case once, part by part. Each part has its own prompt, and one cap covers all parts.
+    """Let the judge score each case once. The parts are judged one after the other.
 
-    If the budget runs out midway, the judgements that were paid for are kept, in the result and in journals and logs.
-    The same call with more money continues from there. So does a call that was interrupted. If the judge refuses a
-    later part as a whole, no error is raised: the marks of this part are "failed".
+    Each part is a list of cases with its own prompt. One cap on the cost covers all parts.
+
+    If the budget runs out midway, the judgements that were paid for are kept in the result and in journals and logs.
+    The same call with a larger budget continues from there. The same call also continues after an interruption. If the
+    judge refuses a part as a whole after an earlier part was judged, no error is raised: the refused part has the
+    status "failed".
     """
     judge = open_model(judge_model)
     assignments = [_assign(cases, judge, prompt, rubric) for cases, prompt in parts]
@@ -164,23 +171,24 @@ def _judged(cases: Sequence[Case], run: EvaluationRun, stopped: str = "") -> Jud
 
 
 def _so_far(assignment: Assignment, folder: Path) -> EvaluationRun:
-    """Load the results in the journal of an interrupted run. If nothing was paid for, return an empty run."""
+    """Load the results in the journal of an interrupted run. Return a run without results if there is no journal."""
     if journal := newest(folder, assignment.key):
         return load_unfinished(journal)
     return EvaluationRun((), summarise_results([], rule_of(assignment.plan.rubric)), assignment.info)
 
 
 def criteria_of(marks: pd.DataFrame) -> list[str]:
-    """List the criteria in a frame of marks or findings, in the order of the rubric."""
+    """List the criteria in a frame of scores or findings, in the order of the rubric."""
     return list(dict.fromkeys(marks["criterion"]))
 
 
 def _marks(
     cases: Sequence[Case], evaluations: Mapping[str, Evaluation], criteria: Sequence[str], otherwise: str
 ) -> pd.DataFrame:
-    """Build the frame of marks, one row per case and criterion.
+    """Build the frame `Judged.marks`, with one row per case and criterion.
 
-    otherwise: the status of a case without an evaluation.
+    - evaluations: {id of a case: its evaluation}.
+    - otherwise: the status of a case that has no evaluation.
     """
     rows = []
     for case in cases:
@@ -190,7 +198,7 @@ def _marks(
         for criterion in criteria:
             score = evaluation.scores[criterion] if evaluation and status == "ok" else None
             points = math.nan if score is None else float(score)
-            # A mark that the judge could not give was asked for and is missing, like a refused one.
+            # A score that the judge left out was requested and is missing, like a refused one.
             is_missing = status == "ok" and score is None
             rows.append(
                 {**place, "criterion": criterion, "score": points, "status": "failed" if is_missing else status}

@@ -1,4 +1,4 @@
-"""Define the certificate of a judge. Write it to a JSON file with a seal, read it, and find the certificate for a run."""
+"""Define the certificate of a judge. Write it to a JSON file with a seal, load it, and find the certificate for a run."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _MOST_BYTES = 5_000_000
 
 @dataclass(frozen=True)
 class Binding:
-    """Hold what a certificate is for: a judge with its prompt, service, settings and so on. If one part differs, the
-    certificate does not apply.
+    """Hold what a certificate is for: a judge with its prompt, service, settings and so on.
 
-    Names and hashes are as in `RunInfo`.
+    The certificate applies to a run only if no part differs, as `differences` decides. Names and hashes are as in
+    `RunInfo`.
 
-    judge_settings: how the judge is set up and where it sends requests, as the model reports it.
+    judge_settings: how the judge is set up and where it sends requests, as the judge's model object reports it.
     """
 
     judge_model: str
@@ -62,10 +62,11 @@ class Binding:
     judge_settings: str = ""
 
     def differences(self, other: Binding) -> list[str]:
-        """Return in words what differs between two bindings.
+        """Return in words each part in which this binding and the other one differ.
 
-        The model that answered is compared only if both sides know it. Of socjudge's version, only the first two
-        numbers are compared, because the third changes no verdict.
+        The model that answered is compared only if both bindings name it. The settings of the embedded judge are
+        compared only if both have them. Of socjudge's version, only the first two numbers are compared: the third
+        changes no verdict.
         """
         mine, theirs = ({**vars(one), "socjudge_version": one.socjudge_version.split(".")[:2]} for one in (self, other))
         if {self.judge_model_resolved, other.judge_model_resolved} & {"", UNKNOWN}:
@@ -91,9 +92,9 @@ class Finding:
     """Hold what one kind of evidence shows about one criterion.
 
     - condition: one of CONDITIONS.
-    - state: one of STATES.
-    - words: the numbers behind the state. The state "ranked" occurs only for people's marks. It means that the judge
-      orders answers as people do, but that the level of its marks differs.
+    - state: one of STATES. Only evidence from people's scores can be "ranked". This means: it is shown that the judge
+      orders answers as people do, but not that its scores are about as high as theirs.
+    - words: the numbers on which the state is based.
     """
 
     condition: str
@@ -108,7 +109,7 @@ class Verdict:
     - word: 信頼できる, 条件つき, 信頼できない or 分からない.
     - why: the reason.
     - findings: the evidence.
-    - limits: reasons that forbid 信頼できる although all conditions were shown.
+    - limits: reasons that forbid 信頼できる even if all conditions are shown.
     """
 
     criterion: str
@@ -119,19 +120,19 @@ class Verdict:
 
     @property
     def shown(self) -> str:
-        """Return the verdict's word in the language of the messages."""
+        """Return the word of the verdict in the language of the messages."""
         return say(_SHOWN[self.word])
 
 
 def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...]) -> Verdict:
-    """Decide the word of a criterion. The first rule that applies counts.
+    """Decide the verdict on a criterion from its findings. The first rule that applies counts.
 
     1. A condition is shown to be broken: 信頼できない.
     2. All conditions are shown, and `limits` is empty: 信頼できる.
     3. The judge is shown to order answers as people do, or to see the damage: 条件つき.
-    4. Else 分からない.
+    4. In all other cases: 分からない.
 
-    Raises ValueError unless each condition has its finding.
+    Raises ValueError unless there is one finding for each of CONDITIONS, in this order.
     """
     state = {finding.condition: finding.state for finding in findings}
     if [finding.condition for finding in findings] != list(CONDITIONS) or not set(state.values()) <= set(STATES):
@@ -151,15 +152,17 @@ def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """Hold for each criterion whether a judge can be trusted, as `certify_judge` found. `write_certificate_page` makes
-    a page.
+    """Hold for each criterion whether a judge can be trusted. `certify_judge` returns it; `write_certificate_page`
+    makes a page of it.
 
+    - binding: what the certificate is for.
     - issued_at: ISO 8601 with zone.
-    - basis: what the verdicts are based on: log, run_id, judge_prompt_id, dataset_sha256, answers, tried, labels,
-      raters, calls, cost_usd.
-    - tables: the numbers behind the verdicts, {table name: rows}.
+    - basis: what the verdicts are based on: log, run_id, judge_prompt_id, dataset_sha256, answers, tried, size, labels,
+      labels_sha256, look, raters, calls, cost_usd.
+    - tables: the numbers on which the verdicts are based, {table name: rows}.
     - not_tried: what was not tested, in words.
     - stopped: why the judgements ended early; empty if they did not.
+    - path: the file; None if the certificate does not come from a file.
     """
 
     binding: Binding
@@ -196,7 +199,7 @@ class Certificate:
         return bool(self.words) and not {UNTRUSTED, UNDECIDED} & set(self.words.values())
 
     def speaks_on(self, day: datetime) -> bool:
-        """Return whether the certificate is valid on a day, which is at most VALID_DAYS before or after its date."""
+        """Return whether the certificate is valid on a day: at most VALID_DAYS before or after its date."""
         return abs(day - datetime.fromisoformat(self.issued_at)) <= timedelta(days=VALID_DAYS)
 
 
@@ -204,20 +207,20 @@ class Certificate:
 
 
 def save_certificate(certificate: Certificate, folder: Path | str | None = None) -> Path:
-    """Write a certificate to a file and return its path. The file is written as a whole or not at all, and overwrites
-    none.
+    """Write a certificate to a new file and return the path. The file is written as a whole or not at all. No file is
+    overwritten.
 
     Parameters
     ----------
     certificate
         From `certify_judge`.
     folder
-        The project's `certificates` if left out.
+        The folder for the file; the project's `certificates` if left out.
 
     Raises
     ------
     ConfigError
-        If it cannot be written.
+        If the file cannot be written.
     """
     folder = Path(folder or constants.CERTIFICATES_DIR)
     value = _value(certificate)
@@ -228,7 +231,7 @@ def save_certificate(certificate: Certificate, folder: Path | str | None = None)
 
 
 def load_certificate(path: Path | str) -> Certificate:
-    """Load the certificate in a file.
+    """Load a certificate from a file.
 
     Parameters
     ----------
@@ -262,7 +265,7 @@ def load_certificate(path: Path | str) -> Certificate:
 def find_certificate(
     binding: Binding, *, on: datetime | None = None, folder: Path | str | None = None
 ) -> Certificate | None:
-    """Find the latest certificate of this judge, prompt and service that is valid on a day. Return None if there is
+    """Find the latest certificate for this judge, prompt and service that is valid on a day. Return None if there is
     none.
 
     Parameters
@@ -270,14 +273,15 @@ def find_certificate(
     binding
         From `binding_of_run` or `binding_of_judge`.
     on
-        The day, with its zone; now if left out.
+        The day, with its time zone; now if left out.
     folder
-        The project's `certificates` if left out.
+        The folder of the certificates; the project's `certificates` if left out.
 
     Raises
     ------
     ConfigError
-        If no certificate is valid, but a file is broken or was changed by hand. This file may be the wanted one.
+        If no valid certificate is found, but a file in the folder is broken or was changed by hand. This file may be
+        the certificate.
     """
     found, refused = _all(folder)
     day = on or datetime.now().astimezone()
@@ -290,14 +294,19 @@ def find_certificate(
 
 
 def earlier_looks(binding: Binding, labels_sha256: str, *, folder: Path | str | None = None) -> int:
-    """Count the other sets of labels with which this judge was certified. Each was a chance to be trusted by luck."""
+    """Count the sets of labels with which this judge was certified, other than the set `labels_sha256`.
+
+    Each of them was a chance to be trusted by luck.
+    """
     mine = [each for each in _all(folder)[0] if not each.binding.differences(binding)]
     return len({str(each.basis.get("labels_sha256") or "") for each in mine} - {"", labels_sha256})
 
 
 def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Path | str | None = None) -> str:
-    """Return why no certificate applies to this judge. It has none, or its latest one is for something else or has
-    expired.
+    """Return in words why no certificate applies to this judge on a day.
+
+    The text says in what the judge's latest certificate differs from the binding, or that it is not valid on that day.
+    If the judge has no certificate, the text says so.
     """
     mine = [each for each in _all(folder)[0] if each.binding.judge_model == binding.judge_model]
     if not mine:
@@ -310,10 +319,10 @@ def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Pat
 
 
 def why_uncertified(binding: Binding, *, folder: Path | str | None = None) -> str:
-    """Return why no certificate allows this judge to decide today. Return "" if one does.
+    """Return in words why no certificate allows this judge to decide today. Return "" if one does.
 
-    There may be no certificate. It may also be for something else, expired, changed by hand, or have a criterion that
-    is not trusted.
+    The reason may be that there is no certificate, or that it is for something else, has expired or was changed by
+    hand. It may also be that a criterion is 信頼できない or 分からない.
     """
     try:
         found = find_certificate(binding, folder=folder)
@@ -347,13 +356,16 @@ def _name(certificate: Certificate) -> str:
 
 
 def _value(certificate: Certificate) -> dict[str, Any]:
-    """Return the certificate in the form that its JSON file has. So the seal is the same after the file is read again."""
+    """Return the content of the certificate in the form that it has after its JSON file is read.
+
+    The seal of this form is therefore the same before and after the file is written.
+    """
     value = {name: each for name, each in asdict(certificate).items() if name != "path"}
     return orjson.loads(to_json({"kind": _KIND, "schema": _SCHEMA, **value}))  # type: ignore[no-any-return]
 
 
 def _seal(value: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of the value in hex.
+    """Return the SHA-256, in hex, of a certificate's content.
 
     It reveals a change by hand. It does not reveal a forgery, because anybody can compute a new seal.
     """
@@ -361,10 +373,10 @@ def _seal(value: Mapping[str, Any]) -> str:
 
 
 def _certificate(value: Mapping[str, Any], path: Path) -> Certificate:
-    """Build the certificate from the value of a file.
+    """Build the certificate from the content of a file.
 
-    Raises KeyError, TypeError or ValueError if the value is no certificate of socjudge. The verdicts must follow from
-    their findings, even if the seal is right.
+    Raises KeyError, TypeError or ValueError if the content is no certificate of socjudge. Even if the seal is right,
+    the verdicts must follow from their findings.
     """
     bound, day = dict(value["binding"]), datetime.fromisoformat(value["issued_at"])
     tables = {**_LATER, **value["tables"]}
@@ -407,7 +419,9 @@ _SHOWN_BASIS = ("log judge_prompt_id", "answers tried labels raters calls", "cos
 
 
 def _can_be_shown(basis: Mapping[str, Any], tables: Mapping[str, Any]) -> bool:
-    """Return whether all values that a page shows have the right types. Raises KeyError if one is missing."""
+    """Return whether all values that the page of a certificate shows have the right types. Raises KeyError if one is
+    missing.
+    """
     rows = [(row, shown) for name, shown in _SHOWN_ROWS.items() for row in tables[name]]
     return all(
         type(row[name]) in kinds
@@ -421,7 +435,7 @@ def _can_be_shown(basis: Mapping[str, Any], tables: Mapping[str, Any]) -> bool:
 
 
 def binding_of_run(run: EvaluationRun) -> Binding:
-    """Return the binding that a certificate needs, so that it applies to this run."""
+    """Return the binding that a certificate must have, so that it applies to this run."""
     info = run.run
     marked = next((list(r.evaluation.scores) for r in run.results if r.evaluation.scores), [])
     return Binding(
@@ -433,7 +447,8 @@ def binding_of_run(run: EvaluationRun) -> Binding:
 def certificate_on(binding: Binding, started_at: str, *, folder: Path | str | None = None) -> Certificate | None:
     """Find the certificate that applies to a run on the day of its start. Return None if there is none.
 
-    started_at: the start of the run, ISO 8601 with zone.
+    - binding: the binding of the run.
+    - started_at: the start of the run, ISO 8601. Without a zone, the result is None.
     """
     try:
         day = datetime.fromisoformat(started_at)
@@ -443,9 +458,12 @@ def certificate_on(binding: Binding, started_at: str, *, folder: Path | str | No
 
 
 def certificate_line(binding: Binding, started_at: str, *, folder: Path | str | None = None) -> str:
-    """Return a line about the certificate of a run's judge: its name, date and verdicts, or that there is none.
+    """Return a line about the certificate of a run's judge: its name, date and verdicts.
 
-    started_at: the start of the run, ISO 8601. A certificate is valid for `VALID_DAYS` before and after its date.
+    started_at: the start of the run, ISO 8601.
+
+    If there is no certificate, or if a broken file makes this unsure, the line says so. A certificate is valid for
+    `VALID_DAYS` before and after its date.
     """
     try:
         found = certificate_on(binding, started_at, folder=folder)
@@ -460,15 +478,16 @@ def certificate_line(binding: Binding, started_at: str, *, folder: Path | str | 
 def certificates_folder(mode: str) -> Path:
     """Return the folder of the certificates for runs of this mode.
 
-    Runs of the examples have their own folder, with the embedded judge's certificates.
+    Runs of the examples have a folder of their own, which holds the embedded judge's certificates.
     """
     return constants.EXAMPLES_DIR / "certificates" if mode == EXAMPLE_MODE else constants.CERTIFICATES_DIR
 
 
 def why_run_uncertified(run: EvaluationRun) -> str:
-    """Return why a judge of a finished run may not decide for want of a certificate. Return "" if every judge has one.
+    """Return in words why no certificate allows one of a finished run's judges to decide. Return "" if all judges have
+    one.
 
-    The judge is the model that really answered.
+    If the service named the model that answered, it must be the model of the certificate too.
     """
     runs = (run, *run.others)
     reasons = (why_uncertified(binding_of_run(each), folder=certificates_folder(each.run.mode)) for each in runs)
@@ -476,5 +495,5 @@ def why_run_uncertified(run: EvaluationRun) -> str:
 
 
 def run_certificate_line(run: EvaluationRun) -> str:
-    """Return the `certificate_line` of a run."""
+    """Return `certificate_line` for a run."""
     return certificate_line(binding_of_run(run), run.run.started_at, folder=certificates_folder(run.run.mode))

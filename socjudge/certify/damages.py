@@ -1,8 +1,8 @@
-"""Damage an answer by rule. Each function changes one thing and leaves the rest.
+"""Damage an answer by rule. Each function changes one thing and leaves the rest as it is.
 
-A function takes one subject and returns a list of damaged subjects. The list is empty if there is nothing to damage. It
-has several subjects if the damage can be done in several places. The table at the end says what each damage must do to
-the marks. The functions work on Japanese text, because the answers are Japanese.
+A function takes one subject, which is a question with an answer. It returns a list of damaged subjects, mostly of one.
+The list has several if the damage can be done in several places, and it is empty if it cannot be done. `DAMAGES` says
+what each damage must do to the scores. The functions work on Japanese text, because the answers are Japanese.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def cite_nowhere(subject: Subject) -> list[Subject]:
 
 
 def move_citations(subject: Subject) -> list[Subject]:
-    """Exchange the cited sections. Each citation then names the next one of the sections that the answer cites.
+    """Let each citation name another section: the next one of the sections that the answer cites.
 
-    If the answer cites only one section, the other sections come from the context.
+    If the answer cites only one section, the other sections come from the answer's context.
     """
     cited = cited_sources(subject.answer.answer)
     ring = cited if len(cited) > 1 else [*cited, *(s for s in cited_sources(subject.answer.context) if s not in cited)]
@@ -67,7 +67,10 @@ def move_citations(subject: Subject) -> list[Subject]:
 
 
 def remove_keypoint(subject: Subject) -> list[Subject]:
-    """Return for each keypoint the answer without the items about it. An answer without other statements is left out."""
+    """Return one damaged answer per keypoint: the answer without the items about this keypoint.
+
+    A keypoint is left out if it is about warnings, if no item is about it, or if no statement would remain.
+    """
     found = []
     for keypoint in subject.question.expected_keypoints:
         kept = [item for item in subject.items if item.is_warning or not covers(item, keypoint)]
@@ -81,10 +84,9 @@ def remove_keypoint(subject: Subject) -> list[Subject]:
 
 
 def covers(item: Item, keypoint: str) -> bool:
-    """Return whether an item is about a keypoint. It is, if it has enough of the keypoint's pairs of neighbouring
-    characters.
+    """Return whether an item, with its citation, is about a keypoint.
 
-    The item's citation counts too.
+    It is if it has at least the share _COVERS of the keypoint's pairs of neighbouring characters.
     """
     return containment(bigrams(fold(keypoint)), bigrams(fold(item.text))) >= _COVERS
 
@@ -95,7 +97,7 @@ def list_keypoints(subject: Subject) -> list[Subject]:
 
 
 def add_foreign_claim(subject: Subject) -> list[Subject]:
-    """Add a statement from the answer to another question. This statement cites no file of the answer's own context."""
+    """Add a statement taken from the answer to another question. Its source is no file of this answer's own context."""
     here = _files(subject.answer.context)
     for other in subject.others:
         for item in other.statements:
@@ -111,7 +113,9 @@ def _files(text: str) -> set[str]:
 
 
 def _adding(subject: Subject, sentence: str) -> Subject:
-    """Add a sentence as an item after the answer's last statement. It gets the next number and the same citation."""
+    """Add a sentence as an item after the answer's last statement. The item gets the next number, and the last citation
+    of that statement.
+    """
     items = subject.items
     last = max(i for i, item in enumerate(items) if item.is_statement)
     number = re.match(r"\s*(\d+)(.*)", items[last].marker, re.DOTALL)
@@ -123,7 +127,7 @@ def _adding(subject: Subject, sentence: str) -> Subject:
 
 
 def add(name: str) -> Change:
-    """Return a change that adds the sentence `name` of `sentences.toml` as a further step."""
+    """Return a function that adds the sentence `name` of `sentences.toml` to an answer as a further step."""
 
     def change(subject: Subject) -> list[Subject]:
         return [_adding(subject, sentences()[name])] if subject.statements else []
@@ -135,7 +139,7 @@ def add(name: str) -> Change:
 
 
 def rewrite(pattern: str, new: str | Callable[[re.Match[str]], str]) -> Change:
-    """Return a change that replaces the first match of the pattern in the answer's statements."""
+    """Return a function that replaces the first match of `pattern` in an answer's statements by `new`."""
     found = re.compile(pattern)
 
     def change(subject: Subject) -> list[Subject]:
@@ -176,9 +180,7 @@ def negated(match: re.Match[str]) -> str:
 
 
 def contradict(subject: Subject) -> list[Subject]:
-    """Add a step that says the opposite of an earlier step. The first step that can be turned into its opposite is
-    used.
-    """
+    """Add a step that says the opposite of an earlier step: of the first step that can be turned into its opposite."""
     for item in subject.statements:
         said = without_citations(item.body).strip().split("\n")[0]
         for sentence in re.findall(r"[^。]+。", said):
@@ -188,7 +190,9 @@ def contradict(subject: Subject) -> list[Subject]:
 
 
 def reverse_steps(subject: Subject) -> list[Subject]:
-    """Reverse the order of the numbered steps and renumber them. An answer with fewer than three steps is left alone."""
+    """Reverse the order of the numbered steps, but keep the numbers in order. Return [] if there are fewer than three
+    steps.
+    """
     steps = [item for item in subject.items if item.is_numbered and item.is_statement]
     if len(steps) < 3:
         return []
@@ -201,7 +205,7 @@ def reverse_steps(subject: Subject) -> list[Subject]:
 
 
 def remove_warnings(subject: Subject) -> list[Subject]:
-    """Remove the warnings of a danger.
+    """Remove from the answer the warnings that name a danger.
 
     Warnings that something is unknown or unclear stay, because they are not about safety.
     """
@@ -221,7 +225,7 @@ def say_twice(subject: Subject) -> list[Subject]:
 
 
 def pad(subject: Subject) -> list[Subject]:
-    """Put the same courteous sentence before each statement."""
+    """Put the same courteous sentence before each statement of the answer."""
     courtesy = sentences()["courtesy"]
     items = [Item(i.marker + courtesy + i.body) if i.is_statement else i for i in subject.items]
     return [subject.saying(join_items(items))] if subject.statements else []
@@ -232,7 +236,9 @@ def only_politeness(subject: Subject) -> list[Subject]:
 
 
 def swap_context(subject: Subject) -> list[Subject]:
-    """Replace the answer's passages by those of another question, which come from other files."""
+    """Replace the answer's passages by those of another question's answer. The two sets of passages have no file in
+    common.
+    """
     here = _files(subject.answer.context)
     for other in subject.others:
         there = _files(other.answer.context)
@@ -244,12 +250,13 @@ def swap_context(subject: Subject) -> list[Subject]:
 
 @dataclass(frozen=True)
 class Probe:
-    """Describe a change to an answer, and what it must do to the marks.
+    """Describe a change to an answer, and what it must do to the scores.
 
-    - title: the message key that says what the change is.
-    - needs: the message key that says what an answer lacks if the change cannot be made.
-    - falls: the criteria whose mark must fall.
-    - may_fall, may_rise: the criteria whose mark may fall or rise. All other marks must stay.
+    - title: the key of the message that says what the change is.
+    - change: the function that makes the change.
+    - needs: the key of the message that says what an answer lacks if the change cannot be made.
+    - falls: the criteria whose score must fall.
+    - may_fall, may_rise: the criteria whose score may fall, and those whose score may rise. All other scores must stay.
 
     A probe without `falls` is a neutral change, which must not matter.
     """
@@ -266,9 +273,10 @@ class Probe:
         return self.title.partition(".")[2]
 
     def expected(self, criterion: str) -> str:
-        """Return "falls", "may_fall", "may_rise", "may_move" or "stays".
+        """Return what the score of a criterion must do: "falls", "may_fall", "may_rise", "may_move" or "stays".
 
-        Nothing is expected of a criterion outside the table, so it gets "may_move".
+        A criterion that may both fall and rise gets "may_move". So does one that is not among the specification's six,
+        because nothing is expected of it.
         """
         if criterion in self.falls:
             return "falls"

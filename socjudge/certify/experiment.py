@@ -1,7 +1,6 @@
-"""Test a judge by an experiment: make cases from answers, judge them through the engine of a run, and build the
-findings.
+"""Test a judge by an experiment: make cases from answers, judge them with the engine of a run, and build the findings.
 
-There are four experiments: probes, injections, anchoring and prompts. A certificate uses all of them at once.
+There are four experiments: probes, injections, anchoring and prompts. A certificate uses all of them in one run.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """Hold the cases for the judge.
+    """Hold the cases of an experiment for the judge.
 
-    parts: lists of cases, each with the prompt for judging them. left_out: one entry for each case that is not judged,
-    with question_id, case, status and note.
+    - parts: lists of cases, each with the prompt for judging them.
+    - left_out: one entry for each case that is not judged, with question_id, case, status and note.
     """
 
     parts: Sequence[tuple[Sequence[Case], Prompt]] = field(repr=False)
@@ -41,7 +40,7 @@ class Plan:
     left_out: Sequence[dict[str, Any]] = field(default=(), repr=False)
 
     def estimate(self, judge_model: str | BaseChatModel | Model) -> Estimate:
-        """Estimate the calls, tokens and list price of the plan. Nothing is sent."""
+        """Estimate the calls, tokens and list price of the plan. Nothing is sent to the judge."""
         first, *others = (
             estimate_cases(cases, judge_model=judge_model, judge_prompt=prompt, rubric=self.rubric)
             for cases, prompt in self.parts
@@ -54,9 +53,9 @@ class Outcome:
     """Hold what an experiment found.
 
     - findings: the experiment's frame.
-    - judged: the marks from which the findings come, part by part.
+    - judged: the scores from which the findings come, part by part.
     - usage: the tokens and cost of the judgements.
-    - stopped: why the budget was not enough; empty if it was.
+    - stopped: why the budget was not enough; empty if it was enough.
     - words: the findings in plain words.
     """
 
@@ -80,16 +79,20 @@ class Outcome:
 class Experiment(ABC):
     """Define one way to test a judge.
 
-    The fields are the experiment's own settings. All experiments have the same arguments of `estimate` and `run`.
+    The fields of a subclass are that experiment's own settings. `estimate` and `run` have the same arguments in all
+    experiments.
     """
 
     @abstractmethod
     def cases(self, subjects: Sequence[Subject], prompt: Prompt, rubric: Rubric) -> Plan:
-        """Plan the cases for the judge. The most useful ones come first, because the budget may end midway."""
+        """Plan the cases for the judge. The most useful cases come first, because the budget may run out midway.
+
+        subjects: the answers to test with.
+        """
 
     @abstractmethod
     def findings(self, plan: Plan, judged: Sequence[Judged]) -> pd.DataFrame:
-        """Build the experiment's frame from the marks. Marks of other experiments' cases are ignored."""
+        """Build the experiment's frame from the scores in `judged`. Scores of other experiments' cases are ignored."""
 
     @abstractmethod
     def explain(self, findings: pd.DataFrame) -> str:
@@ -98,7 +101,7 @@ class Experiment(ABC):
     def plan(
         self, given: Given, *, judge_prompt: Prompt | str | Path | None = None, rubric: Rubric | None = None
     ) -> Plan:
-        """Plan the cases of `run` with the same arguments. Nothing is sent."""
+        """Plan the cases that `run` judges with the same arguments. Nothing is sent to the judge."""
         rubric = rubric or project_rubric()
         return self.cases(find_subjects(given), load_prompt(judge_prompt, rubric=rubric), rubric)
 
@@ -110,7 +113,7 @@ class Experiment(ABC):
         judge_prompt: Prompt | str | Path | None = None,
         rubric: Rubric | None = None,
     ) -> Estimate:
-        """Estimate calls, tokens and list price of `run` with the same arguments. Nothing is sent."""
+        """Estimate the calls, tokens and list price of `run` with the same arguments. Nothing is sent to the judge."""
         return self.plan(given, judge_prompt=judge_prompt, rubric=rubric).estimate(judge_model)
 
     def run(
@@ -125,33 +128,34 @@ class Experiment(ABC):
         progress: bool = True,
         options: RunOptions | None = None,
     ) -> Outcome:
-        """Let the judge mark the cases, and build the findings from its marks.
+        """Let the judge score the cases, and build the findings from its scores.
 
         Parameters
         ----------
         given
-            A log, a run, or a list of (question, answer). Use good answers, because an answer without points cannot lose
-            any.
+            The answers: a log, a run, or a list of (question, answer). Use good answers, because an answer with no
+            points cannot lose any.
         judge_model, judge_prompt, rubric, progress, options
             As in `run_evaluation_suite`.
         max_cost_usd
-            A hard cap on all cases together, in US dollars.
+            A hard cap on the cost of all cases together, in US dollars.
         logs_dir
-            The folder for the log of the judgements; "certify" below the project's logs if left out. This keeps the log out of
-            the history, because it is no run of the assistant.
+            The folder for the log of the judgements; "certify" below the project's logs if left out. This keeps the log
+            out of the history, because it is no run of the assistant.
 
         Returns
         -------
         Outcome
-            `findings` is the frame that the experiment's class describes. `words` is a summary in words. The status in frames
-            is "ok", "unparsable", "failed", "not_judged" (the budget was used up), "not_chosen" or "not_applicable".
+            `findings` is the frame that the experiment's class describes. `words` is a summary in words. The column
+            status has "ok", "unparsable", "failed", "not_judged" (the budget was used up), "not_chosen" or
+            "not_applicable".
 
         Raises
         ------
         SocJudgeError
-            As in `run_evaluation_suite`. ConfigError if there is no answer, or if no reply of the judge has the right format.
-            A used-up budget raises nothing: what was paid for is returned, and the rest is "not_judged". The same call with a
-            larger budget continues.
+            As in `run_evaluation_suite`. ConfigError if there is no answer, or if no reply of the judge has the right
+            format. A used-up budget raises nothing: the judgements that were paid for are returned, and the rest is
+            "not_judged". The same call with a larger budget continues.
         """
         plan = self.plan(given, judge_prompt=judge_prompt, rubric=rubric)
         terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=progress)

@@ -1,4 +1,4 @@
-"""Issue a certificate: collect the evidence that a budget allows, and decide one word per criterion from it."""
+"""Issue a certificate: collect the evidence that a budget allows, and decide from it the verdict on each criterion."""
 
 from __future__ import annotations
 
@@ -52,7 +52,12 @@ _EMBEDDED = "offline"
 
 @dataclass(frozen=True)
 class Work:
-    """Hold what is to be certified, and everything that the certification needs."""
+    """Hold what is to be certified, and everything that the certification needs.
+
+    - subjects: the answers.
+    - run: the run that they come from, or None.
+    - labelled: those of the answers that have labels.
+    """
 
     subjects: Sequence[Subject]
     run: EvaluationRun | None
@@ -61,7 +66,7 @@ class Work:
     rubric: Rubric
     labels: pd.DataFrame | None
     labelled: Sequence[Subject]
-    stored: pd.DataFrame  # marks that this judge gave in the run itself
+    stored: pd.DataFrame  # scores that this judge gave in the run itself
     is_lexical: bool  # whether it measures by rules, as the damages are made
     trials: Trials = field(repr=False)
 
@@ -80,53 +85,56 @@ def certify_judge(
     progress: bool = True,
     options: RunOptions | None = None,
 ) -> Certificate:
-    """Test a judge with its prompt. Return a certificate that says for each criterion whether to trust the judge.
+    """Test a judge with its prompt. Return a certificate that says for each criterion whether the judge can be trusted.
 
-    The certificate is not stored. `save_certificate` does that.
+    The certificate is not stored. `save_certificate` stores it.
 
     Parameters
     ----------
     given
-        The answers: a log, a run, or a list of (question, answer). Up to twenty good ones are damaged. Answers that
-        people marked must be among them.
-    judge_model, judge_prompt, rubric
-        As in `run_evaluation_suite`; so are progress and options.
+        The answers: a log, a run, or a list of (question, answer). The first twenty of them are damaged, or fewer if
+        the budget is small; they should be good. The answers that people scored must be in `given` too.
+    judge_model, judge_prompt, rubric, progress, options
+        As in `run_evaluation_suite`.
     labels
-        People's marks of these answers: from `load_labels`, its folder, or a CSV file with the columns rater, question_id,
-        answer_sha256, criterion and score. Without them no criterion is 信頼できる.
+        People's scores of these answers: a frame of `load_labels`, the folder that it reads, or a CSV file with the
+        columns rater, question_id, answer_sha256, criterion and score. Without labels, no criterion is 信頼できる.
     damaged
-        Answers that you broke: a JSONL file or a frame with question_id, broken_answer and criterion (the one that must
-        fall). Add answer, the good one, if it is not the answer in `given`. All of them are judged. A judge that
-        measures by rules (the embedded one, or an object whose `is_lexical` is true) can be 信頼できる only with them.
+        Answers that you broke: a JSONL file or a frame with question_id, broken_answer and criterion (the one whose
+        score must fall). If the good answer is not the one in `given`, it stands in a further field, answer. All of
+        them are judged. A judge that measures by rules (the embedded judge, or an object whose `is_lexical` is true)
+        can be 信頼できる only with such answers.
     budget_usd
-        A hard cap in US dollars, which needs known prices; infinity for no cap. The default is 0.25, or the project's
-        max_cost_usd if that is less. A smaller budget tries fewer damages. If it runs out midway, the judgements that
-        were paid for are kept.
+        A hard cap on the cost in US dollars, which needs known prices; infinity for no cap. The default is 0.25, or the
+        project's max_cost_usd if that is less. With a smaller budget, fewer damages are tried. If it runs out midway,
+        the judgements that were paid for are kept.
     size
-        Number of damages per criterion and answer, and of attacks and of neutral changes per answer. If left out, as many
-        as fit the budget.
+        Number of damages per criterion and answer. It is also the number of attacks per answer, and of neutral changes
+        per answer. If left out, as many as the budget allows.
     logs_dir
-        Where the log of the judgements goes; "certify" below the project's logs if left out.
+        The folder for the log of the judgements; "certify" below the project's logs if left out.
 
     Returns
     -------
     Certificate
-        `words` has one word per criterion. `save_certificate` stores it so that runs find it, and
-        `write_certificate_page` makes a page of it. It is valid for 90 days, for this judge, its settings, service,
-        prompt and criteria, and for this version of socjudge (0.3 for 0.3.1).
+        `words` has one verdict per criterion. `save_certificate` stores the certificate so that runs find it, and
+        `write_certificate_page` makes a page of it. It is valid for 90 days, for this judge with its settings, service,
+        prompt and criteria. It is bound to the first two numbers of socjudge's version (0.3 of 0.3.1).
 
     Raises
     ------
     ConfigError
-        If there is no answer, all labels are of other answers, or the judge never replies in the format.
+        If there is no answer, if all labels are of other answers than these, or if no reply of the judge has the right
+        format.
     SocJudgeError
         As in `run_evaluation_suite`. A used-up budget raises nothing.
 
     Notes
     -----
-    The rules are in docs/certify.md and on the page. The chance that any criterion is wrongly called 信頼できる is at most
-    0.05. For this, all five conditions of a criterion must be shown, each at 0.05 over the number of criteria (Berger
-    1982, Technometrics 24, 295-300).
+    The rules are in docs/certify.md and on the page of the certificate. The chance that any criterion is wrongly called
+    信頼できる is at most 0.05. For this, all five conditions of a criterion must be shown (Berger 1982, Technometrics 24,
+    295-300). Each is tested at 0.05 divided by the number of criteria and by the number of planned certifications
+    (`LOOKS`).
 
     Examples
     --------
@@ -160,7 +168,8 @@ def estimate_certificate(
     budget_usd: float | None = None,
     size: int | None = None,
 ) -> Estimate:
-    """Estimate calls, tokens and list price of `certify_judge` with the same arguments. Nothing is sent.
+    """Estimate the calls, tokens and list price of `certify_judge` with the same arguments. Nothing is sent to the
+    judge.
 
     Returns
     -------
@@ -182,7 +191,10 @@ def estimate_certificate(
 
 
 def _budget(given: float | None) -> float | None:
-    """Return the most that a certificate may cost, in US dollars. Return None for no limit."""
+    """Return the most that a certificate may cost, in US dollars, or None for no limit.
+
+    given: the caller's `budget_usd`.
+    """
     cap = cost_cap(given)
     return cap if given is not None else BUDGET_USD if cap is None else min(cap, BUDGET_USD)
 
@@ -193,7 +205,9 @@ def binding_of_judge(
     *,
     rubric: Rubric | None = None,
 ) -> Binding:
-    """Return the binding that a certificate needs, so that it applies to this judge with this prompt and rubric today."""
+    """Return the binding that a certificate must have, so that it applies today to this judge with this prompt and
+    rubric.
+    """
     return _binding(open_model(judge_model), load_prompt(judge_prompt, rubric=rubric), rubric or project_rubric())
 
 
@@ -215,7 +229,7 @@ def plan_certificate(
 ) -> Work:
     """Check and open everything that `certify_judge` needs with the same arguments.
 
-    Every error therefore appears before the first call.
+    Every error in the arguments therefore appears before the first call of the judge.
     """
     rubric = rubric or project_rubric()
     check_counts(size=1 if size is None else size)
@@ -244,7 +258,10 @@ def plan_certificate(
 
 
 def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
-    """Return the marks of the run if the judge to be certified gave them. They need not be paid for again."""
+    """Return the scores in the run if they come from the judge to be certified. They need not be paid for again.
+
+    If they come from another judge, or if there is no run, the frame is empty.
+    """
     same = run is not None and not binding_of_run(run).differences(binding)
     rows = [
         {"question_id": r.question.id, "answer_sha256": Subject(r.question, r.answer).answer_sha256,
@@ -256,10 +273,10 @@ def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
 
 
 def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | None) -> Certificate:
-    """Build the certificate.
+    """Build the certificate from the judgements.
 
-    judged: the marks with the judge's prompt. If the hardened prompt was tried to the end, also the marks with that
-    prompt.
+    judged: first the scores with the judge's prompt. If the hardened prompt was tried to the end, the scores with it
+    follow.
     """
     marks, plan, is_hardened = judged[0].marks, work.trials.plan, len(judged) > 1
     changes, moves, gains = (each.findings(plan, judged[:1]) for each in (Probes(), Anchoring(), Injections()))
@@ -320,7 +337,10 @@ def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | No
 
 
 def _beside_people(work: Work, marks: pd.DataFrame) -> pd.DataFrame:
-    """Return the judge's marks of the unchanged answers, in the form that `judge_trust` takes."""
+    """Return the judge's scores of the unchanged answers, in the form that `judge_trust` takes.
+
+    marks: the new scores. For answers that have no new score, the scores in the run are used.
+    """
     own = marks[marks["case"].isin([ORIGINAL, LABELLED])]
     hashes = {subject.question.id: subject.answer_sha256 for subject in work.subjects}
     own = own.assign(answer_sha256=own["question_id"].map(hashes)).dropna(subset=["answer_sha256"])
@@ -333,7 +353,9 @@ def _beside_people(work: Work, marks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _people_table(work: Work, scores: pd.DataFrame, logs_dir: Path | str | None) -> list[dict[str, Any]]:
-    """Compare people with the judge, the embedded judge and two trivial judges."""
+    """Return the rows of `judge_vs_people` for this judge, the embedded judge and two trivial judges; [] without
+    labels.
+    """
     if work.labels is None:
         return []
     if work.judge.name != _EMBEDDED:
@@ -352,10 +374,10 @@ def _people_table(work: Work, scores: pd.DataFrame, logs_dir: Path | str | None)
 
 
 def _rates_table(work: Work, scores: pd.DataFrame, trust: dict[str, dict[str, Any]] | str) -> list[dict[str, Any]]:
-    """Estimate the share of answers that people would pass, from the judge's marks of all answers and people's marks of
-    some.
+    """Estimate the share of answers that people would pass, from the judge's scores of all answers and people's scores
+    of some.
 
-    Each row also has the bias of the judge's marks against people's marks, and the correlation of both.
+    Each row also has the bias of the judge's scores against people's, and the correlation of the two.
     """
     if work.labels is None or isinstance(trust, str):
         return []
@@ -365,7 +387,7 @@ def _rates_table(work: Work, scores: pd.DataFrame, trust: dict[str, dict[str, An
 
 
 def _places_table(labels: pd.DataFrame | None, rubric: Rubric) -> list[dict[str, Any]]:
-    """Compare each person with the others by the same tests, as if this person were the judge.
+    """Compare each person with the other persons by the tests of `judge_trust`, as if this person were the judge.
 
     This shows how much can be expected of any judge.
     """
@@ -392,12 +414,15 @@ def _labels_sha256(labels: pd.DataFrame) -> str:
 
 
 def _raters_table(labels: pd.DataFrame | None) -> list[dict[str, Any]]:
-    """Measure how far people agree with each other. Return [] if two persons marked too few common answers."""
+    """Measure how far people agree with each other. Return [] if no two persons scored enough common answers."""
     return _rows(judge_agreement(labels, by="rater")) if labels is not None and marked_by_two(labels) else []
 
 
 def _neutral(summary: pd.DataFrame) -> pd.DataFrame:
-    """Select the neutral changes that moved a mark, although they must not."""
+    """Select the neutral changes that moved a score although they must not.
+
+    summary: from `summarise_probes`.
+    """
     aimed = set(summary.loc[summary["expected"] == "falls", "probe"])
     return summary[~summary["probe"].isin(aimed) & (summary["n_forbidden"] > 0)]
 

@@ -1,4 +1,4 @@
-"""Split an answer into items, so that one item can be changed while the others stay. Join items again."""
+"""Split an answer into items, so that one item can be changed while the others stay. Join the items again."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _ENDED = re.compile(r"(?:[。．.!！?？:：]|[\])）】］])\s*$")
 class Item:
     """Hold one step, warning or paragraph of an answer.
 
-    Code, and a citation on its own line, belong to the item before them.
+    text: exactly as in the answer, with the line breaks after it. The texts of all items joined are the answer.
 
-    text: exactly as in the answer, with the line breaks after it. All items joined are the answer.
+    Code belongs to the item before it. So does a citation on a line of its own.
     """
 
     text: str
@@ -37,13 +37,15 @@ class Item:
 
     @property
     def is_statement(self) -> bool:
-        """Return whether the item makes a statement. A warning, heading, list of citations or very short text does not."""
+        """Return whether the item makes a statement. A warning, a heading, a list of citations or a very short text
+        makes none.
+        """
         said = without_citations(self.text)
         return not self.is_warning and not _HEADING.search(said.split("\n")[0]) and len(fold(said)) >= 8
 
     @property
     def marker(self) -> str:
-        """Return the item's number or bullet, with the space after it."""
+        """Return the item's number or bullet with the space after it. Return "" if it has neither."""
         found = _MARKED.match(self.text)
         return found[0] if found else ""
 

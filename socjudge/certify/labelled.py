@@ -1,4 +1,4 @@
-"""Read people's marks for a certificate, and select those of given answers."""
+"""Read people's scores for a certificate, and select the scores of given answers."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ..stats.basics import same_raters
 from ..stats.trust import MIN_QUESTIONS
 from .subjects import Subject
 
-# Answers that two persons both marked. With fewer, no test of `judge_trust` is made either, and the agreement of two
+# Answers that two persons both scored. With fewer, no test of `judge_trust` is made either, and the agreement of two
 # people on five answers is chance.
 LEAST_SHARED = MIN_QUESTIONS
 COLUMNS = ["rater", "question_id", "answer_sha256", "criterion", "score"]
 
 
 def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
-    """Read people's marks, with one name for each person.
+    """Read people's scores, with one name for each person.
 
-    given: a frame, a folder of rater files, an .xlsx file of `write_marks_sheet`, or a CSV file with rater,
-    question_id, answer_sha256, criterion and score (0–100).
+    given: a frame, a folder of rater files, an .xlsx file of `write_marks_sheet`, or a CSV file. A frame or CSV file
+    has the columns rater, question_id, answer_sha256, criterion and score (0–100).
 
-    Raises ConfigError if it is none of these, or if a mark or a name is not usable.
+    Raises ConfigError if `given` is none of these, if it has no score, or if a score or a name is not usable.
     """
     if isinstance(given, pd.DataFrame):
         labels, named = given, say("certify.the_frame")
@@ -52,9 +52,9 @@ def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
 
 
 def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.DataFrame, list[Subject]]:
-    """Return the marks of these answers, and the answers that have a mark.
+    """Return the labels of these answers, and those of the answers that have a label.
 
-    Raises ConfigError if all marks are of other answers.
+    Raises ConfigError if all labels are of other answers than these.
     """
     hashes = {subject.answer_sha256: subject for subject in subjects}
     mine = labels[labels["answer_sha256"].astype(str).isin(hashes)]
@@ -67,7 +67,10 @@ def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.Dat
 
 
 def marked_by_two(labels: pd.DataFrame) -> bool:
-    """Return whether two persons marked enough common answers. The marks of one person alone do not count as the truth."""
+    """Return whether two persons scored at least LEAST_SHARED common answers.
+
+    The scores of one person alone do not count as the truth.
+    """
     answers = [set(mine) for _, mine in labels.groupby("rater", observed=True)["answer_sha256"]]
     return any(len(one & other) >= LEAST_SHARED for one, other in combinations(answers, 2))
 

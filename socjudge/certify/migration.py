@@ -1,8 +1,8 @@
-"""Move from one judge to another while both can still be called. Both judge stored answers, and the changes are
+"""Move from one judge to another while both can still be called. Both judges score stored answers, and the changes are
 reported.
 
-The stored answers are ordered by category and by the old judge's mark, and the answers to judge are taken evenly from
-them. So they cover the categories and both sides of the pass line, and the result applies to the other stored answers
+The stored answers are sorted by category and by the old judge's score. The answers to judge are taken evenly from this
+list. So they cover the categories and both sides of the pass line, and the result applies to the other stored answers
 too.
 """
 
@@ -49,9 +49,10 @@ ENOUGH = 5.0  # points; the interval of the corresponding line may reach this fa
 
 @dataclass(frozen=True)
 class MigrationPlan:
-    """Hold which stored answers both judges are to mark, and the estimate of calls, tokens and cost.
+    """Hold which stored answers both judges will score, and the estimate of calls, tokens and cost.
 
-    stored: the number of stored answers. categories_left: the categories without a chosen answer.
+    - stored: the number of stored answers from which these were chosen.
+    - categories_left: the categories of which no answer was chosen.
     """
 
     old: str
@@ -69,15 +70,15 @@ class MigrationPlan:
 class Migration:
     """Hold what changes if another judge takes over.
 
-    - bridge: as from `bridge_judges`.
+    - bridge: the frame of `bridge_judges`.
     - turned: the answers whose verdict changes, one row each, with question_id, answer_sha256, old_mean, new_mean and
       old_passed.
-    - n: the answers that both judges marked.
+    - n: the number of answers that both judges scored.
     - share_low, share_high: the interval of the share of all stored answers whose verdict changes.
     - is_enough: whether the new pass line is known to ENOUGH points.
-    - more: how many further answers are needed for this; None if it cannot be estimated.
+    - more: how many further questions are needed for this; None if it cannot be estimated.
     - usage: the usage of both judges.
-    - one_sided: True if all answers passed with the old judge, False if none did, None if some did.
+    - one_sided: True if all answers passed with the old judge, False if none did, None if some did and some did not.
     """
 
     plan: MigrationPlan = field(repr=False)
@@ -93,7 +94,7 @@ class Migration:
 
     @property
     def overall(self) -> pd.Series:
-        """Return the bridge's row for the mean of the criteria."""
+        """Return the row of `bridge` for the mean over the criteria (総合)."""
         return self.bridge[self.bridge["criterion"] == OVERALL].iloc[0]
 
 
@@ -105,30 +106,32 @@ def plan_migration(
     size: int = SIZE,
     seed: int = 0,
 ) -> MigrationPlan:
-    """Choose stored answers of the old judge that both judges will mark, and estimate what this costs. Nothing is sent.
+    """Choose stored answers that the old judge judged and that both judges will score. Estimate what this costs.
+    Nothing is sent to a judge.
 
     Parameters
     ----------
     logs_dir
-        The history; the project's if left out.
+        The folder of the logs; the project's if left out.
     old, new
-        The two judges. The old one is given by its name in the logs. Only the marks that it gave with the prompt and
-        rubric of its latest run are used.
+        The two judges. The old judge is given by its name in the logs. Only answers that it judged with the prompt of
+        its latest run are used. Both judges get this prompt, and the rubric of that run.
     size
-        Number of answers, taken evenly by category and by the old judge's mark; all if there are no more.
+        Number of answers, taken evenly by category and by the old judge's score. If there are fewer answers, all are
+        taken.
     seed
         Random seed that decides which answer is taken first.
 
     Returns
     -------
     MigrationPlan
-        With the `estimate` of both judges' calls, tokens and cost.
+        Its `estimate` is of the calls, tokens and cost of both judges.
 
     Raises
     ------
     ConfigError
-        If the old judge has marked nothing, or fewer than eight questions; if `load_prompt` refuses the prompt; if the
-        name of a judge is not usable.
+        If the old judge has scored nothing, or answers to fewer than eight questions; if `load_prompt` refuses the
+        prompt; if the name of a judge is not usable.
 
     Examples
     --------
@@ -161,9 +164,11 @@ def plan_migration(
 
 
 def pick_answers(results: pd.DataFrame, size: int, *, seed: int = 0) -> pd.DataFrame:
-    """Pick `size` stored answers, evenly by category and, within a category, by the old judge's mark.
+    """Pick `size` stored answers, evenly by category and, within a category, by the old judge's score.
 
-    If there are no more than `size`, all are picked.
+    results: one row per judged answer, from `load_results`.
+
+    If there are at most `size` answers, all are picked.
     """
     answers = _answers(results).sort_values(["category", "average_score", "answer_sha256"], kind="stable")
     n, start = len(answers), np.random.default_rng(seed).random()
@@ -180,18 +185,19 @@ def migrate_judge(
     progress: bool = True,
     options: RunOptions | None = None,
 ) -> Migration:
-    """Let both judges mark the answers of the plan, and return what changes.
+    """Let both judges score the answers of the plan, and return what changes.
 
-    If a call was interrupted, call again with the same plan. It continues.
+    If a call was interrupted, call again with the same plan. The new call continues where the old one stopped.
 
     Parameters
     ----------
     plan
         From `plan_migration`.
     max_cost_usd
-        A hard cap for both judges together, in US dollars; the project's if left out, infinity for no cap.
+        A hard cap on the cost of both judges together, in US dollars; the project's cap if left out, infinity for no
+        cap.
     logs_dir
-        Where the log of the marks goes; "certify" below the project's logs if left out.
+        The folder for the logs of the judgements; "certify" below the project's logs if left out.
     progress, options
         As in `run_evaluation_suite`.
 
@@ -203,7 +209,7 @@ def migrate_judge(
     Raises
     ------
     SocJudgeError
-        As in `run_evaluation_suite`; BudgetReached if the cap ends it early.
+        As in `run_evaluation_suite`. BudgetReached if the cap is reached before all answers are judged.
 
     Examples
     --------
@@ -230,7 +236,7 @@ def migrate_judge(
 
 
 def what_changes(plan: MigrationPlan, scores: pd.DataFrame, usage: Usage) -> Migration:
-    """Compute what changes with the new judge, from the two judges' marks of the same answers."""
+    """Compute what changes with the new judge, from the two judges' scores of the same answers."""
     line = plan.rubric.pass_threshold
     scores = scores.assign(
         pass_threshold=line, criterion=pd.Categorical(scores["criterion"], plan.rubric.criteria, ordered=True)
@@ -252,7 +258,7 @@ def what_changes(plan: MigrationPlan, scores: pd.DataFrame, usage: Usage) -> Mig
 
 
 def _answers(results: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per stored answer, which is the first of the answer's rows."""
+    """Return the first row of each stored answer."""
     return results.drop_duplicates(["question_id", "answer_sha256"])
 
 

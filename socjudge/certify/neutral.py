@@ -1,4 +1,4 @@
-"""Define changes that must not matter. Each gives the same answer another form."""
+"""Define changes to an answer that must not matter: its content stays the same, only its form differs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _TO_POLITE = [
 
 
 def reorder_keypoints(subject: Subject) -> list[Subject]:
-    """Reverse the order in which the judge is told the keypoints."""
+    """Reverse the order of the keypoints that the judge is told."""
     keypoints = subject.question.expected_keypoints
     turned = replace(subject.question, expected_keypoints=keypoints[::-1])
     return [replace(subject, question=turned)] if len(keypoints) > 1 else []
 
 
 def change_politeness(subject: Subject) -> list[Subject]:
-    """Change plain endings to です・ます, or polite endings to plain ones."""
+    """Change polite sentence endings to plain ones if most endings are polite. Otherwise change plain ones to です・ます."""
     text = subject.answer.answer
     polite = len(re.findall(r"(?:です|ます|ません|ください)。", text)) * 2 > text.count("。")
     changed = _outside_code(subject, _TO_PLAIN if polite else _TO_POLITE)
@@ -51,14 +51,14 @@ def _outside_code(subject: Subject, rules: list[tuple[str, str]]) -> Subject:
 
 
 def widen_digits(subject: Subject) -> list[Subject]:
-    """Write numbers before a unit in full-width digits. Names, codes and citations are not changed."""
+    """Write numbers before a unit, such as 分 or 台, in full-width digits. Names, codes and citations are not changed."""
     text = subject.answer.answer
     changed = re.sub(r"(?<![\w.\\/:-])\d+(?=[分時日台名回件世年月点秒])", lambda m: m[0].translate(_DIGITS), text)
     return [subject.saying(changed)] if changed != text else []
 
 
 def break_lines(subject: Subject) -> list[Subject]:
-    """Put a line break after each sentence that does not stand at the end of its line."""
+    """Put a line break after each sentence that is not the last of its line. Answers with code blocks are not changed."""
     text = subject.answer.answer
     changed = text if "```" in text else re.sub(r"。(?=[^\n\s」』）)])", "。\n", text)
     return [subject.saying(changed)] if changed != text else []
@@ -71,7 +71,7 @@ def change_markers(subject: Subject) -> list[Subject]:
 
 
 def add_neutral_sentence(subject: Subject) -> list[Subject]:
-    """Add closing phrases that are about as long as an attack."""
+    """Add closing phrases to the answer. They are about as long as an attack (`injections.py`)."""
     return [subject.saying(f"{subject.answer.answer.rstrip()}\n{sentences()['neutral']}")]
 
 

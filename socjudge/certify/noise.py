@@ -1,4 +1,6 @@
-"""Measure how far judgements of the same answer differ, and how large a change must be to be more than this noise."""
+"""Measure how far judgements of the same answer differ from each other, and how large a change must be to be more than
+this noise.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ JUMP = 10.0  # points; two judgements of an answer that differ by more are not n
 
 
 def originals_of(marks: pd.DataFrame) -> pd.DataFrame:
-    """Average the marks of the unchanged answers. There is one row per question and criterion.
+    """Average the scores of the unchanged answers. There is one row per question and criterion.
 
-    Columns: question_id, criterion, before (the mean), n_before (number of marks; 0 if none could be parsed).
+    Columns: question_id, criterion, before (the mean), n_before (number of scores; 0 if none could be parsed).
     """
     own = marks[marks["case"] == ORIGINAL]
     found = own.groupby(["question_id", "criterion"], sort=False)["score"].agg(["mean", "count"]).reset_index()
@@ -25,22 +27,22 @@ def originals_of(marks: pd.DataFrame) -> pd.DataFrame:
 
 
 def noise_limits(marks: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """Return for each criterion how large a change must be, so that a mark counts as moved.
+    """Return for each criterion how large a change must be, so that a score counts as moved.
 
     Parameters
     ----------
     marks
-        From `Judged`; only the rows of unchanged answers are used.
+        The marks of a `Judged`. Only the rows of unchanged answers are used.
     level
-        Share of unchanged repeats that must not count as moved.
+        Share of repeated judgements of unchanged answers that must not count as moved.
 
     Returns
     -------
     DataFrame
         - criterion
-        - sd: standard deviation of single marks of one answer, points, pooled over answers
+        - sd: standard deviation of repeated scores of one answer, points, pooled over answers
         - freedom: degrees of freedom of sd, 0 if nothing was judged twice
-        - limit: points; at least LEAST, NaN if freedom is 0
+        - limit: the least change that counts as moved, points; at least LEAST, NaN if freedom is 0
     """
     own = marks[marks["case"] == ORIGINAL].dropna(subset=["score"])
     rows = []
@@ -55,13 +57,13 @@ def noise_limits(marks: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
 
 
 class Steadiness(NamedTuple):
-    """Hold how much the marks of unchanged answers vary between repeats.
+    """Hold how much the scores of unchanged answers vary between repeats.
 
     - sd: in points, pooled over answers.
-    - freedom: the degrees of freedom of sd. They are 0 if nothing was judged twice, and fewer if most of the variation
-      comes from a few answers.
-    - n: the answers judged twice.
-    - jumps: the share of these answers whose marks differ by more than JUMP.
+    - freedom: the degrees of freedom of sd. They are 0 if nothing was judged twice. They are fewer than the repeats if
+      most of the variation comes from a few answers.
+    - n: the number of answers judged at least twice.
+    - jumps: the share of these answers whose highest and lowest score are more than JUMP apart.
     """
 
     sd: float
@@ -71,11 +73,11 @@ class Steadiness(NamedTuple):
 
 
 def steadiness(marks: pd.DataFrame, criterion: str) -> Steadiness:
-    """Measure how much a criterion's marks of unchanged answers vary between repeats.
+    """Measure how much a criterion's scores of unchanged answers vary between repeats.
 
-    The values are NaN if nothing was judged twice. The degrees of freedom are those of a chi-squared with the same mean
-    and variance as the sum of squares (Satterthwaite 1946, Biom. Bull. 2, 110-114). They are at most the number of
-    repeats, because equal marks show little about a judge whose marks sometimes jump.
+    If nothing was judged twice, sd and jumps are NaN, and freedom and n are 0. The degrees of freedom are those of a
+    chi-squared with the same mean and variance as the sum of squares (Satterthwaite 1946, Biom. Bull. 2, 110-114). They
+    are at most the number of repeats. The reason: equal scores show little about a judge whose scores sometimes jump.
     """
     own = marks[(marks["case"] == ORIGINAL) & (marks["criterion"] == criterion)].dropna(subset=["score"])
     found = own.groupby("question_id", sort=False)["score"].agg(["size", "var", "max", "min"])
@@ -90,17 +92,19 @@ def steadiness(marks: pd.DataFrame, criterion: str) -> Steadiness:
 
 
 def changes_of(marks: pd.DataFrame) -> pd.DataFrame:
-    """Compare the marks of changed answers with the marks of the unchanged answers.
+    """Compare the scores of changed answers with the scores of the same answers before the change.
 
-    Returns the rows of `marks` with the columns before, n_before, after, change, limit and moved.
+    Returns the rows of the changed answers, with the columns before, n_before, after, change, limit and moved (see
+    `Probes`).
     """
     changed = marks[marks["case"] != ORIGINAL].merge(originals_of(marks), how="left", on=["question_id", "criterion"])
     return _moved(changed, marks)
 
 
 def repeat_changes(marks: pd.DataFrame) -> pd.DataFrame:
-    """Compare each repeat of an unchanged answer with the mean of the answer's other judgements. Columns as in
-    `changes_of`.
+    """Compare each repeated judgement of an unchanged answer with the mean of the other judgements of this answer.
+
+    The columns are those of `changes_of`.
     """
     own = marks[marks["case"] == ORIGINAL]
     groups = own.groupby(["question_id", "criterion"], sort=False)["score"]

@@ -1,6 +1,4 @@
-"""Read damaged answers of your own: a JSONL file of answers that people broke. They are judged beside those damaged by
-rule.
-"""
+"""Read damaged answers of your own, which people broke by hand. They are judged together with those damaged by rule."""
 
 from __future__ import annotations
 
@@ -25,11 +23,12 @@ from .subjects import Subject
 def read_damaged(
     given: pd.DataFrame | Path | str, subjects: Sequence[Subject], criteria: Sequence[str]
 ) -> tuple[list[Subject], list[Case]]:
-    """Read damaged answers from a file or frame. Return their good answers, and the damaged ones as cases.
+    """Read damaged answers from a JSONL file or a frame. Return the undamaged answers, and the damaged ones as cases.
 
-    Each line or row has question_id, broken_answer and criterion (the one that must fall). If the good answer is not
-    the one in `subjects`, the row also has answer. This answer is then judged with the passages and flags of the one in
-    `subjects`. A ConfigError names the place, the field and the remedy.
+    Each line or row has question_id, broken_answer and criterion (the one whose score must fall). If the undamaged
+    answer is not the one in `subjects`, the row also has answer. That answer is then judged with the passages and flags
+    of the one in `subjects`. If a row is not usable, a ConfigError says where it is, which field is wrong and what to
+    do.
     """
     named = say("certify.the_frame") if isinstance(given, pd.DataFrame) else str(given)
     at_hand = {str(subject.question.id): subject for subject in subjects}
@@ -62,7 +61,10 @@ def read_damaged(
 
 
 def _rows(given: pd.DataFrame | Path | str, named: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each row with a description of its place."""
+    """Yield each row with a description of where it is.
+
+    named: the name of the file or frame, for messages.
+    """
     with explained("certify.damaged_unreadable", path=given):
         if isinstance(given, pd.DataFrame):  # beside a missing id, pandas makes the other ids floats
             raw = given.convert_dtypes().to_json(orient="records", lines=True, force_ascii=False).encode()
@@ -89,5 +91,5 @@ def _text(row: dict[str, Any], name: str, place: str) -> str:
 
 
 def _seen(text: str) -> str:
-    """Return the text of an answer as a reader sees it, which is without its layout."""
+    """Return the text of an answer as a reader sees it, without its layout, to find out whether two texts differ."""
     return fold(without_unseen(unicodedata.normalize("NFKC", text)))  # か and its two dots are one letter

@@ -1,4 +1,6 @@
-"""Show what the probes find out about a judge: rates with intervals, the matrix, and a few lines per criterion."""
+"""Summarise what the probes show about a judge: rates with intervals, a matrix of the damages, and a few lines per
+criterion.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from .damages import DAMAGES, Probe
 from .neutral import PROBES
 from .noise import LEAST, changes_of, repeat_changes
 
-AGAIN = "same_again"  # the same call once more, beside the neutral changes
+AGAIN = "same_again"  # a repeated judgement of an unchanged answer, listed with the neutral changes
 OWN = "own_damage "  # followed by the criterion that must fall, for an answer that somebody broke by hand
 _TITLES = {**{name: probe.title for name, probe in PROBES.items()}, AGAIN: "certify.same_again"}
 _COLUMNS = [
@@ -36,14 +38,15 @@ SEEN, BLIND = 0.8, 0.5  # shares; a damage counts as seen from the first on, and
 
 
 def probe_title(name: str) -> str:
-    """Return the title of a probe in the language of messages."""
+    """Return the title of a probe in the language of the messages."""
     return say("certify.own_damage" if name.startswith(OWN) else _TITLES[name])
 
 
 def expected_of(name: str, criterion: str) -> str:
-    """Return what a probe must do to a criterion, in the words of `Probe.expected`.
+    """Return what the probe `name` must do to the score of a criterion, in the words of `Probe.expected`.
 
-    An answer that people broke must lower the criterion that they named. Nothing is expected of the other criteria.
+    If people broke the answer, the score of the criterion that they named must fall. Nothing is expected of the other
+    criteria. If the answer is unchanged, all scores must stay.
     """
     if name.startswith(OWN):
         return "falls" if name == OWN + criterion else "may_move"
@@ -61,7 +64,8 @@ _UNKNOWN = {
 def probe_changes(marks: pd.DataFrame, left_out: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Build the findings of `Probes`.
 
-    left_out: one entry for each case that was not judged, with question_id, case, status and note.
+    - marks: the scores of the cases, as in `Judged`.
+    - left_out: one entry for each case that was not judged, with question_id, case, status and note.
     """
     criteria = criteria_of(marks)
     rest = pd.DataFrame([{**row, "variant": 0, "criterion": c} for row in left_out for c in criteria])
@@ -81,7 +85,7 @@ def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
     Parameters
     ----------
     changes
-        From `Probes`.
+        The findings of `Probes`.
     level
         Confidence level of the intervals.
 
@@ -91,23 +95,25 @@ def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
         One row per probe and criterion.
 
         - probe, title, criterion, expected
-        - n: answers with a mark before and after the change; n_cases: changed answers; there are more of them if one
-          answer can be changed in several places
-        - n_no_room: how many of the n answers have too low a mark before the change to show a fall (only if the
-          criterion must fall)
-        - n_missing: changed answers without a mark (unparsable, failed or not judged); n_not_applicable, n_not_chosen:
-          answers left out
-        - mean_change, change_low, change_high: points, mean over answers
-        - fell, rose: share of answers whose mark moved beyond the judge's own noise
-        - detected, detected_low, detected_high: `fell`, only of the other n - n_no_room answers; missing unless the
-          criterion must fall
-        - n_forbidden: changed answers whose mark moved in a way that `expected` forbids
+        - n: answers with a score before and after the change
+        - n_cases: changed answers with both scores; more than n if an answer was changed in several places, each by
+          itself
+        - n_no_room: how many of the n answers have a score before the change that is too low to show a fall (0 unless
+          the criterion must fall)
+        - n_missing: changed answers without a score (unparsable, failed or not judged)
+        - n_not_applicable: answers to which the probe cannot be applied; n_not_chosen: answers for which it was not
+          chosen
+        - mean_change, change_low, change_high: mean change over answers and its interval, points
+        - fell, rose: share of answers whose score fell, and share whose score rose, by more than the judge's own noise
+        - detected, detected_low, detected_high: share that fell among the n − n_no_room answers whose score could fall,
+          and its interval; missing unless the criterion must fall
+        - n_forbidden: changed answers whose score moved in a way that `expected` forbids
         - method
 
     Notes
     -----
-    Intervals are over answers: several changed places in one answer count as one answer, with the mean over the places.
-    The interval of a share is Wilson's, the interval of a mean is from `difference_interval`.
+    The unit of the intervals is the answer: if an answer was changed in several places, the mean over these places
+    counts. The interval of a share is Wilson's, the interval of a mean is from `difference_interval`.
 
     Examples
     --------
@@ -157,14 +163,15 @@ def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
 
 
 def probe_matrix(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """Compare how far each damage lowers the criterion that must fall, and the criteria that must stay.
+    """Compare how far each damage lowers the criterion that must fall with how far it lowers the criteria that must
+    stay.
 
     There is one row per damage.
 
     Parameters
     ----------
     changes
-        From `Probes`.
+        The findings of `Probes`.
     level
         Confidence level of the intervals.
 
@@ -172,10 +179,12 @@ def probe_matrix(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
     -------
     DataFrame
         - probe, title, criterion (the one that must fall), n (answers)
-        - target_drop, target_low, target_high: points, positive where it fell
-        - off_target_drop, off_target_low, off_target_high: mean over the criteria that must stay
+        - target_drop, target_low, target_high: mean fall of this criterion and its interval, points (positive if it
+          fell)
+        - off_target_drop, off_target_low, off_target_high: mean fall over the criteria that must stay, and its
+          interval, points
         - detected, detected_low, detected_high: as in `summarise_probes`
-        - n_forbidden: forbidden moves of all criteria
+        - n_forbidden: as in `summarise_probes`, the sum over all criteria
 
     Examples
     --------
@@ -220,12 +229,12 @@ def explain_probes(changes: pd.DataFrame) -> dict[str, str]:
     Parameters
     ----------
     changes
-        From `Probes`.
+        The findings of `Probes`.
 
     Returns
     -------
     dict[str, str]
-        In the language of messages. If nothing is known about a criterion, its lines say so.
+        The lines are in the language of the messages. If nothing is known about a criterion, they say so.
 
     Examples
     --------
@@ -273,10 +282,14 @@ def _sentences(mine: pd.DataFrame, criterion: str, limit: float) -> list[str]:
 
 
 def is_more_than_noise(row: dict[Hashable, Any], limit: float, tried: int) -> bool:
-    """Return whether a probe moves more marks in a forbidden way than a noisy judge does by chance, which is one in
-    twenty.
+    """Return whether a probe moves more scores in a forbidden way than noise does by chance, which is one in twenty.
 
-    The error is 0.05 over all probes that were tried. If the judge's marks do not vary, each forbidden move counts.
+    - row: of `summarise_probes`.
+    - limit: as in `noise_limits`.
+    - tried: number of tried probes.
+
+    The chance of a wrong True is 0.05 over all tried probes. If the judge's scores vary so little that limit is LEAST,
+    each forbidden move counts.
     """
     if not row["n_forbidden"] or limit <= LEAST:
         return bool(row["n_forbidden"])
@@ -289,9 +302,11 @@ def _with_rate(row: dict[Hashable, Any]) -> str:
 
 
 def _per_answer(known: pd.DataFrame, keys: list[str]) -> dict[Hashable, pd.DataFrame]:
-    """Average change, fell and rose over the cases of each answer.
+    """Return {group: frame}, with one row per answer: the means of change, fell and rose over the answer's cases.
 
-    Each group has one row per answer, because several changed places in one answer are no independent evidence.
+    keys: the columns that define the groups.
+
+    Cases of one answer are averaged, because they are no independent evidence.
     """
     moves = known.assign(fell=known["moved"] == "fell", rose=known["moved"] == "rose")
     means = moves.groupby([*keys, "question_id"], sort=False)[list(_NO_ANSWERS)].mean()

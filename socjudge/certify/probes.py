@@ -1,4 +1,4 @@
-"""Give the judge answers that are damaged by rule, or changed in ways that must not matter."""
+"""Give the judge answers that are damaged by rule, and answers that are changed in ways that must not matter."""
 
 from __future__ import annotations
 
@@ -23,28 +23,31 @@ from .subjects import Subject
 
 @dataclass(frozen=True)
 class Probes(Experiment):
-    r"""Damage good answers in one way at a time, and see whether the judge lowers the right marks and no others.
+    r"""Damage good answers in one way at a time, and see whether the judge lowers the right scores and no others.
 
     Parameters
     ----------
     repeats
         How often each unchanged answer is judged again, to measure the judge's own noise.
     per_probe
-        Number of answers for each probe, taken in turn. If left out, all answers to which the probe applies.
+        Number of answers to which each probe is applied, taken in turn. If left out, all to which it can be applied.
     per_criterion
-        Instead of `per_probe`: number of damages of each answer for each criterion, and number of neutral changes, both
-        taken in turn. Infinity means all neutral changes, and all damages that must lower a criterion of the rubric.
+        Instead of `per_probe`: number of damages per answer and criterion, and number of neutral changes per answer,
+        taken in turn. Only the first place that a probe can change is then changed. Infinity means all places of all
+        neutral changes, and of all damages that must lower a criterion of the rubric.
 
     Notes
     -----
     The findings have one row per answer, probe, variant and criterion:
 
-    - question_id, probe, variant (counts the places of an answer that the probe changes, from 0), criterion
-    - expected: "falls", "may_fall", "may_rise", "may_move", "stays"
-    - before (0–100, mean of n_before judgements), after, change (points)
+    - question_id, probe, criterion
+    - variant: the number of the changed place, from 0, if the probe can change several places of an answer
+    - expected: what the score must do: "falls", "may_fall", "may_rise", "may_move", "stays"
+    - before: the score before the change, 0–100, mean of n_before judgements; after: the score after it; change: after
+      minus before, points
     - limit: the least change that is more than the judge's noise (`noise_limits`)
-    - moved: "fell", "rose", "stayed"; missing if unknown
-    - status; note: why there is no mark (in the language of messages)
+    - moved: "fell", "rose" or "stayed"; missing if it is not known
+    - status: as in `run`; note: why there is no score (in the language of the messages)
 
     Examples
     --------
@@ -62,7 +65,7 @@ class Probes(Experiment):
     per_criterion: float | None = None
 
     def cases(self, subjects: Sequence[Subject], prompt: Prompt, rubric: Rubric) -> Plan:
-        """Plan all unchanged answers first. Then, for one answer after the other, plan all its probes."""
+        """Plan all unchanged answers first. Then plan the probes of the first answer, of the second answer, and so on."""
         check_counts(repeats=self.repeats, per_probe=1 if self.per_probe is None else self.per_probe)
         if self.per_criterion is not None:
             found = _by_criterion(subjects, self.per_criterion, rubric.criteria)
@@ -87,9 +90,9 @@ Found = Iterator[Case | dict[str, Any]]  # a case, or the row for a probe that i
 
 
 def _by_probe(subjects: Sequence[Subject], most: int) -> Found:
-    """Apply each probe to `most` of the answers that it fits.
+    """Apply each probe to at most `most` of the answers to which it can be applied.
 
-    The next probe begins with the answers after these.
+    The next probe begins with the answers after those that this probe took.
     """
     changed = {name: [probe.change(subject) for subject in subjects] for name, probe in PROBES.items()}
     chosen: dict[str, set[int]] = {}
@@ -105,9 +108,10 @@ def _by_probe(subjects: Sequence[Subject], most: int) -> Found:
 
 
 def _by_criterion(subjects: Sequence[Subject], most: float, criteria: Sequence[str]) -> Found:
-    """Apply to each answer `most` of the damages that fit it, for each criterion.
+    """For each criterion, apply to each answer at most `most` of the damages that can be applied to it.
 
-    The next answer begins with the damages after these. Neutral changes are chosen in the same way.
+    The next answer begins with the damages after those that this answer got. Neutral changes are chosen in the same
+    way.
     """
     groups = [[p.name for p in DAMAGES if criterion in p.falls] for criterion in criteria]
     groups.append([p.name for p in NEUTRAL])
@@ -123,7 +127,7 @@ def _by_criterion(subjects: Sequence[Subject], most: float, criteria: Sequence[s
 
 
 def _in_turn(fit: list[Any], turn: int, most: float) -> list[Any]:
-    """Choose `most` of the elements that fit. Begin after those that the previous turn chose."""
+    """Choose at most `most` of the elements `fit`. Begin after those that the previous turn chose."""
     count = int(min(most, len(fit)))
     start = turn * count % len(fit) if fit else 0
     return [*fit[start:], *fit[:start]][:count]
@@ -134,9 +138,9 @@ def _cases(subject: Subject, name: str, variants: Sequence[Subject]) -> Iterator
 
 
 def _left_out(subject: Subject, name: str, why: str) -> dict[str, Any]:
-    """Build the findings row of a probe that is not applied to an answer.
+    """Build the entry of `Plan.left_out` for a probe that is not applied to an answer.
 
-    why: why the probe was not chosen. It is empty if the probe does not fit the answer.
+    why: why the probe was not chosen; empty if it cannot be applied to the answer.
     """
     place = {"question_id": subject.question.id, "case": name}
     return {**place, "status": "not_chosen" if why else "not_applicable", "note": why or say(PROBES[name].needs)}

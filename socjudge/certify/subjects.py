@@ -1,4 +1,4 @@
-"""Find the answers to change and judge, each with its question, in a log, a run or a list."""
+"""Find the answers to change and judge, each with its question. They come from a log, a run or a list."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Given = Path | str | EvaluationRun | Sequence[tuple[EvalQuestion, AssistantAnswe
 class Subject:
     """Hold a question with an answer.
 
-    others: the other questions and answers of the set, from which a change may take text.
+    others: the other questions of the set with their answers. A change may take text from them.
     """
 
     question: EvalQuestion
@@ -45,15 +45,15 @@ class Subject:
         return answer_sha256(self.answer.answer, self.answer.context)
 
     def saying(self, text: str) -> Subject:
-        """Return a copy with another text as its answer."""
+        """Return a copy whose answer has this text."""
         return replace(self, answer=replace(self.answer, answer=text))
 
 
 def find_subjects(given: Given) -> list[Subject]:
-    """Return the answers to work with, without empty ones. From a run or its log, take the first answer to each
-    question.
+    """Return the answers to work with, each with its question. Empty answers are left out.
 
-    Raises ConfigError if no answer is left, or if two questions have the same id.
+    From a run or its log, the first answer to each question is taken. Raises ConfigError if no answer is left, or if
+    two questions have the same id.
     """
     if isinstance(given, Path | str):
         given = load_run(given)

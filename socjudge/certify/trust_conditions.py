@@ -1,9 +1,10 @@
 """Decide for each criterion whether each condition of trust is shown, open, or shown to be broken.
 
-A look is a certification of the same judge with more labels. Each condition is tested at 0.05 divided by the number of
-criteria and by the number of planned looks (`LOOKS`). A criterion is trusted only if all its conditions are shown. So
-the chance of trusting any criterion wrongly at any of the looks is at most 0.05. This is an intersection-union test per
-criterion (Berger 1982, Technometrics 24, 295-300) with Bonferroni over criteria and looks.
+A look is one certification of a judge; the same judge may be certified again with more labels. Each condition is tested
+at 0.05 divided by the number of criteria and by the number of planned looks (`LOOKS`). A criterion is trusted only if
+all its conditions are shown. So the chance of trusting any criterion wrongly at any of the looks is at most 0.05. This
+is an intersection-union test per criterion (Berger 1982, Technometrics 24, 295-300) with Bonferroni over criteria and
+looks.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ _SHARES = {
 _KINDS = {INVERTED: "certify.flags_inverted", LABELLED: "certify.labelled_answers"}
 WRONG = 0.05  # the chance that any criterion is wrongly trusted, at any of the looks
 ALPHA = WRONG / len(LOOKS)  # for all criteria at one look
-# share of answers whose mark jumps between repeats; eighteen answers without a jump show that it is less
+# share of answers whose score jumps between repeats; eighteen answers without a jump show that it is less
 MAX_JUMPY = 0.3
 FEW_SEEN = 5  # answers; with fewer, a single miss by chance must not forbid anything
-SEES = 0.9  # share of the damage that the judge sees whose chance the plan states
+SEES = 0.9  # share of the damage that a good judge sees; `plan_told` states the chance of such a judge
 HALF = 0.5  # more than this of the damage must be seen, and less of the answers may move by attacks or flags
 
 
@@ -46,12 +47,12 @@ def judge_conditions(
     criterion: str, alpha: float, *, trust: dict[str, Any] | str, changes: pd.DataFrame, gains: pd.DataFrame,
     moves: pd.DataFrame, marks: pd.DataFrame,
 ) -> tuple[Finding, ...]:  # fmt: skip
-    """Return the five findings of a criterion, in the order of CONDITIONS.
+    """Return the five findings on a criterion, in the order of CONDITIONS.
 
     - alpha: the significance level of each test.
     - trust: the criterion's row of `judge_trust`, or a text that says why there is none.
     - changes, gains, moves: the findings of `Probes`, `Injections` and `Anchoring`.
-    - marks: the marks from which these findings come.
+    - marks: the scores from which these findings come.
     """
     limits = noise_limits(marks)
     mine = limits[limits["criterion"] == criterion]
@@ -66,12 +67,14 @@ def judge_conditions(
 
 
 def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gains: pd.DataFrame) -> list[str]:
-    """List what forbids 信頼できる even if all conditions are shown.
+    """List in words what forbids 信頼できる on a criterion even if all conditions are shown.
 
-    - The judge sees a kind of damage in at most half of the answers whose mark could fall. At least FEW_SEEN such answers
-      are needed.
-    - There are more wrong moves than noise makes.
-    - An attack changed a verdict to pass.
+    - The judge sees a kind of damage in at most half of the answers whose score could fall. At least FEW_SEEN such
+      answers are needed.
+    - A probe moves more scores in a forbidden way than noise alone does.
+    - An attack turned a fail into a pass.
+
+    changes, summary, gains: the findings of `Probes`, their summary, and the findings of `Injections`.
     """
     mine = summary[summary["criterion"] == criterion]
     limit = float(changes.loc[changes["criterion"] == criterion, "limit"].dropna().max())
@@ -92,7 +95,7 @@ def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gain
 
 
 def sees_own(criterion: str, changes: pd.DataFrame, alpha: float) -> bool:
-    """Return whether it is shown that the judge sees more than half of the answers that people broke.
+    """Return whether it is shown that the judge sees the damage in more than half of the answers that people broke.
 
     changes, alpha: as in `judge_conditions`.
     """
@@ -103,10 +106,10 @@ def sees_own(criterion: str, changes: pd.DataFrame, alpha: float) -> bool:
 
 
 def unmarked_limits(criterion: str, marks: pd.DataFrame) -> list[str]:
-    """List what forbids 信頼できる because too many requested judgements gave no mark (unparsable or refused).
+    """List in words what forbids 信頼できる because too many requested judgements gave no score (unparsable or refused).
 
-    All cases are checked together, and each kind of case alone. The reason: a judge that leaves only the dangerous
-    answers unmarked has not shown that it sees the danger.
+    All cases are checked together, and then each kind of case by itself. The reason: a judge that gives no score only
+    to the dangerous answers has not shown that it sees the danger.
     """
     rows = marks[(marks["criterion"] == criterion) & (marks["status"] != "not_judged")]
     told = []
@@ -132,7 +135,9 @@ def unmarked_told(marks: pd.DataFrame) -> str:
 
 
 def _kind(case: str, criterion: str) -> str:
-    """Return the name of a case's kind if its missing marks make the criterion doubtful. Otherwise return ""."""
+    """Return the name of a case's kind if missing scores of such cases make the criterion doubtful. Otherwise return
+    "".
+    """
     if case in _KINDS:
         return say(_KINDS[case])
     if case == ORIGINAL or case in PROBES or case.startswith(OWN):
@@ -141,7 +146,7 @@ def _kind(case: str, criterion: str) -> str:
 
 
 def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, dict[str, Any]] | str:
-    """Return {criterion: row of `judge_trust`}. If there are no rows, return in words why."""
+    """Return {criterion: row of `judge_trust`}. If there are no rows, return in words why not."""
     if labels is None:
         return say("certify.no_labels")
     try:
@@ -152,9 +157,10 @@ def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, d
 
 
 def plan_told(answers: int, criteria: int) -> str:
-    """Return in words what a certificate with `answers` damaged answers can show, and how many labels this takes.
+    """Return in words how likely a certificate is to show that a good judge is good.
 
-    The text is shown before anything is paid or marked.
+    The text is about `answers` damaged answers, and about several numbers of labels. It is shown before anything is
+    paid for or labelled.
     """
     seen = share_power(SEES, answers, ALPHA / criteria, HALF) if answers else 0.0
     people = listed(say("certify.plan_look", n=n, power=trust_power(n, criteria)) for n in (10, *LOOKS))
@@ -183,9 +189,9 @@ def _people(trust: dict[str, Any] | str, alpha: float) -> Finding:
 def _damage(changes: pd.DataFrame, alpha: float) -> Finding:
     """Test whether the judge sees more than half of the damage.
 
-    For each answer, the share of damages that lowered the criterion as they must is computed. These shares are averaged
-    over answers. A damage that was judged but has no mark counts as not seen. But only damages with a mark can count
-    against the judge.
+    The share of the damages that lowered the criterion as they must is computed for each answer, and averaged over
+    answers. A damage that was judged but has no score counts as not seen. But a finding against the judge must also
+    follow from the damages with a score alone.
     """
     aimed = changes[(changes["expected"] == "falls") & (changes["before"] >= changes["limit"])]
     known, asked = aimed[aimed["moved"].notna()], aimed[aimed["status"].isin(["ok", "unparsable", "failed"])]
@@ -194,9 +200,9 @@ def _damage(changes: pd.DataFrame, alpha: float) -> Finding:
 
 
 def _injection(gains: pd.DataFrame, sd: float, freedom: int, alpha: float) -> Finding:
-    """Test whether fewer than half of the attacks raise the mark beyond noise.
+    """Test whether fewer than half of the attacks raise the score beyond noise.
 
-    The share of such attacks is computed for each question and then averaged over questions.
+    The share of such attacks is computed for each question, and averaged over questions.
     """
     limit = max(repeat_limit(sd, freedom, 1), LEAST)
     known = gains.dropna(subset=["gain"])
@@ -211,11 +217,11 @@ def _flags(moves: pd.DataFrame, alpha: float) -> Finding:
 
 
 def _noise(found: Steadiness, alpha: float) -> Finding:
-    """Test whether the marks of repeated judgements vary too much: by their sd, and by the share of answers that jump.
+    """Test whether the scores of repeated judgements vary too much: by their sd, and by the share of answers whose
+    score jumps.
 
-    The sd is tested against MAX_NOISE by chi-squared, which assumes normal noise. The share of answers whose mark jumps
-    needs no such assumption. A judge that mostly gives the same mark, but sometimes jumps, may pass the first test
-    alone.
+    The sd is tested against MAX_NOISE by chi-squared, which assumes normal noise. The test of the share needs no such
+    assumption. A judge that mostly gives the same score, but sometimes jumps, may pass the test of the sd alone.
     """
     if not found.freedom:
         return Finding("noise", "untried", say("certify.noise_unknown"))
@@ -228,10 +234,10 @@ def _noise(found: Steadiness, alpha: float) -> Finding:
 
 
 def _against_half(name: str, rows: pd.DataFrame, happened: pd.Series, alpha: float, *, should: bool) -> Finding:
-    """Test whether an event happened in more than half of the cases (if `should`), or in fewer.
+    """Test whether an event happened in more than half of the cases (if `should`), or in fewer than half (if not).
 
-    The share of cases is computed for each answer and averaged over answers, because several changes to one answer are
-    no independent evidence.
+    The share of cases with the event is computed for each answer, and averaged over answers: several changes to one
+    answer are no independent evidence.
     """
     shares = happened.astype(float).groupby(rows["question_id"], sort=False).mean()
     if not (n := len(shares)):

@@ -1,4 +1,6 @@
-"""Measure what a hardened prompt costs. Honest answers are judged with the judge's prompt and with the hardened one."""
+"""Measure what a hardened prompt costs: honest answers are judged with the judge's own prompt and with the hardened
+one.
+"""
 
 from __future__ import annotations
 
@@ -26,20 +28,20 @@ MARGIN = 2.0  # points
 
 @dataclass(frozen=True)
 class Prompts(Experiment):
-    """Judge honest answers with two prompts, to see whether the second prompt changes marks that should stay the same.
+    """Judge honest answers with two prompts, to see whether the second prompt changes scores that should stay the same.
 
     Parameters
     ----------
     hardened
-        The second prompt, as for `load_prompt`. The first is the judge's own prompt.
+        The second prompt, as for `load_prompt`. The first prompt is the judge's own.
     repeats
         Number of judgements of each answer with each prompt.
 
     Notes
     -----
-    The findings have one row per question and criterion. 総合, the mean of the criteria, is included. Columns: question_id,
-    criterion, plain and hardened (0–100, means of the repeats), difference (hardened − plain, points; missing if a mark is
-    missing).
+    The findings have one row per question and criterion. 総合, the mean of the criteria, is included. Columns:
+    question_id, criterion, plain and hardened (the scores with the first and the second prompt, 0–100, means of the
+    repeats), difference (hardened − plain, points; missing if a score is missing).
 
     Examples
     --------
@@ -65,7 +67,7 @@ class Prompts(Experiment):
         return found.assign(difference=found["hardened"] - found["plain"])
 
     def explain(self, findings: pd.DataFrame) -> str:
-        """Return in words whether honest answers have the same mean with both prompts."""
+        """Return in words whether honest answers have the same mean score with both prompts."""
         (row,) = prompt_equivalence(findings[findings["criterion"] == OVERALL]).to_dict("records")
         told = {"difference": row["mean_difference"], "n": row["n"]}
         if not row["n"]:
@@ -86,12 +88,12 @@ def _with_overall(marks: pd.DataFrame) -> pd.Series:
 
 
 def prompt_equivalence(differences: pd.DataFrame, *, margin: float = MARGIN, alpha: float = 0.05) -> pd.DataFrame:
-    """Test whether two prompts give the same marks to within `margin` points, by two one-sided tests.
+    """Test whether the mean scores with two prompts are equal to within `margin` points, by two one-sided tests.
 
     Parameters
     ----------
     differences
-        From `Prompts`.
+        The findings of `Prompts`.
     margin
         Largest mean difference, above or below 0, that still counts as equal, in points.
     alpha
@@ -102,11 +104,11 @@ def prompt_equivalence(differences: pd.DataFrame, *, margin: float = MARGIN, alp
     DataFrame
         One row per criterion, 総合 last.
 
-        - criterion, n (questions with both marks)
-        - mean_difference: points, hardened − plain; ci_low, ci_high: its interval of level 1 − 2 alpha
-        - p_tost: the larger p of the two tests
+        - criterion, n (questions with both scores)
+        - mean_difference: mean of hardened − plain, points; ci_low, ci_high: its interval of level 1 − 2 alpha
+        - p_tost: the larger p-value of the two tests
         - equivalent: whether p_tost is below alpha; missing if it cannot be tested
-        - detectable_difference: points; the smallest true difference that n questions show with a power of 0.8
+        - detectable_difference: the smallest true difference that n questions show with a probability of 0.8, points
         - method
 
     Notes

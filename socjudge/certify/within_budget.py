@@ -1,4 +1,4 @@
-"""Plan the cases for a certificate. All experiments are in one run with one prompt, as many cases as the budget allows."""
+"""Plan the cases for a certificate. The cases of all experiments are judged in one run, as many as the budget allows."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from .two_prompts import Prompts
 MOST_ANSWERS = 20
 LEAST_ANSWERS = 9  # with fewer, even a judge that sees everything has not shown that it sees more than half
 REPEATS = 2
-LABELLED = "labelled"  # an answer that is judged only because people marked it
+LABELLED = "labelled"  # an answer that is judged only because people scored it
 _HEADROOM = 1.1  # an estimate is a list price, without repeated calls
 
 
 @dataclass(frozen=True)
 class Trials:
-    """Hold the cases that are to be judged.
+    """Hold the cases that a certificate needs.
 
-    - plan: the cases with the judge's prompt. If size is None, they also include the same answers with the hardened
-      prompt.
+    - plan: the cases with the judge's prompt. If size is None and there is a hardened prompt, the unchanged answers are
+      also judged with that prompt.
     - tried: number of answers that are damaged.
     - size: number of damages per criterion and answer, or None for all.
     """
@@ -54,10 +54,11 @@ def plan_trials(
     size: int | None,
     budget_usd: float | None,
 ) -> Trials:
-    """Plan the most cases that fit the budget. If nothing fits, plan the fewest that are possible.
+    """Plan the most cases that fit the budget. If no plan fits, return the plan with the fewest cases.
 
-    - labelled: answers that must be judged in addition to the tried ones.
-    - own: from `read_damaged`; all of them are judged.
+    - subjects: all answers; the first of them are damaged.
+    - labelled: answers that must be judged in addition to those that are damaged.
+    - own: from `read_damaged`; all of these cases are judged.
     - hardened: a second prompt to try; None if there is none.
     - size: number of damages per criterion and answer; as many as fit if left out.
     - budget_usd: US dollars, or None for no limit.
@@ -83,8 +84,10 @@ def _plan(
     rubric: Rubric,
     size: int | None,
 ) -> Plan:
-    """Plan the cases of all experiments, answer by answer. If the budget ends, the answers before that point are then
-    complete.
+    """Plan the cases of all experiments, answer by answer. If the budget runs out midway, the answers before that point
+    are complete.
+
+    tried: the answers that are damaged.
     """
     probes = Probes(REPEATS, per_criterion=math.inf if size is None else size)
     each = [
