@@ -1,8 +1,8 @@
 """Measure how far several judges or people agree on the points, and on which answers pass.
 
 Questions are the unit (docs/statistics.md), so the intervals are computed by leaving out one question at a time. The
-coefficient without one question is not computed from all rows again. It is computed from the moments of the questions
-before and after that question, which are joined (Chan, Golub and LeVeque 1983).
+coefficient without one question is not computed from all rows again. Count, mean and sum of squares of the questions
+before this one are joined with those of the questions after it (Chan, Golub and LeVeque 1983).
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def krippendorff_alpha(ratings: ArrayLike) -> float:
 
 
 def icc_agreement(ratings: ArrayLike) -> float:
-    """Compute ICC(A,1), the reliability of one rater's points. Different levels of two raters count as error.
+    """Compute ICC(A,1), the reliability of one rater's points. It counts as error if one rater gives higher points than
+    another throughout.
 
     ratings: one row per answer, one column per rater, without missing values.
 
@@ -87,7 +88,8 @@ def fleiss_kappa(labels: ArrayLike) -> float:
 
     labels: one row per answer, one column per rater, without missing values.
 
-    Returns NaN if all labels are the same. Source: Fleiss (1971), Psychol. Bull. 76, 378-382.
+    Returns NaN if all labels are the same, or with fewer than two raters. Source: Fleiss (1971), Psychol. Bull. 76,
+    378-382.
     """
     x = np.asarray(labels)
     kinds = np.unique(x)
@@ -118,16 +120,16 @@ def judge_agreement(
 ) -> pd.DataFrame:
     """Measure how far all judges (and people) agree with each other.
 
-    There is one row per criterion, and one (総合) for the mean over the criteria.
+    There is one row per criterion, and one row (総合) for the mean over the criteria.
 
     Parameters
     ----------
     scores
         One row per judged answer and criterion, from `load_scores`. Repeats of a rater are averaged.
     labels
-        People's marks, from `load_labels`.
+        People's scores, from `load_labels`.
     by
-        The column whose values are the raters.
+        The column of `scores` that names the raters, such as judges.
     level
         Confidence level of the intervals, 0–1.
 
@@ -136,26 +138,27 @@ def judge_agreement(
     DataFrame
         - criterion
         - n_raters
-        - n: answers that at least two raters marked
-        - n_questions
-        - n_complete: answers that all raters marked; ICC and verdicts use only these
-        - n_missing: marks that are missing
-        - alpha, alpha_low, alpha_high: Krippendorff, interval data
-        - icc_a1, icc_low, icc_high: ICC(A,1)
-        - verdict_agreement: share of pairs of raters that give an answer the same verdict, by the pass line
-        - base_rate: share of verdicts that pass
-        - kappa: Fleiss
+        - n: answers that at least two raters scored
+        - n_questions: the questions of these answers
+        - n_complete: answers that all raters scored; icc_a1 and all columns about verdicts use only these
+        - n_missing: number of missing scores
+        - alpha, alpha_low, alpha_high: Krippendorff's alpha for interval data, and its interval
+        - icc_a1, icc_low, icc_high: ICC(A,1) and its interval
+        - verdict_agreement: how often two raters give an answer the same verdict by the pass line, as a share
+        - base_rate: share of the verdicts that are a pass
+        - kappa: Fleiss' kappa of the verdicts
         - method, note (in the language of the messages)
 
     Raises
     ------
     ConfigError
-        If there are fewer than two raters or no common answer.
+        If there are fewer than two raters, or if no answer was scored by two of them.
 
     Notes
     -----
-    The intervals come from leaving out one question at a time (`socjudge.stats.basics.jackknife_interval`). The docstrings of
-    `krippendorff_alpha`, `icc_agreement` and `fleiss_kappa` in `socjudge.stats.agreement` name the sources.
+    The intervals come from leaving out one question at a time (`socjudge.stats.basics.jackknife_interval`). The
+    docstrings of `krippendorff_alpha`, `icc_agreement` and `fleiss_kappa` in `socjudge.stats.agreement` name the
+    sources.
 
     Examples
     --------
@@ -180,7 +183,7 @@ def judge_agreement(
 def pairwise_agreement(
     scores: pd.DataFrame, labels: pd.DataFrame | None = None, *, by: str = "judge_model", level: float = 0.95
 ) -> pd.DataFrame:
-    """Measure the agreement of each pair of judges (or people), one row per pair and criterion.
+    """Measure the agreement of each pair of judges (or people). There is one row per pair and criterion.
 
     Parameters
     ----------
@@ -190,24 +193,25 @@ def pairwise_agreement(
     Returns
     -------
     DataFrame
-        - first, second, criterion
-        - n: answers that both rated
-        - n_questions
-        - n_missing: marks that are missing
-        - bias: second - first, points, mean over questions; bias_low, bias_high: t interval
-        - loa_low, loa_high: limits of agreement, between which 95 % of single differences lie: bias ± 1.96 sd
-        - rank_agreement: Spearman over answers
+        - first, second: the two raters; criterion
+        - n: answers that both scored
+        - n_questions: the questions of these answers
+        - n_missing: number of missing scores
+        - bias: the second rater's points minus the first rater's, mean over questions; bias_low, bias_high: its t
+          interval
+        - loa_low, loa_high: limits of agreement, bias ± 1.96 sd; 95 % of the single differences lie between them
+        - rank_agreement: Spearman's rank correlation over answers
         - icc_a1
-        - verdict_agreement; agreement_low, agreement_high: Wilson interval, too narrow if a question has several
-          answers
+        - verdict_agreement: share of answers with the same verdict by the pass line; agreement_low, agreement_high: its
+          Wilson interval, which is too narrow if a question has several answers
         - base_rate_first, base_rate_second: share of answers that the first and the second rater pass
-        - kappa: Cohen
+        - kappa: Cohen's kappa of the verdicts
         - method, note (in the language of the messages)
 
     Raises
     ------
     ConfigError
-        If there are fewer than two raters, or if no answer has parsed marks from two raters.
+        If there are fewer than two raters, or if no answer has parsed scores from two raters.
 
     Notes
     -----
@@ -245,15 +249,15 @@ def pairwise_agreement(
 
 
 def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: str) -> pd.DataFrame:
-    """Return all marks in one frame: one row per rater, answer and criterion, and one per rater and answer for the mean
-    (総合).
+    """Return all scores in one frame. For the mean over the criteria (総合), it has one row per rater and answer.
 
-    Columns: rater; question and answer (both as numbers); criterion; score; missing (how many marks are missing).
+    All other rows are one per rater, answer and criterion. Columns: rater; question and answer (both as numbers);
+    criterion; score; missing (number of missing scores).
 
-    - scores: the judges' marks.
-    - labels: people's marks, or None.
+    - scores: the judges' scores.
+    - labels: people's scores, or None.
     - by: the column that names a judge.
-    - who: the function named in errors.
+    - who: the function to name in errors.
     """
     need_columns(scores, [by, *_UNIT, "criterion", "score"], who, "load_scores")
     parts = [same_raters(scores) if by == "rater" else scores.assign(rater=scores[by])]
@@ -303,7 +307,9 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
 
 
 def _table(part: pd.DataFrame, raters: list[Any]) -> tuple[Floats, Whole]:
-    """Return a criterion's scores as a table, and the question of each row.
+    """Return the scores of one criterion as a table, and the number of the question of each row.
+
+    part: the criterion's rows of `_ratings`.
 
     The table has one row per answer and one column per rater. A missing score is NaN.
     """
@@ -315,17 +321,21 @@ def _table(part: pd.DataFrame, raters: list[Any]) -> tuple[Floats, Whole]:
 
 
 def _chosen(rows: ArrayLike, table: Floats, question: Whole) -> tuple[Floats, Whole]:
-    """Return the chosen rows of a table, and their questions, which are numbered anew from 0."""
+    """Return the chosen rows of a table. Also return the questions of these rows, numbered anew from 0."""
     kept = np.asarray(rows)
     return table[kept], pd.factorize(question[kept])[0]
 
 
 def _without_each(values: Floats, question: Whole) -> tuple[Floats, Floats, Floats]:
-    """Return each column's count, mean and sum of squared distances from the mean, with each question left out in turn.
+    """Return each column's count, mean and sum of squares around the mean, with each question left out in turn.
+
+    question: the number of each row's question.
 
     Each of the three arrays has one row per question that is left out, in the order of the questions' numbers. The
-    moments of the questions before it and after it are joined. They are not subtracted from the total, because that
-    would lose digits if one question dominates. Source: Chan, Golub and LeVeque (1983), Am. Stat. 37, 242-247.
+    means are distances from the mean of all rows.
+
+    The questions before the one left out are joined with those after it. Subtracting this question from the total would
+    lose digits if it dominates. Source: Chan, Golub and LeVeque (1983), Am. Stat. 37, 242-247.
     """
     values = values - values.mean(axis=0)
     count = np.bincount(question).astype(float)[:, None]
@@ -343,7 +353,10 @@ def _sums(values: Floats, question: Whole) -> Floats:
 
 
 def _running(count: Floats, mean: Floats, squares: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return count, mean and sum of squares of the first 0, 1, 2, … groups taken together."""
+    """Return count, mean and sum of squares around the mean, of the first 0, 1, 2, … questions taken together.
+
+    count, mean, squares: the same three of each single question.
+    """
     counts = np.vstack([np.zeros((1, 1)), count.cumsum(axis=0)])
     means = np.vstack([np.zeros((1, mean.shape[1])), (count * mean).cumsum(axis=0) / counts[1:]])
     grown = squares + counts[:-1] * count / counts[1:] * (mean - means[:-1]) ** 2
@@ -353,7 +366,8 @@ def _running(count: Floats, mean: Floats, squares: Floats) -> tuple[Floats, Floa
 def alphas_without_each(table: Floats, question: Whole) -> Floats:
     """Return `krippendorff_alpha` of a table with each question left out in turn.
 
-    question: the number of each row's question, 0, 1, …
+    - table: one row per answer, one column per rater, with at least two ratings in each row.
+    - question: the number of each row's question, 0, 1, …
     """
     if not len(table):
         return np.empty(0)
@@ -369,9 +383,10 @@ def alphas_without_each(table: Floats, question: Whole) -> Floats:
 
 
 def iccs_without_each(table: Floats, question: Whole) -> Floats:
-    """Return `icc_agreement` of a table with each question left out in turn. The table must have no missing values.
+    """Return `icc_agreement` of a table with each question left out in turn.
 
-    question: the number of each row's question, 0, 1, …
+    - table: one row per answer, one column per rater, without missing values.
+    - question: the number of each row's question, 0, 1, …
     """
     if not len(table):
         return np.empty(0)

@@ -1,8 +1,9 @@
 """Compute intervals, tests and correlations of plain arrays, and the summary of a frame of scores.
 
-Questions are the unit everywhere, because an interval is about all questions like these. Repeats are therefore averaged
-within their question first. A missing mark is not a zero: it is left out and counted. docs/statistics.md describes when
-each number can be believed. benchmarks/calibration.py measures how often it was right in simulations.
+Questions are the unit everywhere, because an interval is about all questions that resemble the given ones. Repeats are
+therefore averaged within their question first. A missing score is not a zero: it is left out and counted.
+docs/statistics.md describes when each number can be believed. benchmarks/calibration.py measures how often it was right
+in simulations.
 """
 
 from __future__ import annotations
@@ -34,9 +35,12 @@ _TINY = 1e-9
 
 
 def need_columns(frame: pd.DataFrame, names: Iterable[str], who: str, maker: str) -> None:
-    """Raise ConfigError if `frame` lacks a column, or if one of its criteria is called 総合, the name of the mean.
+    """Raise ConfigError if `frame` lacks one of the columns `names`.
 
-    who: the function that needs the columns. maker: the function that makes such frames.
+    A frame of `load_scores` must also have no criterion called 総合, because this is the name of the mean.
+
+    - who: the function that needs the columns.
+    - maker: the function that makes such frames.
     """
     missing = [name for name in dict.fromkeys(names) if name not in frame.columns]
     if missing:
@@ -47,8 +51,9 @@ def need_columns(frame: pd.DataFrame, names: Iterable[str], who: str, maker: str
 
 
 def in_order(column: pd.Series) -> list[Any]:
-    """Return the distinct values of a column in the order of its categories. Without categories, the first occurrence
-    decides.
+    """Return the distinct values of a column in the order of its categories.
+
+    If the column has no categories, the values are in the order in which they first occur.
     """
     present = column.dropna().unique().tolist()
     if not isinstance(column.dtype, pd.CategoricalDtype):
@@ -81,7 +86,8 @@ def mean_interval(
     values
         One number per question.
     method
-        "t"; "bca"; or "hall", a t interval whose ends are moved for skewness by Hall's monotone cubic transformation.
+        "t" (Student), "bca" (bootstrap) or "hall". "hall" is a t interval whose ends are moved for skewness by Hall's
+        monotone cubic transformation.
     level
         Confidence level of the interval, 0–1.
     seed
@@ -92,14 +98,15 @@ def mean_interval(
     Returns
     -------
     tuple[float, float]
-        (NaN, NaN) with fewer than two values, or if all values are equal. Ten equal marks, for example, do not show how
-        far away the next mark would be.
+        The ends of the interval. They are (NaN, NaN) with fewer than two values, or if all values are equal. Ten equal
+        scores, for example, do not show how far away the next score would be.
 
     Notes
     -----
     Ten values are too few to estimate their skewness. "hall" therefore uses the skewness of a beta distribution on the
-    range with the same mean and sd. It is 0 if the mean is in the middle, and large if the mean is near an end and the sd
-    is large. Its size is limited to 1: in simulations of marks near 100, a larger limit gave intervals that were too wide.
+    scale, with the mean and sd of the values. This skewness is 0 if the mean is in the middle of the scale. It is large
+    if the mean is near an end and the sd is large. Its size is limited to 1: in simulations of scores near 100, a
+    larger limit gave intervals that were too wide.
 
     Sources: Hall (1992), J. R. Stat. Soc. B 54, 221-228; Johnson (1978), J. Am. Stat. Assoc. 73, 536-544; Efron (1987),
     J. Am. Stat. Assoc. 82, 171-185.
@@ -127,15 +134,16 @@ def mean_interval(
 
 
 def difference_interval(differences: ArrayLike, *, level: float = 0.95) -> tuple[float, float]:
-    """Compute an interval for the mean of paired differences of marks, as (low, high) in points, -100 to 100.
+    """Compute an interval for the mean of paired differences of scores, as (low, high) in points, -100 to 100.
 
     Returns (NaN, NaN) with fewer than two differences, or if all differences are equal.
 
     Notes
     -----
-    It is a t interval with a continuity correction. Marks come in steps, so the mean of n differences moves in steps too.
-    Half a step is added at each end. The step is the smallest distance between two of the differences, divided by n. It is
-    1 point for ten differences that are multiples of ten, and almost 0 if the differences are means of many marks.
+    It is a t interval with a continuity correction. Scores come in steps, so the mean of n differences moves in steps
+    too. Half a step of the mean is added at each end. This step is the smallest distance between two of the
+    differences, divided by n. It is 1 point for ten differences that are multiples of ten. It is almost 0 if the
+    differences are means of many scores.
 
     Source: Cox (1970), Biometrika 57, 217-219.
     """
@@ -152,11 +160,11 @@ def beta_skewness(mean: float, sd: float) -> float:
 
 
 def hall_ends(reach: float, skewness: float, n: int) -> tuple[float, float]:
-    """Compute the ends of Hall's t interval, as multiples of the sd.
-
-    Returns (below, above). The interval runs from mean - below · sd to mean - above · sd.
+    """Compute the ends of Hall's t interval of a mean, as multiples of the sd.
 
     reach: the t quantile divided by the square root of n.
+
+    Returns (below, above). The interval runs from mean − below · sd to mean − above · sd.
     """
     return _untransformed(reach, skewness, n), _untransformed(-reach, skewness, n)
 
@@ -184,32 +192,32 @@ def pass_rate_interval(passed: int, total: int, level: float = 0.95) -> tuple[fl
 def jackknife_interval(
     estimate: float, left_out: ArrayLike, *, level: float = 0.95, scale: str = "plain", raters: int = 2
 ) -> tuple[float, float]:
-    """Compute an interval for a statistic from its values with each question left out in turn.
+    """Compute an interval for a statistic from its values that result if each question is left out in turn.
 
     Parameters
     ----------
     estimate
         The statistic over all questions.
     left_out
-        The statistic without each question.
+        The statistic without the first question, without the second, and so on.
     level
         Confidence level of the interval, 0–1.
     scale
-        "plain", or "agreement" for a coefficient of agreement among `raters` raters. For "agreement", the interval is computed
-        on Fisher's scale z = ½ ln((1 + (raters - 1) r) / (1 - r)) and converted back.
+        "plain", or "agreement" for a coefficient of agreement among `raters` raters. For "agreement", the interval is
+        computed on Fisher's scale z = ½ ln((1 + (raters - 1) r) / (1 - r)) and converted back.
     raters
-        How many raters, for "agreement".
+        The number of raters, for "agreement".
 
     Returns
     -------
     tuple[float, float]
-        (NaN, NaN) with fewer than three questions, or if a value is not finite.
+        The ends of the interval. They are (NaN, NaN) with fewer than three questions, or if a value is not finite.
 
     Notes
     -----
     The squared standard error is the sum of the squared distances of `left_out` from the estimate. This is n / (n - 1)
-    times the usual one. t has n - 2 degrees of freedom. With ten questions, the interval covered the agreement of two or
-    three judges in 93-97 % of our simulations. The usual interval did so in 91-96 %.
+    times the usual jackknife variance. t has n - 2 degrees of freedom. With ten questions, the interval covered the
+    true agreement of two or three judges in 93-97 % of our simulations. The usual jackknife interval did so in 91-96 %.
 
     Sources: Efron and Stein (1981), Ann. Stat. 9, 586-596; Fisher (1925), Statistical Methods, section 38.
     """
@@ -242,10 +250,10 @@ def sign_flip_p(differences: ArrayLike, *, samples: int = 9_999, seed: int = 0) 
 
     Notes
     -----
-    With up to 16 differences the test is exact, because it uses every pattern of signs. p is then a multiple of 2 / 2ⁿ, so
-    five differences cannot give a p below 0.0625. With more differences, m = `samples` random patterns are drawn. p is
-    (b + 1) / (m + 1), where b patterns reach the observed mean. The test assumes that without a true difference, d and -d
-    are equally likely. This holds for two judgements by one judge.
+    With up to 16 differences the test is exact, because it uses every pattern of signs. p is then a multiple of 2 / 2ⁿ,
+    so five differences cannot give a p below 0.0625. With more differences, m = `samples` random patterns are drawn. p
+    is (b + 1) / (m + 1). b counts the patterns whose mean is at least as far from 0 as the observed one. The test
+    assumes that without a true difference, d and -d are equally likely. This holds for two judgements by one judge.
 
     Sources: Fisher (1935), The Design of Experiments, section 21; Phipson and Smyth (2010), doi 10.2202/1544-6115.1585.
     """
@@ -284,10 +292,11 @@ def holm_adjust(p_values: ArrayLike) -> Floats:
 def detectable_difference(sd: float, n: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
     """Compute the smallest true mean difference that `n` paired differences with this sd show with probability `power`.
 
-    The result has the unit of sd and comes from the noncentral t distribution. With few questions, the sign-flip test
-    can reach only some levels. The largest one not above alpha is used; for n = 10 and alpha = 0.05 / 6, it is 8 /
-    1024. Returns NaN if no such level exists. Returns NaN also if sd is 0, because differences that do not vary do not
-    show what could be detected. Source: Cohen (1988), Statistical Power Analysis, chapter 2.
+    The result has the unit of sd and comes from the noncentral t distribution. With up to 16 differences, the sign-flip
+    test (`sign_flip_p`) has only some possible levels. The largest level that is not above alpha is used; for n = 10
+    and alpha = 0.05 / 6, it is 8 / 1024. Returns NaN if there is no such level, if n is below 2, or if sd is 0:
+    differences that do not vary do not show what could be detected. Source: Cohen (1988), Statistical Power Analysis,
+    chapter 2.
     """
     if n < 2 or not sd > _TINY:
         return math.nan
@@ -305,25 +314,25 @@ def detectable_difference(sd: float, n: int, *, alpha: float = 0.05, power: floa
 
 
 def rank_correlation(first: ArrayLike, second: ArrayLike) -> float:
-    """Compute Spearman's rank correlation. Returns NaN with fewer than three pairs, or if all values of one side are
-    equal.
+    """Compute Spearman's rank correlation. Returns NaN with fewer than three pairs, or if one array has only equal
+    values.
     """
     return correlation(scipy.stats.rankdata(first), scipy.stats.rankdata(second))
 
 
 def correlation(first: Floats, second: Floats) -> float:
-    """Compute Pearson's correlation. Returns NaN with fewer than three pairs, or if all values of one side are equal."""
+    """Compute Pearson's correlation. Returns NaN with fewer than three pairs, or if one array has only equal values."""
     if len(first) < 3 or np.ptp(first) < _TINY or np.ptp(second) < _TINY:
         return math.nan
     return float(np.corrcoef(first, second)[0, 1])
 
 
 def question_means(scores: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
-    """Return the mean score of each group and question, in the columns of `by`, question_id and score.
+    """Return the mean score of each question, within each group of rows that have the same values in the columns `by`.
 
-    A score is 0–100, or NaN if nothing was scored. Repeats of the judge are averaged first, then the answers of a
-    question and criterion, then the criteria. So every answer, criterion and question has the same weight, however
-    often it was judged.
+    The frame has the columns of `by`, question_id and score. A score is 0–100, or NaN if nothing was scored. The
+    judge's repeats are averaged first, then the answers to a question, each criterion by itself, and last the criteria.
+    So every answer, criterion and question has the same weight, however often it was judged.
     """
     question = list(dict.fromkeys([*by, "question_id"]))
     cell = list(dict.fromkeys([*question, "criterion"]))
@@ -362,20 +371,21 @@ def summarise_scores(
     Returns
     -------
     DataFrame
-        If nothing was scored, n is 0, and mean, sd and interval are missing.
+        If a group has no score, n is 0, and mean, sd and interval are missing.
 
         - the columns of `by`
         - n: questions
-        - n_scores: marks
-        - n_missing: marks that are missing
+        - n_scores: number of scores
+        - n_missing: number of missing scores
         - mean: 0–100; repeats are averaged within their question first
-        - sd: between questions
+        - sd: of the means of the questions
         - ci_low, ci_high: 0–100
         - method, note (in the language of the messages)
 
     Notes
     -----
-    The interval is about the mean over all questions like these. It is not about asking the same questions once more.
+    The interval is about the mean over all questions that resemble these. It does not say how the mean changes if the
+    same questions are asked again.
 
     Examples
     --------
@@ -434,8 +444,8 @@ def _summary_note(x: Floats, missing: int, method: str) -> str:
 def same_raters(labels: pd.DataFrame) -> pd.DataFrame:
     """Return the labels with one name for each person, in the spelling that occurs first.
 
-    Names that differ only in blanks, punctuation, width, case, invisible characters or さん are one person. The name is
-    None if nothing visible is left of it.
+    Two names are taken as one person if they differ from each other only in blanks, punctuation, width, case, invisible
+    characters or さん. The name is None if nothing visible is left of it.
     """
     spelt: dict[str, str] = {}
     names: dict[Any, str | None] = {}

@@ -1,7 +1,7 @@
 """Convert points on an old judge's scale to a new judge's scale, for the day when the old model is shut down.
 
-The scales are joined by linear equating. Regression is not used: it would treat the old marks as exact and make the
-slope too small. The notes of `bridge_judges` have the sources.
+The two scales are joined by linear equating. Regression is not used: it would treat the old judge's scores as exact and
+make the slope too small. The notes of `bridge_judges` have the sources.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _METHOD = f"linear equating of the same answers (ratio of sds); {LEVEL:.0%} jack
 def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_model") -> pd.DataFrame:
     """Compute the lines that convert the old judge's points to the new judge's points.
 
-    There is one row per criterion, and one (総合) for the mean over the criteria.
+    There is one row per criterion, and one row (総合) for the mean over the criteria.
 
     Parameters
     ----------
     scores
         One row per judged answer and criterion, from `load_scores`.
     old, new
-        The values of `by` that name the two judges, which judged the same stored answers.
+        The values of `by` that name the two judges. Both must have judged the same stored answers.
     by
         The column that names a judge.
 
@@ -54,29 +54,30 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
     DataFrame
         - criterion
         - n: questions
-        - n_answers
-        - n_missing: marks that are missing
-        - shift: mean of new - old, points; shift_low, shift_high: t interval
-        - slope, slope_low, slope_high, intercept: new = intercept + slope × old
+        - n_answers: answers that both judges scored
+        - n_missing: number of missing scores
+        - shift: the new judge's points minus the old judge's, mean over questions; shift_low, shift_high: its t
+          interval
+        - slope, slope_low, slope_high, intercept: of the line new points = intercept + slope × old points
         - pass_line, pass_line_low, pass_line_high: the points on the new scale that correspond to the pass line (such
           as 70) on the old scale
-        - correlation
-        - verdict_changes: answers whose verdict differs if both judges keep the same pass line
-        - verdict_changes_bridged: answers whose verdict differs if the new judge uses pass_line instead
+        - correlation: of the two judges' scores
+        - verdict_changes: answers to which the two judges give different verdicts if both use the old pass line
+        - verdict_changes_bridged: answers to which they give different verdicts if the new judge uses pass_line
         - method, note (in the language of the messages)
 
     Raises
     ------
     ConfigError
-        With fewer than 8 common questions, or if the two judged different answers.
+        If there are fewer than 8 common questions, or if the two judges judged different answers.
 
     Notes
     -----
-    The line maps the mean and sd of the old points over the answers to those of the new points (linear equating, which
-    gives the same line in both directions). It is errors-in-variables regression for judges of equal reliability;
-    ordinary regression would treat the old marks as exact and make the slope too small. slope, intercept and pass_line
-    are missing if the correlation is not shown to be above 0, because then it is not shown that the two judges measure
-    the same thing.
+    The line maps the mean and sd of the old points over the answers to those of the new points. This is linear
+    equating, which gives the same line in both directions. It is errors-in-variables regression for two judges of equal
+    reliability. Ordinary regression would treat the old scores as exact and make the slope too small. slope, intercept
+    and pass_line are missing if the correlation is not shown to be above 0. It is then not shown that the two judges
+    measure the same thing.
 
     Sources: Kolen and Brennan (2014), Test Equating, 2.4; Ricker (1973), J. Fish. Res. Board Can. 30, 409-434.
 
@@ -112,13 +113,13 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
         - run_id, started_at
         - judge: the value of `by`
         - n: questions
-        - n_missing
-        - own_mean: mean of the points as judged, 0–100
-        - mean: the same on the new scale
+        - n_missing: number of missing scores
+        - own_mean: mean of the points that the run's own judge gave, 0–100
+        - mean: own_mean on the new judge's scale
         - ci_low, ci_high: interval of mean; for the old judge's runs it includes the uncertainty of the bridge
         - bridged: whether the bridge converted the run's points
-        - overlap: whether the new judge judged only answers that the old judge judged too; such a run measures the
-          bridge and shows no later state of the assistant
+        - overlap: whether the new judge judged only answers that the old judge judged too; such a run is part of the
+          bridge and does not show a newer state of the assistant
         - seam: whether the run is the first one of the new judge
         - pass_threshold: the pass line of the run
         - method, note (in the language of the messages)
@@ -177,15 +178,15 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
 
 
 def questions_missing(reach: float, n: int, enough: float) -> int:
-    """Return how many more questions narrow an interval to `enough` points on either side. Return 0 if it is so
-    already.
+    """Return how many more questions are needed until an interval reaches at most `enough` points to either side.
 
-    reach: the present half-length of the interval, from n questions, in points. The length of an interval is
-    proportional to 1 / √n.
+    - reach: the present half-length of the interval, in points.
+    - n: the number of questions from which it comes.
 
-    The upper limit of the half-length is used (95 %, chi-squared with n - 1). The reason is that a few questions may be
-    alike by chance, which makes their interval too short. Without the upper limit, a pass line that counted as known
-    was off by more than `enough` in 31 % of the cases with twenty answers.
+    Returns 0 if no more are needed. The length of an interval is proportional to 1 / √n. Instead of `reach`, its 95 %
+    upper limit is used (chi-squared with n - 1 degrees of freedom). A few questions may be alike by chance, which makes
+    their interval too short. Without the upper limit, a pass line that counted as known was off by more than `enough`
+    in 31 % of the cases with twenty answers.
     """
     sure = reach * math.sqrt((n - 1) / scipy.stats.chi2.ppf(0.05, n - 1))
     return max(math.ceil(n * (sure / enough) ** 2) - n, 0)
@@ -210,12 +211,13 @@ def _answers(scores: pd.DataFrame) -> set[tuple[Any, str]]:
 
 
 def equating_lines(old: ArrayLike, new: ArrayLike, questions: ArrayLike) -> Floats:
-    """Compute rows (intercept, slope) of the line new = intercept + slope x old.
+    """Compute the line new points = intercept + slope × old points, as rows (intercept, slope).
+
+    - old, new: the points of each answer.
+    - questions: the question of each answer.
 
     The first row is from all answers. Each further row leaves out one question. If the correlation of old and new is
     not shown to be above 0 (Fisher's z, 95 %), the result is a single row of NaN.
-
-    old, new, questions: one value per answer.
     """
     x, y, ids = np.asarray(old, dtype=float), np.asarray(new, dtype=float), np.asarray(questions)
     kinds = list(dict.fromkeys(ids.tolist()))
@@ -230,19 +232,19 @@ def equating_lines(old: ArrayLike, new: ArrayLike, questions: ArrayLike) -> Floa
 
 
 def _correlation(x: Floats, y: Floats) -> float:
-    """Compute the correlation of two arrays. Return 0 if one side does not vary."""
+    """Compute the correlation of two arrays. Return 0 if one of them does not vary."""
     return float(np.corrcoef(x, y)[0, 1]) if len(x) > 1 and np.ptp(x) > 0 and np.ptp(y) > 0 else 0.0
 
 
 def _at(lines: Floats, old: float) -> Floats:
-    """Return the new points that correspond to `old`, one for each line."""
+    """Return the new judge's points that correspond to `old` points of the old judge, one value for each line."""
     return np.asarray(lines[:, 0] + lines[:, 1] * old)
 
 
 def _together(first: float, second: float, first_freedom: int, second_freedom: int) -> float:
-    """Return the half-length of the interval of a sum, from the half-lengths of the t intervals of its two parts.
+    """Return the half-length of the t interval of a sum, from the half-lengths of the t intervals of its two parts.
 
-    The parts must be independent. Returns NaN if the first is NaN. Source: Welch (1947), Biometrika 34, 28-35.
+    The parts must be independent. Returns NaN if `first` is NaN. Source: Welch (1947), Biometrika 34, 28-35.
     """
     if math.isnan(first):
         return first

@@ -1,4 +1,4 @@
-"""Measure when a change of marks is more than noise, how often marks change, and whether two sets are equal."""
+"""Measure when a change of scores is more than noise, how often scores change, and whether two means are equal."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from numpy.typing import ArrayLike
 
 
 def repeat_limit(sd: float, freedom: int, repeats: float, *, level: float = 0.95) -> float:
-    """Return how far noise alone moves a mark from the mean of `repeats` other marks of the same answer, in points.
+    """Return how far noise alone moves a score from the mean of `repeats` other scores of the same answer, in points.
 
-    A share `level` of marks stays within this limit.
+    With noise alone, a share `level` of the scores stays within this limit.
 
-    sd: standard deviation of single marks in points, estimated with `freedom` degrees of freedom.
+    - sd: standard deviation of single scores in points.
+    - freedom: the degrees of freedom with which sd was estimated.
 
-    Returns NaN if freedom is below 1, because the noise is then unknown. The limit is the prediction interval of one
-    more observation, t · sd · sqrt(1 + 1 / repeats).
+    Returns NaN if freedom is below 1, because the noise is then unknown. The limit is the half-length of the prediction
+    interval of one more observation, t · sd · sqrt(1 + 1 / repeats).
     """
     if freedom < 1:
         return math.nan
@@ -25,12 +26,11 @@ def repeat_limit(sd: float, freedom: int, repeats: float, *, level: float = 0.95
 
 
 def share_interval(share: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
-    """Compute Wilson's interval for the mean of the shares of n answers, as (low, high), 0–1. Returns (NaN, NaN) if n
-    is 0.
+    """Compute Wilson's interval for a mean over n answers, each with a share between 0 and 1, as (low, high), 0–1.
 
-    `pass_rate_interval` needs a whole number of answers. Here the mean may be any number. An answer that was changed in
-    several places has a share between 0 and 1 if only some of the changes moved the mark. Source: Wilson (1927), J. Am.
-    Stat. Assoc. 22, 209-212.
+    An answer has such a share if it was changed in several places and only some of these changes moved the score. The
+    number of hits, n · share, therefore need not be whole. `pass_rate_interval` needs a whole number. Returns (NaN,
+    NaN) if n is 0. Source: Wilson (1927), J. Am. Stat. Assoc. 22, 209-212.
     """
     if not n:
         return math.nan, math.nan
@@ -43,9 +43,9 @@ def share_interval(share: float, n: int, *, level: float = 0.95) -> tuple[float,
 def equivalence_p(differences: ArrayLike, margin: float) -> float:
     """Compute the p-value of the hypothesis that the mean of paired differences is `margin` points or more away from 0.
 
-    It is the larger p-value of two one-sided t tests. Returns NaN with fewer than two differences, or if all
-    differences are equal, because they do not show how far away the next one would be. Source: Schuirmann (1987), J.
-    Pharmacokinet. Biopharm. 15, 657-680.
+    It is the larger p-value of two one-sided t tests. Returns NaN with fewer than two differences, or if all are equal:
+    they do not show how far away the next one would be. Source: Schuirmann (1987), J. Pharmacokinet. Biopharm. 15,
+    657-680.
     """
     d = np.asarray(differences, dtype=float)
     if len(d) < 2 or np.ptp(d) == 0:
@@ -59,7 +59,8 @@ def equivalence_p(differences: ArrayLike, margin: float) -> float:
 
 
 def share_ends(share: float, n: int, alpha: float) -> tuple[float, float]:
-    """Compute one-sided lower and upper limits of a mean share over n answers, each of level 1 - alpha.
+    """Compute one-sided lower and upper limits, each of level 1 - alpha, of a mean over n answers with shares between 0
+    and 1.
 
     The method is that of Clopper and Pearson (1934), Biometrika 26, 404-413, with the sum of the shares in place of the
     count. This is allowed because shares between 0 and 1 vary no more than counts do (Hoeffding 1963, J. Am. Stat.
@@ -74,7 +75,8 @@ def share_ends(share: float, n: int, alpha: float) -> tuple[float, float]:
 def share_power(share: float, n: int, alpha: float, above: float) -> float:
     """Compute the probability that the lower limit of `share_ends` for n answers is above the value `above`.
 
-    share: the true probability that an answer counts.
+    - share: the true probability of the event that is counted in each answer.
+    - alpha: as in `share_ends`.
     """
     counts = [k for k in range(n + 1) if share_ends(k / n, n, alpha)[0] > above]
     return float(scipy.stats.binom.pmf(counts, n, share).sum())

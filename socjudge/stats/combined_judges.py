@@ -1,4 +1,4 @@
-"""Combine several judges' marks of the same answers, and add the combination to the row of each single mark."""
+"""Combine several judges' scores of the same answers, and add the combination to the row of each single score."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ..base.pass_rule import reaches, row_lines
 from ..errors import ConfigError
 from .basics import need_columns, plain_floats
 
-TRIMMED_FROM = 3  # judges; with fewer, nothing is left without the lowest and the highest mark
+TRIMMED_FROM = 3  # judges; with fewer, nothing is left without the lowest and the highest score
 
 
 def combine_judges(marks: pd.DataFrame, *, by: str = "judge_model") -> pd.DataFrame:
-    """Return the same rows with further columns that combine the marks of all judges of the same answer.
+    """Return the same rows with further columns that combine the scores of all judges of the same answer.
 
     Parameters
     ----------
     marks
         One row per criterion score (`load_scores`, `run.scores_frame()`) or per judged answer (`load_results`,
-        `run.results_frame()`), with answers that several judges marked.
+        `run.results_frame()`). The answers are those that several judges judged.
     by
         The column that names a judge.
 
@@ -29,13 +29,13 @@ def combine_judges(marks: pd.DataFrame, *, by: str = "judge_model") -> pd.DataFr
     DataFrame
         The rows of `marks`, in their order, with further columns. Points are 0–100.
 
-        - judges_n: number of judges whose mark of this answer (and criterion) could be parsed; judges_unread: number of
-          judges whose mark could not
-        - judges_mean, judges_median: of the judges' marks; repeats of a judge are averaged first
-        - judges_trimmed: the mean without the lowest and the highest mark; missing with fewer than three judges
-        - judges_low, judges_high: the lowest and the highest mark
-        - judges_majority: whether more than half of the judges_n judges pass the answer; missing if exactly half pass
-          it, or if judges_n is 0
+        - judges_n: number of judges whose score of this answer (and criterion) could be parsed; judges_unread: number
+          of judges whose score could not be parsed
+        - judges_mean, judges_median: mean and median of the judges' scores; repeats of a judge are averaged first
+        - judges_trimmed: the mean without the lowest and the highest score; missing with fewer than three judges
+        - judges_low, judges_high: the lowest and the highest score
+        - judges_majority: whether more than half of the judges in judges_n pass the answer; missing if exactly half of
+          them do, or if judges_n is 0
 
     Raises
     ------
@@ -44,8 +44,9 @@ def combine_judges(marks: pd.DataFrame, *, by: str = "judge_model") -> pd.DataFr
 
     Notes
     -----
-    An answer is identified by question_id and answer_sha256. Judges often make the same errors, so a median of three is no
-    proof. `judge_agreement` measures how far the judges agree, and `judge_vs_people` how close they are to people.
+    An answer is identified by question_id and answer_sha256. Judges often make the same errors, so the median of three
+    judges is no proof of quality. `judge_agreement` measures how far the judges agree, and `judge_vs_people` how close
+    they are to people.
 
     Examples
     --------

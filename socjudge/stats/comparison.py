@@ -1,4 +1,4 @@
-"""Compare two judges (prompts, runs) on the same stored answers, question by question."""
+"""Compare two judges (or two prompts or runs) on the same stored answers, question by question."""
 
 from __future__ import annotations
 
@@ -70,7 +70,12 @@ def same_answer_runs(scores: pd.DataFrame, run_id: Any = None) -> list[Any]:
 
 
 def same_answers(scores: pd.DataFrame, first: Any, second: Any) -> pd.Series:
-    """Return for each question of both runs whether they judged the same stored answer. The index is the question."""
+    """Return for each question that occurs in both runs whether the two runs judged a common stored answer to it.
+
+    first, second: the run_id of each run.
+
+    The index is the question_id.
+    """
     sides = []
     for run in (first, second):
         side = scores[scores["run_id"] == run]
@@ -82,7 +87,7 @@ def same_answers(scores: pd.DataFrame, first: Any, second: Any) -> pd.Series:
 
 
 def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: str) -> pd.DataFrame:
-    """Pair the marks of two groups (judges, prompts or runs) for the answers that both judged.
+    """Pair the scores of two groups (judges, prompts or runs) for the answers that both judged.
 
     Returns
     -------
@@ -91,14 +96,14 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
         both use.
 
         - question_id, answer_sha256, criterion (ordered)
-        - first, second: marks of the two groups, 0–100, repeats averaged; missing if there is no score
-        - missing: number of missing marks
+        - first, second: scores of the two groups, 0–100, repeats averaged; missing if there is no score
+        - missing: number of missing scores
 
     Raises
     ------
     ConfigError
-        With `who` in the message, if a column or a group is missing, or if both judged a question but never the same answer
-        to it.
+        If a column or a group is missing, or if both groups judged a question but not the same answer to it. The
+        message names `who`.
     """
     need_columns(scores, [by, "question_id", "answer_sha256", "criterion", "score"], who, "load_scores")
     sides = [_one_side(scores, value, by, who) for value in (first, second)]
@@ -127,7 +132,10 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
 
 
 def _one_side(scores: pd.DataFrame, value: Any, by: str, who: str) -> pd.DataFrame:
-    """Return one group's mean mark per question, answer and criterion."""
+    """Return one group's mean score per question, answer and criterion.
+
+    value: the value of `by` that names the group.
+    """
     side = scores[scores[by] == value]
     if side.empty:
         found = ", ".join(map(repr, scores[by].dropna().unique()))
@@ -143,8 +151,11 @@ def _one_side(scores: pd.DataFrame, value: Any, by: str, who: str) -> pd.DataFra
 
 
 def question_pairs(pairs: pd.DataFrame, criterion: str) -> pd.DataFrame:
-    """Return both groups' means per question, averaged over answers. The index is question_id; columns are first and
-    second.
+    """Return both groups' mean scores per question, averaged over answers.
+
+    pairs: from `pair_scores`.
+
+    The index is question_id; the columns are first and second.
     """
     part = pairs[pairs["criterion"] == criterion].dropna(subset=["first", "second"])
     return part.groupby("question_id", observed=True)[["first", "second"]].mean()
@@ -153,46 +164,49 @@ def question_pairs(pairs: pd.DataFrame, criterion: str) -> pd.DataFrame:
 def compare_judges(
     scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model", samples: int = 9_999, seed: int = 0
 ) -> pd.DataFrame:
-    """Measure how far each judge's marks are from the baseline judge's marks of the same stored answers.
+    """Measure how far each judge's scores are from those of the baseline judge for the same stored answers.
 
-    Each criterion and the mean over them (総合) are compared. `by` can also name prompts, runs or anything else.
+    Each criterion and the mean over the criteria (総合) are compared. `by` can also be a column of prompts, runs or
+    anything else.
 
     Parameters
     ----------
     scores
         One row per judged answer and criterion, from `load_scores`.
     baseline
-        The value of `by` to compare with.
+        The value of `by` with which the others are compared.
     by
         "judge_model", "prompt_id", "run_id" or any other column.
     samples, seed
-        Number of random sign patterns and their random seed, used with more than 16 questions.
+        Number of random sign patterns, and their random seed. Both are used only with more than 16 questions.
 
     Returns
     -------
     DataFrame
-        One row per other value of `by` and criterion, and one (総合) for the mean over the criteria.
+        One row per criterion and value of `by` other than `baseline`, and one row (総合) for the mean over the criteria.
 
         - the column of `by`, baseline, criterion
         - n: questions
-        - n_answers
-        - n_missing: marks that are missing
-        - n_unpaired: answers that only one of the two judged; they are left out
+        - n_answers: answers that both judges scored
+        - n_missing: number of missing scores
+        - n_unpaired: answers that only one of the two judges judged; they are left out
         - baseline_mean, mean: 0–100
-        - mean_difference: mean - baseline_mean; ci_low, ci_high: its 95 % interval
+        - mean_difference: mean minus baseline_mean; ci_low, ci_high: its 95 % interval
         - p_value: by sign flips; p_holm: adjusted by Holm's method
-        - detectable_difference: points, 80 % power at the adjusted level
-        - rank_agreement: Spearman
-        - flips_to_pass, flips_to_fail: number of questions that cross the pass line (`verdict_flips` lists them)
+        - detectable_difference: the smallest true difference that the test shows with a probability of 0.8 at the
+          adjusted level, points
+        - rank_agreement: Spearman's rank correlation over questions
+        - flips_to_pass, flips_to_fail: number of questions that fail with the baseline judge and pass with the other
+          one, and the reverse (`verdict_flips` lists them)
         - flipped_questions: the ids of these questions, as text
         - cost_usd_per_question, seconds_per_question, and both with the prefix baseline_: cost and time of one
-          judgement; missing if not known
+          judgement; missing if they are not known
         - method, note (in the language of the messages)
 
     Raises
     ------
     ConfigError
-        If the two judged different answers: use `rejudge` to judge the same ones.
+        If two judges judged different answers: use `rejudge` to judge the same ones.
 
     Notes
     -----
@@ -278,9 +292,10 @@ def _row(
 
 
 def _judging(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame, by: str) -> dict[str, Any]:
-    """Return the cost and time of one judgement on each side, and the conditions that differ between the two groups.
+    """Return cost and time of one judgement in each of two groups, and in what the conditions of the two groups differ.
 
-    Cost and time are averaged over a question's common answers first, then over questions.
+    Cost and time are averaged over a question's common answers first, then over questions. Only conditions that can
+    change scores are returned.
     """
     found: dict[str, Any] = {}
     answers = pairs[_ANSWER].drop_duplicates()
@@ -350,20 +365,20 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
     Returns
     -------
     DataFrame
-        One row per flipped question and other value of `by`.
+        One row per value of `by` other than `baseline`, and question whose verdict differs from that of `baseline`.
 
         - the column of `by`, baseline, question_id, and category if the frame has it
         - baseline_mean, mean: 0–100, over criteria and repeats
-        - difference: mean - baseline_mean
+        - difference: mean minus baseline_mean
         - direction: "合格→不合格" or "不合格→合格"
         - n: answers
-        - baseline_pass_threshold, pass_threshold: the pass lines of the baseline and of the other
+        - baseline_pass_threshold, pass_threshold: the pass lines of the baseline judge and of the other judge
         - method, note (in the language of the messages)
 
     Raises
     ------
     ConfigError
-        If the two judged different answers.
+        If two judges judged different answers.
 
     Examples
     --------

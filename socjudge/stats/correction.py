@@ -1,8 +1,9 @@
-"""Estimate the marks that people would give to many answers, from a judge's marks of all and people's marks of a few.
+"""Estimate the scores that people would give to many answers, from a judge's scores of all and people's scores of a
+few.
 
-The judge's marks of all answers narrow the interval, and people's marks correct the judge's bias. If the judge's marks
-do not help, the estimate comes from people's marks (the labels) alone. The notes of `corrected_mean` and
-`corrected_rate` have the sources.
+The judge's scores of all answers narrow the interval, and people's scores correct the judge's bias. If the judge's
+scores do not help, the estimate comes from people's scores alone. People's scores are called labels. The notes of
+`corrected_mean` and `corrected_rate` have the sources.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from .basics import (
 from .people import beside_people, judges_of
 
 MIN_AGREED = 20  # labels that all have the judge's verdict; with only ten, the narrow interval covers too little
-MANY_LABELS = 60  # with fewer labels that mostly are one mark, the interval of a mean covers too little
+MANY_LABELS = 60  # with fewer labels that mostly are one score, the interval of a mean covers too little
 MIN_LABELS = 8  # labelled units; with fewer, neither the weight nor its cost is known
 WIDEST = 1.25  # a corrected interval that is this much wider than that of the labels alone is not used
 _FLOOR = 0.05  # added to the variance p (1 - p) for the ends of the scale; 0.05 to 0.1 were best in simulations
@@ -41,10 +42,10 @@ _TINY = 1e-9
 
 
 class Corrected(NamedTuple):
-    """Hold an estimate with its interval, and the interval from the labels alone.
+    """Hold an estimate with its interval, and the interval that the labels alone give.
 
-    weight: the weight of the judge's marks. It is 0 if they do not help; both intervals are then equal. correlation:
-    the correlation of the labels and the judge's marks, or NaN if all values of one side are equal.
+    - weight: the weight of the judge's scores. It is 0 if they do not help; both intervals are then equal.
+    - correlation: the correlation of the labels and the judge's scores, or NaN if all values of one side are equal.
     """
 
     estimate: float
@@ -57,15 +58,15 @@ class Corrected(NamedTuple):
 
 
 def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, *, level: float = 0.95) -> Corrected:
-    """Estimate the mean that people would give to all units, from people's marks of a few and a judge's marks of all.
+    """Estimate the mean that people would give to all units, from people's scores of a few and a judge's scores of all.
 
     Parameters
     ----------
     labels, judged
-        People's and the judge's marks, 0–100, of the same labelled units (questions), which were drawn at random from
-        all units.
+        People's scores and the judge's scores, 0–100, of the same labelled units (questions). These were drawn at
+        random from all units.
     all_judged
-        The judge's marks of all units, including the labelled ones.
+        The judge's scores of all units, including the labelled ones.
     level
         Confidence level of the interval, 0–1.
 
@@ -73,19 +74,19 @@ def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     -------
     Corrected
         The labels alone are used (`mean_interval`, "hall") in these cases: fewer than 8 labels; all units are labelled;
-        the labels or the residuals are all equal; the correlation of labels and judge is below 1 / √(n - 2) for n
-        labels; the interval would be more than 1.25 times as wide as that of the labels alone.
+        the labels or the residuals are all equal; the correlation of the labels and the judge's scores is below 1 / √(n
+        - 2) for n labels; the interval would be more than 1.25 times as wide as that of the labels alone.
 
     Notes
     -----
-    The estimate is the mean label + w (mean of the judge's marks of all units - mean of its marks of the labelled units).
-    The weight w is the one of least variance. It is the slope of labels on marks, because the labelled units are among all
-    units.
+    The estimate is the mean label + w (mean of the judge's scores of all units - mean of its scores of the labelled
+    units). The weight w is the one of least variance. It is the slope of the labels on the judge's scores, because the
+    labelled units are among all units.
 
     The variance has two parts. The first part is the larger of two values. One is the variance of the residuals, where
-    each unit's weight comes from the other units (cross-fitting). The other is the variance that the residuals imply
-    for all the judge's marks, if variance is proportional to p (1 - p) + 0.05 of the fitted mark. The second part is w²
-    times the variance of the mean of all the judge's marks. The interval is Student's t with n - 2 degrees of freedom.
+    w for each unit comes from the other units (cross-fitting). The other is the variance that these residuals imply
+    over all units, if the variance is proportional to p (1 - p) + 0.05 for a fitted score p. The second part is w²
+    times the variance of the mean of all the judge's scores. The interval is Student's t with n - 2 degrees of freedom.
     Its ends are moved for skewness as in `mean_interval`.
 
     Sources: Angelopoulos, Duchi and Zrnic (2023), PPI++, arXiv 2311.01453 (the weight); arXiv 2505.20178 (2025: when it
@@ -114,9 +115,13 @@ def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
 
 
 def regression(y: Floats, f: Floats, everything: Floats, *, weights: Floats | None = None) -> tuple[float, float]:
-    """Return the slope of labels on the judge's marks, and the variance of labels around this line over all units.
+    """Return the slope of the labels on the judge's scores, and the variance of the labels around this line over all
+    units.
 
-    weights: the weights of the labelled units, 1 on average. If left out, each weight is 1.
+    - y: the labels.
+    - f: the judge's scores of the labelled units.
+    - everything: the judge's scores of all units.
+    - weights: of the labelled units, 1 on average; if left out, each weight is 1.
     """
     n = len(y)
     v = np.ones(n) if weights is None else weights
@@ -133,7 +138,7 @@ def regression(y: Floats, f: Floats, everything: Floats, *, weights: Floats | No
 
 
 def _binomial_shape(marks: Floats) -> Floats:
-    """Return for each mark a number to which the variance at this mark is proportional.
+    """Return for each score a number that is proportional to the variance of labels near this score.
 
     It is the variance of a share, which is least at the ends of the scale, plus a constant.
     """
@@ -147,10 +152,11 @@ def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     Parameters
     ----------
     labels, judged
-        Whether people and the judge pass the same labelled units. The units are drawn at random, or at random among
-        those that the judge passes and among those that it fails (as `next_labels` does).
+        For each labelled unit, whether people pass it, and whether the judge passes it. The units are drawn at random.
+        They may also be drawn at random among those that the judge passes, and among those that it fails (as
+        `next_labels` does).
     all_judged
-        Whether the judge passes each of all units, including the labelled ones.
+        For each of all units, including the labelled ones, whether the judge passes it.
     level
         Confidence level of the interval, 0–1.
 
@@ -158,17 +164,18 @@ def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     -------
     Corrected
         Fractions. The labels alone are used (Wilson) in these cases: fewer than 8 labels; all units are labelled;
-        people or the judge give all labelled units the same verdict; the correlation is below 1 / √(n - 2) for n
-        labels; the interval would be more than 1.25 times as wide as that of the labels alone. The weight is people's
-        pass rate of the units that the judge passes minus their pass rate of the units that it fails.
+        people or the judge give all labelled units the same verdict; the correlation of people's and the judge's
+        verdicts is below 1 / √(n - 2) for n labels; the interval would be more than 1.25 times as wide as that of the
+        labels alone. The weight is people's pass rate of the units that the judge passes minus their pass rate of the
+        units that it fails.
 
     Notes
     -----
     Two rates are estimated: people's pass rate of the units that the judge passes, and that of the units that it fails.
-    The estimate is their mean, weighted by the judge's shares of all units. It equals the mean of `corrected_mean` for
-    verdicts. The interval joins Jeffreys intervals of the two rates and the variance of the judge's share (MOVER). With
-    few labels, a rate of 0 or 1 has no variance of its own. If 20 labels or more all have the judge's verdict,
-    likelihood ratio intervals are used instead, because Jeffreys intervals are then too wide.
+    The estimate is their mean, weighted by the shares of these two groups in all units. It equals the estimate of
+    `corrected_mean` if verdicts are 0 and 1. The interval joins Jeffreys intervals of the two rates and the variance of
+    the judge's share (MOVER). With few labels, a rate of 0 or 1 has no variance of its own. If 20 labels or more all
+    have the judge's verdict, likelihood ratio intervals are used instead, because Jeffreys intervals are then too wide.
 
     Sources: Brown, Cai and DasGupta (2001), Stat. Sci. 16, 101-133; Zou and Donner (2008), Stat. Med. 27, 1693-1702.
     Rogan and Gladen's formula (1978, Am. J. Epidemiol. 107, 71-76), which arXiv 2511.21140 builds on, divides by tpr +
@@ -213,16 +220,16 @@ def _unanimous(hits: int, total: int, level: float) -> tuple[float, float]:
 def corrected_means(
     scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "judge_model", level: float = 0.95
 ) -> pd.DataFrame:
-    """Estimate the mean mark that people would give to all judged answers, from labels of a few.
+    """Estimate the mean score that people would give to all judged answers, from labels of a few.
 
-    There is one row per judge and criterion (and 総合).
+    There is one row per judge and criterion, and one row (総合) for the mean over the criteria.
 
     Parameters
     ----------
     scores
-        One row per judged answer and criterion, from `load_scores`: the labelled answers and many more.
+        One row per judged answer and criterion, from `load_scores`: of the labelled answers and of many more.
     labels
-        People's marks, from `load_labels`, of 10 to 40 answers that were drawn at random.
+        People's scores, from `load_labels`, of 10 to 40 answers that were drawn at random.
     by
         The column that names a judge.
     level
@@ -232,27 +239,29 @@ def corrected_means(
     -------
     DataFrame
         - the column of `by`, criterion
-        - n: labelled questions; n_judged: questions with the judge's marks; n_missing: answers without the judge's mark
-        - judge_mean: the judge's mean over all questions, 0–100; label_mean: people's mean over the labelled ones
+        - n: labelled questions; n_judged: questions with a score of the judge; n_missing: judged answers without a
+          score
+        - judge_mean: the judge's mean over all questions, 0–100; label_mean: people's mean over the labelled questions
         - mean, ci_low, ci_high: the estimate of people's mean over all questions, 0–100
         - labels_low, labels_high: the interval of the labels alone
-        - correlation: of people and judge over labelled questions
-        - weight: of the judge's marks; 0 if the labels alone are used
+        - correlation: of people's scores and the judge's scores over the labelled questions
+        - weight: of the judge's scores; 0 if the labels alone are used
         - uses_judge: whether the weight is not 0
         - method, note (in the language of the messages)
 
     Raises
     ------
     ConfigError
-        If no criterion has 8 labelled questions, or labels are of other answers or criteria.
+        If no criterion has 8 labelled questions, or if all labels are of answers or criteria that the judge did not
+        judge.
 
     Notes
     -----
-    The unit is the question: answers of one question are averaged, labelled and judged ones separately. The interval is
-    about all questions like these. The formula and its sources: `socjudge.stats.correction.corrected_mean`; how often
-    it is right: docs/validation.md. The mean is biased if the labelled answers were chosen by their marks. If there are
-    fewer than 60 labels and most of them are the same mark, rare failures may not be among the labels. Then `note` says
-    so; `corrected_pass_rate` is right in this case too.
+    The unit is the question: the answers to one question are averaged, the labelled answers and all judged answers
+    separately. The interval is about all questions that resemble these. `socjudge.stats.correction.corrected_mean` has
+    the formula and its sources; docs/validation.md says how often the interval is right. The mean is biased if the
+    labelled answers were chosen by their scores. If there are fewer than 60 labels and most of them are the same score,
+    rare failures may not be among the labels. `note` then says so. `corrected_pass_rate` is right in this case too.
 
     Examples
     --------
@@ -279,18 +288,18 @@ def corrected_pass_rate(
     Parameters
     ----------
     scores, labels, by, level
-        As in `corrected_means`; labels may also be chosen by `next_labels`.
+        As in `corrected_means`. `next_labels` may also have chosen the labelled answers.
 
     Returns
     -------
     DataFrame
-        - the column of `by`, criterion: 総合 is the mean over criteria, by which an answer passes
-        - n: labelled answers; n_judged: answers with the judge's marks; n_missing: answers without the judge's mark
+        - the column of `by`, criterion; 総合 is the mean over the criteria, which decides whether an answer passes
+        - n: labelled answers; n_judged: answers with a score of the judge; n_missing: judged answers without a score
         - judge_rate: share of all answers that the judge passes; label_rate: share of the labelled answers that people
           pass
         - rate, ci_low, ci_high: the estimated share of all answers that people would pass
         - labels_low, labels_high: Wilson interval of the labels alone
-        - correlation: of the verdicts
+        - correlation: of people's verdicts and the judge's verdicts
         - weight: people's pass rate of the answers that the judge passes minus that of the answers that it fails; 0 if
           the labels alone are used
         - uses_judge: whether the weight is not 0
@@ -299,7 +308,8 @@ def corrected_pass_rate(
     Raises
     ------
     ConfigError
-        If no criterion has 8 labelled answers, or labels are of other answers or criteria.
+        If no criterion has 8 labelled answers, or if all labels are of answers or criteria that the judge did not
+        judge.
 
     Notes
     -----
@@ -373,7 +383,7 @@ def _mean_of(judge: pd.Series, people: pd.Series, line: float, level: float) -> 
     labelled = people.index.intersection(judge.index)
     f, y = (x[labelled].groupby(level=0).mean() for x in (judge, people))
     everything = judge.groupby(level=0).mean()
-    # Few labels that mostly are one mark do not show rare other marks. docs/validation.md says how often.
+    # Few labels that mostly are one score do not show rare other scores. docs/validation.md says how often.
     n, same = len(y), int(y.value_counts().max()) if len(y) else 0
     doubt = say("stats.corrected_ceiling", n=n, same=same) if n < MANY_LABELS and 2 * same > n else ""
     return corrected_mean(y, f, everything, level=level), y, everything, doubt
@@ -443,21 +453,22 @@ def next_labels(
 
         - rank: 1 first
         - question_id, answer_sha256
-        - judge_mean: 0–100; judge_passed: whether the judge passes it, by the pass line
+        - judge_mean: the judge's mean over the criteria, 0–100; judge_passed: whether it reaches the pass line
         - gain: expected decrease of the standard error of the corrected pass rate by this label, percentage points
         - method, note (in the language of the messages)
 
     Raises
     ------
     ConfigError
-        If no answer has a mark on every criterion, or if `judge` is left out although there are several judges.
+        If no answer has a score on every criterion, if count is below 1, or if `judge` is left out although there are
+        several judges.
 
     Notes
     -----
     There are two groups: the answers that the judge passes, and those that it fails. Each label goes to the group where
     it lowers the variance of `corrected_pass_rate` most. This depends on the size of the group, and on how mixed
     people's verdicts in it are so far (Neyman 1934, J. R. Stat. Soc. 97, 558-625). Within a group the choice does not
-    depend on the marks, so the estimate stays right. Answers to questions with fewer labels are chosen first.
+    depend on the scores, so the estimate stays right. Answers to questions with fewer labels are chosen first.
 
     Examples
     --------
@@ -521,7 +532,9 @@ def next_labels(
 def _overall_marks(
     scores: pd.DataFrame, labels: pd.DataFrame | None, judge: Any, by: str, who: str
 ) -> tuple[pd.Series, pd.Series]:
-    """Return the judge's and people's mean marks over all criteria, for each answer that has all its marks."""
+    """Return the judge's mean score over the criteria, and people's. Answers that lack a criterion are left out of
+    each.
+    """
     has_labels = labels is not None and len(labels) > 0
     own = scores[scores[by] == judge].assign(rater="judge")
     side = beside_people(scores, labels if has_labels and labels is not None else own, judge, by=by, who=who)
@@ -532,5 +545,8 @@ def _overall_marks(
 
 
 def lot(key: tuple[Any, Any], seed: int = 0) -> str:
-    """Return a sort key for a (question, answer) that looks random. It is always the same and ignores the marks."""
+    """Return a sort key for the pair (question id, answer hash), to sort pairs as if at random.
+
+    The same pair and seed always give the same key, whatever the scores of the answer.
+    """
     return hashlib.sha256(f"{seed} {key[0]} {key[1]}".encode()).hexdigest()

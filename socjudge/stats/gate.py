@@ -1,4 +1,4 @@
-"""Measure how sure a run's verdict is: whether the run would pass again, and whether its true quality passes."""
+"""Measure how sure a run's pass verdict is: whether the run would pass again, and whether its true mean scores pass."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _METHOD = "normal noise, question means shrunk to their mean (empirical Bayes), 
 
 
 def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: int = 0) -> pd.DataFrame:
-    """Measure how sure each run's MVP verdict is, one row per run.
+    """Measure how sure the MVP verdict of each run is. There is one row per run.
 
     Parameters
     ----------
     results
-        One row per judged answer, from `load_results`. If it has the columns pass_threshold and pass_rate_required, each
-        run is judged by its own rule. Otherwise the project's present rule is used.
+        One row per judged answer, from `load_results`. With the columns pass_threshold and pass_rate_required, each
+        run's own pass rule is used; without them, today's rule.
     noise
-        The sd, in points, of a question's mean score between repeats of answering and judging, if you know it. If left
-        out, it is estimated from the repeats, pooled over questions. Without repeats, the probabilities are missing.
+        The sd, in points, of a question's mean score between repeats of answering and judging, if you know it. If not
+        given, it is estimated from the repeats, pooled over questions. Without repeats, the probabilities are missing.
     seed
         Random seed of the draws.
 
@@ -44,25 +44,27 @@ def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: 
         - run_id: if the frame has it
         - n: questions with a score
         - n_missing: judged answers without a score
-        - passed: questions that pass, counted as in the log; needed: questions that must pass
-        - mvp_passed: whether the run passes by the log's count, where an answer without a score and a missing mark
+        - passed: questions that pass, counted as in the log; needed: how many of the n questions must pass
+        - mvp_passed: whether the run passes by the log's count, where an answer without a score and a missing score
           count as 0 points
-        - pass_rate; pass_rate_low, pass_rate_high: Wilson interval, about all questions like these
-        - mean, mean_low, mean_high: 0–100
-        - repeat_sd: points
-        - p_rerun: probability that the gate passes if the same questions are answered and judged again, as many times
-          as now
-        - p_true: probability that the gate passes on the mean scores that endless repeats of these questions would have
-        - verdict: 合格 if p_true is at least 0.95 and the run passes in the log, both with 0 points for what is missing;
-          不合格 if p_true is at most 0.05 and the run fails in the log, both with 100 points for what is missing; else
-          判定保留
-        - deciding_questions: their ids as text, the most decisive first (see `gate_questions`)
+        - pass_rate: passed / n; pass_rate_low, pass_rate_high: its Wilson interval, about all questions that resemble
+          these
+        - mean, mean_low, mean_high: of the questions' mean scores, and its interval, 0–100
+        - repeat_sd: the noise (given or estimated), points
+        - p_rerun: probability that the run passes if the same questions are answered and judged again, as many times as
+          now
+        - p_true: probability that the run passes on the mean scores that endless repeats of these questions would have
+        - verdict: 合格 if p_true is at least 0.95 and the run passes in the log, even with 0 points for each missing
+          score; 不合格 if p_true is at most 0.05 and the run fails in the log, even with 100 points for each missing
+          score; 判定保留 in all other cases
+        - deciding_questions: ids of the questions that decide the verdict, as text, the most decisive first (see
+          `gate_questions`)
         - method, note (in the language of the messages)
 
     Notes
     -----
     The model: a question's true score is normal around the run's mean, and a repeat is normal around the true score.
-    The noise is the same for all questions; the draws include that it is not known exactly.
+    The noise is the same for all questions. The random draws take into account that it is not known exactly.
 
     Source: Morris (1983), J. Am. Stat. Assoc. 78, 47-55.
 
@@ -94,15 +96,16 @@ def gate_questions(results: pd.DataFrame, *, noise: float | None = None, seed: i
     -------
     DataFrame
         - run_id and category (if the frame has them), question_id
-        - n: scored repeats
-        - n_missing
-        - mean: 0–100
-        - noise_sd: sd of that mean when the run is repeated, points
+        - n: repeats with a score
+        - n_missing: judged answers without a score
+        - mean: of the scores of these repeats, 0–100
+        - noise_sd: sd of `mean` between repeats of the run, points
         - distance: from the pass line to the mean, in units of noise_sd
-        - p_pass_rerun, p_pass_true: probability that the question passes, in a re-run and by its true score
-        - pivotal: share of re-runs whose verdict would change if this question alone passed instead of failed, or the
-          reverse
-        - decides: whether the question's own verdict is open (p_pass_rerun between 0.05 and 0.95) and pivotal is at
+        - p_pass_rerun: probability that the question passes if the run is repeated
+        - p_pass_true: probability that the question's true score passes
+        - pivotal: share of simulated re-runs whose verdict would change if only this question passed instead of
+          failing, or failed instead of passing
+        - decides: whether the question itself may pass or fail (p_pass_rerun between 0.05 and 0.95) and pivotal is at
           least 0.05
         - pass_threshold: the pass line
         - method, note (in the language of the messages)
@@ -131,10 +134,11 @@ def _by_run(results: pd.DataFrame, rows_of: Any, who: str) -> pd.DataFrame:
 
 
 def _repeats(part: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return one row per question and repeat (question_id, repeat, score, missing), and the kind of the repeats.
+    """Return one row per question and repeat (question_id, repeat, score, missing). Also return the kind of the
+    repeats.
 
-    If a question has several answers, each answer is one repeat, and the judge's repeats are averaged. A re-run would
-    answer again, and would judge as many times.
+    If a question has several answers, each answer is one repeat, and the judge's repeats of it are averaged. The
+    reason: a re-run would make a new answer, and would judge it as often as now.
     """
     keys = [name for name in ("answer_repeat", "judge_repeat") if name in part.columns and part[name].nunique() > 1]
     repeat = part[keys[0]] if keys else pd.Series(range(len(part)), index=part.index)
@@ -154,8 +158,8 @@ def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.Dat
     """Return a run's questions, and the noise of a repeat: its standard deviation in points, degrees of freedom, and
     source.
 
-    The questions are a frame with the index question_id. Its columns are score (mean of the repeats, NaN if none was
-    scored), repeats (how many were scored) and missing (judged answers without a score).
+    The questions are a frame with the index question_id. Its columns are score (mean of the repeats, NaN if none has a
+    score), repeats (how many have a score) and missing (judged answers without a score).
     """
     if noise is not None and not noise > 0:
         raise ConfigError(say("stats.noise", who=who, noise=noise))
@@ -172,7 +176,12 @@ def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.Dat
 
 
 def _draw(table: pd.DataFrame, repeat_sd: float, freedom: float, seed: int) -> tuple[Floats, Floats]:
-    """Draw scores of the scored questions, one draw per row, in points. Return the true scores, and those of a re-run."""
+    """Draw possible true scores of the questions, and possible scores in a re-run, in points. Return both tables.
+
+    table, repeat_sd, freedom: from `_read_run`.
+
+    The tables have one row per draw and one column per question with a score.
+    """
     rng = np.random.default_rng(seed)
     scored = table[table["repeats"] > 0]
     score, repeats = scored["score"].to_numpy(), scored["repeats"].to_numpy()
@@ -195,7 +204,7 @@ def _draw(table: pd.DataFrame, repeat_sd: float, freedom: float, seed: int) -> t
 
 
 def _gate(scores: Floats, rule: PassRule) -> Bools:
-    """Return for each row of scores whether the gate passes."""
+    """Return for each row of scores whether a run with these scores passes."""
     return np.asarray(rule.is_met(reaches(scores, rule.line).sum(axis=1), scores.shape[1], scores.mean(axis=1)))
 
 
@@ -221,7 +230,7 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> d
     if n and math.isfinite(repeat_sd):
         true, again = _draw(table, repeat_sd, freedom, seed)
         p_rerun, p_true = float(_share(_gate(again, rule))), float(_share(_gate(true, rule)))
-        # the share of its marks that are missing
+        # the share of a question's scores that are missing
         lacking = ((spans["high"] - spans["low"]) / 100)[table.index].to_numpy()
         scores = np.zeros((DRAWS, len(table)))
         scores[:, table["repeats"] > 0] = true
@@ -275,8 +284,11 @@ def _gate_note(row: dict[str, Any], source: str, unscored: int) -> str:
 
 
 def _chances(table: pd.DataFrame, true: Floats, again: Floats, rule: PassRule) -> pd.DataFrame:
-    """Return the columns of `gate_questions` that come from the draws, for each scored question. The index is
-    question_id.
+    """Return the columns of `gate_questions` that come from the draws, for each question with a score.
+
+    true, again: from `_draw`.
+
+    The index is question_id.
     """
     passes = reaches(again, rule.line)
     # The verdict of each draw if one question's own verdict were reversed. The mean stays the same.

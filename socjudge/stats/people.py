@@ -1,4 +1,4 @@
-"""Compare a judge with people: how close its marks are to people's marks, and whether it could replace a person."""
+"""Compare a judge with people: how close its scores are to people's scores, and whether it could replace a person."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _OF_POINTS = ["bias", "bias_low", "bias_high", "mae", "loa_low", "loa_high", "ra
 
 
 class Beside(NamedTuple):
-    """Hold a judge's marks and people's marks of the same answers.
+    """Hold a judge's scores and people's scores of the same answers.
 
-    judge, people: points, with NaN for a missing mark. Both have one row per judged answer (index question_id,
-    answer_sha256), one column per common criterion, and one for 総合. strangers: the number of labelled answers that the
-    judge did not mark.
+    - judge, people: points, with NaN for a missing score. Both have one row per answer that the judge judged (index
+      question_id, answer_sha256). They have one column per criterion that both sides scored, and one for 総合.
+    - strangers: the number of labelled answers that the judge did not judge.
     """
 
     judge: pd.DataFrame
@@ -47,15 +47,17 @@ class Beside(NamedTuple):
 
 
 def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, judge: Any, *, by: str, who: str) -> Beside:
-    """Return the marks of one judge, and the mean of people's marks, for the same answers.
+    """Return the scores of one judge, and the mean of people's scores, for the same answers.
 
-    総合 is the mean over the criteria. It is missing if a criterion is not marked.
+    judge: the value of `by` that names the judge.
+
+    総合 is the mean over the criteria. It is missing if the score of one criterion is missing.
 
     Raises
     ------
     ConfigError
-        With `who` in the message, if a column is missing, there are no labels, or they are of other answers or
-        criteria.
+        If a column is missing, if there are no labels, or if all labels are of answers or criteria that the judge did
+        not judge. The message names `who`.
     """
     need_columns(scores, [by, *_ANSWER, "criterion", "score"], who, "load_scores")
     need_columns(labels, ["rater", *_ANSWER, "criterion", "score"], f"{who}, labels", "load_labels")
@@ -77,7 +79,7 @@ def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, judge: Any, *, by:
 
 
 def judges_of(scores: pd.DataFrame, by: str, who: str) -> list[Any]:
-    """Return the judges in a frame, in its order. Raise ConfigError if the column `by` is missing or empty."""
+    """Return the judges that the column `by` of a frame names. Raise ConfigError if the column is missing or empty."""
     need_columns(scores, [by], who, "load_scores")
     if not (judges := in_order(scores[by])):
         raise ConfigError(say("stats.no_row_with", who=who, by=by))
@@ -85,7 +87,10 @@ def judges_of(scores: pd.DataFrame, by: str, who: str) -> list[Any]:
 
 
 def _wide(marks: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per answer and one column per criterion, averaged over repeats and raters."""
+    """Return the scores with one row per answer and one column per criterion.
+
+    Repeats of one rater are averaged first, then the raters.
+    """
     marks = marks.dropna(subset=[*_ANSWER, "criterion"])
     rater = [name for name in ("rater",) if name in marks.columns]
     names = dict.fromkeys(["answer_sha256", "criterion"], object)  # two frames have different categories
@@ -102,50 +107,54 @@ def judge_vs_people(
     lengths: Mapping[str, float] | None = None,
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """Measure how close each judge's marks and verdicts are to people's, one row per judge and criterion.
+    """Measure how close each judge's scores and verdicts are to those of people. There is one row per judge and
+    criterion.
 
-    Two trivial judges are added for comparison. People's mark of an answer is the mean over raters. First look at how
-    far people agree among themselves: `judge_agreement(labels, by="rater")`. To see the embedded judge beside the
-    others, put its scores into `scores`.
+    Two trivial judges are added for comparison. People's score of an answer is the mean over raters. First look at how
+    far people agree with each other: `judge_agreement(labels, by="rater")`. To compare the embedded judge too, put its
+    scores into `scores`.
 
     Parameters
     ----------
     scores
-        One row per judged answer and criterion, from `load_scores`; repeats are averaged.
+        One row per judged answer and criterion, from `load_scores`. Repeats are averaged.
     labels
-        People's marks, from `load_labels`.
+        People's scores, from `load_labels`.
     by
         The column that names a judge.
     lengths
-        {answer_sha256: number of characters}, for the trivial judge "長いほど良い". It gives people's best mark to the
-        longest answer, the second best to the second longest, and so on. If not given, this judge is left out.
+        {answer_sha256: number of characters}, for the trivial judge "長いほど良い". This judge gives people's best score to
+        the longest answer, the second best to the second longest, and so on. Without `lengths`, it is left out.
     level
         Confidence level of the intervals, 0–1.
 
     Returns
     -------
     DataFrame
-        - the column of `by`: "常に合格" and "長いほど良い" are the trivial judges
-        - trivial: whether the judge is one of these two; criterion
-        - n: answers that judge and people both marked; n_questions; n_missing: labelled answers without the judge's
-          mark
+        - the column of `by`; "常に合格" (passes every answer) and "長いほど良い" (prefers long answers) are the trivial judges
+        - trivial: whether the judge is one of these two
+        - criterion
+        - n: answers that judge and people both scored; n_questions: their questions; n_missing: labelled answers that
+          the judge judged without giving a score
         - n_raters: number of people
-        - bias: judge - people, points; bias_low, bias_high: t interval over questions
-        - mae: mean distance, points
-        - loa_low, loa_high: limits of agreement
-        - rank_agreement: Spearman; alpha: Krippendorff; icc_a1
-        - true_pass, false_pass, false_fail, true_fail: answers; people's verdict by the pass line is the truth
-        - tpr, tpr_low, tpr_high: share of the answers passed by people that the judge passes too; Wilson interval
-        - tnr, tnr_low, tnr_high: share of the answers failed by people that the judge fails too; Wilson interval
-        - base_rate, judge_rate: share of the answers that people pass, and that the judge passes
-        - verdict_agreement, agreement_low, agreement_high: Wilson interval; kappa: Cohen
-        - method, note (in the language of the messages); if raters marked answers twice, the note also describes how
-          steady they are
+        - bias: the judge's points minus people's; bias_low, bias_high: its t interval over questions
+        - mae: mean distance of the judge's points from people's
+        - loa_low, loa_high: limits of agreement, as in `pairwise_agreement`
+        - rank_agreement: Spearman's rank correlation; alpha: Krippendorff's alpha; icc_a1: ICC(A,1)
+        - true_pass, false_pass, false_fail, true_fail: number of answers that the judge passes rightly, passes wrongly,
+          fails wrongly and fails rightly; people's verdict by the pass line counts as right
+        - tpr, tpr_low, tpr_high: of the answers that people pass, the share that the judge passes; Wilson interval
+        - tnr, tnr_low, tnr_high: of the answers that people fail, the share that the judge fails; Wilson interval
+        - base_rate: share of the answers that people pass; judge_rate: share that the judge passes
+        - verdict_agreement, agreement_low, agreement_high: share of answers with the same verdict of both, and its
+          Wilson interval; kappa: Cohen's kappa of the verdicts
+        - method, note (in the language of the messages); if people scored answers twice, the note also says how steady
+          they are
 
     Raises
     ------
     ConfigError
-        If there are no labels, or they are of other answers or criteria.
+        If there are no labels, or if all labels are of answers or criteria that the judge did not judge.
 
     Notes
     -----
@@ -193,16 +202,18 @@ def judge_vs_people(
 
 
 def _by_length(people: pd.DataFrame, lengths: Mapping[str, float]) -> pd.DataFrame:
-    """Hand out people's marks by length, per criterion: the longest answer gets the highest mark, and so on.
+    """Give people's scores to the answers anew by length, for each criterion: the longest answer gets the highest
+    score, and so on.
 
-    Answers of equal length get the mean of their marks. The mark is NaN if a length is not known.
+    Answers of equal length get the mean of their scores. The score is NaN if people gave none, or if the length is not
+    known.
     """
     length = pd.Series([lengths.get(sha, math.nan) for sha in people.index.get_level_values(1)], people.index, float)
     dealt = {}
     for criterion, marks in people.items():
         known = marks.notna() & length.notna()
         column = pd.Series(math.nan, people.index)
-        # Answers of equal length share the mean of their marks.
+        # Answers of equal length share the mean of their scores.
         ranks = scipy.stats.rankdata(length[known], method="ordinal").astype(int) - 1
         column[known] = np.sort(marks[known].to_numpy())[ranks]
         dealt[criterion] = column.groupby(length, dropna=False).transform("mean").where(known)
@@ -229,7 +240,12 @@ def _judge_rows(judge: Any, side: Beside, line: float, level: float) -> list[dic
 
 
 def _vs_row(table: Floats, question: NDArray[np.int64], missing: int, line: float, level: float) -> dict[str, Any]:
-    """Return a row of `judge_vs_people`. table: people's marks in column 0, the judge's in column 1."""
+    """Return the numbers and the note of a row of `judge_vs_people`.
+
+    - table: people's scores in column 0, the judge's scores in column 1.
+    - question: the question of each row.
+    - missing: the value of n_missing.
+    """
     found = pair_row(table, question, missing, line, level)
     people, judge = reaches(table[:, 0], line), reaches(table[:, 1], line)
     cells = {

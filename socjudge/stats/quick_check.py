@@ -1,4 +1,6 @@
-"""Compare one judge's verdicts with one column of people's verdicts, in any table, and count how often they are equal."""
+"""Compare the verdicts of one judge with the verdicts of people, from any two columns, and count how often they are
+equal.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +18,24 @@ Verdict = bool | float | None
 
 
 def check_judge(judge: Sequence[Verdict], human: Sequence[Verdict], *, line: float | None = None) -> pd.DataFrame:
-    """Measure how often a judge gives the verdict that people give.
+    """Measure how often a judge's verdict equals people's verdict.
 
     There is one row for the answers that people pass, one for those that they fail, and one for all.
 
     Parameters
     ----------
     judge, human
-        A verdict or mark per answer, in the same order: True or False, 0 or 1, or points with `line`; None if the
-        answer has none.
+        One verdict or score per answer, in the same order: True or False, 0 or 1, or points (then give `line`). It is
+        None if an answer has none.
     line
-        The lowest mark with which an answer passes. It is needed if there are marks other than 0 and 1.
+        The lowest score with which an answer passes. It is needed if there are scores other than 0 and 1.
 
     Returns
     -------
     DataFrame
-        - of: "passed", "failed" (by people), "all"
-        - n: answers with both verdicts; n_same: answers whose two verdicts are equal; n_missing: answers without one of
-          the two
+        - of: the answers that people "passed", those that they "failed", or "all"
+        - n: answers with both verdicts; n_same: those of them whose two verdicts are equal; n_missing: answers of any
+          kind that lack a verdict
         - share, low, high: n_same / n and its 95 % interval (Wilson, as if answers were independent); missing with
           fewer than MIN_LABELS answers
         - n_more: how many more answers of this kind must be labelled before the share can be given
@@ -75,8 +77,10 @@ def check_judge(judge: Sequence[Verdict], human: Sequence[Verdict], *, line: flo
 
 
 def check_text(table: pd.DataFrame) -> str:
-    """Return the table of `check_judge` in words. There is one sentence per line, about passed and failed answers and
-    missing verdicts.
+    """Return the table of `check_judge` in words, with one sentence per line.
+
+    There is a line about the answers that people pass, one about those that they fail, and one about missing verdicts,
+    if any.
     """
     passed, failed, _ = table.itertuples(index=False)
     told = []
@@ -94,7 +98,7 @@ def check_text(table: pd.DataFrame) -> str:
 
 
 def _verdicts(marks: Sequence[Verdict], line: float | None) -> list[bool | None]:
-    """Convert marks to verdicts. Raise ConfigError if there are points but no line."""
+    """Convert scores to verdicts. Raise ConfigError if there are points but no line."""
     found: list[bool | None] = []
     for row, mark in enumerate(marks, start=1):
         if mark is None or isinstance(mark, bool):

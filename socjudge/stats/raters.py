@@ -1,4 +1,4 @@
-"""Measure how steady a person's marks are, from answers that this person marked twice."""
+"""Measure how steady a person's scores are, from the answers that this person scored twice."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .agreement import judge_agreement, pairwise_agreement
 from .basics import in_order, need_columns, same_raters
 
 _ANSWER = ["question_id", "answer_sha256"]
-FEW = 5  # answers marked twice; with fewer, the note says that they are few
+FEW = 5  # answers scored twice; with fewer, the note says that they are few
 
 
 def rater_consistency(labels: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """Measure how far each rater agrees with themselves on answers that they marked twice.
+    """Measure how far each rater agrees with themselves on answers that they scored twice.
 
     There is one row per rater and criterion.
 
     Parameters
     ----------
     labels
-        People's marks, from `load_labels`; `LabelPanel(repeats=5)` asks for a second mark of five answers.
+        People's scores, from `load_labels`; `LabelPanel(repeats=5)` asks for a second score of five answers.
     level
         Confidence level of the intervals, 0–1.
 
@@ -31,26 +31,27 @@ def rater_consistency(labels: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
     -------
     DataFrame
         - rater, criterion (ordered, with 総合)
-        - n: answers marked twice; n_questions
-        - shift, shift_low, shift_high: second - first, points; t interval over questions
-        - within_sd: sd of one mark around the rater's own mean, points; missing if there is only one answer
-        - alpha, alpha_low, alpha_high: Krippendorff, interval data; jackknife over questions
-        - icc_a1, icc_low, icc_high: ICC(A,1)
-        - verdict_agreement, agreement_low, agreement_high: share with the same verdict by the pass line; Wilson
-          interval
+        - n: answers scored twice; n_questions: the questions of these answers
+        - shift, shift_low, shift_high: second score minus first score, points; t interval over questions
+        - within_sd: sd of one score around the rater's own mean, points; missing if there is only one answer
+        - alpha, alpha_low, alpha_high: Krippendorff's alpha for interval data; jackknife interval over questions
+        - icc_a1, icc_low, icc_high: ICC(A,1) and its interval
+        - verdict_agreement, agreement_low, agreement_high: share of answers with the same verdict by the pass line both
+          times; Wilson interval
         - method, note (in the language of the messages)
 
-        A rater who marked no answer twice has no row.
+        A rater who scored no answer twice has no row.
 
     Raises
     ------
     ConfigError
-        If no answer was marked twice.
+        If no answer was scored twice.
 
     Notes
     -----
     No judge can be expected to agree with a rater better than the rater agrees with themselves. within_sd is the sd of
-    the differences divided by the square root of 2: Bland and Altman (1986), Lancet 327, 307-310.
+    the differences (second score minus first) divided by the square root of 2: Bland and Altman (1986), Lancet 327,
+    307-310.
 
     Examples
     --------
@@ -80,7 +81,7 @@ def _rater(labels: pd.DataFrame, rater: str, level: float) -> pd.DataFrame | Non
     if not twice.any():
         return None
     times = labels[twice].assign(time=again[twice].map({False: "first", True: "second"}))
-    times = times.sort_values("time", kind="stable")  # stable, so that the first mark stays the first of its pair
+    times = times.sort_values("time", kind="stable")  # stable, so that the first score stays the first of its pair
     steady = judge_agreement(times, by="time", level=level).set_index("criterion")
     pair = pairwise_agreement(times, by="time", level=level).set_index("criterion")
     few = steady["n"].map(lambda n: say("stats.twice_few", count=n) if n < FEW else "")
@@ -97,10 +98,7 @@ def _rater(labels: pd.DataFrame, rater: str, level: float) -> pd.DataFrame | Non
 
 
 def steadiness(labels: pd.DataFrame) -> dict[str, str]:
-    """Return a sentence per criterion on how steady the raters are, as {criterion: sentence}.
-
-    Return {} if no answer was marked twice.
-    """
+    """Return {criterion: a sentence on how steady the raters are}. Return {} if no answer was scored twice."""
     try:
         found = rater_consistency(labels)
     except ConfigError:  # also labels from a CSV file without the column

@@ -1,7 +1,8 @@
 """Decide when to stop judging the same answers again.
 
 Judging can stop when the verdict is sure, or when no further repeat could make it sure. The evidence is an e-value and
-not a p-value, because you may look at an e-value after every judgement. The notes of `gate_progress` have the sources.
+not a p-value, because you may look at an e-value after every judgement and stop at any time. The notes of
+`gate_progress` have the sources.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ class Progress(NamedTuple):
     """Hold the state of repeated judgements of the same answers.
 
     - verdict: 合格 or 不合格 if it is sure, else 判定保留.
-    - passes: whether the run passes by the means so far.
-    - ask: the questions to judge again, the most useful first. It is empty if the verdict is sure, or if more
+    - passes: whether the run passes by the mean scores so far.
+    - ask: the questions to judge again, the most useful first. It is empty if the verdict is sure, and also if further
       judgements would hardly make it sure.
-    - may_turn: the highest chance that all repeats up to the cap would change `passes`.
+    - may_turn: an upper limit of the chance that `passes` changes if all questions are judged up to the cap.
     - for_pass, for_fail: the evidence (e-values). A verdict is sure once its evidence reaches `needed`.
-    - noise: the sd of a repeat, in points.
+    - noise: the sd of repeated judgements of one answer, in points.
     - calls: the number of judgements so far.
     """
 
@@ -58,16 +59,18 @@ def gate_progress(
     alpha: float = ALPHA,
     cap: int = CAP,
 ) -> Progress:
-    """Compute whether the gate's verdict on the same answers is sure, and if not, which questions to judge again.
+    """Compute whether the pass verdict on the same answers is sure. If it is not, say which questions to judge again.
 
     Parameters
     ----------
     marks
-        For each question the mean scores (0–100) of its judgements so far; None for a reply that could not be parsed.
+        For each question, the mean score (0–100) of each of its judgements so far. It is None if the judge's reply
+        could not be parsed.
     rule
         The pass rule; if not given, the project's rule as it is now.
     noise
-        The sd of a repeat in points, if it is known; if not given, it is estimated from `marks`, pooled over questions.
+        The sd of repeated judgements of one answer, in points, if it is known. If not given, it is estimated from
+        `marks`, pooled over questions.
     alpha
         The highest chance (0–1) that a sure verdict is wrong, however often you look and whenever you stop.
     cap
@@ -76,35 +79,35 @@ def gate_progress(
     Returns
     -------
     Progress
-        If no reply for a question could be parsed, or the noise is not given and cannot be estimated, the verdict stays
-        判定保留.
+        The verdict stays 判定保留 if there is a question for which no reply could be parsed. It also does if the noise is
+        not given and cannot be estimated.
 
     Raises
     ------
     ConfigError
-        If there are no questions, marks are outside 0–100, or noise, alpha or cap is out of range.
+        If there are no questions, scores are outside 0–100, or noise, alpha or cap is out of range.
 
     Notes
     -----
-    The verdict is about what endless judgements of these answers would say. Repeats do not replace questions: whether
-    the next ten questions would pass is another question (see pass_rate_low of `gate_confidence`).
+    The verdict is about the mean scores that endless judgements of these answers would have. Repeats do not replace
+    questions: whether ten other questions would pass is a different matter (see pass_rate_low of `gate_confidence`).
 
-    Judging stops when the verdict is sure, or when half of all repeats up to the cap are used and the chance that the
-    other half changes the verdict so far is at most 0.005. Then the verdict stays 判定保留, as it mostly would with all
-    repeats.
+    Judging stops when the verdict is sure. It also stops after half of all repeats up to the cap, if the other half
+    would change the present result with a chance of at most 0.005. The verdict then stays 判定保留, as it mostly would with
+    all repeats.
 
     The evidence of one question is a one-sided normal mixture over its distance from the line, with the noise
-    integrated out. If the question is on the line, the evidence is a martingale, so you may look after every judgement.
-    The rule needs k of n questions above the line. The evidence for this comes from the n - k + 1 questions with the
-    least evidence: half the mean of their evidence plus half the product. For a pass, there must also be enough
-    evidence that the overall mean is above the line. Noise is assumed normal and equal for all questions
+    integrated out. If the question is on the line, the evidence is a martingale, so you may look at it after every
+    judgement. The rule needs k of n questions above the line. The evidence for this comes from the n - k + 1 questions
+    with the least evidence: half the mean of their evidence plus half the product. For a pass, there must also be
+    enough evidence that the overall mean is above the line. Noise is assumed normal and equal for all questions
     (docs/validation.md: if it is not).
 
     Sources: Robbins (1970), Ann. Math. Stat. 41, 1397-1409, and Lai (1976), Ann. Stat. 4, 265-280 (mixtures, also with
     unknown noise); Vovk and Wang (2021), Ann. Stat. 49, 1736-1754 (means and products of e-values); Lan, Simon and
     Halperin (1982), Commun. Stat. C 1, 207-219 (stopping when the remaining repeats would not change the verdict). The
     betting method of Waudby-Smith and Ramdas (2024, J. R. Stat. Soc. B 86, 1-27) needs no normal noise, but it needs
-    more than ten marks: one mark of 85 multiplies the evidence against 70 by at most 1.2.
+    more than ten scores: one score of 85 multiplies the evidence against 70 by at most 1.2.
 
     Examples
     --------
@@ -155,7 +158,7 @@ def gate_progress(
 def evidence(mean: Any, count: Any, squares: float, freedom: float) -> Floats:
     """Compute the evidence (an e-value) that the true mean is above 0.
 
-    mean: the mean of `count` marks. squares: the sum of squares from which the noise is estimated, with `freedom`
+    mean: the mean of `count` scores. squares: the sum of squares from which the noise is estimated, with `freedom`
     degrees of freedom. The noise is normal. The mixture is half-normal over the true mean in units of the noise, and
     the noise has its invariant prior (Lai 1976).
     """
@@ -178,9 +181,11 @@ def _at_least(values: Floats, must: int) -> float:
 
 
 def _holding_back(values: Floats, must: int) -> Floats:
-    """Return a weight for each question. It is above 0 if `_at_least` uses the question's low e-value, else 0.
+    """Return a weight for each question: above 0 if `_at_least` uses its e-value, which is one of the low ones, and
+    else 0.
 
-    The largest e-value among the used ones gets the largest weight, because it will be the first to leave this group.
+    Of the questions with a weight, the one with the largest e-value gets the largest weight. It will be the first whose
+    e-value is no longer one of the low ones.
     """
     weight = np.zeros(len(values))
     weakest = np.argsort(values, kind="stable")[: len(values) - must + 1]
@@ -189,9 +194,12 @@ def _holding_back(values: Floats, must: int) -> Floats:
 
 
 def _noise(read: list[Floats], noise: float | None, line: float) -> tuple[float, float]:
-    """Return the sum of squares that estimates the noise of a repeat near the line, and its degrees of freedom.
+    """Return the sum of squares that estimates the noise of a repeat near the pass line, and its degrees of freedom.
 
-    Both are 0 if too few marks could be parsed.
+    - read: the parsed scores of each question.
+    - noise: the noise, if it is known.
+
+    Both results are 0 if there are too few scores.
     """
     if noise is not None:
         return noise**2 * 1e6, 1e6  # so many degrees of freedom that the noise counts as known
@@ -220,7 +228,14 @@ def _binomial(mark: float) -> float:
 def _turning(
     distance: Floats, counts: Floats, left: Any, noise: float, freedom: float, must: int, passes: bool
 ) -> tuple[float, Floats]:
-    """Return the highest chance that the remaining repeats change the verdict, and each question's part in it."""
+    """Return an upper limit of the chance that the remaining repeats change `passes`. Also return each question's part
+    in it.
+
+    - distance: of each question's mean from the pass line.
+    - counts: the number of each question's scores so far.
+    - left: the number of its remaining repeats.
+    - must: the number of questions that must pass.
+    """
     left = np.maximum(left, 0).astype(float)
     # For the mean of all repeats, given those so far. What is left scatters around a mean that is itself not known.
     scatter = noise * np.sqrt(left / (counts * (counts + left)))
@@ -241,7 +256,9 @@ def _turning(
 def _counted(chances: Floats) -> Floats:
     """Compute the chances that exactly 0, 1, 2, … of several independent events happen.
 
-    Row i leaves out the i-th event. The last row includes all events.
+    chances: the chance of each event.
+
+    In row i of the result, the i-th event is left out. The last row has all events.
     """
     n = len(chances)
     found = np.zeros((n + 1, n + 1))

@@ -1,4 +1,4 @@
-"""Test a judge against people's marks: find its flaws, and decide for which criteria its marks can be trusted.
+"""Test a judge against people's scores: find its flaws, and decide for which criteria its scores can be trusted.
 
 The p-values are adjusted for the number of tests, because some of many tests would find a flaw by chance.
 """
@@ -25,7 +25,7 @@ MARGIN = 10.0  # points; a trusted judge may differ from people by this much on 
 CORRELATION = 0.5  # correlation with people; a trusted judge must surely exceed it
 MAX_NOISE = 5.0  # points; sd between repeats of the same answer
 MIN_SPREAD = 0.7  # the judge's sd divided by people's sd
-MAX_UNREAD = 0.02  # share of marks
+MAX_UNREAD = 0.02  # share of the scores that are missing
 LOOKS = (40, 70, 100, 200)  # labelled questions at which a judge is certified again; each look costs significance
 LIKELY = 0.8  # level of the interval for the labels that are still needed
 MOST_NEEDED = 10_000
@@ -65,7 +65,7 @@ def judge_flaws(
     lengths: Mapping[str, float] | None = None,
     flags: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
-    """Compare each judge's marks with people's marks, and test for known flaws.
+    """Compare each judge's scores with people's scores, and test for known flaws.
 
     There is one row per judge, flaw and criterion.
 
@@ -74,25 +74,29 @@ def judge_flaws(
     scores
         One row per judged answer and criterion, from `load_scores`. Repeats of the judge show its noise.
     labels
-        People's marks, from `load_labels`.
+        People's scores, from `load_labels`.
     by
         The column that names a judge.
     lengths
         {answer_sha256: number of characters}, to test whether the judge prefers long answers.
     flags
-        {answer_sha256: number of flags that the assistant raised}, to test whether the marks follow the flags.
+        {answer_sha256: number of warnings (flags) that the assistant gave}, to test whether the scores follow these
+        warnings.
 
     Returns
     -------
     DataFrame
         - the column of `by`
-        - flaw: bias, leniency, compression, noise, length, flags, blindness, halo, unread
+        - flaw: bias (its scores are too high or too low on average), leniency (it passes what people fail), compression
+          (its scores differ less between answers than people's), noise (repeats differ), length (it prefers long
+          answers), flags (it follows the warnings), blindness (it does not follow people's scores), halo (its criteria
+          are too alike), unread (scores are missing)
         - criterion; 総合 for halo and unread
-        - n: questions (leniency: verdicts that differ; noise: degrees of freedom; unread: marks)
-        - estimate: points for bias and noise; for leniency the share of the differing verdicts where the judge passes
-          an answer that people fail; for compression the judge's sd divided by people's sd; for length, flags and
-          blindness a correlation; for halo the judge's mean correlation between criteria minus that of people; for
-          unread the share of marks that are missing
+        - n: questions (leniency: answers on which judge and people differ; noise: degrees of freedom; unread: scores)
+        - estimate: for bias and noise points; for leniency the share, among the verdicts on which judge and people
+          differ, of those where the judge passes the answer; for compression the judge's sd divided by people's sd; for
+          length, flags and blindness a correlation; for halo the judge's mean correlation between criteria minus that
+          of people; for unread the share of missing scores
         - p_value; p_holm: adjusted over all rows of the judge
         - found: whether p_holm is below 0.05
         - method, note (in the language of the messages)
@@ -102,14 +106,16 @@ def judge_flaws(
     Raises
     ------
     ConfigError
-        If there are fewer than 8 labelled questions, or labels are of other answers or criteria.
+        If there are fewer than 8 labelled questions, or if all labels are of answers or criteria that the judge did not
+        judge.
 
     Notes
     -----
-    A judge can have a flaw that is not found. docs/validation.md shows how often flaws of each size are found. Questions
-    are the unit. Tests: Student's t (bias; length and flags as the correlation with judge - people); McNemar (1947),
-    Psychometrika 12, 153-157 (leniency); Pitman and Morgan (1939), Biometrika 31, 9-19 (compression); chi-squared
-    (noise); Fisher's z (blindness); jackknife over questions (halo); binomial (unread); Holm (1979).
+    A judge can have a flaw that is not found. docs/validation.md shows how often flaws of each size are found.
+    Questions are the unit. Tests: Student's t (bias; length and flags, as their correlation with the judge's score
+    minus people's); McNemar (1947), Psychometrika 12, 153-157 (leniency); Pitman and Morgan (1939), Biometrika 31, 9-19
+    (compression); chi-squared (noise); Fisher's z (blindness); jackknife over questions (halo); binomial (unread); Holm
+    (1979).
 
     Examples
     --------
@@ -156,7 +162,7 @@ def judge_trust(
     correlation: float = CORRELATION,
     alpha: float = _ALPHA,
 ) -> pd.DataFrame:
-    """Decide for each criterion whether a judge's marks may be trusted, only by comparing them with people's marks.
+    """Decide for each criterion whether a judge's scores may be trusted, by a comparison with people's scores alone.
 
     There is one row per judge and criterion.
 
@@ -177,39 +183,40 @@ def judge_trust(
     DataFrame
         - the column of `by`, criterion
         - n: labelled questions
-        - bias, bias_low, bias_high: judge - people, points, over all judged answers; the intervals hold for all
-          criteria together
-        - correlation, correlation_low, correlation_high: of judge and people, over the labelled questions; these
-          intervals too hold for all criteria together
-        - p_value, p_holm: of the hypothesis that the judge cannot be trusted
+        - bias, bias_low, bias_high: the judge's points minus people's, over all judged answers; the intervals hold for
+          all criteria together
+        - correlation, correlation_low, correlation_high: of the judge's and people's scores, over the labelled
+          questions; these intervals too hold for all criteria together
+        - p_value: of the hypothesis that the judge cannot be trusted; p_holm: adjusted over the criteria
         - more_low, more_high: 80 % interval of the number of further labels that would decide the verdict, rounded to
-          two digits; more_high is infinite if perhaps no number decides it; both are missing if the verdict is already
-          decided, or if the number cannot be estimated or is too large
+          two digits; more_high is infinite if perhaps no number would decide it; both are missing if the verdict is
+          decided already, and also if the number cannot be estimated or is too large
         - advice: what to label next, in words; empty if there is no advice
-        - verdict: 信頼できる if it is shown that the bias is within the margin and the correlation above its limit; 信頼できない if
-          it is shown that one of the two is not so; 条件つき if only the correlation is shown to be above its limit (use
-          corrected_means); 分からない otherwise
+        - verdict: 信頼できる if it is shown that the bias is within the margin and that the correlation exceeds its limit;
+          信頼できない if it is shown that one of the two is not so; 条件つき if only the correlation is shown to exceed its limit
+          (use `corrected_means`); 分からない in all other cases
         - method, note (in the language of the messages)
 
     Raises
     ------
     ConfigError
-        If there are fewer than 8 labelled questions, labels are of other answers or criteria, or a limit is out of
-        range.
+        If there are fewer than 8 labelled questions, or if all labels are of answers or criteria that the judge did not
+        judge. Also if margin, correlation or alpha is out of range.
 
     Notes
     -----
-    All conditions of a criterion must be shown (intersection-union), so its p is the largest of their p-values. The bias
-    has two one-sided t tests (Schuirmann 1987, J. Pharmacokinet. Biopharm. 15, 657-680). The correlation has Fisher's z,
-    with a standard error at least as large as that of the jackknife over questions. Holm's method (1979) over the
-    criteria keeps the chance of a wrong 信頼できる on any of them at alpha. Probes and injections are not part of the
-    verdict.
+    Both conditions of a criterion, on its bias and its correlation, must be shown (intersection-union). So its p is the
+    largest p-value of their tests. The bias has two one-sided t tests (Schuirmann 1987, J. Pharmacokinet. Biopharm. 15,
+    657-680). The correlation has Fisher's z, with a standard error at least as large as that of the jackknife over
+    questions. Holm's method (1979) over the criteria keeps the chance of a wrong 信頼できる on any of them at alpha. The
+    verdict does not use probes and injections (`certify_judge` does).
 
-    The bias is about all judged answers. It is computed from the judge's marks of all and people's marks of a few, as
-    in `corrected_mean` (judge's mean - corrected mean). The labelled answers must be drawn at random, or at random
-    among those that the judge passes and among those that it fails, as `next_labels` does. Each label is weighted by
-    the number of answers that it represents (post-stratification; Holt and Smith 1979, J. R. Stat. Soc. A 142, 33-46).
-    more_low, more_high: n = (t s / gap)^2 at the ends of the 80 % interval of the gap.
+    The bias is about all judged answers: the judge's mean minus the mean that people would give. It is computed from
+    the judge's scores of all answers and people's scores of a few, as in `corrected_mean`. The labelled answers must be
+    drawn at random. They may also be drawn at random in two groups, those that the judge passes and those that it
+    fails, as `next_labels` does. Each label is weighted by the number of answers that it represents
+    (post-stratification; Holt and Smith 1979, J. R. Stat. Soc. A 142, 33-46). more_low and more_high come from n = (t s
+    / gap)², at the ends of the 80 % interval of the gap between an estimate and its limit.
 
     Examples
     --------
@@ -249,8 +256,8 @@ def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float
     """Return advice if nearly all labelled answers are good, so that they cannot show a correlation. Otherwise return
     "".
 
-    The advice lists further answers to label. They are chosen at random among the answers that the judge fails, so that
-    `_weights` knows how many answers each of them represents.
+    If the correlation is shown already, return "" too. The advice lists further answers to label. They are chosen at
+    random among the answers that the judge fails, so that `_weights` knows how many answers each of them represents.
     """
     people, judge = side.people[criterion].dropna(), side.judge[criterion].dropna()
     bad = int((~reaches(people, line)).sum())
@@ -263,14 +270,16 @@ def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float
 
 
 def trust_power(n: int, criteria: int, *, bias: float = 3.0, correlation: float = 0.8, sd: float = 20.0) -> float:
-    """Compute the chance that a judge this close to people is shown to be so, on one criterion, at one of LOOKS.
-
-    The two tests of `judge_trust` are approximated by normal ones and treated as independent. benchmarks/validation.py
-    compares this with simulations.
+    """Compute the chance that `judge_trust` shows on one criterion that a judge is close to people, at one of the
+    planned certifications (LOOKS).
 
     - n: labelled questions.
     - criteria: number of criteria of the rubric.
-    - sd: that of people's marks and of the judge's marks, in points.
+    - bias, correlation: how close the judge truly is to people (bias in points).
+    - sd: of people's scores and of the judge's scores, in points.
+
+    The two tests of `judge_trust` are approximated by normal ones and treated as independent. benchmarks/validation.py
+    compares this with simulations.
     """
     if n < MIN_QUESTIONS:
         return 0.0
@@ -290,7 +299,7 @@ def _enough(side: Beside, who: str) -> Beside:
 
 
 def _pairs(side: Beside, criterion: str) -> tuple[Floats, Floats]:
-    """Return people's and the judge's mean mark of each question that has an answer with both marks."""
+    """Return people's and the judge's mean score of each question. Only answers that have both scores count."""
     both = pd.DataFrame({"people": side.people[criterion], "judge": side.judge[criterion]}).dropna()
     means = both.groupby(level=0).mean()
     return means["people"].to_numpy(), means["judge"].to_numpy()
@@ -325,7 +334,13 @@ def _against_people(
 
 
 def _following(side: Beside, criterion: str, flaw: str, known: Mapping[str, float], tail: str) -> Iterator[_Test]:
-    """Test whether the difference judge - people depends on a property of the answers: their length or number of flags."""
+    """Test whether the judge's score minus people's score depends on a property of the answers: length or number of
+    flags.
+
+    - flaw: "length" or "flags".
+    - known: {answer_sha256: length or number of flags}.
+    - tail: the alternative of the test.
+    """
     values = pd.Series(
         [known.get(sha, math.nan) for sha in side.judge.index.get_level_values(1)], side.judge.index, float
     )
@@ -357,19 +372,19 @@ def _halo(side: Beside, criteria: list[str]) -> Iterator[_Test]:
 
 
 def _linked(marks: Floats) -> float:
-    """Compute the mean correlation over all pairs of columns."""
+    """Compute the mean correlation over all pairs of columns (criteria)."""
     table = np.atleast_2d(np.corrcoef(marks.T))
     return float(table[np.triu_indices(len(table), 1)].mean())
 
 
 def _alone(part: pd.DataFrame, side: Beside) -> Iterator[_Test]:
-    """Test what the judge's marks show without people's marks: noise between repeats, and missing marks."""
+    """Test what the judge's scores show even without people's scores: noise between repeats, and missing scores."""
     score = plain_floats(part["score"])
     criterion = part["criterion"].astype(object)
     keys = [part["question_id"], part["answer_sha256"].astype(object), criterion]
     squares = (score - score.groupby(keys).transform("mean")) ** 2
     count = score.groupby(keys).transform("count")
-    freedom = ((count - 1) / count).where(score.notna(), 0.0)  # per mark, so that those of an answer add up
+    freedom = ((count - 1) / count).where(score.notna(), 0.0)  # per score, so that those of an answer add up
     for name in side.judge.columns.drop(OVERALL):
         free = round(float(freedom[criterion == name].sum()))
         if free >= MIN_QUESTIONS:
@@ -388,7 +403,9 @@ def _t_test(values: Floats) -> float:
 
 
 def _narrower(x: Floats, y: Floats) -> float:
-    """Compute the one-sided p-value of the test (Pitman and Morgan) whether x varies less than the paired values y."""
+    """Compute the one-sided p-value of the Pitman and Morgan test of whether x varies less than y. x and y are paired
+    values.
+    """
     sums, differences = x + y, x - y
     if np.ptp(sums) == 0 or np.ptp(differences) == 0:
         return math.nan
@@ -396,11 +413,11 @@ def _narrower(x: Floats, y: Floats) -> float:
 
 
 class _Sample(NamedTuple):
-    """Hold the marks from which the trust in one criterion is computed.
+    """Hold the scores from which the trust in one criterion is computed.
 
-    - people, judge: the marks of the labelled questions.
+    - people, judge: the scores of the labelled questions.
     - weights: how many questions each label represents, 1 on average.
-    - everything: the judge's marks of all questions.
+    - everything: the judge's scores of all questions.
     """
 
     people: Floats
@@ -410,10 +427,12 @@ class _Sample(NamedTuple):
 
 
 def _weights(side: Beside, line: float) -> pd.Series:
-    """Return the weight of each labelled answer. With it, labels that `next_labels` chose do not count double.
+    """Return the weight of each labelled answer. The weights undo the choice of `next_labels`, which may prefer one
+    verdict.
 
-    The judge passes or fails the answer. The weight is the share of this verdict among all judged answers, divided by
-    its share among the labelled answers. If too few labelled answers have one of the verdicts, all weights are 1.
+    The judge passes or fails each answer. The weight is the share of its verdict among all judged answers, divided by
+    the share of this verdict among the labelled answers. If too few labelled answers have one of the two verdicts, all
+    weights are 1.
     """
     overall = side.judge[OVERALL]
     labelled = side.people[OVERALL].notna() & overall.notna()
@@ -438,9 +457,9 @@ def _sample(side: Beside, criterion: str, weights: pd.Series) -> _Sample:
 
 
 def _bias(sample: _Sample) -> tuple[float, float, float]:
-    """Return the difference judge - people over all questions, with its standard error and degrees of freedom.
+    """Return the judge's mean minus people's over all questions, with its standard error and degrees of freedom.
 
-    The judge's marks of all questions are used if they help, as in `corrected_mean`. Otherwise the labelled questions
+    The judge's scores of all questions are used if they help, as in `corrected_mean`. Otherwise the labelled questions
     alone are used.
     """
     y, f, v, everything = sample
@@ -457,9 +476,9 @@ def _bias(sample: _Sample) -> tuple[float, float, float]:
 
 
 def _correlation(x: Floats, y: Floats, weights: Floats | None = None) -> float:
-    """Compute the correlation of people's and the judge's marks.
+    """Compute the correlation of people's and the judge's scores.
 
-    It is 0 if one side has the same mark for every answer, because a judge with only one mark cannot tell answers
+    It is 0 if people or the judge give every answer the same score: a judge with only one score cannot tell answers
     apart.
     """
     if not (np.ptp(x) > 0 and np.ptp(y) > 0):
@@ -469,7 +488,7 @@ def _correlation(x: Floats, y: Floats, weights: Floats | None = None) -> float:
 
 
 def _correlations_without_each(x: Floats, y: Floats, weights: Floats) -> Floats:
-    """Return `_correlation` with each value left out in turn."""
+    """Return `_correlation` with each pair of values of x and y left out in turn."""
     x, y = x - x.mean(), y - y.mean()  # centred first, so that the differences below lose little precision
     terms = weights * np.array([np.ones_like(x), x, y, x * x, y * y, x * y])
     one, sx, sy, xx, yy, xy = terms.sum(axis=1, keepdims=True) - terms
@@ -479,7 +498,11 @@ def _correlations_without_each(x: Floats, y: Floats, weights: Floats) -> Floats:
 
 
 def _trust(sample: _Sample, margin: float, least: float, alpha: float) -> dict[str, Any]:
-    """Run the tests of one criterion, each at alpha."""
+    """Run the tests of one criterion, each at alpha. Return the row of `judge_trust` without its verdict.
+
+    - margin: the limit of the bias.
+    - least: the limit of the correlation.
+    """
     y, f, v, _ = sample
     n = len(y)
     row: dict[str, Any] = {"n": n, "bias": float((v * (f - y)).mean()) if n else math.nan}
@@ -518,8 +541,11 @@ def _trust(sample: _Sample, margin: float, least: float, alpha: float) -> dict[s
 def _labels_needed(row: dict[str, Any], margin: float, least: float, alpha: float) -> tuple[float, float]:
     """Return the lowest and the highest likely number of further labels that the tests need for a decision.
 
-    It is assumed that only the number of labels changes. Returns (NaN, NaN) if the verdict is already decided, or if
-    the number cannot be estimated or is too large.
+    - row: of `judge_trust`.
+    - margin, least: the limits of bias and correlation.
+
+    It is assumed that only the number of labels changes. Returns (NaN, NaN) if the verdict is decided already, and also
+    if the number cannot be estimated or is too large.
     """
     if row["verdict"] not in ("条件つき", "分からない") or math.isnan(row["bias_low"]):
         return math.nan, math.nan
