@@ -1,5 +1,6 @@
-"""Write the judge prompt for your own criteria. It is the prompt guide-1 with the names and descriptions of these
-criteria.
+"""Make the judge prompt for a rubric with your own criteria.
+
+It is the built-in prompt guide-1, with the names and descriptions of these criteria in place of the built-in six.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ _SCALE = "   - 100点: 十分に満たしている\n   - 50点: 一部だけ満�
 
 
 def is_specified(rubric: Rubric) -> bool:
-    """Return whether the rubric has the specification's criteria in the specification's order, without new
-    descriptions.
+    """Return whether the rubric has exactly the specification's six criteria, in the same order, and describes none of
+    them anew.
     """
     return rubric.criteria == SPECIFIED_CRITERIA and not rubric.descriptions
 
 
 def rubric_prompt_text(rubric: Rubric) -> str:
-    """Return the specification's prompt with this rubric's criteria.
+    """Return the specification's judge prompt with this rubric's criteria in place of the six criteria there.
 
-    If one of the specification's six criteria has no description in the rubric, the specification's words are used.
-    Raises ConfigError if any other criterion has no description.
+    If the rubric does not describe one of these six, the specification's words are used. Raises ConfigError if any
+    other criterion has no description, or if a name or description has a placeholder such as `{answer}`.
     """
     guide, known = _guide(), _known()
     own = {name: _described(text) for name, text in rubric.descriptions.items()}
@@ -47,11 +48,12 @@ def rubric_prompt_text(rubric: Rubric) -> str:
 
 
 def anchors_of(rubric: Rubric, levels: int) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return {criterion: (what it asks, labels of its levels from 0 to 100 points)}, in the rubric's words.
+    """Return for each criterion what it asks, and the labels of its levels: {criterion: (what it asks, labels)}.
 
-    levels: 3 or 5.
+    levels: 3 (0, 50 and 100 points) or 5 (0, 25, 50, 75 and 100 points).
 
-    Raises ConfigError if a criterion has no description.
+    If the description says what these points mean, the label says it too. The words come from the rubric, or from the
+    specification for its own six criteria. Raises ConfigError if another criterion has no description.
     """
     found = {}
     for name in rubric.criteria:
@@ -71,12 +73,17 @@ def _guide() -> str:
 
 @functools.cache
 def _known() -> dict[str, str]:
-    """Return {criterion: its text in the specification's prompt}."""
+    """Return {criterion: its text in the specification's prompt} for the specification's six criteria."""
     return {match["name"]: match["text"] for match in _CRITERION.finditer(_guide())}
 
 
 def _told(rubric: Rubric) -> dict[str, str]:
-    """Return {criterion: its description, with what the points mean}. Raise ConfigError if one has no description."""
+    """Return {criterion: its text for the prompt}. The text is the description with lines that say what the points
+    mean.
+
+    The specification's six criteria need no description in the rubric. Raises ConfigError if another criterion has
+    none.
+    """
     told = _known() | {name: _described(text) for name, text in rubric.descriptions.items()}
     if lacking := [name for name in rubric.criteria if name not in told]:
         raise ConfigError(say("prompts.undescribed", criteria=listed(lacking), name=lacking[0]))
@@ -92,6 +99,9 @@ def _json_lines(criteria: Sequence[str], value: str) -> str:
 
 
 def _described(text: str) -> str:
-    """Return the description with lines that say what the points mean. If it has such lines, return it unchanged."""
+    """Return the text of a criterion for the prompt: the first line of its description, then what the points mean.
+
+    What the points mean stands in the description's further lines. If it has only one line, `_SCALE` is used.
+    """
     first, *more = text.strip().splitlines()
     return first + "\n" + ("\n".join(f"   {line.strip()}" for line in more) or _SCALE)

@@ -1,6 +1,6 @@
-"""Read and write the block at the head of a saved prompt, which says where the prompt comes from.
+"""Read and write the block at the head of a saved prompt's file. It says where the prompt comes from.
 
-The block consists of plain `key: value` lines between two lines `---`.
+The block consists of plain `key: value` lines between two lines that have only `---`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ _REQUIRED = ("parent", "sha256")  # without these keys, it is a text that begins
 
 
 def with_front_matter(values: Mapping[str, str], text: str) -> str:
-    """Return the text below a block with these values, one line each. Keys must be lower-case ASCII words."""
+    """Return a block with one line for each of the values, followed by the text. Keys must be lower-case ASCII words."""
     lines = [f"{key}: {_escaped(value)}".rstrip(" ") for key, value in values.items()]
     return "\n".join([_RULE, *lines, _RULE, text])
 
 
 def split_front_matter(content: str) -> tuple[dict[str, str], str]:
-    """Return the values of the block, and the text below it. Without a block, return {} and the whole content."""
+    """Return the values of the block at the head of a file's content, and the text below the block.
+
+    Without a valid block, return {} and the whole content. A valid block has at least the keys parent and sha256.
+    """
     first, *lines = content.split("\n")
     if first != _RULE or _RULE not in lines:
         return {}, content
@@ -34,7 +37,9 @@ def split_front_matter(content: str) -> tuple[dict[str, str], str]:
 
 
 def _escaped(value: str) -> str:
-    """Return the value escaped as in a JSON string. Characters that some editors take for a line end are escaped too."""
+    """Return the value escaped as in a JSON string. Surrogates, and characters that some editors treat as the end of a
+    line, are escaped too.
+    """
     text = json.dumps(value, ensure_ascii=False)[1:-1]
     return re.sub("[\x7f-\x9f\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
 

@@ -1,4 +1,4 @@
-"""Save your own prompts in eval/prompts/ under a name, with a record of where they come from. List all prompts."""
+"""Save your own prompts under a name in eval/prompts/, with a record of where each comes from. List all prompts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ from .templates import (
 
 @dataclass(frozen=True)
 class PromptInfo:
-    """Describe a prompt. parent, author and note are empty if the prompt's file does not have them."""
+    """Describe a prompt, as `list_prompts` does.
+
+    parent: the id of the prompt that this one was made from. parent, author and note are empty if the prompt's file
+    does not have them.
+    """
 
     id: str
     kind: Kind
@@ -43,7 +47,9 @@ class PromptInfo:
 
 
 def check_prompt(prompt: Prompt, kind: Kind, rubric: Rubric) -> None:
-    """Raise ConfigError if a judge's or an assistant's prompt lacks a required part, or has a part that is not allowed."""
+    """Raise ConfigError if a prompt is not usable for its kind, as `check_judge_prompt` or `check_assistant_prompt`
+    decides.
+    """
     if kind == "judge":
         check_judge_prompt(prompt, rubric.criteria)
     else:
@@ -51,7 +57,13 @@ def check_prompt(prompt: Prompt, kind: Kind, rubric: Rubric) -> None:
 
 
 def check_prompt_name(name: str, *, parent: str, prompts_dir: Path | str | None = None) -> Path:
-    """Return the path for a new prompt. Raise ConfigError if its name is taken, built in or not a valid id."""
+    """Return the path of the file for a new prompt with this name.
+
+    - parent: the id of the prompt that the new one is made from, for the error message.
+    - prompts_dir: a folder to use instead of `eval/prompts`.
+
+    Raises ConfigError if the name is taken, belongs to a built-in prompt or is not a valid id.
+    """
     if not is_prompt_id(name) or name.startswith(".") or DEVICE_NAME.fullmatch(name):
         raise ConfigError(say("prompts.no_name", name=name, parent=parent))
     if name.casefold() in {built_in.casefold() for built_in in built_in_ids()}:
@@ -73,16 +85,16 @@ def save_prompt(
     prompts_dir: Path | str | None = None,
     rubric: Rubric | None = None,
 ) -> Path:
-    r"""Write a prompt to `eval/prompts/<name>.txt`. A block at its head has parent, hash, author, note and time.
+    r"""Write a prompt to `eval/prompts/<name>.txt`, below a block with kind, parent, hash, author, note and time.
 
     - name: the id of the new prompt, for `judge_prompt="<name>"`.
     - parent: the id of the prompt that this one was made from.
     - kind: "judge" or "assistant", which decides what the prompt must contain.
-    - prompts_dir: another folder than `eval/prompts`.
-    - rubric: the criteria that a judge prompt must ask for; the project's if left out.
+    - prompts_dir: a folder to use instead of `eval/prompts`.
+    - rubric: a judge prompt must ask for its criteria; the project's rubric if left out.
 
-    Line ends become "\n", as when a text file is read. Nothing is overwritten. Raises ConfigError if the name is taken,
-    built in or not a valid id, or if the prompt is unfit.
+    Line ends become "\n", as they do when a text file is read. Nothing is overwritten. Raises ConfigError if the name
+    is taken, built in or not a valid id, or if the text does not contain what it must.
     """
     path = check_prompt_name(name, parent=parent, prompts_dir=prompts_dir)
     prompt = Prompt(name, text.replace("\r\n", "\n").replace("\r", "\n"))
@@ -102,10 +114,10 @@ def save_prompt(
 
 
 def list_prompts(kind: Kind | None = None) -> list[PromptInfo]:
-    """List the prompts of one kind, or of both kinds.
+    """List the prompts of one kind, or of both kinds if `kind` is None.
 
-    The default comes first, then the other built-in prompts that fit the project's criteria, then those in
-    eval/prompts/ by name. Files that cannot be read are left out.
+    The default prompts come first, then the other built-in prompts that fit the project's criteria, then those in
+    eval/prompts/ by name. Files that cannot be read are left out. So is "rubric-1" if a criterion has no description.
     """
     defaults = (default_prompt_id("judge"), default_prompt_id("assistant"))
     unfit = OF_RUBRIC if is_specified(project_rubric()) else SPECIFIED
@@ -123,15 +135,15 @@ def list_prompts(kind: Kind | None = None) -> list[PromptInfo]:
 
 
 def find_prompt(sha256: str, kind: Kind) -> Prompt | None:
-    """Return the prompt with this hash. Return None if it no longer exists."""
+    """Return the built-in or saved prompt whose text has this SHA-256. Return None if it no longer exists."""
     names = [*sorted(built_in_ids() - {OF_RUBRIC}), *(known.id for known in list_prompts(kind))]
     return next((prompt for prompt in map(load_prompt, names) if prompt.sha256 == sha256), None)
 
 
 def judge_prompt_of(info: RunInfo) -> Prompt | None:
-    """Return the judge prompt of a run, or None if it is lost.
+    """Return the judge prompt of a run, or None if its text is lost.
 
-    It is taken from the log. If the log has only its hash, the prompt with this hash is looked for.
+    The text comes from the run's log. If the log has only the hash of the prompt, `find_prompt` looks for it.
     """
     if info.judge_prompt_text:
         return Prompt(info.judge_prompt_id, info.judge_prompt_text)

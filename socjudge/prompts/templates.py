@@ -32,7 +32,7 @@ _TEMPLATES = files("socjudge.prompts")
 
 @dataclass(frozen=True)
 class Prompt:
-    """Hold the text of a template, and the name under which it appears in logs."""
+    """Hold the text of a prompt template, and the id under which it appears in logs."""
 
     id: str
     text: str
@@ -44,7 +44,7 @@ class Prompt:
 
     @property
     def placeholders(self) -> set[str]:
-        """Return the names that the text has in braces."""
+        """Return the names of the placeholders in the text, such as "answer" for `{answer}`."""
         return set(_PLACEHOLDER.findall(self.text))
 
     @property
@@ -61,14 +61,16 @@ class Prompt:
 
 
 def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rubric: Rubric | None = None) -> Prompt:
-    """Return a prompt by its id (built in, or eval/prompts/<id>.txt), or from a file. None means the default of that
-    kind.
+    """Return a prompt by its id, or read it from a file. None means the default prompt of this kind.
 
-    rubric: the criteria that a judge prompt asks for; None for the project's rubric. The prompt "rubric-1" is made from
-    the rubric. It is the default if the criteria are not the specification's six and the project has chosen no prompt.
+    - prompt: the id of a built-in prompt or of one in eval/prompts/, or a path that ends in .txt. A `Prompt` is
+      returned as it is.
+    - rubric: the criteria that a judge prompt asks for; None for the project's rubric. The prompt "rubric-1" is made
+      from the rubric. It is the default if the criteria are not the specification's six and the project has chosen no
+      prompt.
 
     The block at the head of a saved prompt (`save_prompt`) is not part of its text. If a saved prompt was edited after
-    it was saved, there is a UserWarning. If there is no such prompt, the ConfigError lists the known ids.
+    it was saved, there is a UserWarning. If there is no such prompt, a ConfigError says where prompts are looked for.
     """
     if isinstance(prompt, Prompt):
         return prompt
@@ -95,11 +97,11 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rub
 
 
 def default_prompt_id(kind: Kind, rubric: Rubric | None = None) -> str:
-    """Return the id of the prompt that is used if none is given.
+    """Return the id of the prompt that is used if the caller names none.
 
-    If the project has chosen one, it is that one. Otherwise, the default for a judge depends on the rubric (None: the
-    project's). If it has the specification's six criteria, the default is the specification's prompt. For other
-    criteria, it is the prompt that is made from the rubric.
+    If the project has chosen a prompt, it is that one. Otherwise, the default prompt of a judge depends on the rubric
+    (None: the project's). For the specification's six criteria, it is the specification's prompt. For other criteria,
+    it is the prompt made from the rubric.
     """
     if kind == "assistant":
         return default_assistant_prompt()
@@ -107,21 +109,23 @@ def default_prompt_id(kind: Kind, rubric: Rubric | None = None) -> str:
 
 
 def is_prompt_id(name: str) -> bool:
-    """Return whether a name can be a prompt's id. Allowed are letters, digits, "_", "-" and ".", up to a length that
-    fits any disk.
+    """Return whether a name can be the id of a prompt.
+
+    Letters, digits, "_", "-" and "." are allowed, in at most 200 bytes, which fit any disk. The name must not end in
+    ".txt".
     """
     return bool(_SAFE_ID.fullmatch(name)) and not name.endswith(".txt") and len(name.encode()) <= 200
 
 
 def built_in_ids() -> set[str]:
-    """Return the ids of the prompts that come with the package."""
+    """Return the ids of the prompts that come with socjudge."""
     return {OF_RUBRIC, *(file.name.removesuffix(".txt") for file in _TEMPLATES.iterdir() if file.name.endswith(".txt"))}
 
 
 def read_prompt_file(path: Path) -> tuple[dict[str, str], str]:
-    """Return the values of a prompt file's block, and the text. Without a block, there are no values.
+    """Read a prompt file. Return the values of the block at its head, and the text below the block.
 
-    Raises ConfigError if the file cannot be read.
+    Without a block, return {} and the whole text. Raises ConfigError if the file cannot be read.
     """
     try:
         # also with the byte order mark that Windows editors add
@@ -139,10 +143,10 @@ def _read_prompt(path: Path) -> Prompt:
 
 
 def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
-    """Raise ConfigError if a judge prompt is unfit.
+    """Raise ConfigError if a text cannot be used as a judge prompt for these criteria.
 
-    It must contain the question and the answer, have only known placeholders, and ask for every criterion. A built-in
-    prompt must ask for exactly these criteria.
+    It must contain the question and the answer, have only known placeholders, and name every criterion. A built-in
+    prompt with the specification's six criteria cannot be used for fewer than six.
     """
     _check_placeholders(prompt, known=JUDGE_PLACEHOLDERS, required=("question", "answer"))
     criteria = list(criteria)
@@ -156,7 +160,9 @@ def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
 
 
 def check_assistant_prompt(prompt: Prompt) -> None:
-    """Raise ConfigError if an assistant prompt lacks the question or the context, or has an unknown placeholder."""
+    """Raise ConfigError if an assistant prompt lacks the placeholder of the question or the context, or has an unknown
+    placeholder.
+    """
     _check_placeholders(prompt, known=ASSISTANT_PLACEHOLDERS, required=("question", "context"))
 
 
@@ -171,19 +177,19 @@ def _check_placeholders(prompt: Prompt, *, known: tuple[str, ...], required: tup
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Replace each `{name}` in the template by its value, all in one pass.
+    """Replace each placeholder `{name}` in the template by the value of that name, all in one pass.
 
-    In one pass, a `{context}` inside an answer is not replaced. `str.format` cannot be used, because the JSON in the
-    judge prompt has braces.
+    Because of the single pass, a `{context}` inside an answer is not replaced. `str.format` cannot be used, because the
+    JSON in the judge prompt has braces too.
     """
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
 
 
 def judge_values(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, str]:
-    """Return the seven values of the judge prompt as text, and a nonce for prompts that put a fence around the values.
+    """Return the values for the seven placeholders of a judge prompt, as text, and a nonce.
 
-    The nonce is a hash of the seven values. The same answer therefore gives the same request, and no value can contain
-    the nonce.
+    The nonce is for prompts that put a fence around the values. It is a hash of the seven values. The same answer
+    therefore always gives the same request, and no value can contain the nonce.
     """
     values = {
         "question": question.question,
@@ -197,7 +203,7 @@ def judge_values(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, s
 
 
 def assistant_values(question: str, context: str, flags: Flags, suspected_operation: str = "") -> dict[str, str]:
-    """Return the six values of the assistant prompt as text."""
+    """Return the values for the six placeholders of an assistant prompt, as text."""
     suspected = {"suspected_operation": suspected_operation or "なし"}
     return {"question": question, "context": context, **_flag_values(flags), **suspected}
 
