@@ -44,8 +44,8 @@ def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -
     Parameters
     ----------
     comparison
-        From `compare_judges`; columns used: the column of the compared judges (left of baseline), baseline, criterion,
-        n, mean_difference, ci_low, ci_high, p_holm, detectable_difference.
+        From `compare_judges`; columns used: the column that names the compared judges (it stands just before baseline),
+        baseline, criterion, n, mean_difference, ci_low, ci_high, p_holm, detectable_difference.
     ax
         The axes to draw on; new ones if left out.
 
@@ -111,7 +111,7 @@ def _draw_difference(ax: Axes, place: float, height: float, row: dict[Any, Any],
 def _compared(frame: pd.DataFrame) -> str:
     """Return the name of the column that holds the compared judges, prompts or runs.
 
-    compare_judges and verdict_flips put it left of the column `baseline`.
+    compare_judges and verdict_flips put this column just before the column `baseline`.
     """
     return str(frame.columns[list(frame.columns).index("baseline") - 1])
 
@@ -124,14 +124,14 @@ def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Draw each question that passes with one judge and fails with another, as a line across the pass line.
 
     The line leads from the baseline judge's mean, a hollow circle, to the other judge's mean, which has that judge's
-    own marker. If there is no such question, the frame is empty. The chart then shows a sentence that says so, and no
+    own marker. If there is no such question, so that `flips` has no rows, the chart shows a sentence that says so. No
     error is raised.
 
     Parameters
     ----------
     flips
-        From `verdict_flips`; columns used: the column of the compared judges (left of baseline), baseline, question_id,
-        category (if there is one), baseline_mean, mean, direction.
+        From `verdict_flips`; columns used: the column that names the compared judges (it stands just before baseline),
+        baseline, question_id, category (if there is one), baseline_mean, mean, direction.
     ax
         The axes to draw on; new ones if left out.
 
@@ -198,8 +198,8 @@ def plot_cost_agreement(
     Parameters
     ----------
     comparison
-        From `compare_judges`; columns used: the column of the compared judges (left of baseline), baseline, criterion,
-        cost_usd_per_question, baseline_cost_usd_per_question. Only rows of 総合 count.
+        From `compare_judges`; columns used: the column that names the compared judges (it stands just before baseline),
+        baseline, criterion, cost_usd_per_question, baseline_cost_usd_per_question. Only rows of 総合 count.
     agreement
         From `pairwise_agreement` of the same scores; columns used: first, second, criterion, n, verdict_agreement,
         agreement_low, agreement_high. Only rows of 総合 count.
@@ -263,7 +263,7 @@ def plot_cost_agreement(
 
 
 def _cost_points(overall: pd.DataFrame, agreement: pd.DataFrame, reference: Any) -> pd.DataFrame:
-    """Return a frame with one row per judge, which is the index.
+    """Return a frame with one row per judge. The index has the judges' names.
 
     Columns: cost (US dollars per question, NaN if unknown); y (the share of verdicts that agree with the reference);
     low and high (the interval of y); n (answers).
@@ -283,9 +283,9 @@ def _cost_points(overall: pd.DataFrame, agreement: pd.DataFrame, reference: Any)
 
 
 def _own_cost(overall: pd.DataFrame, reference: Any) -> float:
-    """Return the cost of the reference per question.
+    """Return the reference's cost per question in US dollars.
 
-    Return NaN if it is unknown, or if the reference is not the baseline judge.
+    Return NaN if this cost is unknown, or if the reference is not the baseline judge.
     """
     own = plain_floats(overall.loc[overall["baseline"] == reference, "baseline_cost_usd_per_question"])
     return float(own.iloc[0]) if len(own) else math.nan

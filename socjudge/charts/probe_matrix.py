@@ -17,15 +17,16 @@ from .style import SMALL, japanese_axes, label, need_marks
 def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Draw how far each probe moved the judge's score for each criterion.
 
-    A probe changes good answers in one way, usually by a damage. There is a row per probe and a column per criterion.
+    A probe changes good answers in one way, and usually makes them worse. There is a row per probe and a column per
+    criterion.
 
     - Each cell has the mean change in points. It is darker if the score fell further. An empty cell means that there is
       no score.
-    - A frame means that the score must fall. Brackets mean that the score may change.
+    - A border around a cell means that the score must fall. Brackets mean that the score may change.
     - A triangle means that a score moved in a way that is not allowed for this probe.
-    - On the right of each row: the change where the score must fall; the share of answers in which that score fell
-      clearly, with its interval and n; the mean change where the score must stay; how many scores moved in a way that
-      is not allowed.
+    - On the right of each row, for each criterion whose score must fall: the mean change, and the share of answers in
+      which the score fell clearly, with its interval and n. Then the mean change over the criteria whose scores must
+      stay, and how many scores moved in a way that is not allowed.
 
     Parameters
     ----------

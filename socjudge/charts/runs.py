@@ -176,7 +176,7 @@ def _draw_small(
     - part: the means with their intervals, one row per run.
     - name: the criterion.
     - lines: {run id: pass line}.
-    - numbers: {place of a run: number of the change before it}.
+    - numbers: {x position of a run: the number that stands for the changes before this run}.
     - told: {run id: conditions of the run}.
     """
     mean, places, own = part["mean"], np.arange(len(part)), list(lines.values())
@@ -212,8 +212,9 @@ def _draw_small(
 
 
 def _draw_line(ax: Axes, lines: Sequence[float], width: float) -> None:
-    """Draw the pass line as a dashed line. If the runs have different pass lines, draw each run's own line at its
-    place.
+    """Draw the pass line as a dashed line.
+
+    If the runs have different pass lines, draw each run's own line at this run's x position.
     """
     look: dict[str, Any] = {"color": palette().ink, "linestyle": "--", "linewidth": width, "zorder": 1}
     if len(set(lines)) == 1:
@@ -302,7 +303,7 @@ def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] =
 
 
 def _changes(scores: pd.DataFrame, runs: pd.DataFrame, *, width: int = 48) -> list[tuple[int, str]]:
-    """Return (place of the run, text) for each kind of condition that changed before a run.
+    """Return (x position of the run, text) for each kind of condition that changed before a run.
 
     A text has about `width` characters at most. A condition is compared with its value in the latest earlier run whose
     log records it.
@@ -335,7 +336,7 @@ def _changed(change: Difference) -> str:
 
 
 def _mark_changes(ax: Axes, changes: list[tuple[int, str]], runs: int) -> float:
-    """Draw a dotted line and a text for each change from `_changes`. Return where the texts end on the y axis.
+    """Draw a dotted line and a text for each change from `_changes`. Return the y value at which the texts end.
 
     The texts stand above 100 points, in as many rows as needed.
 

@@ -110,8 +110,8 @@ def judge_markers(names: Iterable[Any]) -> dict[Any, str]:
     """Choose a marker for each judge on a chart. It tells judges apart in grey print, or if they have the same colour.
 
     A hash of the name decides the marker. If another judge on the chart already has this marker, the next one is taken.
-    So up to ten judges (and offline) all have different markers. With more judges, a marker is repeated only in another
-    colour, as long as this is possible.
+    So up to ten judges, besides the offline judge, all have different markers. With more judges, a marker is repeated
+    only in another colour, as long as this is possible.
     """
     colours = judge_colours(names)
     found: dict[Any, str] = {}
@@ -269,7 +269,7 @@ def points(mean: float, line: float) -> str:
 def reach(mean: Any, low: Any, high: Any) -> Floats:
     """Return the lengths of whiskers that lead from `mean` to `low` and to `high`, in the form that errorbar takes.
 
-    A negative length becomes 0, because rounding can put an end on the wrong side of its mean.
+    A negative length becomes 0, because rounding can put `low` above the mean, or `high` below it.
     """
     return np.array([mean - low, high - mean], dtype=float).clip(0).reshape(2, -1)
 
@@ -285,7 +285,7 @@ def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str
 
     Raise ValueError if the frame has no rows, or no value of `column` to draw.
 
-    who: the function that needs the columns. maker: the function that makes such frames.
+    who: the name of the function that needs the columns. maker: the name of the function that makes such frames.
     """
     need_columns(frame, [column, *others], who, maker)
     if frame.empty:
