@@ -30,7 +30,7 @@ FLAGS = {
 
 
 def known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
-    """Return `name` if a run has this name, or if it is None. Otherwise raise ConfigError.
+    """Return `name`. Raise ConfigError if it is not None and no run has this name.
 
     - runs: the frame of the runs.
     - what: what the name is, for the message. If this is "log", the name is the file name of a log. Otherwise it is a
@@ -110,10 +110,10 @@ def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> 
 
 
 def summaries_of(answers: pd.DataFrame, rule: PassRule) -> tuple[RunSummary, RunSummary]:
-    """Return two summaries of the run: the specification's, and the most favourable one that is possible.
+    """Return two summaries of the run: one that counts as the specification does, and the most favourable one.
 
-    In the first, replies that could not be parsed count as zeros. The second assumes 100 points for every score that is
-    missing.
+    In the first summary, replies that could not be parsed count as zeros. The second summary assumes 100 points for
+    every missing score.
     """
     tally = Tally()
     spans = frame_spans(answers).fillna({"mean": 0.0}).itertuples(index=False, name=None)
@@ -134,9 +134,14 @@ def means_of(own: pd.DataFrame) -> list[dict[Any, Any]]:
 def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> dict[str, Any] | None:
     """Compare the run with a baseline run, for the report. Return None if there is no baseline.
 
-    The keys `before` and `causes` describe the baseline run and what differs between the runs. If `compare_runs` can
-    compare them, `paired` has its differences, paired by question, and `effect` its lines. `effect` is left out if the
-    judging differs. If it cannot compare them, `unpaired` has the means of both runs side by side.
+    The result has these keys:
+
+    - before, causes: the baseline run, and what differs between the two runs.
+    - paired: the differences that `compare_runs` finds, paired by question. If the judging is the same and no score
+      differs, the list is empty.
+    - effect: the result of `compare_runs` in words, as lines. Left out if the judging differs.
+    - unpaired: the means of both runs side by side. Only if `compare_runs` cannot compare the runs. `paired` and
+      `effect` are then left out.
     """
     if baseline is None:
         return None
@@ -162,8 +167,9 @@ def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> di
 def rows_shown(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], line: float) -> list[dict[Any, Any]]:
     """Return the rows of the report's table of questions, one per judged answer.
 
-    Failed answers come first, then unscored ones, then open ones, then passed ones (OUTCOMES). The key `verdict` holds
-    the verdict on the answer, and `marks` holds {criterion: (score, reason)}.
+    The order is that of OUTCOMES: answers that failed come first, then those without scores, then those whose verdict
+    is left open (判定保留), then those that passed. In a row, `verdict` is the verdict on the answer, and `marks` is
+    {criterion: (score, reason)}.
 
     - own: the scores of the run.
     - line: the pass line.

@@ -47,8 +47,8 @@ class RunComparison:
     - differences, questions, conditions: three frames, as described in `compare_runs`.
     - finding: the result in one sentence.
     - notes: what was left out of the comparison, and what cannot be known.
-    - judging: if the same answers were judged differently, what differs in judge, prompt and criteria. Empty if the
-      assistant was compared.
+    - judging: if the judging was compared, what differs in judge, prompt and criteria. Empty if the assistant was
+      compared.
     - verdicts: the verdict on each run as a whole, by the pass rule of that run.
     """
 
@@ -407,7 +407,7 @@ def _is_seen(row: dict[Any, Any]) -> bool:
 
 
 def _criteria_seen(found: pd.DataFrame) -> list[str]:
-    """Return a line about the criteria that clearly differ. Return [] if there are none.
+    """Return a line about the criteria whose scores clearly differ between the runs. Return [] if there are none.
 
     A criterion can fall although the overall mean does not.
     """
@@ -421,9 +421,11 @@ def _condition_words(conditions: pd.DataFrame) -> str:
 
 
 def _whole(finding: str, found: pd.DataFrame) -> list[str]:
-    """Return the finding as a line.
+    """Return a line with the finding.
 
-    If it shows no overall difference, add a line which says that there may be one nevertheless.
+    If no overall difference is seen, a second line says that there may be one nevertheless.
+
+    found: the frame `differences` of `compare_runs`.
     """
     row = _overall(found)
     meant = [say("report.not_seen_means")] if row["n"] and not _is_seen(row) else []
@@ -446,7 +448,7 @@ def _turned(questions: pd.DataFrame) -> list[str]:
 
 
 def _moved(questions: pd.DataFrame) -> list[str]:
-    """Return a line about questions whose mean moved far without crossing the pass line, the largest move first.
+    """Return a line about questions whose mean changed much without crossing the pass line, the largest change first.
 
     Return [] if there are none.
     """

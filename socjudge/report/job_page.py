@@ -56,8 +56,8 @@ def job_page(run: EvaluationRun, *, against: RunComparison | str = "", uncertifi
     The verdict, the reason, and what to do come first. The answers that did not pass or must be read follow.
 
     - against: the comparison with the earlier run, or a text that says why there is none; "" if none was wanted.
-    - uncertified: why a judge lacks the certificate that is required; "" if it does not lack one. If it lacks one,
-      there is no verdict.
+    - uncertified: why a judge lacks the required certificate. The page then gives no verdict. "" if no required
+      certificate is missing.
     """
     runs = (run, *run.others)
     verdict, why, next_step = _head(run, uncertified)
@@ -151,14 +151,17 @@ def _facts(run: EvaluationRun, outcomes: list[Outcome]) -> list[str]:
 
 
 def stopped_page(reason: str, *, is_uncertified: bool = False) -> str:
-    """Return the Markdown page of a CI job that ended before there was a run. It has the reason."""
+    """Return the Markdown page of a CI job that ended before there was a run. It has the reason.
+
+    is_uncertified: whether the reason is that a judge lacks the required certificate.
+    """
     verdict = Verdict("open", say("report.job_uncertified" if is_uncertified else "report.job_stopped"))
     next_step = say("report.job_next_uncertified" if is_uncertified else "report.job_next_stopped")
     return f"## {verdict.headline}\n{_text(reason, 1000)}  \n{next_step}\n\n{_MARK}\n"
 
 
 def _text(text: str, most: int = _LONGEST) -> str:
-    """Return a text as one line in which Markdown finds no markup."""
+    """Return a text as one line, cut after `most` characters, in which Markdown finds no markup."""
     line = " ".join(visible(text).split())
     line = line if len(line) <= most else f"{line[:most]}…"
     return _MARKDOWN.sub(lambda found: f"&#{ord(found[0])};", line)
@@ -175,7 +178,7 @@ def job_junit(run: EvaluationRun, *, uncertified: str = "") -> bytes:
 
     - failure: the answer did not pass.
     - error: there is no answer, or the judge's reply could not be parsed.
-    - skipped: 判定保留.
+    - skipped: the verdict on the answer is left open (判定保留).
 
     uncertified: as for `job_page`.
     """
@@ -194,7 +197,7 @@ def stopped_junit(reason: str) -> bytes:
 
 
 def _junit(of_run: ET.Element, answers: list[tuple[str, list[ET.Element]]]) -> bytes:
-    """Return JUnit's XML with the counts that it requires.
+    """Return JUnit's XML, with the counts of cases that JUnit requires.
 
     - of_run: the case for the verdict on the run.
     - answers: for each judge, its name and its cases.
@@ -229,7 +232,7 @@ def _of_answer(verdict: Verdict, result: EvaluationResult, reason: str, is_repea
 def _case(group: str, name: str, seconds: float, kind: str, message: str, body: str) -> ET.Element:
     """Build a JUnit case.
 
-    - group: the class name of the case, by which readers of JUnit group cases.
+    - group: the class name of the case. Programs that show JUnit files group the cases by it.
     - kind: the tag of the case, which is failure, error or skipped; empty if the case passed.
     - message, body: the short and the long text of the case.
     """

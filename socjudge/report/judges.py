@@ -111,8 +111,8 @@ def _same_answers(scores: pd.DataFrame, run_id: str) -> dict[str, str]:
 def _wholes(own: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     """Return one row per judged answer with the columns that `combine_judges` needs.
 
-    If the score of a criterion is missing, the answer's mean is set to missing. It could not be compared with the means
-    of other judges.
+    If the score of a criterion is missing, the answer's mean is set to missing, because it could not be compared with
+    the means of other judges.
 
     - own: the scores of one run.
     - answers: from `answers_of`.

@@ -233,7 +233,8 @@ def _certified(scores: pd.DataFrame, run_id: str) -> tuple[str, str, Certificate
     """Return the name of a run's judge, a line about the judge's certificate, and the certificate or None.
 
     The line leaves out the certificate's name, because that contains a hash. The page shows the name among the facts of
-    the run. If the frame lacks columns that say what a certificate must be for, no certificate applies.
+    the run. A certificate applies only to one judge with its service and settings. If `scores` lacks the columns with
+    these, no certificate applies.
     """
     own, run = scores[scores["run_id"] == run_id], contents.run_of(scores, run_id)
     criteria = in_order(own["criterion"])

@@ -149,9 +149,9 @@ def _weak(own: pd.DataFrame, answers: pd.DataFrame, rule: PassRule) -> list[str]
 def run_facts(run: Mapping[str, Any], answers: pd.DataFrame, record: pd.Series | None) -> list[tuple[str, str]]:
     """Return (name, value) for each fact about how the run was made.
 
-    - run: the run's columns in the scores.
+    - run: {column: value} of the run, from `contents.run_of`.
     - answers: one row per judged answer.
-    - record: the run's row of `load_runs`.
+    - record: the run's row of `load_runs`, or None.
     """
     unknown = say("report.unknown")
 
