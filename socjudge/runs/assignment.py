@@ -344,7 +344,7 @@ def _given(questions: Sequence[EvalQuestion], rubric: Rubric) -> dict[str, Any]:
     }  # fmt: skip
 
 
-# Fields of the log's run block that decide an answer or a mark.
+# Fields of the log's run block that decide an answer or a score.
 _DECIDES = (
     "judge_model", "judge_service", "judge_settings", "judge_prompt_sha256", "judge_repeats", "assistant_model",
     "assistant_version",

@@ -33,7 +33,7 @@ MAX_QUESTIONS = 300  # one check takes a second for this many; with more, no sin
 def most_repeats(judge_repeats: int, until_certain: bool) -> int:
     """Return the highest number of judgements that one answer can get.
 
-    With `until_certain`, the default `judge_repeats` of 1 stands for MOST.
+    With `until_certain`, a `judge_repeats` of 1, which is the default, stands for the constant MOST.
     """
     return MOST if until_certain and judge_repeats == 1 else judge_repeats
 
@@ -122,7 +122,7 @@ class Certainty:
     def _progress(self) -> Any:
         """Return how certain the verdict is, as `gate_progress` computes it.
 
-        A missing score counts as 0 when a pass is tested, and as 100 when a fail is tested.
+        Whether a pass is certain is tested with 0 for each missing score. Whether a fail is certain is tested with 100.
         """
         from ..stats.sequential import gate_progress  # imports scipy, which only such a run needs
 

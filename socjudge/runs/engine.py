@@ -269,7 +269,8 @@ class Engine:
         """Record a refusal with two possible causes: a firewall blocks this one question, or the key was withdrawn.
 
         The journal gets a row "failed", and the question comes last in the next session. If it is refused again, it
-        keeps that row. Several first refusals in succession end the run.
+        keeps that row. Several such refusals in a row end the run. Questions that were already refused in an earlier
+        session do not count here.
         """
         is_old = all(self._journal.is_refused(i, repeat) for repeat in repeats)
         self._add_failed(i, sample, answer, repeats, error)

@@ -58,9 +58,9 @@ class Estimate:
         return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd, lowest, share)
 
     def after(self, done: int, total: int) -> Estimate:
-        """Return the estimate for the rest of the run, after `done` of `total` answers were judged.
+        """Return the estimate for the rest of the run, after `done` of its `total` judgements were made.
 
-        Calls, tokens and cost are reduced in proportion to the answers that are left.
+        Calls, tokens and cost are reduced in proportion to the judgements that are left.
         """
         left = self._part(1 - done / total)
         if self.lowest is None or not self.calls:
@@ -152,8 +152,8 @@ def estimate_run(
 def _in_two_steps(judges: Sequence[str | BaseChatModel | Model]) -> tuple[list[Any], list[Any]]:
     """Split each judge into the model that scores every answer, and the models that may be asked in addition.
 
-    Return (first models, additional models). An additional model is asked only if the first model is unsure, or only
-    for reasons.
+    Return (first models, additional models). An additional model either scores the answers about which the first model
+    is unsure, or gives the reasons for the first model's scores.
     """
     firsts: list[Any] = []
     seconds: list[Any] = []

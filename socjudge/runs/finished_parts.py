@@ -24,7 +24,7 @@ from .load import load_run
 class FinishedParts:
     """Keep the list of a function call's finished runs on disk, in the order in which they finished.
 
-    The list is {place of the run in `assignments`: path of its log}.
+    The list is {index of the run in `assignments`: path of the run's log}.
 
     assignments: all runs that the function call has to make. They identify the call. fresh: whether to forget the list
     and start with an empty one.
@@ -55,7 +55,7 @@ class FinishedParts:
 
 
 def forget_parts(folder: Path, logs: Iterable[Path | None]) -> None:
-    """Remove each list of finished runs in the folder whose logs are all among `logs`."""
+    """Remove from the folder each list of finished runs (FinishedParts) that names only logs from `logs`."""
     over = {_where(log) for log in logs}
     for path in folder.glob(".judges_*.json"):
         with contextlib.suppress(OSError, orjson.JSONDecodeError):

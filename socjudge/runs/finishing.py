@@ -33,9 +33,9 @@ def finish_run(
 ) -> EvaluationRun:
     """Write the log from the journal, row by row, and return the run.
 
-    If the run has more than IN_MEMORY results, they are read from the log on demand. Values that decide no score, such
-    as categories, are those of the last start of the run. Only the rubric, with its pass line and pass rate, stays as
-    in the journal.
+    If the run has more than IN_MEMORY results, they are read from the log on demand. If the run was resumed with other
+    values that decide no score, such as categories, the log has these new values. Only the rubric, with its pass line
+    and pass rate, is always that of the journal.
 
     in_session_s: the seconds that this session took. spent_usd: the most that the run has cost in US dollars, or None
     if a price is unknown.

@@ -188,7 +188,7 @@ class Journal:
     def judged(self, result: EvaluationResult) -> EvaluationResult:
         """Return the result with its verdict (`passed`).
 
-        The pass line is that of the run's start. The present settings may have another one.
+        The pass line is the one that the journal got when the run began. The present settings may have another one.
         """
         marks = result.evaluation
         span = span_of(marks.scores, marks.average_score, marks.status)
@@ -202,7 +202,7 @@ class Journal:
         self._answers[sample] = self._append({"answer": to_dict(answer), "sample": sample, "t": t})
 
     def add_reply(self, sample: int, repeat: int, completion: Completion, t: float) -> None:
-        """Write a judge's reply that could not be parsed, because it was paid for. sample, t: as for `add_answer`."""
+        """Write a judge's reply even though it could not be parsed: it was paid for. sample, t: as for `add_answer`."""
         line = {"reply": asdict(completion), "sample": sample, "repeat": repeat, "t": t}
         self._replies.setdefault(sample * self.judge_repeats + repeat, []).append(self._append(line))
 
@@ -232,7 +232,7 @@ class Journal:
         self._append({"over": True})
 
     def note_spending(self, t: float) -> None:
-        """Write the run's cost so far, if it is higher than the cost that was last written."""
+        """Write the run's cost so far, if it is higher than the cost that was last written. t: as for `add_answer`."""
         if self.meter() > self.noted_usd:
             self._append({"t": t})
 

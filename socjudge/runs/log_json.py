@@ -289,7 +289,7 @@ def _evaluation(data: Any, where: str, name: str) -> Evaluation:
     block = dict(_mapping(data, where))
     reasons = block.get("rationale")
     reason = reasons.strip() if isinstance(reasons, str) else ""
-    if reasons is None or isinstance(reasons, str):  # a single reason for all marks together is a comment
+    if reasons is None or isinstance(reasons, str):  # a single reason for all scores together is a comment
         block["rationale"] = {}
     elif isinstance(reasons, Mapping):
         block["rationale"] = {criterion: text or "" for criterion, text in reasons.items()}
@@ -298,7 +298,7 @@ def _evaluation(data: Any, where: str, name: str) -> Evaluation:
         comment = "\n".join(filter(None, [reason, evaluation.overall_comment]))
         evaluation = replace(evaluation, overall_comment=comment)
     scores = evaluation.scores
-    # JSON has null for a number that is not finite. For a missing mark, the cause is stated.
+    # JSON has null for a number that is not finite. For a missing score, the log states the cause.
     missing = {name: cause for name, cause in evaluation.missing.items() if math.isnan(scores.get(name) or 0)}
     scores = {name: None if name in missing else score for name, score in scores.items()}
     evaluation = replace(evaluation, scores=scores, missing=missing) if evaluation.missing else evaluation
@@ -308,7 +308,7 @@ def _evaluation(data: Any, where: str, name: str) -> Evaluation:
     if len(scores) > MOST:
         raise ConfigError(f"{where}.scores: {say('base.rubric_many', count=len(scores), most=MOST)}")
     if any(map(math.isnan, [*known, evaluation.average_score])):
-        # The number was not finite when it was written, so the mark is lost.
+        # The number was not finite when it was written, so the score is lost.
         status = "unparsable" if evaluation.status == "ok" else evaluation.status
         error = evaluation.error or say("runs.score_null")
         return replace(

@@ -116,7 +116,10 @@ def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: 
 def nowhere(key: str, problem: OSError, fallback_problem: OSError, **place: Any) -> ConfigError:
     """Return the error for a log or journal that can be written neither to its place nor to the fallback folder.
 
-    problem: why not to its place. fallback_problem: why not to the fallback folder. key: the message in messages/.
+    - key: the key of the message in messages/.
+    - problem: the error at its place.
+    - fallback_problem: the error in the fallback folder.
+    - place: further values for the message.
     """
     reasons: dict[str, Any] = {"reason": os_reason(problem), "fallback_reason": os_reason(fallback_problem)}
     return ConfigError(say(key, **place, **reasons, fallback=fallback_folder()))

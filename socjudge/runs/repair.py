@@ -23,7 +23,7 @@ from .running import run_assignment, terms_of
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
-# Conditions that decide an answer or a mark and may have changed since, under their names in log and frames.
+# Conditions that decide an answer or a score and may have changed since, under their names in log and frames.
 _SAME = (
     "dataset_sha256", "judge_service", "judge_settings", "prompt_sha256", "assistant_model", "assistant_version",
     "assistant_service", "assistant_settings", "assistant_prompt_sha256", "runbooks", "index_fingerprint",
@@ -98,8 +98,8 @@ def _paid(result: EvaluationResult) -> EvaluationResult:
 def estimate_repair(run: EvaluationRun, *, answers: Given = None) -> Estimate:
     """Estimate calls, tokens and list price of `repair_run`. Answers in the old log are not requested again.
 
-    For a run that judges until the verdict is certain, the estimate is the most that the repair may need. Its `lowest`
-    covers only the failed results.
+    For a run that judges until the verdict is certain, the estimate is the most that the repair may need. The field
+    `lowest` then holds the estimate for the failed results alone.
     """
     own = own_assistant(run, answers)
     least = _estimate(run, own, lambda rows: sum(row.evaluation.status == "failed" for row in rows))

@@ -66,8 +66,8 @@ def run_assignment(
 
     - known: results that exist already and are not requested again. If such a result is a failed one, only its answer
       is used.
-    - old: an earlier journal of the same judge over the same answers. Its rows and replies are copied, and then it is
-      removed.
+    - old: an earlier journal in which the same judge judged the same answers. Its rows and replies are copied, and then
+      this journal is removed.
     """
     check_counts(max_concurrency=terms.max_concurrency, max_failures=terms.max_failures)
     settings = get_settings(terms.output_tokens, terms.timeout_s, terms.patience_s)
@@ -154,7 +154,8 @@ def shared_budget(
 ) -> Budget:
     """Return one budget for several runs. It already counts the cost of the finished and the interrupted runs.
 
-    given: a budget, or a limit in US dollars. interrupted: the runs that may have journals in `folder`.
+    given: a budget, or a limit in US dollars. interrupted: the assignments of runs that may have journals in `folder`.
+    These journals are counted only if there is a limit.
 
     Raises ConfigError if there is a limit and the cost of a finished run is unknown.
     """

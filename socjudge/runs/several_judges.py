@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..models.opening import Model
     from ..runbooks.index import RunbookIndex
 
-# a function (run, place of a judge) -> what that judge has to do over the run's answers
+# a function (run, index of a judge) -> the assignment of this judge to judge the run's answers
 Over = Callable[[EvaluationRun, int], Assignment]
 
 
@@ -49,7 +49,7 @@ def assign_judges(
     """Return (assignments, over), which together say what each judge may have to do.
 
     - assignments: for each judge, the assignment to make the answers and judge them.
-    - over: a function that takes a finished run and the place of a judge in `judges`. It returns this judge's
+    - over: a function that takes a finished run and the index of a judge in `judges`. It returns this judge's
       assignment to judge the run's answers.
 
     judging: judge_prompt, rubric and judge_repeats. answering: the other arguments of `assign_suite`.
@@ -88,7 +88,7 @@ def judged_already(assignments: Sequence[Assignment], over: Over, logs_dir: Path
     found = []
     for place, assignment in enumerate(assignments):
         own, old = _left_to_do(place, assignment, over, runs, folder)
-        # The judge may have failed over these answers, or while it made them.
+        # The judge's run may have failed while it judged these answers, or while it made them.
         journals = [old, newest(folder, own.key)] if runs or place == 0 else []
         done = [count(journal).done for journal in journals if journal is not None]
         found.append(assignment.total if place in runs else max(done, default=0))
@@ -105,12 +105,14 @@ def estimate_judges_left(
     answering: dict[str, Any],
     until_certain: bool = False,
 ) -> Estimate:
-    """Estimate what these judges still have to do: the answers that each judge has not scored yet. No request is sent.
+    """Estimate what these judges still have to do. No request is sent.
 
-    The arguments are those of `assign_judges`, and two more:
+    These are the judgements that each judge has not made yet and, if no judge has finished, the answers.
 
-    - already: from `judged_already`, how many judgements each judge has.
+    - already: from `judged_already`, how many judgements each judge has made.
     - total: how many judgements each judge's finished run has.
+    - questions, judges, judging, answering: as for `assign_judges`.
+    - until_certain: as for `run_evaluation_suite`.
     """
     left = Estimate(0, 0, 0, 0.0)
     for place, (judge, done) in enumerate(zip(judges, already, strict=True)):
@@ -187,11 +189,13 @@ def run_judges(assignments: Sequence[Assignment], over: Over, terms: RunTerms) -
 def _left_to_do(
     place: int, assignment: Assignment, over: Over, runs: Mapping[int, EvaluationRun], folder: Path
 ) -> tuple[Assignment, Path | None]:
-    """Return what the judge at this place must do now, and a journal to copy from or None.
+    """Return (own, journal): what the judge must do now, and a journal to copy from, or None.
 
-    As long as no run is finished, the judge must make the answers and judge them. After that, it must judge the answers
-    of the first finished run. In an earlier attempt, this judge may have made and judged equal answers itself. The
-    journal is the one of that attempt.
+    If no run is finished yet, or this judge's own run is finished, `own` is `assignment`: make the answers and judge
+    them. Otherwise, `own` is the assignment to judge the answers of the first finished run. If the judge made and
+    judged equal answers itself in an earlier attempt, the journal is the one of that attempt.
+
+    place: the judge's index. runs: {index of a judge: its finished run}.
     """
     if not runs or place in runs:
         return assignment, None
@@ -202,10 +206,10 @@ def _left_to_do(
 
 
 def _has_answers_of(journal: Path, first: Assignment, over: Assignment) -> bool:
-    """Return whether all answers in a journal are among those that the judge must judge now.
+    """Return whether a journal has the questions of `over`, and only answers that `over` says to judge.
 
-    The journal is from an attempt that failed while it made the answers. If an answer differs, the journal belongs to
-    another run.
+    The journal is from an earlier attempt in which the judge's run made the answers. If such an answer differs from the
+    answer in `over`, the judgements in the journal are of no use.
 
     first: the assignment of that attempt. over: the judge's assignment now.
     """

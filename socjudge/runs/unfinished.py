@@ -55,7 +55,7 @@ class UnfinishedRun:
     def unread_text(self) -> str:
         """Return a text that says how many replies could not be parsed. Return "" if all could be parsed.
 
-        The text is shown behind the number of judgements, as in "3 / 10".
+        The text is shown just after the number of judgements, such as "3 / 10".
         """
         return say("runs.unfinished_unread", count=self.unread) if self.unread else ""
 
@@ -164,7 +164,7 @@ def load_unfinished(path: Path) -> EvaluationRun:
 
 
 def load_unjudged(path: Path) -> dict[int, AssistantAnswer]:
-    """Return the assistant's answers in a journal, as {sample number: answer}."""
+    """Return all the assistant's answers in a journal, judged or not, as {sample number: answer}."""
     found = {line["sample"]: line["answer"] for _, line in lines(path) if "answer" in line}
     return {sample: from_dict(AssistantAnswer, answer, str(path)) for sample, answer in found.items()}
 
@@ -290,7 +290,8 @@ def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _parsed(raw: bytes, *, is_first: bool) -> dict[str, Any]:
     """Parse a line of a journal. Raise ValueError if the line is damaged.
 
-    It is damaged if it lacks a number that is counted, or if a row lacks what the totals of a log need.
+    A line is damaged if it is no JSON, or if a value that the totals of a run need is missing or has the wrong type. A
+    first line must be a header, and no other line may be one.
     """
     line: dict[str, Any] = orjson.loads(raw)
     try:
