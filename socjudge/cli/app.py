@@ -117,10 +117,10 @@ def ask(
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
 ) -> None:
-    """Ask socjudge's own assistant a question, or your own assistant (--answers). No judge is called.
+    """Ask socjudge's own assistant, or your own assistant (--answers), a question. No judge is called.
 
-    The answer of your own assistant is followed by what a judge would see of it. Example: socjudge ask
-    "マルウェア検知アラートの初動を教えてください"
+    After an answer of your own assistant, the command also prints what a judge would see of this answer.
+    Example: socjudge ask "マルウェア検知アラートの初動を教えてください"
     """
     from ..judging.assistant import handle_query
     from ..runbooks.index import open_index
@@ -162,7 +162,8 @@ def run(
 ) -> EvaluationRun:
     """Answer and judge every question, print the verdict, and write a log.
 
-    An interrupted run resumes where it stopped. `socjudge unfinished` lists such runs. Exit codes: docs/ci.md.
+    An interrupted run resumes where it stopped. `socjudge unfinished` lists such runs. docs/ci.md lists the exit
+    codes.
     """
     from ..judging.dataset import load_eval_dataset
     from ..prompts.saved import judge_prompt_of
@@ -219,8 +220,8 @@ def run(
 def _check_repair(context: typer.Context) -> None:
     """End the command if an option is given that `run --repair` does not allow.
 
-    A repair requests the failed results of a log again. It uses the models, prompts and repeats of that log, so options
-    for these are not allowed.
+    A repair asks the models again for the results that failed in a log. It uses the models, prompts and repeats of that
+    log, so options for these are not allowed.
     """
     given = [
         param.opts[0] for param in context.command.params
@@ -350,7 +351,7 @@ def unfinished(
 def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | None, yes: bool) -> None:
     """Let a model write typical questions for the sections of the runbooks.
 
-    Before that, show the most that this can cost, and ask the user.
+    Before that, show the most that this can cost, and ask the user whether to go on.
 
     name: the name of the model.
     """
@@ -389,7 +390,7 @@ _HELP_OF = {
 def _in_language(command: Any) -> Any:
     """Translate typer's own text on the help pages of a command and of its subcommands, and return the command.
 
-    The description of each subcommand is its whole first sentence.
+    In the list of subcommands, each has the first sentence of its help text as its description.
     """
     for param in command.get_params(typer.Context(command)):
         if param.name in _HELP_OF:

@@ -98,10 +98,10 @@ def status(job: Job = None, logs_dir: LogsDir = None) -> None:
 
 @app.command(help=say("cli.batch_collect_help"))
 def collect(job: Job = None, logs_dir: LogsDir = None) -> None:
-    """Fetch the replies of a batch job that have come.
+    """Fetch those replies of a batch job that the service has made so far.
 
-    If all replies of this round have come and the run is complete, write the log. If it is not complete, write the
-    files of the next round, which must be submitted.
+    A batch job sends its requests in one or more rounds. After the last reply of a round, there are two cases. If the
+    run is complete, write its log. Otherwise, write the files of the next round, which must be submitted.
 
     Exit code 0: passed; 1: not passed; 2: no verdict was possible, or any error; 3: not finished, and a message says
     what to do.
@@ -120,7 +120,7 @@ def collect(job: Job = None, logs_dir: LogsDir = None) -> None:
 def _find(job: Path | None, logs_dir: str | None) -> Path:
     """Return the folder of the job: `job` if it is given, or the folder of the only unfinished job.
 
-    End the command if `job` is not given and there is no unfinished job, or several.
+    End the command if `job` is not given and there is no unfinished job, or more than one.
     """
     from ..batch.state import unfinished_batches
 

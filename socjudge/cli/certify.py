@@ -1,8 +1,8 @@
 """Define `socjudge certify`, which tests whether a judge can be trusted.
 
 `--only` runs single experiments. `--check` shows the certificate that exists. Exit codes: 0 every criterion is 信頼できる or
-条件つき; 1 at least one criterion is 信頼できない or 分からない; 2 no valid certificate, or any error. Exit codes with `--only`: 0, or
-2 if the budget ended too early.
+条件つき; 1 at least one criterion is 信頼できない or 分からない; 2 no valid certificate, or any error. Exit codes with `--only`: 0
+done; 2 the budget ended before the experiments were done, or any error.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def _experiment(
 
     - judge: the judge's model and prompt.
     - cap: one cost cap for all experiments, in US dollars.
-    - chart: the file for a chart of the probes; None for no chart.
-    - options: further arguments of each experiment.
+    - chart: the file for a chart of the results of the experiment `Probes`; None for no chart.
+    - options: further arguments for the `run` method of each experiment.
     """
     from ..models.budget import as_budget
     from ..runs.finished_parts import forget_parts
@@ -135,9 +135,9 @@ def _experiment(
 
 
 def _draw(found: Sequence[Any], chart: Path) -> None:
-    """If the probes were run, draw their results into the file `chart`.
+    """Draw the results of the experiment `Probes` into the file `chart`. If it was not run, do nothing.
 
-    found: the outcome of each experiment.
+    found: the outcome of each experiment that was run.
     """
     from ..certify.probe_findings import summarise_probes
     from ..certify.probes import Probes

@@ -18,7 +18,7 @@ from .shared import cap_of
 
 @dataclass(frozen=True)
 class Pace:
-    """Hold the options for how a run makes its calls. They are fields of RunOptions."""
+    """Hold the options for how a run makes its calls. Each of them is also a field of RunOptions."""
 
     max_concurrency: Annotated[int, typer.Option(min=1, help=say("cli.max_concurrency_option"))] = 8
     max_failures: Annotated[int, typer.Option(min=1, help=say("cli.max_failures_option"))] = 10
@@ -58,8 +58,8 @@ class Judging:
     def judges(self, names: Sequence[str]) -> list[Any]:
         """Return the judges with these names.
 
-        If `unsure_judge` is given, each judge asks it when unsure. If `reasons_from` is given, that model writes the
-        reasons for the scores of a decision model.
+        If `unsure_judge` is given, each judge that is unsure asks this second judge. Decision models give scores
+        without reasons. If `reasons_from` is given, this chat model writes the reasons for their scores.
         """
         from ..models.opening import with_reasons, with_second
 
@@ -68,7 +68,7 @@ class Judging:
 
 @dataclass(frozen=True)
 class Answering:
-    """Hold the options that say who answers, with which prompt, and from how many passages."""
+    """Hold the options that say who answers, with which prompt, and with how many passages of the runbooks."""
 
     assistant_model: Annotated[str, typer.Option(help=say("cli.assistant_model_option"))] = "auto"
     answers: Annotated[str | None, typer.Option(help=say("cli.answers_option"))] = None

@@ -96,10 +96,10 @@ def compare(
     logs_dir: LogsDir = None,
     fail_on: Annotated[FailOn | None, typer.Option(help=say("cli.fail_on_option"))] = None,
 ) -> None:
-    """Compare two runs, and print whether the change between them helped.
+    """Compare two runs, and print whether what was changed between them helped.
 
-    The exit code is 0. With `--fail-on regression`, it is 1 if a result became worse, and 2 if this cannot be decided.
-    After any error, it is 2.
+    Exit code without `--fail-on regression`: 0. With it, 0: no result became worse; 1: a result became worse; 2: this
+    cannot be decided. After any error, the exit code is 2.
     """
     from ..report.effect import compare_runs
 

@@ -62,9 +62,9 @@ def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
 
 
 def need_certificates(bindings: Iterable[Any]) -> None:
-    """End the command if a judge has no valid certificate. No model has been called until then.
+    """End the command if a judge has no valid certificate. This function is called before any model is called.
 
-    bindings: for each judge, what its certificate must be for.
+    bindings: for each judge, what its certificate must be valid for, such as the model and the prompt.
     """
     from ..certify.certificate import why_uncertified
 
@@ -86,8 +86,8 @@ def _write_stopped(summary: Path | None, junit: Path | None, reason: str, *, is_
 def _compared(before: EvaluationRun, finished: EvaluationRun) -> Any:
     """Return the comparison of the run `before` with the finished run.
 
-    If several judges judged the finished run, the results of the judge of `before` are compared, if it is one of them.
-    If the runs cannot be compared, return a text that says why.
+    The finished run may have several judges. If one of them also judged `before`, the results of this judge are
+    compared; otherwise, those of the first judge. If the runs cannot be compared, return a text that says why.
     """
     from ..report.effect import compare_runs
 

@@ -148,11 +148,11 @@ def open_lab(context: typer.Context) -> None:
 def _serve(package: str, arguments: list[str], *, folder: Path, wanted: str) -> Never:
     """Run a server of the extra "lab" until it ends, and end the command with the server's exit code.
 
-    The server's kernels use this project.
+    The kernels of the server use the same project as this command.
 
     - package: the package of the server.
     - folder: the folder in which it runs.
-    - wanted: the command, for the message that the package is missing.
+    - wanted: the name of this command. If the package is missing, the error message has this name.
     """
     if importlib.util.find_spec(package) is None:
         stop(str(missing_extra(ModuleNotFoundError(name=package), wanted=wanted)))

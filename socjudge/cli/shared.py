@@ -69,7 +69,7 @@ def report_run(finished: EvaluationRun, uncertified: str = "") -> Never:
 
 
 def _report_judge(finished: EvaluationRun) -> None:
-    """Print the results of a run for its own judge."""
+    """Print the results of one judge: those in `finished`, without those of further judges in `finished.others`."""
     from ..base.verdict import answer_verdict, certainty_text, judge_verdict, of_criteria, summary_text
     from ..certify.certificate import run_certificate_line
 
@@ -112,7 +112,7 @@ def _report_judge(finished: EvaluationRun) -> None:
 def _cause(error: str) -> str:
     """Return the part of an error message that says the cause, in at most 120 characters.
 
-    The model and the address before it are left out, because they are the same for all answers.
+    The model and the address, which stand before the cause, are left out, because they are the same for all answers.
     """
     marks = []
     for lang in get_args(Language):  # the error may be in either language
@@ -122,7 +122,7 @@ def _cause(error: str) -> str:
 
 
 class Explained(TyperGroup):
-    """Run commands. If a command raises an error that socjudge explains, print only its message and end the command."""
+    """Run commands. If a command raises a SocJudgeError, print only the message of the error and end the command."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -202,8 +202,8 @@ def price_text(usd: float | None, key: str) -> str:
 
 
 def cost_text(usd: float | None) -> str:
-    """Return what was spent as text.
+    """Return a text that says how much money was spent.
 
-    usd: US dollars; None if unknown.
+    usd: the amount in US dollars; None if unknown.
     """
     return say("cli.cost_unknown") if usd is None else say("cli.cost", usd=usd, yen=usd * yen_per_usd())

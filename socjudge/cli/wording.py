@@ -23,7 +23,7 @@ _SENTENCES = (
 
 
 def in_our_words(text: str) -> str:
-    """Return typer's output with each line translated."""
+    """Return an output of typer with its lines translated into the language of the messages."""
     return text if language() == "en" else "\n".join(map(_said, text.split("\n")))
 
 
