@@ -20,9 +20,10 @@ MOST_KEPT = 3  # questions of a conversation that are read together with a follo
 class AskPanel(WorkingPanel):
     """Chat with the assistant. No judge is called.
 
-    The panel shows each question with its answer and the three warnings. A click on a citation opens the cited passage.
-    socjudge's own assistant reads a follow-up question together with up to three earlier questions, which the panel
-    shows. A new conversation starts with a click on a button, or with a question that reports a new incident.
+    The panel shows each question with its answer and the warnings about that answer. A click on a citation opens the
+    cited passage. socjudge's own assistant reads a follow-up question together with up to three earlier questions,
+    which the panel shows. A new conversation starts when you click the button for it, or when you ask about a new
+    incident.
     """
 
     def __init__(

@@ -132,7 +132,7 @@ class CertificatePanel(PaidPanel):
         return Trials(plan, plan.estimate(what["judge_model"]), 0, None)
 
     def _settle(self) -> None:
-        """Show what the current choices cost. Enable the button that starts the work if they can be used."""
+        """Show what the current choices cost. If these choices can be used, enable the start button."""
         from ..certify.issue import plan_certificate
         from ..certify.trust_conditions import plan_told
 

@@ -37,10 +37,10 @@ _NAMES_OF_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
 
 
 def heading(title: str, *lines: str) -> Any:
-    """Return the head of a panel: its title, then `lines` of HTML, and a hidden message that the kernel has ended.
+    """Return the head of a panel: its title, then `lines` of HTML, and a hidden message.
 
-    Python cannot show this message, because it runs in the kernel. When the kernel ends, the page sets a CSS class. The
-    style sheet then shows the message, only in the outermost panel.
+    The message says that the kernel has ended. Python cannot show it, because Python runs in the kernel. When the
+    kernel ends, the page sets a CSS class. The style sheet then shows the message, only in the outermost panel.
     """
     ours = '[class*=" socjudge-"]'
     gone = f""".jupyter-widgets-disconnected{ours}:not({ours} *)::before {{ content: {json.dumps(say("panels.kernel_gone"), ensure_ascii=False)};
@@ -54,7 +54,7 @@ def heading(title: str, *lines: str) -> Any:
 def told_in(place: Any) -> Iterator[None]:
     """Run the block of a `with` statement for a panel. An error is shown in the widget `place` instead of being raised.
 
-    Messages name the panel's buttons and fields instead of command-line options.
+    Messages from this block name the panel's buttons and fields instead of command-line options.
     """
     with in_panel():
         try:
@@ -96,7 +96,7 @@ class WorkingPanel(Panel):
 
 
 class PaidPanel(WorkingPanel):
-    """Call a judge in the background.
+    """Run tasks that call a judge, in the background.
 
     A task that costs money starts only if the cost box is ticked. While a task is running, a button can stop it, and
     the other controls are locked.
@@ -152,7 +152,7 @@ class SessionPanel(Panel):
     def _follow_session(self, listener: Callable[[], Any]) -> None:
         """Call the listener whenever the session changes. Close older panels of the same class that show this session.
 
-        An older panel is left from the time before its cell was run again. Nothing else closes it.
+        When a cell is run again, the panel that it made before is left over, and nothing else closes this panel.
         """
         for older in [getattr(listener, "__self__", None) for listener in self.session.listeners]:
             if type(older) is type(self):
@@ -240,7 +240,7 @@ def text_box(name: str, **more: Any) -> Any:
 
 
 def choice_box(name: str, **more: Any) -> Any:
-    """Return a list from which one entry can be chosen."""
+    """Return a drop-down list, from which one entry can be chosen."""
     return widgets.Dropdown(description=name, style=NAMES, layout=WIDE, **more)
 
 
@@ -339,12 +339,12 @@ def as_choice(text: object) -> str:
 def log_choices(logs_dir: Path | str, *, blind: bool = False) -> list[tuple[str, Any]]:
     """Return (label, path) for each of the newest logs in a folder, the newest first.
 
-    The label has the start, judge, prompt and mean of the run. The history leaves out logs that cannot be read and
-    copies of other logs. The label of such a log is its file name.
+    The label has the start, judge, prompt and mean score of the run. If a log cannot be read or is a copy of another
+    log, its label is only its file name.
 
-    blind: whether to leave out the mean, because a person who scores the answers must not see it.
+    blind: whether to leave out the mean score, because a person who scores the answers must not see it.
 
-    Raises ConfigError as `log_files` does.
+    Raises ConfigError in the same cases as `log_files`.
     """
     logs = log_files(logs_dir)[: -MOST_CHOICES - 1 : -1]
     if not logs:
@@ -369,7 +369,7 @@ OWN = "@"  # marks a choice that is a user's own assistant, not a log
 def own_choices() -> list[tuple[str, str]]:
     """Return (label, value) for each of your own assistants in socjudge.toml, for a list of choices.
 
-    The default of that file may be something else, such as a file of answers. It then comes first.
+    If the default in socjudge.toml is something else, such as a file of answers, this default comes first.
     """
     tables, default = assistant_tables(), default_answers()
     names = {name: say("panels.own_assistant", name=as_choice(name)) for name in tables}

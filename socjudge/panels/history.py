@@ -56,8 +56,8 @@ class HistoryExplorer(Panel):
 
     You filter the runs, see charts and a table, compare two runs, read their answers to one question, and export a
     report. Everything is drawn in the background, so other cells can run at the same time. After several clicks, only
-    the result of the last one is shown. Only `migration`, which compares two judges, calls models, and only after its
-    cost box is ticked.
+    the result of the last one is shown. Only the section `migration`, which compares two judges, calls models. It
+    does so only after its cost box is ticked.
 
     - explorer: the history that was read; None before the first reading.
     - selection: the frames of the runs that pass the filters; None if nothing could be selected.
@@ -102,9 +102,9 @@ class HistoryExplorer(Panel):
             widgets.HTML() for _ in range(6)
         )
         self.migration = MigrationBox(logs_dir)
-        self._reload, self._export = False, False  # clicked, but not done yet
-        self._version = 0  # version of the frames
-        self._chosen: Any = None  # what the selection was made from: version and filters
+        self._reload, self._export = False, False  # whether each was requested and is not done yet
+        self._version = 0  # how often the logs were read
+        self._chosen: Any = None  # (`_version`, filters) from which the selection was made
         self._runs = pd.DataFrame()  # the rows of the selection, from `run_table`
         self._drawn: dict[Any, Any] = {}  # {part of the page: what it was drawn from}
         # only the newest click counts: the number of clicks, and the one that is being drawn
@@ -175,7 +175,7 @@ class HistoryExplorer(Panel):
     def _redraw(self, click: int) -> None:
         """Draw all parts of the panel whose choices have changed.
 
-        click: the number of the click that asked for this. A newer click ends this drawing and starts its own.
+        click: which click asked for this, counted from 1. A newer click ends this drawing and starts another one.
         """
         self._drawing = click
         if self._is_stale:

@@ -147,7 +147,7 @@ class LabelPanel(Panel):
         self.marks.on_msg(lambda marks, message, __: self._do(lambda: self._from_page(marks, message), self.status))
 
     def _follow(self) -> None:
-        """Start again with the chosen rater and log, if the person had started.
+        """Start again with the rater and log that are now chosen, if the person had started with others.
 
         Scores that the page sends late are not saved, because they belong to the answer that was shown before.
         """

@@ -18,13 +18,13 @@ _TEMPLATES = Path(__file__).parent
 
 
 class MarksInput(anywidget.AnyWidget):
-    """Show one slider per criterion, 0–100.
+    """Show one slider per criterion, for a score from 0 to 100.
 
     A slider has no score until it is moved or a key is pressed. The keys 0–4 set the scores 0, 25, 50, 75 and 100.
     After a key, the next slider has the focus.
 
     - scores: the scores in the order of `criteria`, with None for a missing score.
-    - shown: the number of answers that the control has shown so far.
+    - shown: how many answers the control has shown so far. In a message, it says which answer the scores belong to.
 
     At each change, and when 「保存」 is pressed, the page sends the message {"shown", "scores", "comment", "save"}. The
     listener (`on_msg`) passes the message to `take`. One message holds all values, because JupyterLab may reorder the

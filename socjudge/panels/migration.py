@@ -1,4 +1,7 @@
-"""Define the section of HistoryExplorer that shows what would change with a new judge, and what finding out costs."""
+"""Define the section of HistoryExplorer that compares a new judge with the old one.
+
+It first shows what the comparison costs, and then what would change if the new judge replaced the old one.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +49,9 @@ class MigrationBox(PaidPanel):
             control.observe(lambda _: self._forget(), "value")
 
     def offer(self, judges: list[str]) -> None:
-        """List these judges of the history, so that the user can choose the old judge.
+        """List these judges, so that the user can choose the old judge from them. Embedded judges are left out.
 
-        Embedded judges are left out.
+        judges: the names of the judges in the history.
         """
         before, hosted = self.old.value, [name for name in judges if not is_embedded(name)]
         self.old.options = [(as_choice(name), name) for name in hosted]

@@ -142,7 +142,7 @@ class PromptLab(SessionPanel):
         if self._filling:
             return
         if self.session.is_busy:
-            # the person did not see what is being judged; the change is adopted when the trial has ended
+            # the trial was started without this change; the change is adopted when the trial has ended
             self.session.stop_changed()
             return
         chosen = {name: value.strip() if name.endswith("_model") else value}
@@ -275,7 +275,8 @@ class PromptLab(SessionPanel):
     def _follow(self) -> None:
         """Update the panel after the session has changed. The session calls this method in its own thread.
 
-        The cost is computed again too. After a trial, the next one may have fewer answers to judge.
+        The cost of the next trial is computed again too. A trial that has just ended may have left fewer answers to
+        judge.
         """
         if self.session.is_busy:
             self._redraw()

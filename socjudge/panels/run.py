@@ -1,6 +1,6 @@
 """Show the panel that runs an evaluation. `RunPanel()` shows itself in a notebook cell.
 
-The run itself is in state/run.py.
+The code that runs the evaluation is in state/run.py.
 """
 
 from __future__ import annotations
@@ -207,9 +207,9 @@ class RunPanel(SessionPanel):
         return [self.assistant_model, self.assistant_prompt, self.dataset, self.answer_repeats, self.k]
 
     def _list_choices(self) -> None:
-        """Update the lists of prompts and of answers, so that they have what was added since.
+        """Update the lists of prompts and of sources of answers, so that they have what was added recently.
 
-        This happens when the settings are opened, but not while a task is running.
+        This happens when the settings are opened. While a task is running, nothing is updated.
         """
         if not self.session.is_busy:
             list_prompts_in(self.judge_prompt, "judge")
@@ -217,10 +217,10 @@ class RunPanel(SessionPanel):
             self._list_answers()
 
     def _list_answers(self) -> None:
-        """List where the answers can come from: your own assistants, then the runs in the folder of logs, the newest
-        first.
+        """List where the answers can come from: socjudge's own assistant, your own assistants, then the stored runs.
 
-        The current choice is kept if it still exists.
+        The runs are listed from the newest to the oldest. The current choice is kept if it still exists. Otherwise, the
+        first entry is chosen.
         """
         chosen, folder = self.answers.value, self.session.logs_dir
         choices = [(label, str(log)) for label, log in log_choices(folder)] if folder.is_dir() else []
@@ -364,7 +364,7 @@ class RunPanel(SessionPanel):
 def _results_html(run: EvaluationRun) -> str:
     """Return the results of a run as HTML.
 
-    With several judges, their common verdict comes first. The results of each judge follow.
+    If several judges judged the run, their common verdict comes first. The results of each judge follow.
     """
     runs = (run, *run.others)
     parts = [

@@ -49,11 +49,11 @@ class Filters:
 class RunPair:
     """Hold the comparison of two runs.
 
-    - first, second: the row of each run in `load_runs`.
-    - conditions: each condition that differs between the runs, as (name, value in the first run, value in the second
-      run).
+    - first, second: for each run, its row of the frame from `load_runs`.
+    - conditions: each condition, such as the judge or the prompt, that differs between the runs, as (name, value in the
+      first run, value in the second run).
     - comparison: the result of `compare_runs`; None if the runs cannot be compared.
-    - reason: why the runs did not judge the same stored answers; empty if they did.
+    - reason: why the runs did not judge the same stored answers, or else why they cannot be compared; otherwise empty.
     - means: one row per run and criterion, from `summarise_scores`.
     - questions: one row for each question that at least one of the runs asked. Columns: question_id; category; first
       and second, the mean score in each run (0–100, over repeats, NaN if there is none); same_answer, whether both runs
@@ -72,7 +72,7 @@ class RunPair:
     def paired(self) -> pd.DataFrame | None:
         """Return the differences between the runs per criterion, paired by question.
 
-        Return None if the runs did not judge the same stored answers.
+        Return None if the runs did not judge the same stored answers, or cannot be compared.
         """
         return None if self.comparison is None or self.reason else self.comparison.differences
 
@@ -97,21 +97,24 @@ class Explorer:
 
     @property
     def judges(self) -> list[str]:
-        """List the judges by the names that were requested, in the order in which they first appear in the history."""
+        """Return the names of the judges, as they were requested.
+
+        They are in the order in which they first appear in the history.
+        """
         return list(dict.fromkeys(self.history.runs["judge_model"]))
 
     @property
     def prompts(self) -> list[str]:
-        """List the ids of the judge prompts, in the order in which they first appear in the history."""
+        """Return the ids of the judge prompts, in the order in which they first appear in the history."""
         return list(dict.fromkeys(self.history.runs["prompt_id"]))
 
     @property
     def categories(self) -> list[str]:
-        """List the categories of the judged questions. The four of the specification come first."""
+        """Return the categories of the judged questions. The four categories of the specification come first."""
         return in_order(self.history.results["category"])
 
     def select(self, filters: Filters) -> History:
-        """Return the history with only the rows that fit the filters.
+        """Return the history with only the rows of its frames that fit the filters.
 
         If `since` or `until` is set, a run without a start time is left out. Raises ConfigError if the period ends
         before it begins.
@@ -126,8 +129,8 @@ class Explorer:
     def answers(self, run_id: str, other: str, question_id: Any) -> tuple[list[EvaluationResult], ...]:
         """Return the results of two runs on one question, with all texts, as one list per run.
 
-        A list is empty if its run did not ask the question. The texts of these two logs are kept until other logs are
-        requested. Raises ConfigError if a log can no longer be read.
+        A list is empty if its run did not ask the question. The texts of these two logs stay in memory until
+        other logs are requested. Raises ConfigError if a log can no longer be read.
         """
         logs = [self._log_of(run_id), self._log_of(other)]
         self._texts = {log: self._texts.get(log) or load_run(as_path(self.logs_dir) / log) for log in logs}
@@ -141,7 +144,7 @@ class Explorer:
         This is `typed`, if it is not empty. Otherwise it is a file that is named after the run's log, in `reports/`
         inside the folder of logs. If the logs are under a URL, the file is in build/reports of the project.
 
-        Raises ConfigError if the path does not end in .html or .htm, or if it has a file that socjudge did not write.
+        Raises ConfigError if the path does not end in .html or .htm, or if a file that socjudge did not write is there.
         """
         name = f"{self._log_of(run_id).split('.json')[0]}.html"
         path = Path(typed).expanduser() if typed else self._reports / name
@@ -155,12 +158,13 @@ class Explorer:
     def export(self, chosen: History, run_id: str, *, baseline: str | None = None, path: Path) -> Path:
         """Write the report of a run, and return its path. The report compares the run with a baseline run.
 
-        Runs before it are drawn as the trend. If the path is in `reports/` inside the folder of logs, that folder is
-        created.
+        The report also shows a trend: the mean scores of this run and of earlier runs. If the path is in the default
+        folder of reports, that folder is created.
 
-        - chosen: from `select`. The report has only the categories of questions in it.
-        - run_id, baseline: the run and the baseline. Without a baseline, `write_report` chooses one.
-        - path: from `report_path`.
+        - chosen: the selection that `select` returned. The report has only the categories of questions in `chosen`, and
+          the trend has only runs in `chosen`.
+        - run_id, baseline: the ids of the run and of the baseline run. If `baseline` is None, `write_report` chooses one.
+        - path: the path that `report_path` returned.
 
         Raises the errors of `write_report`.
         """
@@ -195,7 +199,8 @@ def run_table(chosen: History) -> pd.DataFrame:
     - n: number of questions with a score.
     - mean, ci_low, ci_high: the mean score and its interval (0–100, from `summarise_scores`).
     - questions: number of questions that the run asked.
-    - passed: number of questions that passed. A reply that could not be parsed counts as zero, as in the specification.
+    - passed: number of questions that passed. A reply that could not be parsed counts as a score of 0, as in the
+      specification.
     - n_unscored: number of judged answers without usable scores, such as those whose reply could not be parsed.
     """
     runs = chosen.runs.iloc[::-1].astype({"run_id": object}).drop(columns="n_unscored")

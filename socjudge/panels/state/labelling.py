@@ -38,7 +38,7 @@ class LabelSession:
 
     - repeats: how many answers the rater scores twice. The second time comes at the end, without the first scores.
       Until then, the judge's scores of these answers stay hidden.
-    - rater: the rater's name, as in the name of the rater's file.
+    - rater: the rater's name, as it stands in the name of the rater's file.
     - total, done: the number of all answers and of scored answers, both including repeats.
     - problem: which lines of the rater's file cannot be read; empty if there are none.
     """
@@ -91,7 +91,7 @@ class LabelSession:
 
     @property
     def current(self) -> LabelItem | None:
-        """Return the answer to score now. Return None if all answers are scored."""
+        """Return the answer that the rater sees now. Return None if the rater has gone past the last answer."""
         if self._at == len(self._trail):
             return None
         key, _ = self._trail[self._at]
@@ -127,11 +127,10 @@ class LabelSession:
         return [self.run.results[place].evaluation for place in self._places[self.mark.key]]
 
     def save(self, scores: Mapping[str, int | None], comment: str = "") -> Path:
-        """Write the scores for the current answer to disk and return the file's path. The current answer stays the
-        same.
+        """Save the rater's scores for the current answer in the rater's file, and return the path of this file.
 
-        Raises ConfigError and saves nothing if there is no current answer, if a criterion has no score, or if the file
-        cannot be read or written.
+        The current answer stays the same. Raises ConfigError and saves nothing if there is no current answer, if a
+        criterion has no score, or if the file cannot be read or written.
         """
         item = self.current
         if item is None:
@@ -140,7 +139,7 @@ class LabelSession:
         marks = {name: score for name, score in given.items() if score is not None}
         if len(marks) < len(given):
             raise ConfigError(say("panels.marks_missing", names=listed(name for name in given if name not in marks)))
-        self._read()  # the answer may have been saved in another tab, where the judge's marks were shown
+        self._read()  # the answer may have been saved in another tab, where the judge's scores were shown
         mark = Mark(
             *item.key,
             run_id=self.run.run.run_id,
@@ -159,8 +158,8 @@ class LabelSession:
     def next(self) -> None:
         """Go to the next answer.
 
-        After `back`, this is the answer that was shown after the current one. Otherwise it is the next answer without
-        scores.
+        After `back`, this is the answer that was shown after the current one. Otherwise it is the next answer that
+        the rater has not scored.
         """
         self._at = min(self._at + 1, len(self._trail))
         self._go_on()
@@ -189,7 +188,7 @@ class LabelSession:
         ]
 
     def _go_on(self) -> None:
-        """If the rater has passed the last answer that was shown, show the next answer without scores."""
+        """If the rater has gone past all answers shown so far, show the next answer that has no scores."""
         if self._at == len(self._trail) and self._waiting:
             item = self._waiting[0]
             self._trail = [*(seen for seen in self._trail if seen != item), item]
@@ -204,6 +203,6 @@ def _keypoints(dataset: Path | str | None) -> dict[tuple[int | str, str], tuple[
     """
     try:
         questions = load_eval_dataset(dataset)
-    except ConfigError:  # keypoints help, but marks can be given without them
+    except ConfigError:  # keypoints help, but a person can score without them
         return {}
     return {(question.id, question.question): question.expected_keypoints for question in questions}

@@ -84,7 +84,7 @@ class Settings:
     def is_same_run(self, other: Settings | None) -> bool:
         """Return whether a run with these settings would resume an interrupted run with the settings `other`.
 
-        Settings that only say how calls are made are not compared, and `require_certificate` is not either.
+        Two kinds of settings are not compared: those that only say how calls are made, and `require_certificate`.
         """
         how = {name: getattr(self, name) for name in (*HOW, "require_certificate")}
         return other is not None and replace(other, **how) == self
@@ -100,10 +100,12 @@ class RunPreview:
       such run.
     - left: the estimate of what remains to be paid for that run; None if there is no such run.
     - other: the newest interrupted run with other settings. It is searched for only if there is one judge.
-    - problem: why the run is not possible (no key, a damaged journal); empty if it is possible.
+    - problem: why the run is not possible (no key, a damaged journal); empty if it is possible or if only the index is
+      missing.
     - note: what the user is told before the first call, such as which variables are sent to which host.
 
-    While a run is going on or the index is being built, already, left and other are not looked up.
+    While a run is going on or the index is being built, interrupted runs are not looked up. Then already, left and
+    other are empty or None.
     """
 
     n_questions: int
@@ -135,7 +137,8 @@ class _Task:
     def estimate(self, already: Sequence[int] = (), total: int = 1) -> Estimate:
         """Estimate what remains to be paid. If `already` is empty, estimate the whole run.
 
-        already: how many of the `total` answers each judge has scored, from `judged_already`.
+        - already: how many answers each judge has already scored, from `judged_already`.
+        - total: how many answers each judge must score in the whole run.
         """
         return estimate_judges_left(
             self.questions, self.judges, already or [0] * len(self.judges), total, judging=self.judging,
@@ -172,8 +175,8 @@ class Session:
 
     - state: "idle", "building" (the index), "running", "stopping" (calls already sent are completed), "finished",
       "stopped" or "failed". A stopped run can be resumed.
-    - problem: why the task failed and what to do. In state "stopped", it says that the budget ended the run. Otherwise
-      it is empty.
+    - problem: in state "failed", why the task failed and what to do. In state "stopped", it says that the budget ended
+      the run, or it is empty if the user stopped the run. In any other state, it is empty.
     - run: the finished run; None if there is none.
     - changed_late: whether `stop_changed` stopped the run.
 
@@ -207,7 +210,7 @@ class Session:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether a run is going on or the index is being built."""
+        """Return whether a task is running, such as a run or the building of the index."""
         return self.state in ("building", "running", "stopping")
 
     def stop(self) -> None:
@@ -229,7 +232,7 @@ class Session:
         self.stop()
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Wait until no run is going on and no index is being built, or until the timeout (seconds) has passed."""
+        """Wait until no task is running, or until the timeout (seconds) has passed."""
         if self._thread is not None:
             self._thread.join(timeout_s)
 
@@ -264,8 +267,8 @@ class Session:
     def _count(self, result: EvaluationResult, *, answered: bool = True) -> None:
         """Add a result to the progress.
 
-        answered: whether its answer was made in this run. If it was not, its answer was paid for before, and the cost
-        of that answer is not counted.
+        answered: whether the answer of this result was made in this run. If it was made before, its cost is not
+        counted, because it was paid for then.
         """
         marks, answer, before = result.evaluation, result.answer, self.progress
         if marks.status == "ok":
@@ -342,7 +345,8 @@ class RunSession(Session):
     def preview(self, settings: Settings) -> RunPreview:
         """Return what a run with these settings would do and cost. No model is called.
 
-        Raises ConfigError if not even the price can be estimated.
+        Raises ConfigError if these settings do not even allow an estimate of the cost, such as if the dataset cannot be
+        read.
         """
         get_settings(settings.output_tokens, settings.timeout_s, settings.patience_s)
         task, assign = self._foresee_again(settings) if settings.answers else self._foresee(settings)
@@ -376,10 +380,10 @@ class RunSession(Session):
         return replace(preview, already=(waiting.done,), left=preview.estimate.after(waiting.done, waiting.total))
 
     def _foresee(self, settings: Settings) -> tuple[_Task, Callable[[], tuple[list[Assignment], Over]] | None]:
-        """Prepare a run in which the assistant is asked. Return its task and a function that returns the judges'
-        assignments.
+        """Prepare a run in which the assistant is asked.
 
-        If the index is needed and missing, None is returned instead of the function.
+        Return the task of the run, and a function that returns the result of `assign_judges`. If the index is needed
+        and missing, None is returned instead of the function.
         """
         from ...runbooks.index import find_index
 
@@ -399,7 +403,8 @@ class RunSession(Session):
     def _foresee_again(self, settings: Settings) -> tuple[_Task, Callable[[], tuple[list[Assignment], Over]]]:
         """Prepare a run in which stored answers are judged.
 
-        Return its task and a function that returns the judges' assignments.
+        Return the task of the run, and a function that returns the judges' assignments in the form of the result of
+        `assign_judges`.
         """
         assert settings.answers is not None
         if self._stored is None or self._stored[0] != settings.answers:

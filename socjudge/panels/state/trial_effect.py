@@ -18,7 +18,7 @@ FLIPS = ("合格→不合格", "不合格→合格")
 
 @dataclass(frozen=True)
 class QuestionChange:
-    """Hold the results of a trial's two prompts for one question.
+    """Hold the results on one question with each of the two prompts of a trial.
 
     - before, after: the results with the base prompt and with the edited prompt.
     - direction: the change of the verdict, "合格→不合格" or "不合格→合格"; empty if it did not change.
@@ -55,10 +55,11 @@ class Effect:
 def measure_effect(before: EvaluationRun, after: EvaluationRun, *, same_answers: bool) -> Effect:
     """Compare the run of the edited prompt (`after`) with that of the base prompt (`before`).
 
-    Only the questions of `after` are compared. The scores of repeats are averaged first.
+    Only the questions of `after` are compared. If a question has several results in a run, their scores are averaged
+    first.
 
-    same_answers: whether both runs judged the same stored answers. If not, questions are paired even if their answers
-    differ.
+    same_answers: whether both runs judged the same stored answers. If they did not, the results on a question are
+    compared even though the answers are different.
     """
 
     def pair_of(result: EvaluationResult) -> tuple[int | str, int]:
@@ -77,8 +78,9 @@ def measure_effect(before: EvaluationRun, after: EvaluationRun, *, same_answers:
 
 
 def disputed_questions(run: EvaluationRun, logs_dir: Path) -> set[int | str]:
-    """Return the ids of the questions whose stored answer in `run` passes there but fails in another log, or the
-    reverse.
+    """Return the ids of the questions whose stored answer has different verdicts in different logs.
+
+    Such an answer passes in `run` but fails in another log, or fails in `run` but passes in another log.
 
     logs_dir: the folder of the other logs.
     """

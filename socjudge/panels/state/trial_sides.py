@@ -22,7 +22,7 @@ from .trial_store import TrialSettings
 if TYPE_CHECKING:
     from ...runbooks.index import RunbookIndex
 
-# Conditions that must be equal, so that a run's own marks or answers are those of a prompt.
+# If these conditions are equal, the scores or the answers of a stored run are also those of a side.
 _JUDGING = ("judge_model", "judge_service", "judge_prompt_sha256")
 _ANSWERING = ("assistant_model", "assistant_service", "assistant_prompt_sha256", "index_fingerprint", "k")
 
@@ -31,7 +31,7 @@ _ANSWERING = ("assistant_model", "assistant_service", "assistant_prompt_sha256",
 class Side:
     """Hold one side of a trial: the base prompt or the edited prompt.
 
-    - run: the stored run, reduced to the answers that the user chose.
+    - run: the run from whose log the trial takes the answers, reduced to the answers that the user chose.
     - assignment: what must be answered and judged with this prompt.
     """
 
@@ -40,22 +40,25 @@ class Side:
 
     @property
     def is_asked(self) -> bool:
-        """Return whether the questions are answered again. If not, the stored answers are judged."""
+        """Return whether the assistant answers the questions again. If not, the stored answers are judged."""
         return self.assignment.plan.asks
 
     @property
     def identity(self) -> str:
-        """Return a text that is equal for two sides if they have to judge the same answers with the same settings."""
+        """Return a text that identifies this side's task.
+
+        Two sides have the same text if they judge the same answers with the same settings.
+        """
         return repr(sorted(self.assignment.key.items()))
 
     @property
     def is_judged(self) -> bool:
-        """Return whether the stored run already has this side's scores: same answers, same prompt, same judge."""
+        """Return whether `run` already has the scores of this side, because answers, prompt and judge are the same."""
         return not self.is_asked and self._agrees(_JUDGING)
 
     @property
     def is_answered(self) -> bool:
-        """Return whether the answers of the stored run were made with this side's prompt, assistant, index and k."""
+        """Return whether the answers in `run` were made with the prompt, assistant, index and k of this side."""
         return self._agrees(_ANSWERING)
 
     def _agrees(self, names: tuple[str, ...]) -> bool:
@@ -83,12 +86,13 @@ class Side:
 def get_sides(
     choice: TrialSettings, run: EvaluationRun, edited: Prompt, get_index: Callable[[], RunbookIndex]
 ) -> tuple[Side, Side]:
-    """Return the side of the base prompt and the side of the edited prompt. Nothing is sent.
+    """Return the two sides of a trial: that of the base prompt, then that of the edited prompt. Nothing is sent.
 
     In a trial of an assistant prompt, the answers are judged with the judge prompt of the run. If that prompt no longer
-    exists, the built-in one is used.
+    exists, the project's default judge prompt is used.
 
-    - run: the stored run, reduced to the answers that the user chose.
+    - choice: the settings of the trial.
+    - run: the run from whose log the trial takes the answers, reduced to the answers that the user chose.
     - edited: the edited prompt.
     - get_index: a function that returns the search index. It is called only if questions are answered again.
 

@@ -49,12 +49,12 @@ class TrialSettings:
 class Trial:
     """Hold one trial.
 
-    - id: the time of its first start (ISO 8601) and a few letters.
-    - choice: its settings.
+    - id: the time when the trial was first started (ISO 8601), and a few random characters.
+    - choice: the settings of the trial.
     - note: a remark by the user.
     - before, after: the names of two logs in logs/trials, with the results of the base prompt and of the edited prompt.
-      A name is empty until its log exists. `before` stays empty if the stored run already has the scores with the base
-      prompt.
+      A name is empty until its log exists. `before` stays empty if the log whose answers are used already has the
+      scores with the base prompt.
     - difference: the change of the mean score in points; None if unknown.
     """
 
@@ -67,9 +67,9 @@ class Trial:
 
 
 def load_trials(folder: Path) -> list[Trial]:
-    """Return the trials stored in a folder, the oldest first. A line that cannot be read is left out with a warning.
+    """Return the trials stored in `trials.jsonl` in a folder, the oldest first. Return [] if there is no such file.
 
-    Raises ConfigError if the file cannot be read.
+    A line that cannot be read is left out with a warning. Raises ConfigError if the file cannot be read.
     """
     path, trials = folder / "trials.jsonl", dict[str, Trial]()
     try:
@@ -91,7 +91,7 @@ def load_trials(folder: Path) -> list[Trial]:
 
 
 def save_trial(folder: Path, trial: Trial) -> None:
-    """Add a line for a new trial, or for a changed trial, to the file in a folder.
+    """Append a line with a trial, which is new or has changed, to `trials.jsonl` in a folder.
 
     Raises ConfigError if the file cannot be written.
     """
@@ -101,7 +101,7 @@ def save_trial(folder: Path, trial: Trial) -> None:
 
 
 def _trial(line: dict[str, Any]) -> Trial:
-    """Return the trial that a line of the file describes.
+    """Return the trial that a line of `trials.jsonl` describes.
 
     Raises ValueError or a similar error if a field is missing or has a wrong type, or if a log's name contains a
     folder.

@@ -38,7 +38,8 @@ class TrialCost:
     - answers: how many answers are judged with the edited prompt.
     - estimate: the estimated cost of all calls.
     - base_calls: how many of these calls are made for the base prompt.
-    - is_unread: whether no model reads the edited prompt. This is so with the embedded default model.
+    - is_unread: whether no model reads the edited prompt. This is so if the judge or assistant that would read it is an
+      embedded model.
     """
 
     answers: int
@@ -74,7 +75,7 @@ class TrialSession(Session):
 
     @property
     def logs(self) -> list[str]:
-        """Return the names of the logs in the folder, the newest first."""
+        """Return the names of the logs in `logs_dir`, the newest first."""
         return [path.name for path in reversed(log_files(self.logs_dir))]
 
     @property
@@ -115,8 +116,8 @@ class TrialSession(Session):
     def undo(self) -> None:
         """Restore the previous text of the edited prompt.
 
-        This is the text that was last tried, or that a new base prompt or a reopened trial replaced. The list of trials
-        stays the same.
+        This is the text of the last trial, or the text that was replaced when a new base prompt was chosen or a trial
+        was reopened. The list of trials stays the same.
         """
         if self.is_busy:
             return
@@ -178,7 +179,7 @@ class TrialSession(Session):
         """
         before, after = self._sides()
         costs = [side.estimate() for side in self._to_judge(before, after)]
-        # The edited prompt's side comes last, because the base's marks may already exist.
+        # The last cost is that of the edited prompt. The base prompt has none if its scores already exist.
         total = sum(costs[1:], costs[0])
         plan = after.assignment.plan
         reader = plan.judge if self.choice.kind == "judge" else plan.assistant
@@ -186,16 +187,16 @@ class TrialSession(Session):
         return TrialCost(after.assignment.total, total, total.calls - costs[-1].calls, is_unread)
 
     def unfinished(self) -> tuple[int, int] | None:
-        """Return how many answers are judged and how many there are, if a trial with these settings was interrupted.
+        """Return (answers judged so far, answers to judge in all) if a trial with these settings was interrupted.
 
-        Return None if there is no such trial.
+        An answer that must be judged with two different prompts counts twice. Return None if there is no such trial.
         """
         sides = self._to_judge(*self._sides())
         done = self._count_done(sides)
         return (done, sum(side.assignment.total for side in sides)) if done else None
 
     def _count_done(self, sides: list[Side]) -> int:
-        distinct = {side.identity: side for side in sides}  # with an unchanged text, both sides are the same work
+        distinct = {side.identity: side for side in sides}  # with an unchanged text, both sides have the same task
         return sum(side.count_done(self.trials_dir) for side in distinct.values())
 
     # -- the work
@@ -205,7 +206,7 @@ class TrialSession(Session):
 
         - note: a remark that is stored with the trial.
         - max_cost_usd: the most that the whole trial may cost in US dollars. This includes the judging with the base
-          prompt, and earlier starts of this trial.
+          prompt, and what this trial cost before it was interrupted.
         """
         self._begin("running", lambda: self._try(note, max_cost_usd))
 
@@ -233,7 +234,7 @@ class TrialSession(Session):
             self._judged[side.identity] = run
             if side is not after:
                 own, trial = run, replace(trial, before=_log_name(run))
-                self._keep(trial)  # these marks are paid for, and known from now on
+                self._keep(trial)  # these scores are paid for, and known from now on
         assert own is not None
         trial = replace(trial, before="" if own is before.run else _log_name(own), after=_log_name(run))
         self._keep(trial)
@@ -271,15 +272,15 @@ class TrialSession(Session):
     def _known(self, side: Side) -> EvaluationRun | None:
         """Return the run with the scores of a side. Return None if these scores do not exist yet.
 
-        The run is the stored run itself, or the run with the base prompt in an earlier trial. Its settings must
-        be those of the present trial, except for the text.
+        The run is the side's stored run itself, or the run with the base prompt in an earlier trial. An earlier trial
+        counts only if its settings, except the edited text, are those of the present trial.
         """
         if side.is_judged:
             return side.run
         if side.identity not in self._judged:
             for trial in reversed(self.trials):
                 if trial.before and replace(trial.choice, text=self.choice.text) == self.choice:
-                    with contextlib.suppress(ConfigError):  # if the log is gone, it is judged again
+                    with contextlib.suppress(ConfigError):  # if the log is gone, its answers are judged again
                         run = load_run(self.trials_dir / trial.before)
                         if side.assignment.is_done_in(run):
                             self._judged[side.identity] = run
@@ -292,7 +293,7 @@ class TrialSession(Session):
     def _edited(self) -> Prompt:
         """Return the edited text as a prompt.
 
-        Its id, which logs show, consists of the id of the base prompt and a part of the text's hash.
+        The prompt's id, which logs show, consists of the id of the base prompt and a part of the text's hash.
         """
         prompt = Prompt(self.choice.base, self.choice.text)
         return replace(prompt, id=f"{prompt.id}+{prompt.sha256[:8]}")
@@ -332,7 +333,9 @@ class TrialSession(Session):
             return project_rubric()
 
     def _chosen(self) -> EvaluationRun:
-        """Return the stored run, reduced to the answers that the user chose. Answers without text are left out.
+        """Return the run of the chosen log, reduced to the answers that the user chose.
+
+        Answers without text are left out.
 
         Raises ConfigError if no answer remains.
         """

@@ -74,10 +74,12 @@ def stopped_html(session: Session, button: str) -> str:
 
 
 def summary_html(run: EvaluationRun) -> str:
-    """Return the specification's success line and its summary of a run, for the run's own judge alone.
+    """Return, as HTML, the specification's success line and its summary of the results of one judge.
 
-    The success line says where the log is. It is green even if the run did not pass. If the log had to be saved in the
-    fallback folder, the line has the colour of a warning instead.
+    The results of further judges (`run.others`) are left out.
+
+    The success line says where the log is. It is green even if the run did not pass. If the log could not be saved in
+    its usual folder, it is in the fallback folder, and the line has the colour of a warning instead.
     """
     from markdown_it import MarkdownIt
 
@@ -103,11 +105,13 @@ def summary_html(run: EvaluationRun) -> str:
 def details_html(
     results: Sequence[EvaluationResult], log_path: Path | None = None, *, line: float | None = None
 ) -> str:
-    """Return 「📋 詳細結果を見る」, which has the question, scores, reasons, answer and context of each result.
+    """Return 「📋 詳細結果を見る」 as HTML: the question, scores, reasons, answer and context of each result.
 
-    If there are more than MAX_DETAILS results, only that many are shown, and a line says that the rest is in
-    `log_path`. In this case, results without scores come first, then those with the lowest scores. Otherwise the order
-    is unchanged.
+    If there are more than MAX_DETAILS results, only MAX_DETAILS of them are shown, and a line says that the rest is in
+    `log_path`. Results without scores then come first, followed by those with the lowest mean scores. Otherwise, all
+    results are shown in their given order.
+
+    line: the pass line of the run, in points. Scores below it are red.
     """
     left_out = ""
     if len(results) > MAX_DETAILS:

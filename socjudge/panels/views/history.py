@@ -1,4 +1,4 @@
-"""Make the HTML of the history panel: the table of runs, the comparison of two runs, charts, and where a report is."""
+"""Make the HTML of the history panel: the table of runs, the comparison of two runs, charts, the link to a report."""
 
 from __future__ import annotations
 
@@ -194,8 +194,8 @@ def _points(value: Any) -> str:
 def _verdict(run: Mapping[Any, Any]) -> str:
     """Return the verdict on a whole run as text.
 
-    If the judge is an embedded model, the text also says briefly that the verdict is for reference only. The full note
-    stands once, below the table.
+    If the judge is an embedded model, the text also says briefly that the verdict is for reference only. A longer note
+    about this stands once, below the table of runs.
     """
     if pd.isna(run["mvp_passed"]):
         return say("panels.history_unknown")

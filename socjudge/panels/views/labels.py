@@ -42,7 +42,7 @@ def item_html(item: LabelItem) -> str:
 
 
 def judged_html(title: str, mark: Mark, evaluations: Sequence[Evaluation]) -> str:
-    """Return a table with the rater's scores and the judge's scores, one column per judgement.
+    """Return, as HTML, a table with a column of the rater's scores and a column for each judgement by the judge.
 
     The judge's reasons are below the table.
     """

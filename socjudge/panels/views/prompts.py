@@ -86,8 +86,8 @@ def trial_label(trial: Trial) -> str:
 def effect_html(effect: Effect, trial: Trial) -> str:
     """Return HTML that shows what the edited prompt changed.
 
-    The differences between the two prompts come first, paired by question. Then each question follows, with the change
-    of its verdict (if there is one) and the results of both prompts.
+    First come the differences between the scores with the base prompt and with the edited prompt, paired by question.
+    Then each question follows, with the change of its verdict (if there is one) and its results with both prompts.
     """
     same = say("panels.prompts_same_answers") if effect.same_answers else say("panels.prompts_new_answers")
     title = say("panels.prompts_result", base=trial.choice.base)
@@ -126,7 +126,7 @@ def _mean(results: Sequence[EvaluationResult]) -> str:
 
 
 def _reasons(results: Sequence[EvaluationResult]) -> str:
-    """Return the scores and reasons with one prompt as HTML, one list per repeat."""
+    """Return, as HTML, for each result, its scores and reasons, or why it has no scores."""
     lists = []
     for result in results:
         marks = result.evaluation
