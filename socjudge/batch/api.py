@@ -2,7 +2,7 @@
 
 A job is a folder beside the run's journal, and every reply is written into that journal. A run that was begun as a
 batch can therefore be finished live, and a live run can be finished as a batch. Each function can be called again after
-an interruption at any moment. No file of a job contains a key.
+an interruption at any moment. No file of a job contains an API key.
 """
 
 from __future__ import annotations
@@ -70,17 +70,17 @@ def prepare_batch(
     """Write the requests of a run as files for the Batch endpoint. Nothing is sent.
 
     - dataset: the questions; EVAL_DATASET_PATH if left out.
-    - log: a log whose stored answers are judged instead, as `rejudge` does.
+    - log: a log. Its stored answers are judged, as `rejudge` does, and no questions are asked.
     - judge_model: the name of an OpenAI model.
     - assistant_model: the name of an OpenAI model, or "offline", which answers at once on this machine.
-    - requests_per_file: the most requests in one file. A low number is for an account with a low limit on tokens that
-      wait.
+    - requests_per_file: the most requests in one file. Give a low number if the account may have only few tokens
+      waiting in the service's queue.
 
-    The other arguments are as in `run_evaluation_suite`. The run has the same journal as a live run, so results that an
-    unfinished run already has are not requested again. If a job of the same run exists, it is written again, unless it
-    was submitted. A submitted job is returned unchanged.
+    The other arguments are as in `run_evaluation_suite`. A batch uses the same journal as a live run with the same
+    arguments, so results that such a run already has are not requested again. If the job of this run already exists,
+    it is returned unchanged if it was submitted, and written again if not.
 
-    Raises ConfigError if an argument is unfit, there is no key, a model has no batch endpoint, a folder cannot be
+    Raises ConfigError if an argument is invalid, there is no key, a model has no batch endpoint, a folder cannot be
     written, or another process is making the same run.
     """
     logs_dir = logs_dir or constants.LOGS_DIR
@@ -168,11 +168,11 @@ def batch_status(path: Path | str) -> BatchJob:
 def collect_batch(path: Path | str) -> BatchJob:
     """Fetch the replies to the submitted files, also from batches that expired or were cancelled midway.
 
-    When all files of a round are in, there are two cases. If nothing is missing, the log is written, the job's folder
-    is removed, and `run` is the finished run. Otherwise, the files of the next round are written; submit them with
-    `submit_batch`. They request what failed, what could not be parsed, and judgements of new answers. A request that
-    failed in three rounds becomes a row with status "failed". If the service refuses a whole file, this does not count
-    as a failure of its requests.
+    When the replies to all files of a round have arrived, there are two cases. If nothing is missing, the log is
+    written, the job's folder is removed, and `run` is the finished run. Otherwise, the files of the next round are
+    written; submit them with `submit_batch`. They repeat the requests that failed or whose reply could not be parsed,
+    and request judgements of new answers. A request that failed in three rounds becomes a row with status "failed". If
+    the service refuses a whole file, this does not count as a failure of its requests.
 
     In the log, the calls of a batch cost half the list price and have a `processing_time` of 0. `wall_time_s` does not
     include the waiting.
@@ -217,7 +217,10 @@ def _absolute(place: Path | str) -> str:
 def _collect(
     client: openai.OpenAI, state: BatchState, assignment: Assignment, journal: Journal, file: RequestFile, batch: Batch
 ) -> list[str]:
-    """Write the replies of an ended batch into the journal, and record its failed requests. Return notes to show."""
+    """Write the replies of an ended batch into the journal, and record its failed requests in `state`.
+
+    Return notes to show to the user.
+    """
     number, path = len(state.rounds), state.folder / file.name
     sent = {custom_id for custom_id, _ in load_requests(path)}
     failures: dict[str, Failure] = {}
@@ -258,10 +261,13 @@ def _collect(
 def _failed(
     state: BatchState, assignment: Assignment, journal: Journal, path: Path, failures: dict[str, Failure], status: str
 ) -> Iterator[str]:
-    """Record why requests of a file have no reply, and yield the reasons as notes.
+    """Record in `state` why requests of a file have no usable reply. Yield one reason for each such request.
 
-    A request with a parameter that the service refuses does not count as failed. The next round leaves the parameter
-    out.
+    If the service refused a parameter of a request, the request does not count as failed. The next round leaves the
+    parameter out.
+
+    failures: {custom id: the failure that the service reported}. status: the batch's status, which is the reason for
+    all other requests.
     """
     for custom_id, body in load_requests(path):
         line = parse_custom_id(custom_id, len(state.rounds))

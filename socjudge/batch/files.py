@@ -27,10 +27,12 @@ _CUSTOM_ID = re.compile(r"round(\d{1,9})-s(\d{1,9})-(?:a|r(\d{1,9})-t(\d{1,9}))"
 
 @dataclass(frozen=True)
 class Line:
-    """Describe a request: for the answer of a sample or, if `repeat` is given, for a judgement of this answer.
+    """Describe one line of a request file: a request for an answer or, if `repeat` is given, for a judgement of it.
 
-    turn: the number of earlier replies to this request that could not be parsed. It is part of the line's name. A reply
-    therefore counts only once, even if its file is collected several times.
+    - sample: the position of the answer among the answers of the run, from 0.
+    - repeat: the position of the judgement among the repeated judgements of this answer, from 0.
+    - turn: the number of earlier replies to this request that could not be parsed. It is part of the line's name. A
+      reply therefore counts only once, even if its file is collected several times.
     """
 
     sample: int
@@ -139,8 +141,8 @@ class Failure:
 def parse_replies(raw: bytes) -> Iterator[tuple[str, Any]]:
     """Yield (custom id, reply) for each line of an output or error file.
 
-    The reply is the body of the service's response, or a Failure. For a line that cannot be read, this is ("",
-    Failure).
+    The reply is the body of the service's response or, if the request failed, a Failure. A line that cannot be read
+    gives ("", Failure).
     """
     for line in io.BytesIO(raw):  # splitting the bytes would copy them all
         if line.strip():

@@ -69,9 +69,11 @@ class BatchJob:
 
 
 def assign(source: Source, index: RunbookIndex | None = None) -> Assignment:
-    """Return the run's assignment, made from its dataset or log and its index as they are now.
+    """Return the `Assignment` of a run, made from the run's sources as they are now: its log, or its dataset and index.
 
-    Raises ConfigError if one of them cannot be read.
+    index: the index, if it is already open.
+
+    Raises ConfigError if one of the sources cannot be read.
     """
     judge: dict[str, Any] = {
         "judge_model": source.judge_model,
@@ -96,7 +98,8 @@ def assign(source: Source, index: RunbookIndex | None = None) -> Assignment:
 def write_job(assignment: Assignment, source: Source, logs_dir: Path | str, *, requests_per_file: int) -> BatchJob:
     """Write a job with the request files of its first round (see `batch.prepare_batch`).
 
-    If the job exists and its latest round was not submitted, write this round again.
+    If the job already exists, there are two cases. If its latest round was submitted, nothing is written. If not, this
+    round is written again.
     """
     place, key = as_path(logs_dir), assignment.key
     check_place(place)
@@ -133,12 +136,14 @@ def write_job(assignment: Assignment, source: Source, logs_dir: Path | str, *, r
 
 @contextlib.contextmanager
 def open_job(state: BatchState, key: Mapping[str, Any]) -> Iterator[Journal]:
-    """Lock the run's journal, and with it the job, and read the job's state again.
+    """Lock the run's journal, and with it the job, while a `with` block runs. The block gets the journal.
 
-    The journal is the one that the job's state names. If an unsuccessful live run has removed it, a new one is made.
+    The job's state is read again from the disk. The journal is the one that this state names. If an unsuccessful live
+    run has removed it, a new one is made.
 
-    key: the run's identity, made from its sources as they are now. If they have changed, the ConfigError names the
-    differences.
+    key: the run's identity, made from its sources as they are now.
+
+    Raises ConfigError, with the differences, if the sources have changed since the job was prepared.
     """
     folder = state.folder.parent
     path = folder / state.journal
@@ -168,7 +173,7 @@ def open_job(state: BatchState, key: Mapping[str, Any]) -> Iterator[Journal]:
 
 
 def add_round(state: BatchState, assignment: Assignment, journal: Journal) -> None:
-    """Write the request files of a new round, for everything that the journal lacks and that can be requested now."""
+    """Write the request files of a new round: a request for each missing result that can be requested now."""
     number = len(state.rounds) + 1
     missing = list(missing_lines(assignment, journal, state.failures))
 
@@ -184,16 +189,16 @@ def add_round(state: BatchState, assignment: Assignment, journal: Journal) -> No
 
 
 def save_job(state: BatchState, journal: Journal) -> None:
-    """Write the job's state, with the progress in the journal, to the disk."""
+    """Write the job's state to the disk, with the journal's place and its number of judgements."""
     state.done = journal.n_done
-    # The name, so that a folder of logs can be moved. If the disk was full, the journal is elsewhere, so the path.
+    # A name lets the folder of logs be moved. A path is needed if the journal is elsewhere because the disk was full.
     beside = journal.path.parent == state.folder.parent
     state.journal = journal.path.name if beside else str(journal.path)
     save_state(state)
 
 
 def finish_job(state: BatchState, assignment: Assignment, journal: Journal) -> EvaluationRun:
-    """Write the log and remove the journal. Every judgement that is missing becomes a row with status "failed"."""
+    """Write the log and remove the journal. In the log, every missing judgement is a row with status "failed"."""
     add_failures(assignment, journal, state.failures)
     journal.sync()
     journal.info = replace(journal.info, mode="batch")
@@ -222,7 +227,7 @@ def remove_job(state: BatchState, run: EvaluationRun, notes: Sequence[str] = ())
 
 
 def describe(state: BatchState, *, notes: Sequence[str] = ()) -> BatchJob:
-    """Return the job as its stored state describes it, with these notes."""
+    """Return a BatchJob with what the job's state says, and with these notes."""
     files = state.files
     unsent = [file for file in files if not file.batch_id]
     if not files or any(file.status in ENDED and not file.collected for file in files):

@@ -24,13 +24,13 @@ from ..settings import default_model
 from .files import Line
 
 BATCH_PRICE_FACTOR = 0.5  # share of the list price: https://developers.openai.com/api/docs/guides/batch
-MAX_FAILURES = 3  # rounds in which a line may fail
+MAX_FAILURES = 3  # rounds in which a request may fail
 
 
 def check_models(assignment: Assignment) -> None:
     """Raise ConfigError if OpenAI's Batch endpoint cannot call the run's models.
 
-    The assistant may be embedded instead, because it then answers on this machine.
+    An embedded assistant is allowed, because it answers on this machine.
     """
     plan = assignment.plan
     if not isinstance(plan.judge, OpenAIModel) or isinstance(plan.judge, DecisionModel):
@@ -66,9 +66,12 @@ def add_local_answers(assignment: Assignment, journal: Journal) -> None:
 
 
 def missing_lines(assignment: Assignment, journal: Journal, failures: Mapping[str, Sequence[str]]) -> Iterator[Line]:
-    """Yield a line for each request that can be made now. A judgement can be requested only if its answer is there.
+    """Yield a line for each missing answer or judgement that can be requested now.
 
-    Requests that have failed in MAX_FAILURES rounds are left out.
+    A judgement can be requested only if its answer exists and has text. Requests that have failed in
+    MAX_FAILURES rounds are left out.
+
+    failures: {line name: the reasons of its failures, one per round}.
     """
     for i in range(assignment.n_samples):
         answer = _get_answer(assignment, journal, i)
@@ -82,7 +85,7 @@ def missing_lines(assignment: Assignment, journal: Journal, failures: Mapping[st
 
 
 def is_missing(assignment: Assignment, journal: Journal, line: Line) -> bool:
-    """Return whether a reply to the line is still needed.
+    """Return whether a reply to the line's request is still needed.
 
     It is needed if the line belongs to the run and the journal lacks the reply.
     """
@@ -101,7 +104,8 @@ def is_missing(assignment: Assignment, journal: Journal, line: Line) -> bool:
 def add_reply(assignment: Assignment, journal: Journal, line: Line, completion: Completion) -> None:
     """Put a reply into the journal as an answer, a judgement, or a reply that could not be parsed.
 
-    The reply's cost is halved. Its `processing_time` is 0, because the time that the model took is unknown.
+    If the judge refused to judge the answer, the judgement has the status "failed". The reply's cost is halved. Its
+    `processing_time` is 0, because the time that the model took is unknown.
     """
     cost = completion.usage.cost_usd
     usage = replace(completion.usage, cost_usd=None if cost is None else cost * BATCH_PRICE_FACTOR)
@@ -159,9 +163,9 @@ def _failed(assignment: Assignment, error: ProviderError) -> Evaluation:
 
 
 def _repeats(assignment: Assignment, journal: Journal, i: int) -> list[int]:
-    """Return the judge repeats of a sample that have no judgement yet.
+    """Return the numbers (from 0) of those judgements of the answer `i` that are not in the journal.
 
-    Refused judgements are left out, because another round may take a day.
+    Judgements with the status "failed" are not repeated either, because another round may take a day.
     """
     repeats = range(assignment.plan.judge_repeats)
     return [each for each in repeats if not journal.is_done(i, each) and not journal.is_refused(i, each)]

@@ -64,7 +64,7 @@ def submit_file(client: openai.OpenAI, state: BatchState, file: RequestFile) -> 
 
 
 def _create(client: openai.OpenAI, state: BatchState, file: RequestFile) -> Batch:
-    """Create the file's batch. If an earlier call created it and its reply was lost, find that batch instead."""
+    """Create the file's batch. If an earlier call created it but got no reply, find that batch instead."""
     label, tries = f"{state.run['run_id']}/{file.name}", 3
     for n in range(1, tries + 1):
         if file.creating and (found := _find_batch(client, state, label)) is not None:
@@ -91,7 +91,7 @@ def _create(client: openai.OpenAI, state: BatchState, file: RequestFile) -> Batc
 
 
 def _find_batch(client: openai.OpenAI, state: BatchState, label: str) -> Batch | None:
-    """Return the newest batch at the service that has this label. Return None if there is none."""
+    """Find the newest batch with this label at the service. Return None if there is none."""
     too_old = datetime.fromisoformat(state.run["started_at"]).timestamp() - 86_400
     with _service_errors(state):
         for batch in client.batches.list(limit=100):
@@ -132,9 +132,11 @@ def download(client: openai.OpenAI, file_id: str) -> bytes | None:
 
 @contextlib.contextmanager
 def _service_errors(what: BatchState | str) -> Iterator[None]:
-    """Turn errors of OpenAI's SDK in this block into socjudge's errors. The SDK's error is kept as `__context__`.
+    """Turn errors that OpenAI's SDK raises in a `with` block into socjudge's errors.
 
-    what: the job or the id that the message names.
+    The SDK's error is kept as `__context__`.
+
+    what: the job, or the id at the service, that the message names.
     """
     name = what if isinstance(what, str) else str(what.folder)
     try:

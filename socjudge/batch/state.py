@@ -1,4 +1,4 @@
-"""Keep the state of a batch job in `logs/judge_eval_….batch/state.json`: what was sent where, and the run's sources."""
+"""Keep the state of a batch job in `logs/judge_eval_….batch/state.json`: its request files and the run's sources."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _FORMAT = 1
 
 @dataclass
 class Source:
-    """Hold what a run is made from. With it, the run's assignment can be made again when replies arrive.
+    """Hold what a run is made from. When replies arrive, the run's `Assignment` is made again from it.
 
-    log: the log whose stored answers are judged. If it is empty, the questions of `dataset` are asked.
+    log: the path of the log whose stored answers are judged. If it is empty, the questions of `dataset` are asked.
     """
 
     judge_model: str
@@ -46,7 +46,7 @@ class Source:
 class BatchState:
     """Hold a batch job's state.
 
-    - run: the run's info, for its journal. key: the run's identity.
+    - run: the fields of the run's `RunInfo`, for its journal. key: the run's identity.
     - done: the number of judgements in the journal, of `total`.
     - journal: the journal's file name, or its path if it is not beside the job.
     - logs_url: the URL for the log; empty if the log goes beside the job.
