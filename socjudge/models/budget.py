@@ -13,8 +13,8 @@ class Budget:
 
     max_usd: the limit in US dollars, or None for no limit.
 
-    Spending is recorded per run id. If an earlier session of a run reports its spending again, it is not counted twice.
-    Runs that share a budget run one after the other. Within a run, only the background loop changes the budget.
+    Spending is recorded per run id. If what a run spent in an earlier session is recorded again, it does not count
+    twice. Runs that share a budget run one after the other. Within a run, only the background loop changes the budget.
     """
 
     max_usd: float | None = None
@@ -38,7 +38,10 @@ class Budget:
         self._spent[run_id] = self.spent_by(run_id) + usd
 
     def move(self, run_id: str, to: str) -> None:
-        """Add one run's spending to that of the run `to`, which has taken over the first run's results."""
+        """Delete the spending of the run `run_id`, and record that the run `to` has spent at least as much in total.
+
+        The run `to` has taken over the results of the run `run_id`.
+        """
         self.note(to, self._spent.pop(run_id, 0.0))
 
 

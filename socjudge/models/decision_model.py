@@ -1,8 +1,8 @@
 """Use a decision model as a judge: `POST /decisions` answers typed questions with probabilities, and writes no text.
 
-There is one request per answer. It has the question, the answer and its context as JSON, and one question of the type
-"score" per criterion. The words of the rubric describe the levels of a score. `judging/decisions.py` checks whether a
-reply can be used as scores.
+There is one request per answer. It has the user's question, the answer and its context as JSON. For each criterion, it
+also has one typed question, of the type "score". The words of the rubric describe the levels of a score.
+`judging/decisions.py` checks whether a reply can be used as scores.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class DecisionModel(OpenAIModel):
         return await super()._send(self._as_sent(request), run)
 
     def _as_sent(self, request: ModelRequest) -> ModelRequest:
-        """Return the request with a single message: the body that is really sent. This body decides the cost."""
+        """Return the request with a single message: the body that is really sent. Costs are computed from this body."""
         sent = orjson.dumps(self.body(request)).decode()
         return replace(request, messages=({"role": "user", "content": sent},))
 
@@ -111,7 +111,7 @@ class DecisionModel(OpenAIModel):
     def read(self, response: Any, sent: int = 0) -> Completion:
         """Return a response as a completion, with the decisions as its text. The decisions are not checked.
 
-        sent: the bytes of the request's text.
+        sent: the number of bytes of the request's text.
 
         Raises TypeError or a similar error if the response holds no list of decisions.
         """

@@ -52,7 +52,10 @@ def start(coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
 
 
 def wait(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the coroutine's result. An interrupt (Ctrl-C) while waiting cancels the coroutine."""
+    """Run the coroutine in the background event loop, wait until it ends, and return its result.
+
+    An interrupt (Ctrl-C) while waiting cancels the coroutine.
+    """
     future = start(coroutine)
     try:
         while not concurrent.futures.wait([future], HEARTBEAT_S).done:

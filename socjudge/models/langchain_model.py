@@ -127,8 +127,8 @@ class LangChainModel(PacedModel):
         return dearest_usd(completion.usage, self.name, completion.model)
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
-        # Its maker may have set no output limit. A small model may then write without end, and nobody can say what a call
-        # cost at most.
+        # The chat model may have been made without an output limit. A small model may then write without end, and the
+        # most that a call can cost is unknown.
         name = _limit_name(self._chat_model)
         limit = {name: request.max_output_tokens} if name and not _setting(self._chat_model, name) else {}
         return await event_loop.in_thread(self._invoke, request, limit)  # type: ignore[no-any-return]
@@ -155,10 +155,11 @@ class LangChainModel(PacedModel):
 
 
 class ForeignModel(PacedModel):
-    """Call any object with `complete(request)` in a thread. A call is retried after an error that may be temporary.
+    """Call any object that has a method `complete(request)`. The call is made in a thread.
 
-    `max_cost_usd` needs an object that has `most_usd(request)`, or a name with a known price. A run can be resumed only
-    if the object has `settings`: text or plain values that differ between versions of the object.
+    A call is retried after an error that may be temporary. A run with `max_cost_usd` needs an object that has a method
+    `most_usd(request)`, or a model name whose price is known. A run can be resumed only if the object has `settings`:
+    text or plain values that differ between versions of the object.
     """
 
     def __init__(self, model: Any, name: str = "") -> None:
@@ -171,7 +172,8 @@ class ForeignModel(PacedModel):
     def most_usd(self, request: ModelRequest) -> float | None:
         """Return the most that one call can cost in US dollars. Return None if unknown.
 
-        The object's own `most_usd` decides. If there is none, the price of the model's name decides.
+        If the wrapped object has a method `most_usd`, its result is returned. If not, the amount is computed from the
+        price that the price tables give for the model's name.
         """
         own = getattr(self._model, "most_usd", None)
         most: float | None = own(request) if own else most_usd_of(self.name, request)
@@ -206,9 +208,9 @@ def _refusal(message: Any) -> str | None:
 
 
 def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
-    """Return socjudge's exception for an exception of another client.
+    """Return the exception of socjudge that corresponds to an exception of a client that others wrote.
 
-    The status code decides, because every provider has its own exceptions.
+    The choice depends on the error's status code, because every provider has its own exception classes.
 
     remedy: what the user can do if the client cannot be called.
     """
@@ -222,7 +224,7 @@ def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
     if status in (401, 404) or (status == 403 and not about_content):
         told = say("models.check_key_or_name", model=model.name, status=status, said=said)
         return ConfigError(told, of_one=status != 401)
-    # Some raise errors without a status, such as ValueError. Their words do not reveal an outage.
+    # Some clients raise errors without a status, such as ValueError. Their words do not reveal an outage.
     if status in (400, 413, 422) or (about_content and (status is None or status in (403, 451))):
         about_content |= status == 413
         refused = say("models.refused", where=model.name, status=status or type(error).__name__, said=said)
@@ -308,7 +310,8 @@ def _limit_name(chat_model: Any) -> str | None:
 def _setting(chat_model: Any, name: str) -> Any:
     """Return the value that the chat model sends for this parameter.
 
-    A value that was bound to the model decides, or else one that is added to each request, or else the model's field.
+    This is the value that was bound to the model (`bind`). If there is none, it is the value in `extra_body` or
+    `model_kwargs`, or else the model's field.
     """
     while hasattr(chat_model, "bound"):  # made by `bind`
         if name in chat_model.kwargs:

@@ -308,7 +308,10 @@ class OpenAIModel(PacedModel):
         raise self._refusal(error) from None
 
     def _refused_name(self, error: Any, sent: Mapping[str, Any]) -> str:
-        """Return the name of the sent parameter that the error is about, in any words. Return "" if there is none."""
+        """Return the name of the sent parameter that the error is about, however the service words it.
+
+        Return "" if the error is about no sent parameter.
+        """
         if error.code in ("context_length_exceeded", "content_filter"):
             return ""
         said = error.param or " ".join(_PLACE.findall(error.message)) or error.message

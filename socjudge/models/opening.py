@@ -68,7 +68,7 @@ class Model(Protocol):
 def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "judge") -> Model:
     """Return the model of this name, ready to be called. Nothing is sent yet.
 
-    Raises ConfigError if a key or a package is missing, or if an object is not a model.
+    Raises ConfigError if a key or a package is missing, or if the given object cannot be used as a model.
 
     - "offline": the embedded default.
     - "gpt-4o-mini" and other plain names: the OpenAI SDK, with OPENAI_API_KEY and OPENAI_BASE_URL.

@@ -35,15 +35,15 @@ BACKOFF_S = 0.5  # seconds, doubled at each retry, with full jitter
 MAX_BACKOFF_S = 20.0
 MAX_WAIT_S = 60.0  # seconds; a longer Retry-After is reported, not waited for
 TIMEOUT_S = 120.0  # seconds; a reasoning model may think for a minute
-# seconds that a service that worked before may be away, for example while it restarts and loads its model
+# seconds that a service that worked before may be unavailable, for example while it restarts and loads its model
 PATIENCE_S = 60.0
-MAX_BRIDGE_S = 5.0  # seconds, the longest backoff during this time
+MAX_BRIDGE_S = 5.0  # seconds, the longest backoff while a service is unavailable
 OUTPUT_TOKENS = 4000  # tokens that requests ask for unless told otherwise
 FIRST_CALLS = 2  # concurrent calls to a service about which nothing is known
 WAVE = 3  # refusals in a row that are no accident
 GROWTH = 0.1  # how much each success raises a limit while refusals are recent
 GAP_S = 0.002  # seconds between two calls; calls sent together return together, and then wait for each other
-CLEAN_S = 5.0  # seconds after the last refusal; later, each success raises the limit by one
+CLEAN_S = 5.0  # seconds; if the last refusal is longer ago, each success raises the limit by one
 
 
 @dataclass(eq=False, repr=False)
@@ -125,16 +125,17 @@ def _setting(name: str, given: float | None, usual: float, least: float) -> floa
 class Account:
     """Learn how many concurrent calls a service accepts, over all models and runs that share the account.
 
-    `limit` follows the service's refusals. There is no limit until the first refusal. Each refusal lowers it by one, so
-    that many refusals at once reduce it to the number that the service accepted. Each success raises the limit: by one
-    if the last refusal is long past, and by less otherwise.
+    `limit` is the number of calls that the service's refusals suggest. There is no limit until the first refusal. Each
+    refusal lowers it by one, so that many refusals at once reduce it to the number that the service accepted. Each
+    success raises the limit: by one if the last refusal is long past, and by less otherwise.
 
-    `room` follows the service's speed, for servers that queue calls instead of refusing them. If a server works on one
-    call at a time, a call takes longer the more calls are in flight. Let a call that was sent as the n-th take t
-    seconds. Then n · (timeout/2) / t calls are answered within half of the timeout (Little's law: Little 1961,
-    Operations Research 9, 383-387). If a server works on many calls at once, its replies show this, and the room
-    multiplies. A group of timeouts halves the room, which then grows by one per round: additive increase,
-    multiplicative decrease (Chiu and Jain 1989, Computer Networks and ISDN Systems 17, 1-14).
+    `room` is the number of calls that the service's speed suggests. It is for servers that queue calls instead of
+    refusing them. If a server works on one call at a time, a call takes longer the more calls are in flight. Let a call
+    that was sent as the n-th take t seconds. Then n · (timeout/2) / t calls are answered within half of the timeout
+    (Little's law: Little 1961, Operations Research 9, 383-387). If a server works on many calls at once, t stays the
+    same for a higher n, so the room multiplies. Timeouts of calls that were in flight together halve the room once. It
+    then grows by one per round: additive increase, multiplicative decrease (Chiu and Jain 1989, Computer Networks and
+    ISDN Systems 17, 1-14).
     """
 
     def __init__(self) -> None:
@@ -215,12 +216,12 @@ class Account:
             self.room = max(1.0, min(self.room, self.in_flight) / 2)
 
     def refused(self, retry_after_s: float | None, sent_as: int) -> None:
-        """Lower the limit by one after a refusal.
+        """Lower the limit by one after the service refused a call.
 
-        Before that, the first refusal sets the limit to the number of calls in flight: now or when this call was sent,
-        whichever is higher. From WAVE refusals in a row on, each refusal does the same if this lowers the limit.
+        At the first refusal, and from WAVE refusals in a row on, the limit first becomes the number of calls in flight
+        if this is lower. This number is the one now or `sent_as`, whichever is higher.
 
-        sent_as: the number of calls in flight when this call was sent.
+        sent_as: the number of calls in flight when the refused call was sent, including this one.
         """
         self._refused_at = time.monotonic()
         self.held_back(retry_after_s)
@@ -249,7 +250,10 @@ class Account:
 
 
 def get_account(base_url: str, api_key: str) -> Account:
-    """Return the account for a key at an address. All models in this process that use this key there share it."""
+    """Return the account for a key of the service at this address.
+
+    All models in this process that use this key at this address share the account.
+    """
     return _account_of(base_url, api_key, os.getpid())
 
 
@@ -370,7 +374,7 @@ async def send_with_retries(
     - counted_usd: a function that returns what an answered try counts in the budget, or None if unknown.
     - timeout_s: the longest wait for a reply, if it differs from the run's.
 
-    Raises ProviderError after the last try.
+    Raises ProviderError if the last try fails too, or if the service asks for a wait that is too long.
     """
     run = run or RunGate()
     most = most_usd()
@@ -402,7 +406,7 @@ async def send_with_retries(
                 raise error
             if not wait_s:  # also for 0, because ten calls without a pause help nobody
                 longest = MAX_BRIDGE_S if failure.down else MAX_BACKOFF_S
-                backoffs += 1  # a wait that the service asked for does not mean that it is broken
+                backoffs += 1  # a wait that the service asked for does not mean that the service is broken
                 wait_s = random.uniform(0, min(BACKOFF_S * 2 ** min(backoffs, 20), longest))
             else:
                 run.on_wait()
@@ -463,7 +467,7 @@ class PacedModel:
 
     name: str
     where: str  # the service's name in errors
-    _timeout_s: float | None = None  # if it does not follow the run's settings
+    _timeout_s: float | None = None  # the longest wait for a reply, if it is not the run's
 
     def __init__(self, name: str, where: str, account: Account, keys: Iterable[str] = ()) -> None:
         self.name, self.where = name, where

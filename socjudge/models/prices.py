@@ -62,7 +62,7 @@ def usage_of(used: Mapping[str, Any], asked: str, answered: str, *, sent: int = 
     - used: the response's `usage`, under any of the known field names.
     - asked: the requested model. If its price is known, this price is used, because a gateway may answer under any
       name.
-    - answered: the model that answered. Its price is used otherwise.
+    - answered: the model that answered. Its price is used if the price of the requested model is unknown.
     - sent, came: the number of UTF-8 bytes in the texts of the request and of the reply.
     """
     counted_in = _count(used.get("prompt_tokens", used.get("input_tokens")), sent)
@@ -132,7 +132,7 @@ def _prices_per_token(model: str, quarter: int) -> tuple[bool, tuple[Decimal, De
 
     The prices are None if they depend on the length of the text.
 
-    quarter: the quarter of an hour for which they are kept.
+    quarter: the number of the current quarter of an hour. The result is cached until this number changes.
     """
     lengths = (1_000, 150_000, 1_000_000)
     inward = [_look_up(model, length, 0) for length in lengths]
