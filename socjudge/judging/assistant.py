@@ -107,7 +107,7 @@ def handle_query(
 def both_ends(question: str) -> str:
     """Return the question. If it is very long, return only its beginning and its end.
 
-    One of these two parts usually says what happened, and the other part asks.
+    One of these two parts usually says what happened, and the other part asks something about it.
     """
     return question if len(question) <= READ else f"{question[: READ // 2]}\n{question[-READ // 2 :]}"
 

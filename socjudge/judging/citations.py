@@ -119,10 +119,10 @@ def format_context(passages: Sequence[Passage]) -> str:
 
 
 def titled(passage: Passage) -> Passage:
-    """Return a passage after the Markdown heading at the beginning of its text was moved to its `heading`.
+    """Return a passage after the Markdown heading at the beginning of its text was moved to its field `heading`.
 
-    If `heading` already ends with the same words, the heading is only removed from the text. If the text begins with no
-    heading, or `heading` has other words, the passage is returned unchanged.
+    If the field already ends with the same words, the heading is only removed from the text. The passage is returned
+    unchanged if its text does not begin with a heading, or if the field ends with other words than this heading.
     """
     found = _TITLE.match(passage.text)
     if not found or (passage.heading and not passage.heading.endswith(citable(found[1]))):
@@ -231,9 +231,9 @@ class _Cites:
         return defined
 
     def _is_spent(self, line: str) -> bool:
-        """Return whether this line is an entry of the answer's list of sources that is not needed any more.
+        """Return whether this line is an entry of the answer's list of sources, and is not needed any more.
 
-        This is so if all citations of its number are rewritten in the form `[出典: source > heading]`.
+        It is not needed if all citations of its number are rewritten in the form `[出典: source > heading]`.
         """
         found = _DEFINED.match(line)
         k = int(found["k"] or found["n"]) if found else 0

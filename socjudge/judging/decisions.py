@@ -1,8 +1,8 @@
 """Turn the reply of a decision model into scores, or raise an error if that is impossible.
 
 A decision model gives, for each criterion, the probability of each level. The score is the expected value over the
-levels. If a reply contradicts itself, the model is asked again, as is a chat model whose reply could not be parsed. If
-the model refuses to score a criterion, that score is missing, and the model is not asked again.
+levels. If a reply contradicts itself, the model is asked again. The same is done if a chat model's reply could not be
+parsed. If a decision model refuses to score a criterion, that score is missing, and the model is not asked again.
 """
 
 from __future__ import annotations

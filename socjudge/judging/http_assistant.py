@@ -1,9 +1,9 @@
-"""Ask your own assistant over HTTP. A table of socjudge.toml has its address, what to send, and paths into its reply.
+"""Ask your own assistant over HTTP. A table of socjudge.toml says where it is, what to send, and how to read its reply.
 
 Names in braces ({question}) and environment variables (${BOT_KEY}) are replaced by their values, in one pass: a value
 is not searched for further names. A path has the form `a.b[0].c`. In a path, `[*]` stands for every item of a list, and
 `$` for the whole reply. Nothing is evaluated as code. No record and no error contains the value of a variable. The
-fingerprint is also made from these values, except those of variables that are named like secrets.
+assistant's fingerprint depends on the values of the variables, except of those that are named like secrets.
 """
 
 from __future__ import annotations
@@ -261,14 +261,14 @@ def _steps(path: Any) -> list[str | int] | None:
 
 
 def _last(replies: list[Any], path: str) -> Any:
-    """Return the value at this path in the last of the replies that has one. Return None if none of them has one."""
+    """Return the value at this path in the last reply that has a value there. Return None if no reply has one."""
     return next((found for reply in reversed(replies) if (found := _find(reply, path)) is not None), None)
 
 
 def _find(data: Any, path: str) -> Any:
     """Return the value that this path leads to. Return None if there is none.
 
-    If the path contains `[*]`, return a list. An item from which the path leads to no value is None there.
+    If the path contains `[*]`, return a list. An item from which the path leads to no value is None in this list.
     """
     return _follow(data, _steps(path) or [])
 
@@ -311,9 +311,9 @@ def guess_paths(reply: Any) -> dict[str, str]:
     """Guess where a reply has the answer and its contexts. Return {"answer": path, "contexts": path}, as far as they
     are found.
 
-    The answer is the longest text outside of lists; of a list `choices`, as in a chat completion, the first item is
-    searched too. The contexts are in the list whose first text is the longest. This text is the first item of the list,
-    or a value in that item.
+    The answer is the longest text outside of lists. In a list `choices`, as in a chat completion, the first item is
+    searched too. For the contexts, only the first item of each list is searched: a text, or an object with texts. The
+    path leads to the longest of these texts, in every item of its list.
     """
     texts: list[tuple[int, str]] = []
     lists: list[tuple[int, str]] = []

@@ -135,7 +135,9 @@ def _second_judge(
 
 
 def is_unsure(evaluation: Evaluation, line: float) -> bool:
-    """Return whether a second judge should score the answer, because the first one is unsure. It should in three cases:
+    """Return whether a second judge should score the answer, because the first one is unsure.
+
+    The first judge is unsure in three cases:
 
     - The reply could not be parsed.
     - A score is missing that another judge could give.
@@ -272,15 +274,18 @@ def count_retries(error: str) -> int:
 
 
 def _refused(doubts: Sequence[str], completions: Sequence[Completion], lost: Usage) -> RequestRefused:
-    """Return the error for an answer that the judge refuses to score. It has the usage of all calls, because they were
-    paid for.
+    """Return the error for an answer that the judge refuses to score.
+
+    The error has the usage of all calls for this answer, because they were paid for.
+
+    doubts: why the replies before the refusal could not be used. lost: the usage of calls without a reply.
     """
     usage = total_usage([*(completion.usage for completion in completions), lost])
     return RequestRefused("; ".join(doubts), about_content=True, usage=usage)
 
 
 def _ask_again(request: ModelRequest, completion: Completion, error: UnparsableJudgement) -> ModelRequest:
-    """Return a request that asks the judge again. It contains the reply that could not be parsed, and the reason.
+    """Return a request that asks the judge again. It contains the reply that could not be parsed, and the error.
 
     If that reply was cut off, it is left out, and the new request has twice the limit of tokens.
     """

@@ -117,7 +117,7 @@ def _headed(passage: Passage, index: RunbookIndex) -> Passage:
     """Return a context with the heading of the only runbook section that contains it word for word.
 
     It is returned unchanged in three cases: it has a heading; it has fewer than 20 characters; or no section or several
-    contain it. If its text begins with a Markdown heading, the heading of the section must end with the same words.
+    contain it. If its text begins with a Markdown heading, only sections whose heading ends with the same words count.
     """
     bare = titled(passage)
     if passage.heading or len(text := bare.text.strip().replace("\r\n", "\n")) < _CERTAIN:
@@ -180,7 +180,9 @@ def _text(name: str, given: Any) -> str:
 def _number(name: str, given: Any) -> float | None:
     """Return a value as a number. Some services send numbers as text. Return None for None and for an empty text.
 
-    name: the name of the value, for the ConfigError if it is no number, negative or infinite.
+    name: the name of the value, for the error message.
+
+    Raises ConfigError if the value is not a number, or if it is negative or infinite.
     """
     if given is None or given == "":
         return None

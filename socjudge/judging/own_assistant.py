@@ -177,10 +177,11 @@ class Assistant:
         index: RunbookIndex | None = None,
         k: int | None = None,
     ) -> AssistantAnswer:
-        """Ask one question, as part of a run. It is sent again only if the service says when (429 or 503, with
-        Retry-After).
+        """Ask one question, as part of a run.
 
-        - repeat: the number of the repeat, from 0.
+        The question is sent again only if the service says when to try again (429 or 503, with Retry-After).
+
+        - repeat: the position of this answer among the repeated answers to the question, from 0.
         - index, k: as in `with_contexts`, for the contexts that an answer lacks.
 
         Raises NoAnswer if the assistant does not answer, for any cause. Raises ConfigError if its reply does not have
@@ -278,7 +279,7 @@ def _of_table(table: Mapping[str, Any], name: str) -> tuple[Any, Mapping[str, An
 
 
 def _load(path: str, function: str) -> Any:
-    """Run a Python file and return the function or other object that it names `function`.
+    """Run a Python file and return one of its functions or other objects: the one whose name is given in `function`.
 
     The file is looked for in the working folder, and then in the project's folder.
     """
@@ -302,9 +303,11 @@ def _load(path: str, function: str) -> Any:
 
 
 def _bound(ask: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
-    """Return with which values a function is called: question, question_id, category, repeat or previous.
+    """Return how to call a function: which of question, question_id, category, repeat and previous to pass to it.
 
     The list has the names of the values to pass by position. The dict is {parameter: name of the value to pass to it}.
+
+    Raises ConfigError if a parameter would get no value, or if the function has no parameter for the question.
     """
     try:
         parameters = [
@@ -344,11 +347,11 @@ def _hashes(parts: Mapping[str, Any]) -> str:
 
 
 def _identity(ask: Any) -> tuple[dict[str, Any] | None, str]:
-    """Return what determines the answers of a function, as far as its code shows it, and a text that says what this
-    covers.
+    """Return the parts of a function by which it is recognised: name, code and defaults. Also return a text about them.
 
-    The first value is None if the answers also depend on code or data elsewhere. This is so for a lambda, a closure, a
-    partial, a bound method, an object and a decorated function.
+    The text tells the user what is covered, such as the function's file. The first value is None if the answers also
+    depend on code or data elsewhere. This is so for a lambda, a closure, a partial, a bound method, an object and a
+    decorated function.
     """
     is_plain = inspect.isfunction(ask) and not hasattr(ask, "__wrapped__")
     if not is_plain or ask.__name__ == "<lambda>" or ask.__closure__:

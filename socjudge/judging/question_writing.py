@@ -1,7 +1,7 @@
 """Let a model write typical questions for each section of the user's runbooks.
 
-The search also matches a user's question against them. They are saved in `questions.json`, in the folder of the
-runbooks, where people can edit them.
+The search also matches a user's question against these questions. They are saved in `questions.json`, in the folder of
+the runbooks, where people can edit them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def write_questions(
     max_cost_usd: float | None = None,
     on_progress: Callable[[int, int], Any] | None = None,
 ) -> int:
-    """Let a model write questions for every runbook section that has none. Return the number of these sections.
+    """Let a model write questions for every runbook section without questions. Return the number of these sections.
 
     Questions that people wrote or edited are kept. `questions.json` is written after each section, so that no paid
     reply is lost.

@@ -50,7 +50,7 @@ def explaining(
 ) -> Dialogue[Evaluation]:
     """Ask for reasons for the scores of the criteria in `asked`. Return the evaluation with these reasons.
 
-    If reasons are missing, or the call failed, the field `error` says so.
+    If reasons are missing, or the call failed, the evaluation's field `error` says so.
     """
     anchors = anchors_of(rubric, 3)
     marks = {

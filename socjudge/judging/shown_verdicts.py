@@ -35,7 +35,7 @@ _ALL = r"(?:全|すべて|各|どの|いずれ|\ball\b|\bevery|\beach)[^。\n]{0
 
 
 def is_shown(scores: Mapping[str, int], text: str) -> bool:
-    """Return whether the text gives each criterion in `scores` the score that it has there."""
+    """Return whether the text gives every criterion in `scores` the same score as `scores` does."""
     if not (_may_name(scores, text) or _may_be_coded(text) or _told_of_all(scores, text)):
         return False  # a quick answer, true for nearly every text
     wanted = {_read_alike("".join(name.split())): score for name, score in scores.items()}
@@ -80,7 +80,7 @@ def _unescaped(text: str) -> str:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """Yield the texts that stand in the text as hexadecimal digits or as base64."""
+    """Decode the parts of the text that are hexadecimal digits or base64. Yield the decoded texts."""
     for found in _HEX.findall(text):
         yield from _as_text(bytes.fromhex(found))
     for found in _BASE64.findall(text):
@@ -135,8 +135,8 @@ def _value(number: str) -> float:
 def _near(tokens: Sequence[_Token], wanted: Mapping[str, int]) -> bool:
     """Return whether each criterion is followed by its score at a distance of at most NEAR characters.
 
-    tokens: the criteria and numbers of a text, in order. If they are reversed, each score must stand before its
-    criterion.
+    tokens: the criteria and numbers in a text, in order. To look for scores before their criteria, pass the tokens in
+    reverse order.
     """
     given = set()
     name = None
