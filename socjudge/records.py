@@ -197,7 +197,7 @@ class Completion:
     """Hold a model's reply.
 
     - model: the model that answered.
-    - retries: why each try before this reply failed, in order.
+    - retries: the causes of the failed tries before this reply, in order.
     - seconds: the duration of the successful call, without the tries and waits before it.
     - missing: {criterion: cause} for the scores that the judge reports it cannot give. It is empty for chat models.
     - levels: the number of levels per criterion among which a decision model had to choose; 0 for chat models and the
@@ -236,7 +236,7 @@ class AssistantAnswer(_Shown):
 
     - context: the passages from which the answer was made, as text.
     - processing_time: the duration of the model's call, in seconds.
-    - retries: why each try before this answer failed, in order.
+    - retries: the causes of the failed tries before this answer, in order.
     - truncated: whether the model stopped at its output limit; None if unknown.
     - evidence: whether the runbooks cover the question: "covered", "absent" or "unsure". It is "unsure" if a passage is
       near the question but may not apply to it. It is empty for your own assistant, and in old logs.
@@ -280,7 +280,7 @@ class Evaluation(_Shown):
     - passed: whether the answer passes. If this depends on missing scores, it is False.
     - probabilities: {criterion: the probability of each of its levels}, only for a decision model. The first level
       stands for 0 points, the last one for 100. The score is the expected value of these points.
-    - processing_time: the duration of the judge's calls together, in seconds.
+    - processing_time: the total duration of the judge's calls, in seconds.
     - attempts: the number of replies that the judge gave.
     - error: why `status` is not "ok", or what was doubtful about the reply.
     - raw_text: the reply as received. It is empty if the whole reply could be used unchanged.
@@ -320,8 +320,8 @@ class Evaluation(_Shown):
 class EvaluationResult(_Shown):
     """Hold one judged answer: the question, the answer as given, and the evaluation.
 
-    - answer_repeat: the number of this answer among the repeated answers to the question, from 0.
-    - judge_repeat: the number of this evaluation among the repeated evaluations of the answer, from 0.
+    - answer_repeat: the position of this answer among the repeated answers to the question, from 0.
+    - judge_repeat: the position of this evaluation among the repeated evaluations of the answer, from 0.
     """
 
     question: EvalQuestion = field(metadata={"inline": True})
@@ -337,7 +337,7 @@ class RunSummary:
 
     - passed_questions: the number of questions that pass even if every missing score is 0.
     - pass_rate: passed_questions divided by total_questions, 0–1.
-    - average_score: the mean of all questions, 0–100. A judge's reply that could not be parsed counts as 0.
+    - average_score: the mean score of all questions, 0–100. A judge's reply that could not be parsed counts as 0.
     - n_unscored: the number of judged answers without any score, because the judge failed or its reply could not be
       parsed.
     - n_partial: the number of answers with some scores, but not all.
@@ -458,7 +458,7 @@ class RunOptions:
     timeout_s
         The longest wait for a reply, in seconds. If left out: SOCJUDGE_TIMEOUT_S, or else 120.
     patience_s
-        How long a service that worked before may be unreachable, in seconds. If left out: SOCJUDGE_PATIENCE_S, or else
+        How long a service that worked before may be unavailable, in seconds. If left out: SOCJUDGE_PATIENCE_S, or else
         60.
     executor
         An executor that makes the answers and judgements, such as Dask's `client.get_executor()` (docs/scaling.md).

@@ -51,8 +51,8 @@ class Project:
     """Hold the current settings of a project. `open_project(folder)` returns this object, and `socjudge settings` shows
     it.
 
-    - defaults: the settings in the table [defaults] of socjudge.toml, such as models, prompts, k and the cost cap. It
-      also has judge_prompt.
+    - defaults: the settings of the table [defaults] in socjudge.toml, such as models, k and the cost cap. It also has
+      `judge_prompt`, which the table [rubric] sets.
     - report: the title of reports, and the team that they name.
     - sources: {name of the setting, such as "rubric.pass_threshold": where its value comes from}. A source is
       "constant" (a constant assigned in this process), "file" (socjudge.toml) or "built-in".
@@ -254,7 +254,7 @@ def default_model(task: Literal["answer", "judge"]) -> tuple[str, bool]:
 
 
 def default_k() -> int:
-    """Return the project's number of passages from which an answer is made."""
+    """Return from how many passages an answer is made, as the project has set it."""
     return int(_value("defaults", "k"))
 
 
@@ -288,7 +288,7 @@ def assistant_tables() -> Mapping[str, Mapping[str, Any]]:
 
 
 def default_answers() -> str:
-    """Return whose answers are judged if the caller names nobody.
+    """Return whose answers are judged if the caller names no assistant and gives no answers.
 
     The result is a name in `assistant_tables`, the path of a file with answers, or "" for the built-in assistant.
     """
