@@ -511,8 +511,8 @@ class EvaluationRun(_Shown):
     - results: the judged answers. In a large run, they are read from its log when they are needed.
     - log_path: the path of the run's log; None before the run is saved.
     - others: if several judges scored the same answers, the runs of the judges other than this one.
-    - judges_asked: the number of judges that were asked about these answers. If this run and `others` are fewer, a
-      judge failed.
+    - judges_asked: the number of judges that were asked about these answers. If it is higher than the number of runs
+      (this one and `others`), a judge failed.
     """
 
     results: Sequence[EvaluationResult]

@@ -65,7 +65,7 @@ class RequestFile:
     - creating: whether the service may have a batch of this file although the batch's id is not known here.
     - status: "prepared", "uploaded", or the batch's status at the service.
     - completed, failed: how many requests were completed and how many failed, as the service last reported.
-    - problem: why the service refused the file.
+    - problem: why the service refused the file; empty if it did not.
     - collected: whether the replies are in the journal.
     """
 

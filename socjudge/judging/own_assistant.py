@@ -61,7 +61,7 @@ class Assistant:
         with them cannot be resumed.
     concurrency
         The highest number of calls at the same time. If left out, there is one call until the assistant has answered
-        once. Then there are as many as it accepts.
+        once. After that, there are as many as the assistant accepts.
     contexts
         "runbooks": an answer without contexts gets the passages that this project's index finds for it. A context
         without a heading gets the heading of the runbook section that contains it word for word. The log records what
