@@ -1,4 +1,4 @@
-"""Write files, and append lines to files, so that readers never see a part of them.
+"""Write files so that readers never see half of one, and append lines so that those of two writers do not mix.
 
 A new file first gets a temporary name in its final folder. It gets its final name when it is complete on the disk.
 """

@@ -78,9 +78,8 @@ class Difference(NamedTuple):
     def words(self) -> tuple[str, str, str]:
         """Return three texts: the name of the condition, its value before, and its value after.
 
-        A hash is cut to its first twelve digits. If the runbooks differ, the value before is the number of runbooks.
-        The value after is also their number, followed by the names of the runbooks that were added, removed and
-        changed.
+        A hash is cut to its first twelve digits. For the condition "runbooks", both values are numbers of runbooks. The
+        number after is followed by the names of the runbooks that were added, removed and changed.
         """
         name = say(self.condition.name)
         if changes := self._runbook_changes():
@@ -142,7 +141,7 @@ def parts_that_differ(before: str, after: str) -> tuple[str, str]:
 
 
 def runbooks_text(files: Mapping[str, str]) -> str:
-    """Return the runbooks of a run as one text, as in the column `runbooks` of frames.
+    """Return the runbooks of a run as one text, as in the column `runbooks` of the frame of runs.
 
     The text is JSON of {file name: first twelve digits of its hash}. It is empty if there are no runbooks.
 
@@ -154,7 +153,7 @@ def runbooks_text(files: Mapping[str, str]) -> str:
 def conditions_of_info(info: RunInfo, criteria: Sequence[str]) -> dict[str, str]:
     """Return the conditions of one run, as {column: value as text}. Conditions of unknown value are left out.
 
-    For a frame with this run, `conditions_of` returns the same.
+    `conditions_of` returns the same conditions for this run if the run is in a frame.
 
     criteria: the names of the criteria that were scored.
     """

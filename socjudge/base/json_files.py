@@ -30,10 +30,11 @@ _CAUSES = (
 def read_json(raw: bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     """Return the contents of a JSON file.
 
-    raw: the bytes of the file.
+    - raw: the bytes of the file.
+    - object_pairs_hook: as in `json.loads`.
 
-    Raises ValueError if the file is not valid. The message has the line of the fault, the text there, and how to
-    correct it, in the language of the messages.
+    Raises ValueError if the file is not valid. The message has the number of the faulty line, the text there, and how
+    to correct it, in the language of the messages.
     """
     import json
 

@@ -96,7 +96,7 @@ def _set(variable: ContextVar[Any], value: Any) -> Iterator[None]:
 
 
 def os_reason(error: OSError) -> str:
-    """Return why the operating system failed, as text. Common reasons are in the language of the messages."""
+    """Return the reason for an OSError as text. Common reasons are in the language of the messages."""
     key = _REASONS.get(error.errno or 0)
     # Other code raises OSErrors with texts of its own.
     return say(key) if key and error.strerror == os.strerror(error.errno or 0) else str(error.strerror)

@@ -68,6 +68,8 @@ def span_of(scores: Mapping[str, int | None], average_score: float, status: str)
 def outcome_of(span: Span, status: str, line: float) -> Outcome:
     """Return the outcome of one judged answer: passed, failed, open or unscored.
 
+    It is "open" if it depends on missing scores, and "unscored" if `status` is not "ok".
+
     line: the pass line, in points.
     """
     if status != "ok":
@@ -76,7 +78,7 @@ def outcome_of(span: Span, status: str, line: float) -> Outcome:
 
 
 def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, float]:
-    """Return the dangerously low scores of an answer that passes by its mean, as {criterion: score}.
+    """Return the dangerously low scores (below READ_BELOW) of an answer that passes by its mean, as {criterion: score}.
 
     A person must read such an answer. Return {} if the answer does not pass, or if it has no such score. Only the
     criteria in READ_CRITERIA are checked.
@@ -90,10 +92,10 @@ def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, f
 def frame_spans(results: pd.DataFrame) -> pd.DataFrame:
     """Return the mean of each judged answer in a frame, and the lowest and the highest mean that it can have.
 
-    Columns: mean (missing if the reply could not be parsed), low, high.
+    Columns: mean (missing if the status of the answer is not "ok"), low, high.
 
-    results: a frame with one row per judged answer and the column average_score. If it also has average_low and
-    average_high, they are used for answers with missing scores.
+    results: a frame with one row per judged answer and the column average_score. It may also have the columns
+    status, and average_low and average_high (used for answers with missing scores).
     """
     mean = _floats(results["average_score"])
     if "status" in results.columns:

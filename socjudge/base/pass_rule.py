@@ -87,8 +87,8 @@ def frame_rule(frame: pd.DataFrame) -> PassRule:
 
 
 def row_lines(frame: pd.DataFrame) -> pd.Series:
-    """Return the pass line of the run of each row in a frame. Where the frame has none, return the specification's
-    line.
+    """Return one pass line for each row of a frame: that of the row's run. If the frame does not have it, return the
+    specification's pass line.
     """
     return _own(frame, "pass_threshold")
 

@@ -37,7 +37,7 @@ def read_project_file(path: Path) -> Tables:
 def parse_project_file(text: str, path: Path) -> Tables:
     """Parse and check the text of socjudge.toml. Raises a ConfigError that names every fault.
 
-    path: the file, for messages.
+    path: the file's path, which the messages show.
     """
     import tomllib
 
@@ -73,7 +73,8 @@ def _criteria(value: Any) -> str:
 def _of_rubric(field: str) -> Check:
     """Return a function that checks a value for one field of the rubric.
 
-    It makes a `Rubric` with the value, and returns the message of the error. It returns "" if there is none.
+    The returned function makes a `Rubric` with the value. It returns the message of the error that this raises, or
+    "" if there is no error.
     """
 
     def check(value: Any) -> str:
@@ -151,7 +152,7 @@ _PRICE = {name: Setting(_price, "settings.price") for name in ("input", "output"
 
 
 def _faults(found: Mapping[str, Any]) -> list[tuple[Sequence[str], str]]:
-    """Return the faults in the parsed file, each as (keys that lead to the value, what is wrong with the value)."""
+    """Return the faults in the parsed socjudge.toml, each as (keys that lead to the value, what is wrong with the value)."""
     faults: list[tuple[Sequence[str], str]] = []
     tables = {name: table for name, table in found.items() if name in SETTINGS or name in (PRICES, ASSISTANTS)}
     faults += [
@@ -214,9 +215,10 @@ def _shown(value: Any) -> str:
 
 
 def _line_of(text: str, keys: Sequence[str]) -> int:
-    """Return the number of the line in which a value begins.
+    """Return the number of the line of socjudge.toml in which a value begins.
 
-    keys: the keys that lead to the value.
+    - text: the text of the file.
+    - keys: the keys that lead to the value.
 
     The function looks for the largest number of lines, from the first one, that can be parsed and do not yet contain
     the value. The value begins in the next line.
@@ -242,7 +244,9 @@ _TWICE = ("overwrite", "twice", "Duplicate", "immutable")
 
 
 def _syntax_fault(path: Path, text: str, said: str) -> str:
-    """Return a message with the line and the parser's reason. For common faults, it also says how to correct them.
+    """Return the message about a syntax error in socjudge.toml: the number of the line, and the parser's reason.
+
+    For a common error, the message also says how to correct it.
 
     said: the parser's message.
     """

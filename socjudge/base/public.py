@@ -46,8 +46,8 @@ def public_names(package: str) -> tuple[list[str], Callable[[str], Any], Callabl
 
 
 def _absent(name: str, package: str, folder: Path) -> str:
-    """Return the error message for a name that is not public in this package. If another namespace has the name, the
-    message names that namespace.
+    """Return the error message for a name that is not public in this package. If a namespace of the package (such
+    as `socjudge.history`) has the name, the message says so.
 
     For a private name, or a module that is not imported yet, the message is the name alone.
     """

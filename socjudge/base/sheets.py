@@ -28,10 +28,10 @@ def table_text(raw: bytes) -> str:
 
 
 def first_sheet(path: Path) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
-    """Return the names of the columns and the rows of the first sheet of a workbook.
+    """Return the first sheet of a workbook, as (names of the columns, rows).
 
-    Each row is (row number, {column: cell}). Empty rows are left out. Raises OSError or ValueError if the file cannot
-    be read, and ConfigError if openpyxl is not installed.
+    Each row is (row number as in Excel, {column: cell}). Empty rows are left out. Raises OSError or ValueError if the
+    file cannot be read, and ConfigError if openpyxl is not installed.
     """
     try:
         from openpyxl import load_workbook

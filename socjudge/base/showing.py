@@ -183,12 +183,12 @@ def table_html(head: Iterable[str], rows: Iterable[Iterable[tuple[object, str]]]
 
 
 def warning_html(verdict: Verdict) -> str:
-    """Return the verdict's warning that a person must read one or more answers, in red. Return "" if there is none."""
+    """Return, in red, the verdict's warning that a person must read one or more answers. Return "" if there is none."""
     return f'<div class="to-read">⚠️ {escape(verdict.warning)}</div>' if verdict.warning else ""
 
 
 def note_html(verdict: Verdict) -> str:
-    """Return the note that the verdict is the embedded judge's, in grey. Return "" for other judges."""
+    """Return, in grey, the note that the verdict is the embedded judge's. Return "" for other judges."""
     return f'<div class="muted">{escape(verdict.note)}</div>' if verdict.is_reference else ""
 
 
@@ -238,12 +238,12 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
 
 
 def info_line(info: RunInfo) -> str:
-    """Return the description of how a run was made as one line of text: its id, judge and assistant."""
+    """Return one line of text that says how a run was made: the run's id, judge and assistant."""
     return f"<RunInfo {one_line(info.run_id)}, judge {one_line(info.judge_model)}, assistant {one_line(info.assistant_model)}>"
 
 
 def info_html(info: RunInfo) -> str:
-    """Return the description of how a run was made as HTML. Unknown fields are left out."""
+    """Return HTML that says how a run was made. Unknown fields are left out."""
     known = {field.name: getattr(info, field.name) for field in fields(info)}
     known["runbooks"] = listed(info.runbooks)
     return facts_html(
@@ -369,8 +369,8 @@ def answer_line(answer: AssistantAnswer) -> str:
 
 
 def answer_html(question: str, answer: AssistantAnswer) -> str:
-    """Return a question and its answer as HTML. Below the answer stand the passages that it cites, folded. If it cites
-    none, all its passages stand there.
+    """Return a question and its answer as HTML. Below the answer stand, folded, the passages that it cites.
+    If it cites none, all of `answer.passages` stand there.
     """
     body = answer.answer
     cited = [passage for passage in answer.passages if passage.citation in body]
@@ -430,7 +430,7 @@ def _inline(text: str) -> str:
 
 
 def flags_html(answer: AssistantAnswer) -> str:
-    """Return the warnings that the assistant gave as HTML. Return "" if it gave none."""
+    """Return, as HTML, the warnings that the assistant gave. Return "" if it gave none."""
     flags = answer.flags
     raised: Sequence[str] = [
         word

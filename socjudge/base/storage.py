@@ -77,7 +77,7 @@ def check_place(place: Path) -> None:
 
 
 def load_bytes(path: Path, start: int = 0, end: int | None = None) -> bytes:
-    """Return the bytes of a file or object, from position `start` up to position `end`.
+    """Return the bytes of a file or object, from position `start` up to, but not including, position `end`.
 
     If `end` is left out, the bytes up to the end of the file are returned.
     """

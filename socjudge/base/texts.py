@@ -148,8 +148,8 @@ def fold(text: str) -> str:
 
 @lru_cache(maxsize=2_000)
 def bigrams(text: str) -> frozenset[str]:
-    """Return the set of all pairs of neighbouring characters in a folded text. For a text of one character, the set has
-    that character.
+    """Return the set of all pairs of neighbouring characters in a text that `fold` returned. For a text of one
+    character, the set has that character.
     """
     return frozenset(map(add, text, text[1:])) or frozenset([text] if text else [])
 
@@ -160,8 +160,8 @@ def containment(part: frozenset[str], whole: frozenset[str]) -> float:
 
 
 def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
-    """Return the Jaccard similarity of two sets, 0–1: the number of common elements, divided by the number of all
-    elements.
+    """Return the Jaccard similarity of two sets, 0–1: the number of common elements, divided by the number of
+    elements in either set.
 
     Return 0 if both sets are empty.
     """

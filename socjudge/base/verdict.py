@@ -136,7 +136,9 @@ def summary_verdict(summary: RunSummary, *, is_reference: bool = False) -> Verdi
 def answer_verdict(marks: Evaluation, line: float | None = None) -> Verdict:
     """Return the verdict on one judged answer.
 
-    line: the run's pass line, in points. If it is left out and scores are missing, the verdict is "passed" if
+    If no score is missing, `marks.passed` decides. If scores are missing, the pass line decides.
+
+    line: the run's pass line, in points. If scores are missing and `line` is left out, the verdict is "passed" if
     `marks.passed` is true, and "open" otherwise.
     """
     span = span_of(marks.scores, marks.average_score, marks.status)
@@ -178,14 +180,14 @@ def reason_text(marks: Evaluation, criterion: str) -> str:
 
 
 def mean_text(marks: Evaluation) -> str:
-    """Return the mean of an answer's scores as text. If scores are missing, the text also says of how many criteria it
-    is the mean.
+    """Return the mean of an answer's scores as text. If scores are missing, the text also says from how many scores
+    the mean is computed.
     """
     return say("base.show_mean", mean=marks.average_score) + of_criteria(marks)
 
 
 def of_criteria(marks: Evaluation) -> str:
-    """Return a text that says of how many criteria the mean of an answer is made. Return "" if no score is missing."""
+    """Return a text that says from how many scores an answer's mean is computed. Return "" if no score is missing."""
     marked, total = len(marks.scores) - list(marks.scores.values()).count(None), len(marks.scores)
     return say("base.of_criteria", marked=marked, total=total) if marked < total else ""
 
@@ -194,7 +196,8 @@ class Tally:
     """Count judged answers one by one, and summarise them by the specification's rule."""
 
     def __init__(self) -> None:
-        # For each question, sums over its answers and their number. Arrays, because there may be a million questions.
+        # For each question, the sums over its answers and the number of answers.
+        # Arrays, because there may be a million questions.
         self._places: dict[int | str, int] = {}
         self._means, self._lows, self._highs = array("d"), array("d"), array("d")
         self._counts = array("q")
@@ -277,10 +280,9 @@ _CERTAIN = {
 
 
 def certainty_text(info: RunInfo) -> str:
-    """Return the text below the verdict of a run that was repeated until its verdict was certain: how often, and why it
-    ended.
+    """Return the text below the verdict of a run that judged again and again until its verdict was certain.
 
-    Return "" for other runs.
+    The text says how often each question was judged, and why the run ended. Return "" for other runs.
     """
     if not info.stopped_because:
         return ""
@@ -292,10 +294,10 @@ def certainty_text(info: RunInfo) -> str:
 
 
 def mixed_text(info: RunInfo, judged: int) -> str:
-    """Return the text below a verdict that is not of one judge alone.
+    """Return the text below the verdict of a run whose scores do not all come from one model.
 
-    This is so if a second judge was asked, or if the judge's service answered under several model names. Return "" for
-    other runs.
+    There are two such cases: a second judge scored some answers, or the judge's service answered under several model
+    names. Return "" for other runs.
 
     judged: the number of judged answers.
     """
