@@ -9,7 +9,7 @@ from ..settings import cost_cap
 
 @dataclass
 class Budget:
-    """Limit what several runs may spend together.
+    """Hold the limit on what several runs may spend together, and what each of them has spent.
 
     max_usd: the limit in US dollars, or None for no limit.
 

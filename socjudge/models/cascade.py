@@ -21,9 +21,10 @@ THEN = " > "  # between two names: "gpt-4o-mini > gpt-5.1" is the pair's name in
 
 
 class _Two:
-    """Combine two models behind the interface of one.
+    """Offer two models as one `Model`. `Cascade` and `Explained` extend this class.
 
-    Each request says which of the two models replies. A reply of the first model also names the second model.
+    Each request is sent to only one of the two models. A subclass decides to which one, by the request's fields. A
+    reply of the first model also names the second model, so that the caller knows that the second can be asked.
     """
 
     names_second: ClassVar[str]  # the field of a Completion that names the second model
@@ -85,7 +86,7 @@ class Cascade(_Two):
 class Explained(_Two):
     """Combine a judge with a chat model that gives the reasons.
 
-    The scores come from the judge, so the pair has the judge's name and settings.
+    The scores come from the judge, so the combined model has the judge's name and settings.
     """
 
     names_second = "reasons_from"

@@ -34,9 +34,10 @@ _TASK = (
 
 
 def split_name(name: str) -> tuple[int, str] | None:
-    """Split "decisions:name" or "decisions-5:name" into the number of levels (3 or 5) and the model's name.
+    """Split a name such as "decisions:name" (3 levels) or "decisions-5:name" (5 levels).
 
-    Return None for any other name.
+    Return the number of levels and the part after the colon, which is the model's name at the service. Return None for
+    any other name.
     """
     found = _PREFIX.fullmatch(name)
     return (int(found[1] or 3), found[2]) if found else None
@@ -58,7 +59,10 @@ def material_json(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, 
 
 
 class DecisionModel(OpenAIModel):
-    """Call a model behind a decisions endpoint. levels: the number of levels per criterion, 3 or 5."""
+    """Call a decision model: for each criterion, it returns the probability of each level of the score, and no text.
+
+    The service must offer `POST /decisions`. levels: the number of levels per criterion, 3 or 5.
+    """
 
     path = "/decisions"
 
@@ -78,7 +82,10 @@ class DecisionModel(OpenAIModel):
         return await super()._send(self._as_sent(request), run)
 
     def _as_sent(self, request: ModelRequest) -> ModelRequest:
-        """Return the request with a single message: the body that is really sent. Costs are computed from this body."""
+        """Return a copy of the request whose only message is the body that is really sent, as JSON text.
+
+        The most that the call can cost is computed from this copy.
+        """
         sent = orjson.dumps(self.body(request)).decode()
         return replace(request, messages=({"role": "user", "content": sent},))
 
@@ -87,7 +94,8 @@ class DecisionModel(OpenAIModel):
     ) -> dict[str, Any]:
         """Return the body to send for a request.
 
-        `refused` and `max_output_tokens` are ignored: the endpoint needs every parameter, and takes no output limit.
+        Both other arguments are ignored. `refused` has the names of refused parameters, but the endpoint needs every
+        parameter. `max_output_tokens` is an output limit, but the endpoint takes none.
         """
         rubric: Rubric = request.material["rubric"]
         data = material_json(request.material["question"], request.material["answer"])
@@ -109,7 +117,9 @@ class DecisionModel(OpenAIModel):
         }
 
     def read(self, response: Any, sent: int = 0) -> Completion:
-        """Return a response as a completion, with the decisions as its text. The decisions are not checked.
+        """Return a response of the endpoint as a completion. Its text is the list of the decisions, as JSON.
+
+        The decisions are not checked here.
 
         sent: the number of bytes of the request's text.
 

@@ -21,9 +21,10 @@ FILE = "model_ends.toml"
 
 
 def ending_text(model: str, today: date | None = None) -> str:
-    """Return a warning that a judge will be or was shut down, and what to do.
+    """Return a warning that a judge's model will be or was shut down, and what to do.
 
-    Return "" if no date of a shutdown is known for this judge. If the name combines two judges, both are checked.
+    Return "" if no date of a shutdown is known for this model. If the name combines two judges ("first > second"), both
+    are checked.
     Raises ConfigError if the project's table cannot be read.
     """
     today = today or date.today()

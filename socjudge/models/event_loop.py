@@ -66,7 +66,10 @@ def wait(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def in_thread(function: Any, *arguments: Any) -> Any:
-    """Run a function in a thread beside the event loop. If the function calls `sys.exit`, raise RuntimeError."""
+    """Run a function in a thread, so that the event loop goes on, and return the function's result.
+
+    A SystemExit (from `sys.exit`), KeyboardInterrupt or StopIteration in the function becomes a RuntimeError.
+    """
     return await asyncio.get_running_loop().run_in_executor(_pool, _contained, function, *arguments)
 
 

@@ -109,7 +109,10 @@ class LangChainModel(PacedModel):
         super().__init__(name, name, _account_of(chat_model, keys), keys)
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that one call can cost in US dollars. Return None if the price or the limit is unknown."""
+        """Return the most that one call can cost in US dollars. Return None if unknown.
+
+        It is unknown if the model's price is unknown, or if the model has no parameter for an output limit.
+        """
         if _limit_name(self._chat_model) is None:
             return None
         limits = [limit for name in _LIMITS if (limit := _setting(self._chat_model, name))]
@@ -292,7 +295,10 @@ def _without_retries(chat_model: Any) -> Any:
 
 
 def _account_of(chat_model: Any, keys: Sequence[str]) -> Account:
-    """Return the account that belongs to the chat model's keys. If there are no keys to read, return a new account."""
+    """Return the `Account`, which limits concurrent calls, for the chat model's address and keys.
+
+    Models with the same address and keys share it. If no keys are given, return an account that no other model shares.
+    """
     if not keys:
         return Account()
     fields = _fields(chat_model)
@@ -311,7 +317,7 @@ def _setting(chat_model: Any, name: str) -> Any:
     """Return the value that the chat model sends for this parameter.
 
     This is the value that was bound to the model (`bind`). If there is none, it is the value in `extra_body` or
-    `model_kwargs`, or else the model's field.
+    `model_kwargs`, or else the model's field. Return None if the parameter is set nowhere.
     """
     while hasattr(chat_model, "bound"):  # made by `bind`
         if name in chat_model.kwargs:

@@ -26,7 +26,10 @@ def measured_criteria() -> tuple[str, ...]:
 
 
 class OfflineModel(PacedModel):
-    """Answer and judge as the embedded default. It reads the material in a request, not the prompt."""
+    """Answer and judge without any service, as the embedded default model.
+
+    It reads a request's `material`, not its `messages`.
+    """
 
     settings = ""
 

@@ -52,7 +52,8 @@ _INHERITED: list[Any] = []  # in a fork: the parent's clients, whose connections
 def _close(client: Any, pid: int) -> None:
     """Close the connections of a model object that was garbage-collected, in the event loop that made them.
 
-    pid: the process that made them. In a forked process, they are kept open.
+    client: the object that holds the connections. pid: the process that made them. In a forked process, they are kept
+    open.
     """
     if pid != os.getpid():
         _INHERITED.append(client)
@@ -112,7 +113,10 @@ class OpenAIModel(PacedModel):
         self._refused: set[str] = set()
 
     def _connect(self) -> None:
-        """Make the client and the account for this process. A forked process needs its own."""
+        """Make the SDK's client, and get the `Account`, which limits concurrent calls.
+
+        A forked process needs its own client and account.
+        """
         import openai
 
         self._pid = os.getpid()
@@ -124,7 +128,10 @@ class OpenAIModel(PacedModel):
         weakref.finalize(self, _close, self._client, self._pid)
 
     async def complete_async(self, request: ModelRequest, run: RunGate | None = None) -> Completion:
-        """Return the reply to a request of a run. Call this in the background event loop."""
+        """Return the reply to a request of a run. Call this in the background event loop.
+
+        If `run` is None, no limit of a run applies: no budget, no stop signal, no limit on concurrent calls.
+        """
         if self._pid != os.getpid():
             _INHERITED.append(self._client)
             self._connect()
@@ -217,7 +224,8 @@ class OpenAIModel(PacedModel):
     def _connection_error(self, error: Exception, settings: CallSettings) -> Exception:
         """Return socjudge's exception for a call that got no response.
 
-        Only the transport's error, the cause of the SDK's error, shows whether the request was sent.
+        This is a Retryable, or a ConfigError if one is among the causes of `error`. The causes also show whether the
+        request may have been sent, and so may be billed. The SDK's error itself does not show it.
         """
         import aiohttp
 
@@ -390,7 +398,8 @@ def _is_url(url: str) -> bool:
 def _door(url: str) -> tuple[str, str | None, int | None]:
     """Return scheme, host and port of a URL. URLs that differ in one of these may lead to different services.
 
-    The port is None if it is not a number.
+    If the URL names no port, it is the scheme's usual one. It is None if it is no valid number, or if the scheme is
+    neither http nor https and no port is named.
     """
     parts = urlsplit(url)
     try:
@@ -400,7 +409,7 @@ def _door(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _check_error(response: Any) -> None:
-    """Raise an error if a response with status 200 contains one.
+    """Raise openai.APIStatusError if a response with status 200 contains an error.
 
     Some gateways send errors in this way, with the real status as the error's code.
     """

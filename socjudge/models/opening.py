@@ -39,7 +39,7 @@ Task = Literal["answer", "judge"]
 
 
 class Model(Protocol):
-    """Reply to requests. `open_model` returns such an object."""
+    """Define what a model must offer in order to reply to requests. `open_model` returns such an object."""
 
     name: str  # the requested name, for the log
 

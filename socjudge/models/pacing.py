@@ -50,6 +50,7 @@ CLEAN_S = 5.0  # seconds; if the last refusal is longer ago, each success raises
 class Retryable(Exception):
     """Signal a failure that may be temporary, so that the call is tried again.
 
+    - cause: what failed, as text for the user.
     - refused: the service answered "too many requests" (429).
     - retry_after_s: the wait that the service asked for, in seconds.
     - may_be_billed: the request may have been processed although no reply came.
@@ -123,7 +124,10 @@ def _setting(name: str, given: float | None, usual: float, least: float) -> floa
 
 
 class Account:
-    """Learn how many concurrent calls a service accepts, over all models and runs that share the account.
+    """Limit the calls that are in flight at a service, and learn from its replies how many it accepts.
+
+    All models and runs in this process that use the same key at the same address share one account. The number of calls
+    in flight stays within `limit` and `room`.
 
     `limit` is the number of calls that the service's refusals suggest. There is no limit until the first refusal. Each
     refusal lowers it by one, so that many refusals at once reduce it to the number that the service accepted. Each
@@ -133,9 +137,9 @@ class Account:
     refusing them. If a server works on one call at a time, a call takes longer the more calls are in flight. Let a call
     that was sent as the n-th take t seconds. Then n · (timeout/2) / t calls are answered within half of the timeout
     (Little's law: Little 1961, Operations Research 9, 383-387). If a server works on many calls at once, t stays the
-    same for a higher n, so the room multiplies. Timeouts of calls that were in flight together halve the room once. It
-    then grows by one per round: additive increase, multiplicative decrease (Chiu and Jain 1989, Computer Networks and
-    ISDN Systems 17, 1-14).
+    same for a higher n, so the room multiplies. Timeouts of calls that were in flight together halve the room once. For
+    some time, it then grows only slowly, by one per `room` successes: additive increase, multiplicative decrease (Chiu
+    and Jain 1989, Computer Networks and ISDN Systems 17, 1-14).
     """
 
     def __init__(self) -> None:
@@ -156,7 +160,11 @@ class Account:
         return min(self.limit, self.room)
 
     async def enter(self, run: RunGate) -> int:
-        """Wait until the run may send another call. Return how many calls are then in flight, including this one."""
+        """Wait until the account allows another call. Return how many calls are then in flight, including this one.
+
+        run: the run that wants to send the call. If it must stop while the call waits, its reason for stopping is
+        raised.
+        """
         try:
             while True:
                 while (pause := self._paused_until - time.monotonic()) > 0:
@@ -189,9 +197,11 @@ class Account:
         self._wake()
 
     def succeeded(self, seconds: float, sent_as: int, timeout_s: float) -> None:
-        """Update limit and room after a successful call.
+        """Update `limit` and `room` after a successful call.
 
-        seconds: the duration of the call. sent_as: how many calls were in flight when it was sent, including this one.
+        - seconds: the duration of the call.
+        - sent_as: how many calls were in flight when it was sent, including this one.
+        - timeout_s: the longest wait for a reply, in seconds.
         """
         now = time.monotonic()
         self._refused_in_a_row = 0
@@ -207,7 +217,7 @@ class Account:
         self._wake()
 
     def timed_out(self, sent_at: float) -> None:
-        """Halve the room after a timeout. Several timeouts of calls that were in flight together halve it only once.
+        """Halve `room` after a timeout. Several timeouts of calls that were in flight together halve it only once.
 
         sent_at: the time when the call was sent.
         """
@@ -216,12 +226,13 @@ class Account:
             self.room = max(1.0, min(self.room, self.in_flight) / 2)
 
     def refused(self, retry_after_s: float | None, sent_as: int) -> None:
-        """Lower the limit by one after the service refused a call.
+        """Lower `limit` after the service refused a call with "too many requests" (429).
 
-        At the first refusal, and from WAVE refusals in a row on, the limit first becomes the number of calls in flight
-        if this is lower. This number is the one now or `sent_as`, whichever is higher.
+        It falls by one, but not below 1. At the first refusal, and from WAVE refusals in a row on, it is first cut to
+        the number of calls in flight. Of the numbers at sending (`sent_as`) and now, the higher one is taken.
 
-        sent_as: the number of calls in flight when the refused call was sent, including this one.
+        - retry_after_s: the wait that the service asked for, in seconds; None if it asked for none.
+        - sent_as: the number of calls in flight when the refused call was sent, including this one.
         """
         self._refused_at = time.monotonic()
         self.held_back(retry_after_s)
@@ -231,7 +242,10 @@ class Account:
         self.limit = max(1.0, self.limit - 1)
 
     def held_back(self, retry_after_s: float | None) -> None:
-        """Count a call after which the service asked for a wait. After several such calls in a row, all calls wait."""
+        """Count a call that the service refused, or after which it asked for a wait.
+
+        From the WAVE-th such call in a row on, no call is sent for `retry_after_s` seconds. None means 0.
+        """
         self._refused_in_a_row += 1
         if self._refused_in_a_row >= WAVE:
             self.pause(retry_after_s)
@@ -250,7 +264,7 @@ class Account:
 
 
 def get_account(base_url: str, api_key: str) -> Account:
-    """Return the account for a key of the service at this address.
+    """Return the `Account`, which limits concurrent calls, for a key of the service at this address.
 
     All models in this process that use this key at this address share the account.
     """
@@ -263,7 +277,7 @@ def _account_of(base_url: str, api_key: str, pid: int) -> Account:
 
 
 class RunGate:
-    """Let a run's calls go out only when its stop signal, its limit on concurrent calls and its budget allow it.
+    """Make a run's calls wait until its limit on concurrent calls and its budget allow them, or stop them for good.
 
     Before a call is sent, the budget reserves the most that the call can cost. Spending is recorded under `run_id`. It
     includes calls without a reply, because they may have been billed. Once `signal` is set, in any thread, no further
@@ -301,7 +315,10 @@ class RunGate:
         return self.budget.spent_by(self._run_id)
 
     def stop(self, reason: SocJudgeError | None = None) -> None:
-        """Let no further call be sent. Calls in flight finish. If this is called again, the first reason is kept."""
+        """Let no further call be sent. Calls in flight finish. If this is called again, the first reason is kept.
+
+        reason: the error to raise in place of further calls; a RunStopped if left out.
+        """
         self.reason = self.reason or reason or RunStopped(say("models.run_stopped"))
         self._stopping.set()
         self._settled.set()
@@ -423,7 +440,11 @@ async def _try(
     counted_usd: Callable[[Completion], float | None],
     timeout_s: float,
 ) -> Completion | Retryable:
-    """Call `send` once. Return the completion, or a failure that may be temporary."""
+    """Wait until the run and the account allow a call, then call `send` once. Return its completion.
+
+    If `send` raises a Retryable, return this. Other errors are raised. In each case, the call's cost is added to the
+    budget. The other parameters are those of `send_with_retries`.
+    """
     await run.enter(most_usd)
     cost: float | None = 0.0  # for an error that is not retried: the request was refused, not processed
     try:
@@ -463,7 +484,10 @@ def _given_up(message: str, lost_calls: int) -> ProviderError:
 
 
 class PacedModel:
-    """Add retries, pacing and the removal of keys to a model. A subclass provides `name`, `_send` and `most_usd`."""
+    """Call a model with retries, at a pace that its service accepts, and remove keys from its texts.
+
+    Each kind of model extends this class, and provides `_send` (one try) and `most_usd`.
+    """
 
     name: str
     where: str  # the service's name in errors
@@ -479,7 +503,10 @@ class PacedModel:
         return event_loop.wait(self.complete_async(request))
 
     async def complete_async(self, request: ModelRequest, run: RunGate | None = None) -> Completion:
-        """Return the reply to a request of a run. Call this in the background event loop."""
+        """Return the reply to a request of a run. Call this in the background event loop.
+
+        If `run` is None, no limit of a run applies: no budget, no stop signal, no limit on concurrent calls.
+        """
         run = run or RunGate()
         request = run.settings.fit(request)
         return await send_with_retries(

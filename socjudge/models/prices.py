@@ -99,9 +99,11 @@ def _count(told: Any, size: int) -> int | None:
 
 
 def _with_thoughts(used: Mapping[str, Any], counted_in: int, counted_out: int) -> int:
-    """Return the number of output tokens including reasoning.
+    """Return the number of output tokens, reasoning tokens included.
 
     Both are billed alike, but some services count reasoning tokens separately.
+
+    used: the `usage` in the service's response. counted_in, counted_out: the input and output tokens that it reports.
     """
     found = [counted_out]
     if type(total := used.get("total_tokens")) is int:
@@ -128,9 +130,10 @@ def _list_price(model: str, input_tokens: int, output_tokens: int) -> float | No
 
 @functools.lru_cache(maxsize=256)
 def _prices_per_token(model: str, quarter: int) -> tuple[bool, tuple[Decimal, Decimal] | None]:
-    """Return whether the table has the model, and its prices per input and output token, in US dollars.
+    """Return whether the table of list prices (`genai-prices`) has the model, and its prices in US dollars.
 
-    The prices are None if they depend on the length of the text.
+    The two prices are those of one input token and one output token. They are None if the table does not have the
+    model, or if they depend on the length of the text.
 
     quarter: the number of the current quarter of an hour. The result is cached until this number changes.
     """
