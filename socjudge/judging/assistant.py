@@ -51,7 +51,7 @@ def handle_query(
     """Answer a question from the runbooks. The answer begins with the warnings; then come the steps with their
     citations.
 
-    A citation has the form `[出典: file.md > 見出し]`. No judge is called.
+    A citation has the form `[出典: file.md > 見出し]` (source: file > heading). No judge is called.
 
     Parameters
     ----------
@@ -68,14 +68,14 @@ def handle_query(
     prompt
         The assistant prompt, in any form that `load_prompt` accepts.
     previous
-        The previous answer or the previous question, if this is a follow-up question such as 「それは誰に連絡しますか」. Both
-        questions are then read together.
+        The previous answer or the previous question, if this is a follow-up question such as 「それは誰に連絡しますか」 ("Who
+        must be told about it?"). Both questions are then read together.
 
     Returns
     -------
     AssistantAnswer
         Its `flags` are the warnings. Rules decide about them (docs/flags.md has their precision and recall). The
-        warning 危険操作 is also given if the answer itself recommends a destructive operation.
+        warning 危険操作 (dangerous operation) is also given if the answer itself recommends a destructive operation.
 
     Raises
     ------
@@ -115,8 +115,8 @@ def both_ends(question: str) -> str:
 def follows_on(question: str) -> bool:
     """Return whether a question may make sense only together with the previous question.
 
-    This is so in three cases: it contains a word such as それ or その; it names too little to act on; or it reports no
-    incident.
+    This is so in three cases: it contains a word such as それ (it) or その (that); it names too little to act on; or
+    it neither reports that something happened nor asks how to begin.
     """
     return bool(_POINTS_BACK.search(question)) or is_ambiguous(question) or not wants_first_response(question)
 
@@ -124,7 +124,11 @@ def follows_on(question: str) -> bool:
 def answering(
     question: str, *, index: RunbookIndex, k: int, prompt: Prompt, previous: AssistantAnswer | str | None = None
 ) -> Dialogue[AssistantAnswer]:
-    """Run the dialogue of `handle_query` with the model. The caller must have checked the prompt."""
+    """Yield the request for the assistant's model, and return the answer. The parameters are those of `handle_query`.
+
+    The caller must send the model's reply back (judging/dialogue.py), and must have checked the prompt. Raises
+    ConfigError for an empty question, or if k < 1.
+    """
     if not question.strip():
         raise ConfigError(say("judging.question_empty"))
     if k < 1:
@@ -220,13 +224,15 @@ def _in_order(passages: Sequence[Passage], index: RunbookIndex, first: str) -> t
 def _suspicion(dangers: Sequence[Danger]) -> str:
     """Return the dangers that were found in the question, as text for the prompt. The model confirms or rejects them.
 
-    Dangers that break no rule of the runbooks are left out. Return "" if there are no others.
+    Only dangers that break a rule of the runbooks are included. Return "" if there are none.
     """
     return "、".join(f"「{d.operation}」（{d.prohibition} {d.citation}）" for d in dangers if d.prohibition)
 
 
 def warning_lines(flags: Flags, dangers: Sequence[Danger] = (), organisation: Organisation = NEUTRAL) -> list[str]:
-    """Return the warnings in Japanese, one line per warning. 危険操作 has one line per kind of danger.
+    """Return the warnings in Japanese, one line per warning. Return [] if no flag is set.
+
+    The warning 危険操作 (dangerous operation) has one line per kind of danger.
 
     - dangers: the dangers that the lines name.
     - organisation: the roles and the form of permission that the lines name.

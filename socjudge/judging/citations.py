@@ -1,9 +1,10 @@
 """Prepare an answer for a judge: rewrite the citations of other assistants in our form, and give headings to contexts.
 
-Our form is `[出典: source > heading]`. Citations such as `[1]`, `[^1]`, `【1†…】`, `[doc1]` and `(出典: 名前)`, footnotes and
-links are rewritten in it. Source and heading are those of the context that the citation names, by position or by name.
-If it is not certain which context is meant, the citation stays as it is, and the judge treats it as a citation of
-nothing. The stored answer is never changed. An answer of the built-in assistant is not rewritten at all.
+Our form is `[出典: source > heading]`, where 出典 means "source". Citations such as `[1]`, `[^1]`, `【1†…】`, `[doc1]` and
+`(出典: 名前)`, footnotes and links are rewritten in it. Source and heading are those of the context that the citation
+names, by position or by name. If it is not certain which context is meant, the citation stays as it is, and the judge
+treats it as a citation of nothing. The stored answer is never changed. An answer of the built-in assistant is not
+rewritten at all.
 """
 
 from __future__ import annotations
@@ -93,8 +94,9 @@ def _is_in_our_form(text: str, given: Sequence[Passage]) -> bool:
 def unmeasurable(answer: AssistantAnswer) -> tuple[str, ...]:
     """Return the criteria that no judge can score, because the answer came without the sources that they need.
 
-    For an answer without any context, these are 根拠性 and 引用明示. For an answer whose contexts have no names, it is 引用明示 in
-    two cases: the answer cites by name, or it cites by number although the contexts are not numbered.
+    For an answer without any context, these are 根拠性 (groundedness) and 引用明示 (citation). For an answer whose contexts
+    have no names, it is 引用明示 in two cases: the answer cites by name, or it cites by number although the contexts are
+    not numbered. Return () in all other cases.
     """
     if not answer.context.strip() and not answer.passages:
         return ("根拠性", "引用明示")
@@ -136,12 +138,15 @@ def citable(name: str) -> str:
 
 
 def numbered_name(k: int, count: int) -> str:
-    """Return a name for the k-th of `count` contexts that have no names. None of these names contains another one."""
+    """Return a name for the k-th of `count` contexts, such as 資料3 (source 3). k counts from 1.
+
+    The number is padded with zeros, so that no name contains the name of another of these contexts.
+    """
     return f"資料{k:0{len(str(count))}}"
 
 
 def contexts_of(answer: AssistantAnswer) -> tuple[Passage, ...]:
-    """Return the contexts of an answer: its passages. A passage without a source gets a name such as 資料1.
+    """Return the contexts of an answer: its passages. A passage without a source gets a name such as 資料1 (source 1).
 
     If the answer has no passages, its context text is split into parts. It is split at lines of the form `[出典: source >
     heading]`, or at the numbers 1, 2, 3 …, or else at blank lines.
@@ -174,8 +179,11 @@ def _parts(context: str, marks: Sequence[re.Match[str]]) -> list[str]:
 
 
 class _Cites:
-    """Find out which context each citation of an answer names. Contexts with equal names first get numbers in their
-    headings.
+    """Rewrite the citations of one answer in the form `[出典: source > heading]`, after finding the contexts they name.
+
+    - given: the contexts of the answer. If the answer cites by number and some contexts have the same citation, these
+      get different headings.
+    - text: the text of the answer.
     """
 
     def __init__(self, given: tuple[Passage, ...], text: str) -> None:
@@ -242,9 +250,11 @@ class _Cites:
         )
 
     def _one(self, found: re.Match[str]) -> str:
-        """Return the citation that was found, in the form `[出典: source > heading]`.
+        """Return one citation of the answer, rewritten in the form `[出典: source > heading]`.
 
-        If it is not certain which context it names, return it unchanged.
+        If it is not certain which context the citation names, return it unchanged.
+
+        found: the place of the citation in the answer.
         """
         named = ""
         if found["target"] is not None:
@@ -265,8 +275,10 @@ class _Cites:
     def _places(self, numbers: str) -> str:
         """Return citations of the form `[出典: source > heading]` for the contexts with these numbers.
 
-        Return "" if one of the numbers stands for no context, or if it is not certain that the answer's numbers count
-        the contexts.
+        Return "" if one of the numbers stands for no context, or if it is not certain that the answer cites contexts by
+        number.
+
+        numbers: a text with one or more numbers, as in a citation such as `[1, 3]`.
         """
         places = [int(n) for n in _NUMBER.findall(numbers)]
         known = {k: passage.citation for k, passage in enumerate(self.passages, start=1)} | self._defined
@@ -292,9 +304,9 @@ class _Cites:
         """Return a citation of the context that has this name as its heading or as its source: `[出典: source >
         heading]`.
 
-        In the name, a file ending, a path or "> section" may be added to a source. If several contexts have the same
-        source, the citation is `[出典: source]`. Return "" if no context has the name, or if several have it as their
-        heading.
+        A name that is a source may also have a path before it, and a file ending or "> section" after it. If several
+        contexts have the same source, the citation is `[出典: source]`. Return "" if no context has the name, or if
+        several have it as their heading.
         """
         source, _, heading = unquote(name).partition(">")
         source = urlsplit(source.strip().strip("`*「」\"'")).path.rstrip("/").rpartition("/")[2]

@@ -17,7 +17,7 @@ Dialogue = Generator[ModelRequest, Completion, T]
 
 
 class Finished(Exception):
-    """Signal that a dialogue has ended. `value` is the dialogue's result."""
+    """Signal that a dialogue has ended. `value` is the dialogue's result, such as an answer or an evaluation."""
 
     def __init__(self, value: Any) -> None:
         super().__init__()
@@ -40,7 +40,10 @@ def advance(dialogue: Dialogue[Any], reply: Completion | ProviderError | None) -
 
 
 def replay(dialogue: Dialogue[Any], earlier: Iterable[Completion]) -> ModelRequest:
-    """Send a dialogue the replies that an earlier session received. Return the first request that has no reply yet."""
+    """Send a dialogue the replies that an earlier session received. Return the first request that has no reply yet.
+
+    Raises Finished if the dialogue ends with these replies.
+    """
     request = advance(dialogue, None)
     for reply in earlier:
         request = advance(dialogue, reply)

@@ -36,7 +36,7 @@ KEYS = ("url", "like", "method", "headers", "body", "answer", *_OF_REPLY, "versi
 
 
 class HttpAssistant:
-    """Hold a table [assistants.NAME] of socjudge.toml that has a `url`, checked and ready to use.
+    """Ask an assistant over HTTP, as a table [assistants.NAME] with a `url` in socjudge.toml says.
 
     Raises ConfigError if the table has faults.
     """
@@ -195,7 +195,8 @@ class HttpAssistant:
         """Replace the names in braces and the environment variables in a text by their values.
 
         - quoted: whether the values of names are percent-encoded, for a URL.
-        - keep: a pattern. If it is given, names stay as they are, and so do variables whose names match it.
+        - keep: a pattern for what is not replaced. If it is given, the names in braces stay as they are, and so do the
+          variables whose names match the pattern. If it is None, everything is replaced.
         """
 
         def value(found: re.Match[str]) -> str:
@@ -219,7 +220,8 @@ class HttpAssistant:
     def _hide(self, text: str, *, keep: bool = False) -> str:
         """Remove from a text the values of the environment variables that this table names.
 
-        keep: whether everything else stays. An answer needs this. Otherwise, other secrets are removed too.
+        keep: if True, nothing else is changed; this is for an answer. If False, everything else that is or looks like a
+        key is removed too (`redact`).
         """
         text = without_secrets(text, [os.environ.get(name, "").strip() for name in self.variables])
         return text if keep else redact(text)

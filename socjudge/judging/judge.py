@@ -95,10 +95,11 @@ def evaluate_answer(
 
 
 def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, rubric: Rubric) -> Dialogue[Evaluation]:
-    """Run the dialogue of `evaluate_answer` with the judge. The caller must have checked the prompt.
+    """Yield the requests for the judge, and return its evaluation. The parameters are those of `evaluate_answer`.
 
-    If the judge consists of two models, the second one is asked when the first one is unsure. If a chat model is set
-    that gives reasons (`RunOptions.reasons_from`), it is asked last.
+    The caller must send each reply back (judging/dialogue.py), and must have checked the prompt. If the judge consists
+    of two models, the second one is asked when the first one is unsure. If a chat model is set that gives reasons
+    (`RunOptions.reasons_from`), it is asked last.
     """
     marks, last = yield from _one_judge(question, answer, prompt, rubric, is_second=False)
     if last.unsure_judge and is_unsure(marks, rubric.pass_threshold):
@@ -111,9 +112,10 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, 
 def _second_judge(
     first: Evaluation, question: EvalQuestion, answer: AssistantAnswer, prompt: Prompt, rubric: Rubric
 ) -> Dialogue[tuple[Evaluation, Completion]]:
-    """Let the second judge score the answer, and return its evaluation and its last reply.
+    """Yield the requests for the second judge. Return its evaluation of the answer, and its last reply.
 
-    The evaluation also has the first judge's name and scores, and the usage of both.
+    The evaluation also has the first judge's name and scores, and the usage of both judges. first: the evaluation by
+    the first judge.
     """
     try:
         second, last = yield from _one_judge(question, answer, prompt, rubric, is_second=True)
@@ -164,7 +166,13 @@ def _variance(probabilities: Sequence[float]) -> float:
 def _one_judge(
     question: EvalQuestion, answer: AssistantAnswer, prompt: Prompt, rubric: Rubric, *, is_second: bool
 ) -> Dialogue[tuple[Evaluation, Completion]]:
-    """Let one judge score the answer. Return its evaluation and its last reply."""
+    """Yield the requests for one judge. Return its evaluation of the answer, and its last reply.
+
+    There is a new request until a reply can be parsed, at most MAX_REPLIES in all. Raises RequestRefused if the judge
+    refuses to score the answer, or if the answer lacks the sources that every criterion needs.
+
+    is_second: whether this is the second judge.
+    """
     criteria = rubric.criteria
     # Asked for anyway, because all answers have the same prompt. These scores are not used, and stay in raw_text.
     lacking: dict[str, str] = {name: "no_context" for name in unmeasurable(answer) if name in criteria}
@@ -252,7 +260,10 @@ def _one_judge(
 
 
 def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[str]) -> Evaluation:
-    """Return the evaluation of an answer that has no scores because the service failed: zeros, and the status "failed"."""
+    """Return the evaluation of an answer that the judge could not score because its service failed.
+
+    Its status is "failed", all scores are 0, and its field `error` has the error's text.
+    """
     return Evaluation(
         scores=dict.fromkeys(criteria, 0),
         average_score=0.0,

@@ -44,7 +44,8 @@ def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str
     Returns
     -------
     AssistantAnswer
-        If it has no contexts, no judge can score 根拠性 and 引用明示. These two scores will be missing.
+        If it has no contexts, no judge can score 根拠性 (groundedness) and 引用明示 (citation). These two scores will be
+        missing.
 
     Raises
     ------

@@ -337,9 +337,12 @@ def _bound(ask: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
 
 
 def _hashes(parts: Mapping[str, Any]) -> str:
-    """Return a fingerprint: the name and a short hash of each part that is not empty, as `body=… url=…`.
+    """Return a fingerprint of an assistant: the name and a short hash of each part that is not empty.
 
-    A comparison of two fingerprints can then name the parts that differ. If all parts are empty, return "version".
+    An example is `body=… url=…`. A comparison of two fingerprints can then name the parts that differ. If all parts are
+    empty, return "version".
+
+    parts: {name: value} of what determines the assistant's answers, such as its code or its URL.
     """
     told = {name: json.dumps(parts[name], sort_keys=True, ensure_ascii=False) for name in sorted(parts) if parts[name]}
     hashes = [f"{name}={hashlib.sha256(text.encode()).hexdigest()[:12]}" for name, text in told.items()]
@@ -347,11 +350,11 @@ def _hashes(parts: Mapping[str, Any]) -> str:
 
 
 def _identity(ask: Any) -> tuple[dict[str, Any] | None, str]:
-    """Return the parts of a function by which it is recognised: name, code and defaults. Also return a text about them.
+    """Return the parts by which a function is recognised when a run is resumed, and a text about them for the user.
 
-    The text tells the user what is covered, such as the function's file. The first value is None if the answers also
-    depend on code or data elsewhere. This is so for a lambda, a closure, a partial, a bound method, an object and a
-    decorated function.
+    The parts are {"function": its name, "code": the text of its file or cell, "defaults": the values of its defaults}.
+    They are None if the answers also depend on code or data elsewhere, or if the code cannot be read. The former is
+    assumed for a lambda, a closure, a partial, a bound method, an object and a decorated function.
     """
     is_plain = inspect.isfunction(ask) and not hasattr(ask, "__wrapped__")
     if not is_plain or ask.__name__ == "<lambda>" or ask.__closure__:

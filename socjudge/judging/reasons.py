@@ -48,9 +48,10 @@ def unexplained(evaluation: Evaluation, line: float) -> list[str]:
 def explaining(
     evaluation: Evaluation, asked: Sequence[str], question: EvalQuestion, answer: AssistantAnswer, rubric: Rubric
 ) -> Dialogue[Evaluation]:
-    """Ask for reasons for the scores of the criteria in `asked`. Return the evaluation with these reasons.
+    """Yield a request for reasons for the scores of the criteria in `asked`. Return the evaluation with these reasons.
 
-    If reasons are missing, or the call failed, the evaluation's field `error` says so.
+    The caller must send the chat model's reply back (judging/dialogue.py). If reasons are missing, or the call failed,
+    the evaluation's field `error` says so.
     """
     anchors = anchors_of(rubric, 3)
     marks = {

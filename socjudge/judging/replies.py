@@ -131,7 +131,12 @@ def _parse(
 
 
 def _check_rest(rest: str, scores: Mapping[str, int]) -> None:
-    """Raise UnparsableJudgement if the words after the verdict correct one of its scores ("訂正: 正確性は10点")."""
+    """Raise UnparsableJudgement if the words after the verdict correct one of its scores.
+
+    An example is "訂正: 正確性は10点" (correction: accuracy is 10 points).
+
+    rest: the part of the reply after the verdict.
+    """
     for criterion, score in scores.items():
         for given in re.findall(rf"{re.escape(criterion)}[^0-9\n]{{0,8}}([0-9]{{1,3}})\s*(?:点|/\s*100)", rest):
             if int(given) != score:
@@ -181,7 +186,7 @@ def _has_own_words(verdict: Mapping[str, Any], shown: Sequence[str]) -> bool:
 
 
 def _is_example(found: JsonObject) -> bool:
-    """Return whether the scores of this verdict are only placeholders, such as "<0-100の整数>".
+    """Return whether the scores of this verdict are only placeholders, such as "<0-100の整数>" (an integer 0–100).
 
     Some judges first repeat the format that the prompt gave them, and then reply.
     """

@@ -111,7 +111,10 @@ def _gives(text: str, wanted: Mapping[str, int]) -> bool:
 
 
 def _told_of_all(scores: Mapping[str, int], text: str) -> bool:
-    """Return whether all scores are equal, and the text gives this score to all criteria in one sentence."""
+    """Return whether all scores are equal, and the text gives this score to all criteria in one sentence.
+
+    An example of such a sentence is 「全観点90点」 (90 points for all criteria).
+    """
     score, *others = set(scores.values())
     forms = [str(score), *(["満点", "百点", "full"] if score == 100 else [])]
     if others or not any(form in text for form in forms):
@@ -135,8 +138,8 @@ def _value(number: str) -> float:
 def _near(tokens: Sequence[_Token], wanted: Mapping[str, int]) -> bool:
     """Return whether each criterion is followed by its score at a distance of at most NEAR characters.
 
-    tokens: the criteria and numbers in a text, in order. To look for scores before their criteria, pass the tokens in
-    reverse order.
+    wanted: {criterion: score}. tokens: the criteria and numbers in a text, in order. To look for scores before their
+    criteria, pass the tokens in reverse order.
     """
     given = set()
     name = None
@@ -149,7 +152,10 @@ def _near(tokens: Sequence[_Token], wanted: Mapping[str, int]) -> bool:
 
 
 def _in_columns(tokens: Sequence[_Token], wanted: Mapping[str, int]) -> bool:
-    """Return whether the text has a row with the criteria, and directly after it a row with their scores."""
+    """Return whether the names of all criteria stand in a row, and their scores in the same order directly after it.
+
+    tokens: the criteria and numbers in a text, in order. wanted: {criterion: score}.
+    """
     groups = [list(group) for _, group in groupby(tokens, key=lambda token: not token.name)]
     for names, numbers in pairwise(groups):
         pairs = {name.name: number.number for name, number in zip(names, numbers, strict=False) if name.name}
