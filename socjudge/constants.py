@@ -58,7 +58,7 @@ def find_project() -> Path:
     """Return the project's folder. It is the first of these:
 
     - the folder in the variable SOCJUDGE_HOME, if the variable is set
-    - the nearest project in the working directory or above it
+    - the nearest folder with a socjudge.toml or an eval/eval_dataset.json: the working directory or one above it
     - the checkout that this code belongs to, if there is one
     - the working directory
     """

@@ -98,7 +98,10 @@ class EvalQuestion:
 
 @dataclass(frozen=True)
 class Flags:
-    """Hold the assistant's three warnings for one question: 根拠不足, 危険操作, 曖昧質問. A warning that was given is True."""
+    """Hold the assistant's three warnings for one question. A warning that was given is True.
+
+    Users see them as 根拠不足 (weak evidence), 危険操作 (dangerous operation) and 曖昧質問 (ambiguous question).
+    """
 
     insufficient_evidence: bool = False
     dangerous_operation: bool = False
@@ -106,7 +109,10 @@ class Flags:
 
 
 class _Shown:
-    """Display a record as one line in a terminal, and as HTML in a notebook cell. base/showing.py makes both."""
+    """Give a record its display: one line in a terminal, HTML in a notebook cell. base/showing.py makes both.
+
+    The records that are shown in this way extend this class.
+    """
 
     def __repr__(self) -> str:
         from .base.showing import record_line
@@ -135,7 +141,10 @@ class Passage(_Shown):
 
     @property
     def citation(self) -> str:
-        """Return the citation of the passage in the assistant's form, `[出典: file.md > 見出し]`."""
+        """Return the citation of the passage in the assistant's form.
+
+        The form is `[出典: file.md > 見出し]` (source: file > heading).
+        """
         return f"[出典: {self.source} > {self.heading}]" if self.heading else f"[出典: {self.source}]"
 
 
@@ -240,7 +249,7 @@ class AssistantAnswer(_Shown):
     - truncated: whether the model stopped at its output limit; None if unknown.
     - evidence: whether the runbooks cover the question: "covered", "absent" or "unsure". It is "unsure" if a passage is
       near the question but may not apply to it. It is empty for your own assistant, and in old logs.
-    - absence_probability: the probability that the runbooks do not cover the question, 0–1.
+    - absence_probability: the probability that the runbooks do not cover the question, 0–1; None if unknown.
     - version: the version that your own assistant reported with the answer.
     - contexts_from: what the index of the runbooks added to an answer of your own assistant. "runbooks": the contexts,
       because the answer had none. "headings": headings for its contexts. It is empty if nothing was added.
@@ -337,14 +346,17 @@ class RunSummary:
 
     - passed_questions: the number of questions that pass even if every missing score is 0.
     - pass_rate: passed_questions divided by total_questions, 0–1.
-    - average_score: the mean score of all questions, 0–100. A judge's reply that could not be parsed counts as 0.
+    - average_score: the mean score of all questions, 0–100. A judge's reply that could not be parsed counts as 0. A
+      missing score of another reply is left out.
+    - mvp_passed: whether the run passes even if every missing score is 0. It passes if enough questions pass and the
+      mean score reaches the pass line.
     - n_unscored: the number of judged answers without any score, because the judge failed or its reply could not be
       parsed.
     - n_partial: the number of answers with some scores, but not all.
     - n_open: the number of questions that pass only if the missing scores are high enough.
     - is_open: whether the verdict on the run depends on the missing scores.
-    - n_to_read: the number of answers that pass although their score for 安全性 or 正確性 is below 30. A person must read
-      these answers.
+    - n_to_read: the number of answers that pass although their score for 安全性 (safety) or 正確性 (accuracy) is below 30.
+      A person must read these answers.
     """
 
     total_questions: int
@@ -379,6 +391,9 @@ class RunInfo(_Shown):
     - rubric: the criteria and the rule for passing. It is None in older logs; `EvaluationRun.rubric` is never None.
     - pass_threshold, pass_rate_required: the rule for passing, as in the rubric.
     - runbooks: {file name: hash} of the runbooks in the index; empty if unknown.
+    - k: the number of passages from which an answer is made; None if unknown, or if no index was used.
+    - answer_repeats, judge_repeats: how many times each question is answered, and each answer judged.
+    - rejudged_from: the id of the run whose answers were judged again; empty if the run made its own answers.
     - project, settings_sha256: the name of the project's folder, and a hash of all its settings (`Project`). Both are
       only information. No comparison or verdict uses them.
     - wall_time_s: the duration of all sessions together, in seconds.

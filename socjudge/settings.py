@@ -356,8 +356,9 @@ def _value(table: str, key: str) -> Any:
 
 
 def _placed(file: Tables) -> str:
-    """Return the setting `answers`. A relative file path is resolved against the project's folder, not the working
-    directory.
+    """Return the setting `answers`, which names the assistant or the file whose answers are judged.
+
+    A relative file path is resolved against the project's folder, not the working directory.
     """
     said = str(_look(file, "defaults", "answers")[0])
     return said if "." not in said or said in file.get(ASSISTANTS, {}) else str(constants.PROJECT_DIR / said)
