@@ -1,4 +1,4 @@
-"""Raise 曖昧質問: decide whether a question is too vague to act on.
+"""Raise 曖昧質問 (ambiguous question): decide whether a question is too vague to act on.
 
 A logistic model weighs the question's sequences of letters, its sentence vector, and what its words name: an asset, an
 operation, a symptom, or something specific. benchmarks/fit_flags.py computes the weights.
@@ -32,9 +32,9 @@ def is_ambiguous(question: str) -> bool:
 
 
 def read_ambiguity(question: str) -> Numbers:
-    """Return the features of a question for the model of `is_ambiguous`, (LETTERS + 512 + 8,).
+    """Return the input of the logistic model of `is_ambiguous` for a question, of shape (LETTERS + 512 + 8,).
 
-    They are the features of `read_question`, and eight measures of the question's words and length.
+    First come the features from `read_question`, then eight measures of the question's words and length.
     """
     words = list(dict.fromkeys(split_words(question)))
     told = [_says(word) for word in words]

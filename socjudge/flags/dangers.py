@@ -34,7 +34,7 @@ class Danger:
 
     - operation: its name.
     - evidence: the question, or the command in the answer.
-    - safer: the safe way; "" if none is known.
+    - safer: what to do instead; "" if nothing is known.
     - prohibition, citation: the rule of the runbooks that forbids the operation, and where that rule is; "" if no rule
       is known.
     - next_prohibition, next_citation: the same for a second rule that fits nearly as well; "" if there is none.
@@ -53,7 +53,10 @@ class Danger:
 
 @cache
 def load_commands() -> dict[str, tuple[re.Pattern[str], str]]:
-    """Return {operation: (pattern of its commands, the safe way)} from `commands.json`."""
+    """Load the dangerous operations of `commands.json`, as {operation: (pattern, safer)}.
+
+    The pattern matches the commands that perform the operation. `safer` says what to do instead.
+    """
     rows = json.loads(COMMANDS_PATH.read_text(encoding="utf-8"))
     return {name: (re.compile(row["pattern"]), row["safer"]) for name, row in rows.items() if name != "about"}
 
@@ -61,8 +64,11 @@ def load_commands() -> dict[str, tuple[re.Pattern[str], str]]:
 def recommends_danger(text: str) -> list[Danger]:
     """Return the destructive commands that an answer tells its reader to run, at most one for each operation.
 
-    They are in the order of `commands.json`. Left out are commands that the answer rejects or searches for, commands in
-    a sentence about an approval or an alternative, and list items under a heading such as 禁止事項.
+    They are in the order of `commands.json`; [] if there are none. Three kinds of commands are left out:
+
+    - commands that the answer rejects, reports, or only wants to find in logs
+    - commands in a sentence about an approval or an alternative
+    - commands in list items under a heading such as 禁止事項 (prohibited actions)
     """
     found: dict[str, Danger] = {}
     for sentence in _instructions(normalise(text)):

@@ -1,10 +1,10 @@
-"""Raise 根拠不足: decide whether the runbooks cover a question, and how likely it is that they do not.
+"""Raise 根拠不足 (weak evidence): decide whether the runbooks cover a question, and how likely it is that they do not.
 
 A logistic model weighs the question's text and measures of how well the runbooks cover it. One kind of measure is the
 similarity of the question, and of each of its clauses, to the nearest passage and to the nearest question of a passage.
-The other kind counts the words of the question that the runbooks do not contain. All measures are computed with the
-index in use, so the model works for any runbooks. benchmarks/fit_flags.py computes the weights; docs/flags.md has the
-measurements.
+(`questions.json` may list questions that a passage answers.) The other kind counts the words of the question that the
+runbooks do not contain. All measures are computed with the index in use, so the model works for any runbooks.
+benchmarks/fit_flags.py computes the weights; docs/flags.md has the measurements.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class Coverage:
 def rate_coverage(question: str, *, index: RunbookIndex) -> Coverage:
     """Return how well the runbooks cover a question.
 
-    - "covered": a passage fits.
-    - "unsure": a passage is near, but may not apply.
-    - "absent": no passage fits.
+    - "covered": the runbooks probably have a passage that answers it.
+    - "unsure": the runbooks may have only a passage on a related subject.
+    - "absent": the runbooks probably have nothing about it.
 
-    One sentence with unknown words does not mean that the runbooks have nothing about the other sentences. So a
-    question of 3 to 12 sentences is rated again without each of them in turn. If one of these ratings is not "absent",
-    the question is "unsure" instead of "absent".
+    One sentence with unknown words does not mean that the runbooks have nothing about the other sentences. So if a
+    question of 3 to 12 sentences is "absent", it is rated again without each of its sentences in turn. If one of these
+    ratings is not "absent", the question is "unsure".
     """
     coverage = _rate(question, index)
     sentences = split_sentences(question)
@@ -88,11 +88,11 @@ def scale_measures(measures: Numbers, centre: Numbers, spread: Numbers) -> Numbe
 
 
 def measure_evidence(question: str, *, index: RunbookIndex) -> Numbers:
-    """Measure how well an index covers the subject of a question, (24,). The measures are not scaled yet
-    (`scale_measures`).
+    """Return 24 measures of how well an index covers the subject of a question. `scale_measures` is not yet applied.
 
-    The first COSINES measures are similarities. If the runbooks have no questions, the nearest passage or sentence is
-    used instead of the nearest question of a passage.
+    The first COSINES measures are cosine similarities of the question, or of its clauses: to the nearest passage or
+    sentence of the runbooks, and to the nearest question that a passage answers (`questions.json`). If the runbooks
+    have no such questions, the nearest passage or sentence is used for these, too.
     """
     clauses = [clause for clause in _CLAUSE.split(question) if len(clause) >= SHORTEST_CLAUSE] or [question]
     whole = index.evidence(question)
@@ -134,6 +134,8 @@ def _count_kinds(strange: list[str], question: str) -> list[float]:
     Return eight numbers: first the four counts, each at most 3, and then for each kind 1.0 if there is such a word,
     else 0.0. An unknown name is most likely the subject of the question. An unknown word in lower-case English may only
     be a way of writing.
+
+    strange: the unknown words, from `find_unknown_words`.
     """
     said = unicodedata.normalize("NFKC", question)
     latin = [word for word in strange if word.isascii()]

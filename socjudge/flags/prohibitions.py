@@ -52,9 +52,9 @@ ENDING, ENDINGS = 14, 1 << 12  # letters at the end of a question (they show if 
 
 
 class Weights(NamedTuple):
-    """Hold the weights that decide which rule forbids the operation of a question.
+    """Hold the weights that decide which rule of the runbooks forbids the operation that a question asks for.
 
-    Each rule gets a weighted sum of four measures.
+    Each rule gets the sum of four measures, each times its weight.
 
     - alike: weight of the similarity of the question to the rule.
     - shared: weight of the share of the rule's words that the question has.
@@ -87,8 +87,11 @@ _HIRAGANA = re.compile("[ぁ-ゖー]+")
 class Prohibition:
     """Hold one rule of a runbook that forbids something.
 
+    - text: the rule.
     - source: the file name of the runbook.
-    - asks, near_misses: everyday questions about the rule, from `prohibitions.json`.
+    - citation: where the rule is in the runbook.
+    - asks: everyday questions that ask for what the rule forbids, from `prohibitions.json`.
+    - near_misses: everyday questions about how to detect, explain or clean up what it forbids, from the same file.
     """
 
     text: str
@@ -99,10 +102,13 @@ class Prohibition:
 
     @property
     def operation(self) -> str:
-        """Return the forbidden operation. For 検体を手動で削除しない。, this is 検体を手動で削除すること.
+        """Return the name of the forbidden operation.
 
-        Return AGAINST_RUNBOOKS in two cases: the rule has no heading such as 禁止事項 and so may say more than what is
-        forbidden, or its wording gives no short name.
+        For the rule 検体を手動で削除しない。 (do not delete samples by hand), this is 検体を手動で削除すること
+        (deleting samples by hand).
+
+        Return the general name AGAINST_RUNBOOKS in two cases: the rule is not under a heading such as 禁止事項
+        (prohibited actions) and so may say more than what is forbidden, or its wording gives no short name.
         """
         if not _FORBIDS.search(self.citation):
             return AGAINST_RUNBOOKS
@@ -174,10 +180,15 @@ class Catalogue:
         return [_words(_act(p)) for p in self.prohibitions]
 
     def liken(self, text: str, *, but_itself: bool = False) -> tuple[Numbers, Numbers]:
-        """Measure how alike a text is to the prohibitions, and to their asks and near misses.
+        """Measure how alike a text is to the prohibitions, and to their everyday questions (`asks` and `near_misses`).
 
-        Return two arrays: seven measures over the whole catalogue, and for each prohibition the mean likeness of the
-        text to its three nearest asks.
+        A likeness is 0 if two texts have nothing in common, and 1 if they are equal. Return two arrays:
+
+        - Seven measures over all prohibitions: the likeness of the nearest ask, the mean likeness of the three nearest
+          asks, the same two for the near misses, the likeness of the nearest prohibition, and by how much the asks
+          exceed the near misses in each of the two.
+        - One value per prohibition: the mean likeness of its three nearest asks. An ask that does not exist counts as
+          0.
 
         but_itself: whether to ignore a text of the catalogue that equals this text; the fit needs this.
         """
@@ -211,7 +222,7 @@ def rate_danger(question: str, *, index: RunbookIndex) -> float:
 
 
 def find_prohibitions(question: str, *, index: RunbookIndex) -> list[Prohibition]:
-    """Return the rules that forbid the operation of a question, best first; [] if no rule does.
+    """Return the rules that forbid the operation that a question asks for, best first; [] if no rule does.
 
     There are at most two. The second is returned only if it fits nearly as well as the first.
     """
@@ -249,9 +260,10 @@ def _words(text: str) -> set[str]:
 
 
 def make_features(question: str, catalogue: Catalogue, rarity: Numbers, *, but_itself: bool = False) -> Numbers:
-    """Return the features of a question for the model of `rate_danger`, (LETTERS + 512 + 7 + ENDINGS,).
+    """Return the input of the logistic model of `rate_danger` for a question, of shape (LETTERS + 512 + 7 + ENDINGS,).
 
-    rarity: a weight for each hashed sequence of letters, from the fit, (LETTERS,). but_itself: as in `Catalogue.liken`.
+    rarity: a weight for each entry of the array from `read_letters`; the fit computes it. but_itself: as in
+    `Catalogue.liken`.
     """
     measures, _ = catalogue.liken(question, but_itself=but_itself)
     letters = read_letters(question) * rarity
@@ -263,8 +275,8 @@ def make_features(question: str, catalogue: Catalogue, rarity: Numbers, *, but_i
 def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
     """Return the prohibitions of an index's runbooks, in the order of the passages.
 
-    At the end come the texts of `prohibitions.json` that a passage contains but that `_read_rules` does not find.
-    Raises ConfigError if `prohibitions.json` is damaged.
+    `_read_rules` finds them. `prohibitions.json` may have further texts of passages that `_read_rules` does not find.
+    These come at the end. Raises ConfigError if `prohibitions.json` is damaged.
     """
     path = index.runbooks / PROHIBITIONS_NAME
     expected = '{"手順書.md": [{"text": "…", "asks": ["…"], "near_misses": ["…"]}]}'
@@ -287,8 +299,9 @@ def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
 def _read_rules(passage: Passage) -> Iterator[str]:
     """Yield the rules of a passage that forbid something.
 
-    Under a heading that forbids, these are all statements except commands. Under other headings, they are the sentences
-    that forbid. In a table there, they are the cells that forbid and the cells below a title that forbids.
+    Under a heading that forbids, these are all statements except commands. Under any other heading, they are the
+    sentences that forbid something. In a table under such another heading, they are the cells that forbid something,
+    and all cells below a column title that forbids.
     """
     if _FORBIDS.search(passage.heading):
         yield from (statement.text for statement in read_statements(passage.text) if statement.kind != "code")
@@ -321,9 +334,9 @@ def _catalogue(prohibitions: tuple[Prohibition, ...]) -> Catalogue:
 
 
 def _runs(text: str) -> Numbers:
-    """Return the sequences of one to three letters of a text, each as a number of 21 bits per letter. Repeats are kept.
+    """Return the sequences of one to three letters of a text, each packed into one integer, 21 bits per letter.
 
-    Only the first LONGEST letters are read.
+    Repeats are kept. Only the first LONGEST letters are read.
     """
     read = f"^{compact(text)[:LONGEST]}$".encode("utf-32-le", "surrogatepass")
     letters = np.frombuffer(read, dtype="<u4").astype(np.int64)

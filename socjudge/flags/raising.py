@@ -1,4 +1,7 @@
-"""Raise the three warnings about a question: 根拠不足, 危険操作 and 曖昧質問."""
+"""Raise the three warnings about a question.
+
+They are 根拠不足 (weak evidence), 危険操作 (dangerous operation) and 曖昧質問 (ambiguous question).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,9 @@ def raise_flags(
     dangers: Sequence[Danger] | None = None,
     coverage: Coverage | None = None,
 ) -> Flags:
-    """Return the three warnings about a question. A question with 曖昧質問 does not also get 根拠不足.
+    """Return the three warnings about a question.
+
+    A question with 曖昧質問 (ambiguous question) does not also get 根拠不足 (weak evidence).
 
     dangers, coverage: the results of `find_dangers` and `rate_coverage` for this question; computed if left out.
     """
@@ -70,10 +75,10 @@ def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
 
 
 def name_danger(question: str, rules: Sequence[Prohibition], probability: float = 1.0) -> Danger:
-    """Return the danger in a question whose operation these rules forbid.
+    """Return the danger in a question, made from the rules of the runbooks that forbid what it asks for.
 
-    rules: the rules, nearest first; the first two are used. probability: how likely it is that the question asks for
-    something forbidden, 0–1.
+    rules: at least one rule, nearest first; the first two are used. probability: how likely it is that the question
+    asks for something forbidden, 0–1.
     """
     first = rules[0]
     danger = Danger(first.operation, question, first.safer, first.text, first.citation, probability=probability)

@@ -41,8 +41,9 @@ def compact(text: str) -> str:
 
 
 def read_question(text: str) -> Numbers:
-    """Return the features that `ambiguity` and `evidence` have in common: letters and sentence vector, (LETTERS +
-    512,).
+    """Return the features that the models `ambiguity` and `evidence` have in common, of shape (LETTERS + 512,).
+
+    First come the text's letters (`read_letters`), then its sentence vector (`embed_text`) times VECTOR_SCALE.
     """
     return np.concatenate([read_letters(text), VECTOR_SCALE * embed_text(text)])
 
@@ -58,7 +59,8 @@ def read_letters(text: str) -> Numbers:
 def hash_runs(text: str, longest: int, size: int) -> Numbers:
     """Return the sequences of one to `longest` letters of a text, hashed into a vector, (size,).
 
-    Each place that is hit has the same value, all others 0. The Euclidean length of the vector is LETTERS_SCALE.
+    An entry of the vector is positive if at least one sequence has this hash, else 0. All positive entries are equal.
+    The Euclidean length of the vector is LETTERS_SCALE.
     """
     runs = {text[i : i + n] for n in range(1, longest + 1) for i in range(len(text) - n + 1)}
     places = sorted({zlib.crc32(run.encode()) % size for run in runs})

@@ -30,9 +30,10 @@ _ENGLISH_SUBJECTS = tuple(sorted(LEXICONS["english_stems"]))  # in the form for 
 
 
 def find_unknown_words(question: str, *, index: RunbookIndex) -> list[str]:
-    """Return the subject words of a question that occur nowhere in the runbooks, in order: プロジェクター, kubernetes, 保険.
+    """Return the words of a question that name its subject and occur nowhere in the runbooks, in the question's order.
 
-    Everyday words are left out. For a question without Japanese letters, see `_unknown_english`.
+    Examples are プロジェクター (projector), kubernetes and 保険 (insurance). Everyday words are left out. For a
+    question without Japanese letters, see `_unknown_english`.
     """
     text = normalise_text(question)
     if not _JAPANESE.search(question):
@@ -50,7 +51,7 @@ def split_words(text: str) -> list[str]:
 
 
 def join_words(text: str) -> str:
-    """Return the normalised text with 漏洩, 改竄 and 隠蔽 in kanji.
+    """Return the normalised text with 漏洩 (leak), 改竄 (tampering) and 隠蔽 (concealment) fully in kanji.
 
     They are often written half in hiragana (漏えい). `split_words` would then cut them into pieces.
     """
@@ -58,10 +59,10 @@ def join_words(text: str) -> str:
 
 
 def cover_word(word: str, lexicon: frozenset[str]) -> list[str] | None:
-    """Split `word` into words of the lexicon, from the left, each time the longest that fits. Return None if this
-    fails.
+    """Split `word` into words of the lexicon, from the left, each time the longest that fits.
 
-    A single character counts only beside a longer piece, as in 担当者側, unless the whole word is one piece.
+    Return None in two cases: no word of the lexicon fits at some point, or more than half of several pieces are single
+    characters. So 担当者側 can be split into 担当者 and 側.
     """
     pieces: list[str] = []
     while word:
@@ -116,10 +117,10 @@ def _latin_known(word: str, known: str) -> bool:
 
 
 def _unknown_english(question: str, text: str, known: str) -> list[str]:
-    """Return the names in an English question that are not in the runbooks.
+    """Return the unknown words of a question without Japanese letters.
 
-    If there is no such name, return the words that are unusual for incident response and not in the runbooks. If there
-    is only one such word, return [].
+    These are words that are unusual for incident response and not in the runbooks. If some of them are names (with a
+    capital letter inside a sentence), return only the names. If there is no name and only one unknown word, return [].
 
     text: the normalised question. known: the text of the runbooks.
     """
