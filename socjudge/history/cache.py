@@ -89,7 +89,7 @@ def _without(tables: Tables, logs: set[str]) -> Tables:
 def with_progress(files: list[LogFile], what: str) -> Iterable[LogFile]:
     """Return the files. If there are MANY or more, going through them shows a progress bar.
 
-    what: its label.
+    what: the label of the progress bar.
     """
     from tqdm.auto import tqdm
 
@@ -97,7 +97,10 @@ def with_progress(files: list[LogFile], what: str) -> Iterable[LogFile]:
 
 
 def _load(folder: Path) -> Tables | None:
-    """Return the tables that are cached in a folder. Return None if there is no usable cache."""
+    """Return the tables that are cached in a folder.
+
+    Return None if there is no cache, or if it is damaged or does not fit this version and time zone (`_made`).
+    """
     # only files, because reading a pipe would never end
     if not all((folder / f"{name}.parquet").is_file() for name in ("runs", "results")):
         return None

@@ -86,10 +86,10 @@ def score_frame(tables: Tables) -> pd.DataFrame:
 
 
 def _placed(tables: Tables) -> tuple[Positions, pa.Table]:
-    """Return for each result the row number of its run in `tables.runs`, and the results. Both are in the order of the
-    runs.
+    """Return two things in the order of the runs: for each judged answer the row number of its run in `tables.runs`,
+    and the table of the judged answers.
 
-    Results of runs that `tables.runs` does not have are left out.
+    Answers of runs that are not in `tables.runs` are left out.
     """
     logs = pc.index_in(tables.results["log"], value_set=tables.runs["log"].combine_chunks())
     run = logs.fill_null(-1).to_numpy()
@@ -110,8 +110,8 @@ def _shared(runs: pa.Table, names: Sequence[str], spread: Spread) -> dict[str, A
 def _by_run(run: Positions, rows: int, spread: Spread) -> Spread:
     """Return a function that turns an array of one value per run into one value per row of a frame.
 
-    run: for each result, the row number of its run. rows: the number of rows of the frame. spread: turns one value per
-    result into one value per row.
+    run: for each judged answer, the row number of its run. rows: the number of rows of the frame. spread: turns one
+    value per judged answer into one value per row.
     """
 
     def by_run(values: NDArray[Any]) -> NDArray[Any]:

@@ -40,8 +40,8 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        - level: "error": `load_runs` and the like leave the log out, for some errors only with `text=True`. "warning":
-          do not rely on the numbers of the log. "note": for information only
+        - level: "error": `load_runs`, `load_results` and `load_scores` leave the log out, for some errors only with
+          `text=True`. "warning": do not rely on the numbers of the log. "note": for information only
         - log: the log's file name
         - where: the place in the log, "" for the whole log
         - problem: a short name
@@ -100,9 +100,9 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
 
 
 def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the MVP verdict on each run. Judge replies that could not be parsed are missing scores, not zeros.
+    """Return the MVP verdict on each run: whether it passes by the specification's rule. There is one row per run.
 
-    There is one row per run.
+    Judge replies that could not be parsed count as missing scores, not as zeros.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ from .tables import read_logs, run_tables, without_collection
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Hold the runs, judged answers and scores of some logs as three matching frames. Each is made on first use.
+    """Hold the runs, judged answers and scores of the same logs as three frames. Each frame is made on first use.
 
     `write_report` accepts a History.
 
@@ -37,7 +37,7 @@ class History:
       several logs of the same run.
     """
 
-    # its runs: each once, oldest first; its results: of these runs, and perhaps of others
+    # `tables.runs`: each run once, oldest first. `tables.results`: the answers of these runs, and perhaps of others.
     tables: Tables = field(repr=False)
     n_left_out: int = 0
     n_logs: int = 0
@@ -68,7 +68,7 @@ class History:
         prompt_id: str | Collection[str] | None = None,
         category: str | Collection[str] | None = None,
     ) -> History:
-        """Return the part of the history that also passes these filters, which are those of `load_history`.
+        """Return the part of this history that passes the given filters. They have the same meaning as in `load_history`.
 
         `category` keeps the answers to questions of this category, and the runs that have such answers.
         """
@@ -99,7 +99,7 @@ def load_history(
     text: bool = False,
     cache: bool = True,
 ) -> History:
-    """Load the logs of a folder as matching frames of runs, results and scores. The logs are read once for all three.
+    """Load the logs of a folder as three frames: runs, judged answers and scores. The logs are read once for all three.
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ def load_scores(
 
 
 def run_history(run: EvaluationRun) -> History:
-    """Return a run in memory as a history, as `load_history(text=True)` would load it from the run's log."""
+    """Return a history of one run that is in memory: what `load_history(text=True)` would load from the run's log."""
     return History(run_tables(run))
 
 
@@ -386,9 +386,10 @@ def _among(table: pa.Table, name: str, wanted: str | Collection[str]) -> pa.Tabl
 def _moment(told: str | date, name: str, clock: time = time.min) -> datetime:
     """Return a time that the user gave, in UTC. A time without a zone is in this machine's zone.
 
-    told: the time, or a date. clock: the time of day that is added to a date. name: the parameter, for the message.
+    told: the time, or a date. clock: the time of day that is added to a date. name: the user's parameter, for the error
+    message.
 
-    Raises ConfigError if it is not a time.
+    Raises ConfigError if `told` is not a time.
     """
     try:
         if isinstance(told, str):

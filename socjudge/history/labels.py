@@ -59,10 +59,10 @@ class Mark:
 
 @dataclass(frozen=True)
 class RaterFile:
-    """Hold the content of a rater's file.
+    """Hold the content of a rater's file. The keys of both mappings are those of the scored answers (`Mark.key`).
 
-    - marks: {answer: the scores that the rater saved last}.
-    - again: {answer: the scores that the rater gave for a second time}.
+    - marks: {key: the scores that the rater saved last}.
+    - again: {key: the scores that the rater gave for a second time}.
     - problem: which lines were left out, why, and what to do; "" if no line was left out.
     """
 

@@ -44,9 +44,10 @@ OF_TEXTS = {
 
 
 def place_in_log(path: str) -> tuple[str, Any]:
-    """Return where a row of a log holds a field of `EvaluationResult`, and the type annotation of the field.
+    """Return where a log stores a field of `EvaluationResult`, and the type annotation of the field.
 
-    path: the field, such as "answer.flags.ambiguous_query". The returned place is a dotted path, too.
+    path: the dotted path of the field, such as "answer.flags.ambiguous_query". The returned place is a dotted path,
+    too: in the JSON object of a judged answer.
     """
     kind: Any = EvaluationResult
     keys: list[str] = []

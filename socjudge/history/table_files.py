@@ -156,7 +156,10 @@ def _plain(value: Any) -> Any:
 
 
 def _text(value: Any) -> str | None:
-    """Return the text of a cell for a value. A text that looks like another kind of value gets an apostrophe in front."""
+    """Return the text that a cell has for a value. Return None for a missing value.
+
+    A text that looks like another kind of value, such as a number or a formula, gets an apostrophe in front.
+    """
     if isinstance(value, str):
         is_other = value.startswith((_GUARD, *_FORMULA)) or not isinstance(_value(value), str)
         return _GUARD + value if is_other and value else value
@@ -164,7 +167,10 @@ def _text(value: Any) -> str | None:
 
 
 def _value(text: str | None) -> Any:
-    """Return the value that the text of a cell stands for."""
+    """Return the value that the text of a cell stands for: a bool, number, time or text.
+
+    None and "" are returned unchanged.
+    """
     if text is None or not text:
         return text
     if text.startswith(_GUARD):
@@ -235,7 +241,7 @@ def _csv_rows(content: bytes) -> tuple[list[str], list[list[Any]]]:
 
 
 def _named(text: str | None) -> str:
-    """Return the name of a column, from its cell in the first row."""
+    """Return the name of a column, from its cell in the first row. An apostrophe in front is left out."""
     return (text or "").removeprefix(_GUARD)
 
 

@@ -92,7 +92,7 @@ def _decoder(criteria: tuple[str, ...], text: bool) -> msgspec.json.Decoder[Any]
     If `criteria` is empty, the decoder accepts any criteria. With known criteria, their names need not be read for
     every answer again, which saves half of the time.
 
-    text: whether to decode the texts.
+    text: whether to decode the texts (TEXTS) too, such as question and answer.
     """
     others: dict[str, tuple[Any, Any]] = {"evaluation.status": (Status | msgspec.UnsetType, msgspec.UNSET)}
     if not text:  # left as bytes of the file
@@ -146,7 +146,10 @@ def _members(
 
 
 def _checked(kind: Any) -> Any:
-    """Return the type that the fast reader checks for a type annotation of the records."""
+    """Return the type that a value in a log must have for the fast reader.
+
+    kind: the type annotation of the value's field in the records (records.py).
+    """
     inner = get_args(kind)
     if get_origin(kind) is Mapping:
         return dict[str, _checked(inner[1])]  # type: ignore[misc]
@@ -247,6 +250,8 @@ def _read_usual(
 ) -> tuple[RunInfo, RunSummary, list[Row]]:
     """Read a log in the usual form. Return what it says about the run, its summary, and a row of RESULTS per answer.
 
+    guess: the criteria that the log probably has. plain: the contexts that `_raw_sha256` has already checked.
+
     Raises msgspec.MsgspecError or _Unusual if the log has another form, and ConfigError if its rubric is invalid.
     """
     found, criteria = _decode(raw, text, guess)
@@ -262,9 +267,9 @@ def _read_usual(
 
 
 def _decode(raw: bytes, text: bool, guess: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
-    """Decode a log. Return it, and `guess` if its criteria are exactly these, else an empty tuple.
+    """Decode a log. Return the decoded log, and `guess` if its criteria are exactly these, else an empty tuple.
 
-    With the right guess, decoding takes half the time.
+    guess: the criteria that the log probably has. If the guess is right, decoding takes half the time.
     """
     with contextlib.suppress(msgspec.ValidationError):
         found = _decoder(guess, text).decode(raw)
@@ -277,7 +282,10 @@ def _decode(raw: bytes, text: bool, guess: tuple[str, ...]) -> tuple[Any, tuple[
 def _row(row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool, line: float, plain: Plain) -> Row:
     """Return the row of RESULTS for a judged answer, a decoded row of a log.
 
-    values: the values to copy unchanged, from `_values`.
+    - criteria: the criteria of all answers; () to take them from this answer.
+    - values: the values to copy unchanged, from `_values`.
+    - line: the run's pass line.
+    - plain: the contexts that `_raw_sha256` has already checked.
 
     Raises _Unusual if only the slower reader can say what the answer's scores are.
     """
@@ -299,10 +307,11 @@ def _row(row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool,
 
 
 def _raw_sha256(row: Any, plain: Plain) -> str:
-    """Return the hash of a row's answer and context, computed from their bytes in the file.
+    """Return the hash of the answer and the context in a row of a log, computed from their bytes in the file.
 
-    The bytes have the form that is hashed, unless letters are escaped. Most logs of a folder have the same context for
-    a question. So a context that was found to have no escaped letters is kept in `plain` and is not checked again.
+    Unless these bytes have escaped letters, they have the form that is hashed. Most logs of a folder have the same
+    context for a question. So a context that was found to have no escaped letters is kept in `plain` and is not checked
+    again.
     """
     answer, context, known = row.answer, row.context, plain.get(row.question_id)
     if _is_plain(answer) and (context == known or _is_plain(context)):
@@ -348,13 +357,15 @@ def _made(
     log: str, question: int | str, status: str, marks: Any, sha256: str, criteria: tuple[str, ...],
     points: Sequence[Any], values: Row, text: bool, line: float,
 ) -> Row:  # fmt: skip
-    """Return a row of RESULTS, with the columns of TEXTS if `text`.
+    """Return the row of RESULTS for a judged answer, followed by its values for TEXTS if `text`.
 
     The row has no scores if the judge's reply could not be parsed. The question's id and the names of the criteria are
     JSON in it.
 
-    line: the run's pass line. It decides whether an answer with a missing score surely passes, surely fails, or is
-    undecided.
+    - points: the answer's score for each of `criteria`.
+    - values: the values to copy unchanged, from `_values`.
+    - line: the run's pass line. It decides whether an answer with a missing score surely passes, surely fails, or is
+      undecided.
     """
     known = str(question) if isinstance(question, int) else orjson.dumps(question).decode()
     average, passed, causes = marks.average_score, marks.passed, _no_causes(len(points))
@@ -393,7 +404,10 @@ def _joined(*lists: str) -> str:
 
 
 def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str, Any]:
-    """Return the values of a row of RUNS. A value that the specification's form of a log does not have is missing."""
+    """Return a run's row of RUNS, as {column: value}, without the columns about the log file.
+
+    A value is missing if the specification's form of a log does not have it.
+    """
     averages = [average for row in rows if (average := row[_AVERAGE]) is not None]
     usage = info.assistant_usage + info.judge_usage
     lists = dict.fromkeys([row[_CRITERIA] for row in rows])

@@ -31,9 +31,10 @@ def is_log(value: Any) -> bool:
 
 
 def read_archive(path: Path, scale: Scale) -> Imported:
-    """Read an `.eval` log. If it has no final header, its run was interrupted, and a note says so.
+    """Read an `.eval` log.
 
-    Samples that cannot be read are left out and named.
+    `left_out` of the result names the samples that cannot be read. If the log has no final header, its run was
+    interrupted, and `left_out` says so.
     """
     left_out: list[str] = []
     try:
@@ -122,9 +123,11 @@ def _judge(about: Mapping[str, Any]) -> str:
 
 
 def _criteria(samples: list[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """Return {scorer: its criteria}: the keys of its dicts, or its own name if its scores are not dicts.
+    """Return the criteria of each scorer, as {scorer: criteria}.
 
-    If a scorer gives dicts for some samples and NaN for another, all its criteria are missing for that sample.
+    If the scores of a scorer are dicts, its criteria are the keys of these dicts. Otherwise, its only criterion is its
+    own name. If a scorer gives dicts for some samples and NaN for another sample, that sample lacks the scores of all
+    its criteria.
     """
     found: dict[str, dict[str, None]] = {}
     for sample in samples:

@@ -73,7 +73,10 @@ def _check_columns(frame: pd.DataFrame, told: Mapping[str, Any], wanted: Any, pa
 
 
 def _tool(frame: pd.DataFrame) -> tuple[str, Scale | None]:
-    """Return the tool that wrote the table, and the scale of the tool or None. The column names show which tool it was."""
+    """Return the tool that wrote the table, and the scale of its scores. The column names show which tool it was.
+
+    The tool is "table" if it is not recognised. The scale is None if the tool has no fixed scale.
+    """
     if all(name in frame.columns for name in _OF_OURS):
         return OURS, Scale(0, 100)
     if any(str(name).startswith(_FEEDBACK) for name in frame.columns):
@@ -90,8 +93,8 @@ def _mark_columns(
 ) -> dict[str, Hashable]:
     """Return {criterion: the column with its scores}.
 
-    The user may have named the columns. Otherwise they are LangSmith's feedback columns, Ragas's number columns, or the
-    column "score".
+    wanted: the columns that the user named, or None. If it is None, LangSmith's feedback columns, Ragas's number
+    columns, or the column "score" are returned. Raises ConfigError if there is no such column.
     """
     if isinstance(wanted, Mapping):
         return dict(wanted)

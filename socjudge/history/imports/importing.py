@@ -234,7 +234,13 @@ def _read_file(path: Path, columns: Mapping[str, Any] | None, told: Scale | None
 
 
 def read_columns(path: Path, names: Sequence[str]) -> list[list[float | bool | None]]:
-    """Read columns of a table as scores or verdicts. If a value is neither, the ConfigError names its place."""
+    """Return the values of some columns of a table, as one list per column.
+
+    A value is a number, True or False for yes or no, or None if it is missing. Raises ConfigError if there is no such
+    column, or if a value is none of these. The message then names the place of the value.
+
+    names: the names of the columns.
+    """
     frame = pd.DataFrame(_records(path)[0]) if path.suffix.lower() in _LINES else from_tables.open_table(path)
     if missing := [name for name in names if name not in frame.columns]:
         raise unfit(path, say("history.import_no_column", names=listed(missing), known=listed(map(str, frame.columns))))
