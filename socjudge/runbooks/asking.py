@@ -49,8 +49,7 @@ def split_clauses(question: str) -> list[str]:
 
 
 def find_asking(question: str) -> str:
-    """Return the sentences of a long question that ask something, as one text. There are at most MOST_ASKING, the last
-    ones.
+    """Return the sentences of a long question that ask something, as one text: at most the last MOST_ASKING of them.
 
     If no sentence asks, return the sentences that announce what will be done. Return "" if there are none of these
     either, or if the question has fewer than LONG_REPORT sentences.
@@ -63,7 +62,10 @@ def find_asking(question: str) -> str:
 
 
 def asks_leave(question: str) -> bool:
-    """Return whether a text asks for permission to do something. An example is もう戻していいですか."""
+    """Return whether a text asks for permission to do something.
+
+    An example is もう戻していいですか (may I put it back now?).
+    """
     return bool(_ASKS_LEAVE.search(question.strip()))
 
 
@@ -73,7 +75,9 @@ def wants_leave(question: str) -> bool:
 
 
 def is_of_stage(heading: str, asking: str) -> bool:
-    """Return whether a section's heading names the stage of work that `asking` is about. 戻していい is about 復旧.
+    """Return whether a section's heading names the stage of work that `asking` is about.
+
+    For example, 戻していいですか (may I put it back?) is about the stage 復旧 (recovery).
 
     asking: the sentences of a question that ask something, from `find_asking`.
     """

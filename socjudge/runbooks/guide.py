@@ -94,12 +94,12 @@ _CLAUSE = re.compile(r"[。、！？!?\n…]+|\.{2,}|\.\s")
 
 @dataclass(frozen=True)
 class Guide:
-    """Hold what an answer follows. All of it is from one runbook.
+    """Hold the parts of one runbook from which an answer to a question is made.
 
     - source: the file name of the runbook.
     - points: at most two statements that answer the question most directly.
     - steps: at most MOST_STEPS more statements, in the runbook's order.
-    - first: whether the first response comes first.
+    - first: whether the answer begins with the runbook's first response (初動), that is, what to do first.
     - conditions: the passages that say when the runbook applies.
     - prohibitions: the passage that says what the runbook forbids.
     - sections: the passages that a model should read to answer.
@@ -122,13 +122,13 @@ class Guide:
 
 @dataclass(frozen=True)
 class Precautions:
-    """Hold what an answer says while it is still unknown what happened.
+    """Hold the precautions that an answer gives while it is still unknown what happened.
 
     - said: {precaution: the passage that says it}. The precautions are "power", "files", "record" and "call". Those
       that the runbooks do not mention are left out.
     - leader: whom to call.
     - knows_severities: whether the runbooks mention the severity S1.
-    - rivals: for each runbook that the question may mean, the statement that best says what it is for.
+    - rivals: for each runbook that the question may mean, a statement that says what this runbook is for.
     """
 
     said: Mapping[str, Passage] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class Precautions:
 
     @property
     def passages(self) -> tuple[Passage, ...]:
-        """Return the passages of the precautions and of the rivals, each once."""
+        """Return the passages of the precautions and of the statements in `rivals`, each passage once."""
         return tuple(dict.fromkeys([*self.said.values(), *(rival.section for rival in self.rivals)]))
 
     def cite(self, precaution: str) -> str:
@@ -149,8 +149,8 @@ class Precautions:
 def find_precautions(index: RunbookIndex, question: str = "", rivals: Sequence[str] = ()) -> Precautions:
     """Return the precautions in the runbooks, the leader from `organisation.json`, and a statement about each rival.
 
-    rivals: the runbooks that the question may mean, from `find_rivals`. question: chooses the statements about the
-    rivals.
+    rivals: the runbooks that the question may mean, from `find_rivals`. question: the statement that is most like it is
+    chosen for each rival.
     """
     said: dict[str, Passage] = {}
     leader = index.organisation.leader
@@ -177,10 +177,10 @@ def find_contacts(index: RunbookIndex) -> tuple[Passage, ...]:
 
 
 def find_rivals(question: str, found: Sequence[Passage]) -> tuple[str, ...]:
-    """Return the file names of the runbooks that a short question may mean, best first.
+    """Return the file names of the runbooks that a short question may mean, best first, at most MOST_RIVALS.
 
-    Return () in two cases: the question is long or does not report what happened, or the best runbook is far ahead of
-    the second.
+    Return () in three cases: the question is long or does not report what happened, all passages are from one runbook,
+    or the best runbook is far ahead of the second.
 
     found: the passages that the search found.
     """
@@ -211,11 +211,11 @@ def choose_guide(
     safer: str | None = None,
     detail: str = "",
 ) -> Guide:
-    """Choose the runbook that an answer follows, and its statements.
+    """Choose the runbook that an answer follows, and its statements. Return an empty Guide if the search found nothing.
 
     - found: the passages that the search found, best first, with scores.
-    - safer: the safe way instead, if the question is dangerous; else None. What the runbook forbids is then not among
-      the steps, because the answer quotes it separately.
+    - safer: what to do instead, if the question asks for something dangerous; else None. If it is given, what the
+      runbook forbids is not among the steps, because the answer quotes it separately.
     - detail: the text of a follow-up question that only asks for a detail, such as who or when; else "".
 
     If the question reports that something happened, or asks how to begin, the runbook's first response comes first.
@@ -272,8 +272,9 @@ def _wanted(
 ) -> tuple[list[Passage], list[Passage]]:
     """Return the sections of a runbook that may answer a question, and the sections that forbid something.
 
-    own: all passages of the runbook. topic: what the question asks. If the question is dangerous, the sections that
-    forbid are not among those that may answer, because the answer quotes them separately.
+    own: all passages of the runbook. topic: the sentences of a long question that ask, else the whole question.
+    is_dangerous: whether the question asks for something dangerous. If so, the sections that forbid are not among those
+    that may answer, because the answer quotes them separately.
     """
     wanted = _undone([p for p in own if not unnumbered(p.heading).startswith(_NEVER_ASKED)], find_done(question))
     if not _ASKS_CONDITIONS.search(topic):
@@ -288,7 +289,7 @@ def _likeness(question: str, asking: str, wanted: Sequence[Passage], index: Runb
     """Return {sentence: its similarity to the question} for the sentences of the passages in `wanted`.
 
     For a long question, this is the mean of two similarities: to the whole question, and to `asking`, its sentences
-    that ask.
+    that ask. If `asking` is "", it is the similarity to the whole question.
     """
     likeness = index.rate_sentences(question, wanted)
     if not asking:
@@ -298,11 +299,12 @@ def _likeness(question: str, asking: str, wanted: Sequence[Passage], index: Runb
 
 
 def _choose_steps(near: Sequence[Point], ranked: Sequence[Point]) -> list[Point]:
-    """Return the best of the statements in `near`, in the runbook's order: at most MOST_STEPS and LENGTH characters.
+    """Return the best statements of `near` in the runbook's order: at most MOST_STEPS, with LENGTH characters together.
 
     If a statement above one of them demands an approval, that statement is returned too.
 
-    near, ranked: the statements near the question, and all statements, each best first.
+    near: the statements that answer the question nearly as directly as the best one. ranked: all statements. Both are
+    sorted, best first.
     """
     chosen: list[Point] = []
     for point in near:
@@ -329,7 +331,8 @@ def _rate_sections(question: str, asking: str, source: str, index: RunbookIndex)
     """Return the passages of one runbook with their scores for a question.
 
     For a long question, a score is the mean of two scores: for the whole question, and for `asking`, its sentences that
-    ask. A section of the stage of work that `asking` is about gets STAGE_BONUS more.
+    ask. A section of the stage of work that `asking` is about gets STAGE_BONUS more. If `asking` is "", the score is
+    that for the whole question.
     """
     own = index.rate_sections(question, source)
     if not asking:
@@ -344,7 +347,8 @@ def _rate_sections(question: str, asking: str, source: str, index: RunbookIndex)
 def _asks_another(asking: str, wanted: Sequence[Passage], opening: Sequence[Passage]) -> bool:
     """Return whether a long question asks for another section than the first response.
 
-    asking: its sentences that ask. wanted: the sections that may answer. opening: the sections with the first response.
+    asking: its sentences that ask; if it is "", return False. wanted: the sections that may answer, with scores.
+    opening: the sections with the first response.
     """
     work = [p for p in wanted if not _is_background(p)]
     best = max(work, key=lambda p: p.score, default=None)
@@ -386,7 +390,10 @@ def wants_first_response(question: str) -> bool:
 
 
 def find_done(question: str) -> tuple[str, ...]:
-    """Return the work that is already done, as the question says. For 隔離は終わりました, this is 隔離."""
+    """Return the work that is already done, as the question says.
+
+    For 隔離は終わりました (the isolation is finished), this is 隔離 (isolation).
+    """
     return tuple(dict.fromkeys(match["what"] for match in _DONE.finditer(normalise_text(question))))
 
 

@@ -108,6 +108,8 @@ PARAMETERS = {
 class Evidence:
     """Hold how much the runbooks know about the subject of a query.
 
+    A question of a passage is a question that this passage answers, from `questions.json` beside the runbooks.
+
     - bm25_ratio: the best BM25 score divided by the highest score that the query could reach, 0–1 (`bm25.Bm25.match`).
     - top_cosine: the cosine similarity of the query to the nearest passage or sentence, from -1 to 1.
     - unknown_tokens: the query's tokens that occur neither in a passage nor in a question of a passage.
@@ -237,8 +239,8 @@ class RunbookIndex:
         return rerank(query, [replace(self.passages[i], score=float(scores[i])) for i in pool], covered)[:k]
 
     def _sentence_shares(self, query: str, numbers: np.ndarray[Any, Any]) -> Vectors:
-        """Return for each given passage how many words of a query its best sentence has, relative to the best passage
-        (1).
+        """Return for each given passage how much of a query's words its best sentence has, scaled so that the best
+        passage has 1.
 
         Rare words count more.
 
@@ -258,7 +260,10 @@ class RunbookIndex:
         """Return the passages of one runbook, in its order, each with its score (0–1) for a question.
 
         Words that occur in most of the runbook count little. A question of several sentences may ask for several
-        sections. So each sentence is also rated alone, and the passage's best rating counts half (CLAUSE_WEIGHT).
+        sections. So each sentence is also rated alone. A passage's score is then the mean of its rating for the whole
+        question and its best rating for one sentence (CLAUSE_WEIGHT), scaled to 0–1 again.
+
+        source: the file name of the runbook.
         """
         numbers = np.flatnonzero(self._groups == self._sources.index(source))
         scores = self._rate_among(question, numbers)
@@ -281,8 +286,9 @@ class RunbookIndex:
         return rated
 
     def _in_their_words(self, query: str) -> str:
-        """Return a query with katakana words added: words of the runbooks that the query has in hiragana, such as
-        ぱすわーど.
+        """Return a query with katakana words of the runbooks added.
+
+        A word is added if the query has it in hiragana, such as ぱすわーど for パスワード (password).
         """
         text = normalise_text(query)
         katakana = text.translate(_TO_KATAKANA)
@@ -371,7 +377,9 @@ class RunbookIndex:
         return cosines
 
     def _similarities(self, query: str) -> Vectors:
-        """Return each passage's similarity to the query, as `blend_sentences` computes it."""
+        """Return the similarity of each passage to the query, as `blend_sentences` computes it from the passage and its
+        sentences.
+        """
         cosines = self._cosines(query)
         return blend_sentences(cosines[: len(self)], cosines[len(self) :], self._owners)
 
@@ -413,8 +421,9 @@ def blend_sentences(passages: Vectors, sentences: Vectors, owners: np.ndarray[An
     like the text around that sentence.
 
     - passages: the cosine similarity of the query to each passage.
-    - sentences: the same to each sentence of a passage, and then to each question of a passage.
-    - owners: for each entry of `sentences`, the number of its passage.
+    - sentences: the cosine similarity of the query to each sentence of all passages, and then to each question that a
+      passage answers.
+    - owners: for each entry of `sentences`, the position of its passage.
 
     If a passage has no sentences, such as a block of commands, the whole passage counts as its sentence.
     """
@@ -447,8 +456,8 @@ def rerank(query: str, passages: Sequence[Passage], coverage: Mapping[str, float
 
     - A passage gains if its whole runbook is about the query. Two measures show this: the mean of the runbook's three
       best scores among these passages, and `coverage`, {runbook: how much of the query it covers, 0–1}.
-    - A passage gains if the query names its section (封じ込め, 復旧, 報告).
-    - A section with background loses, unless the query asks for background.
+    - A passage gains if the query names its section, such as 封じ込め (containment), 復旧 (recovery) or 報告 (report).
+    - A passage in a background section loses, unless the query asks for background.
 
     docs/retrieval.md has the measurements.
     """

@@ -1,7 +1,7 @@
 """Read the roles of an organisation, such as the leader, from `organisation.json` beside the runbooks.
 
 Answers and warnings name the leader, the approvers and the change form from this file. Without the file, they use the
-words 責任者 and 承認.
+words 責任者 (person in charge) and 承認 (approval).
 """
 
 from __future__ import annotations
@@ -43,15 +43,20 @@ class Organisation:
 
     @property
     def deciding(self) -> str:
-        """Return the roles of the approvers as one text, such as SOCリーダーまたはCSIRT責任者.
+        """Return the roles of the approvers as one text.
 
-        Without approvers, it is the role of the leader.
+        An example is SOCリーダーまたはCSIRT責任者 (SOC leader or head of CSIRT). Without approvers, it is the role of
+        the leader.
         """
         return "または".join(person.role for person in self.approvers or (self.leader,))
 
     @property
     def permission(self) -> str:
-        """Return what a dangerous operation needs, as one text, such as 緊急変更申請と承認."""
+        """Return what a dangerous operation needs, as one text.
+
+        An example is 緊急変更申請と承認 (emergency change request and approval). Without a change form, it is 承認
+        (approval).
+        """
         return f"{self.change_form}と承認" if self.change_form else "承認"
 
 

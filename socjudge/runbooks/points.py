@@ -103,8 +103,8 @@ def rank_statements(
 
     - own: the runbook's passages, with their scores for the question.
     - likeness: {sentence: similarity to the question}.
-    - first: the passages with the first response.
-    - wants_first: whether the question wants the first response.
+    - first: the passages with the first response, that is, what to do first.
+    - wants_first: whether the answer should begin with the first response.
     - background: the passages that people seldom ask for.
     - forbidding: the passages that forbid something.
     - wants_leave: whether the question asks for permission, or announces what will be done.
@@ -134,9 +134,9 @@ def rank_statements(
 
 
 def _fits_condition(asked: set[str], statement: str) -> float:
-    """Return which share of the words in a statement's condition (…場合、) the question has, 0–1.
+    """Return the share of the words in a statement's condition that the question has, too, 0–1.
 
-    Return 0 if the statement has no condition.
+    The condition is the part before 場合 or とき (if, when). Return 0 if the statement has no condition.
 
     asked: the words of the question.
     """
@@ -146,9 +146,12 @@ def _fits_condition(asked: set[str], statement: str) -> float:
 
 
 def rate_words(asked: Collection[str], statements: Sequence[tuple[Passage, str]]) -> list[float]:
-    """Return how many words of `asked` each statement has, for its length. The values are scaled so that the best is 1.
+    """Return how many words of `asked` each statement has, relative to the statement's length.
 
-    The heading of the statement's section counts as part of the statement. Rare words count more.
+    The heading of the statement's section counts as part of the statement. Rare words count more. The values are scaled
+    so that the best is 1. All are 0 if no statement has any of the words.
+
+    statements: (section, text) of each statement.
     """
     words = [content_words(f"{section.heading.split(' > ')[-1]} {text}") for section, text in statements]
     known_in = Counter(word for some in words for word in some)
@@ -161,8 +164,8 @@ def rate_words(asked: Collection[str], statements: Sequence[tuple[Passage, str]]
 def find_points(question: str, ranked: Sequence[Point]) -> list[Point]:
     """Return the statements that answer a question in a line or two, at most MOST_POINTS. Commands are left out.
 
-    First comes one statement for each detail that the question asks for. The best of the other statements follow. If a
-    statement tells such a detail, statements that tell none are left out.
+    First comes one statement for each detail that the question asks for (`details_asked`). The best of the other
+    statements follow. If at least one statement tells such a detail, statements that tell none are left out.
 
     ranked: all statements, best first.
     """
