@@ -121,7 +121,7 @@ def _load(folder: Path) -> Tables | None:
 def _made() -> bytes:
     """Return what the cached tables depend on besides the logs: the cache's version, and this machine's time zone.
 
-    If a log's times have no zone, they are in this machine's zone.
+    The time zone counts because times in a log that have no zone are read as times in this machine's zone.
     """
     return b"%s %r %r" % (VERSION, time.timezone, time.tzname)
 

@@ -84,7 +84,10 @@ def rater_name(name: str) -> str:
 def append_mark(rater: str, mark: Mark, folder: Path | None = None) -> Path:
     """Append a person's scores of one answer to the person's file, and return the file's path.
 
-    The scores are then on the disk. Raises ConfigError if the name cannot be used or the file cannot be written.
+    The scores are on the disk when this function returns. Raises ConfigError if the rater's name cannot be used or the
+    file cannot be written.
+
+    folder: the folder with one file per rater; LABELS_DIR if left out.
     """
     folder = folder or constants.LABELS_DIR
     rater = rater_name(rater)

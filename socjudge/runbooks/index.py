@@ -350,7 +350,8 @@ class RunbookIndex:
         return RunbookRetriever(index=self, k=k)
 
     def stale_files(self, runbooks: Path | str | None = None) -> list[str]:
-        """Return the names of the files that were changed, added or removed since the build, sorted.
+        """Return the names of the files that were changed, added or removed since the index was built, sorted; [] if
+        none was.
 
         These are runbooks and the JSON files beside them.
 

@@ -64,11 +64,11 @@ NEUTRAL = Organisation()
 
 
 def load_organisation(folder: Path | str) -> Organisation:
-    """Load `organisation.json` from the runbooks folder. What the file does not contain gets a neutral word
-    (`NEUTRAL`).
+    """Load `organisation.json` from the runbooks folder.
 
-    Without the file, all words are neutral. If a field is wrong, the ConfigError names the file, the field and what to
-    write there.
+    What the file does not contain is as in `NEUTRAL`: the leader is 責任者 (person in charge), and there are no
+    approvers and no change form. Without the file, this holds for everything. If a field is wrong, the ConfigError
+    names the file, the field and what to write there.
     """
     path = Path(folder) / ORGANISATION_NAME
     entries = load_json_object(path, say("runbooks.organisation_expected"))

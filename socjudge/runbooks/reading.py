@@ -219,8 +219,8 @@ def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]
     """Return the runbooks with the questions of `questions.json` in `folder` added to their passages.
 
     If a section is cut into several passages, each of them gets all the section's questions. Questions for runbooks or
-    headings that no longer exist are left out. One UserWarning names the first of these runbooks and headings, and
-    their number.
+    headings that no longer exist are left out. One UserWarning says how many such runbooks and headings there are, and
+    names the first MOST_NAMED of them.
     """
     questions = load_questions(folder)
     path = Path(folder) / QUESTIONS_NAME
@@ -335,11 +335,11 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def decode_runbook(data: bytes, path: Path) -> tuple[str, list[str]]:
-    """Return a runbook's text as Markdown with its front matter, and a note if the encoding had to be guessed.
+    """Return a runbook's text as Markdown with its front matter, and a list of notes.
 
-    UTF-8 is read with or without a byte order mark. Otherwise UTF-16, Shift_JIS (cp932), EUC-JP or ISO-2022-JP is
-    detected. Files of the types .docx, .xlsx, .pdf and .html are converted. Raises ConfigError if the file cannot be
-    decoded or converted.
+    The list has one note if the encoding had to be guessed; else it is []. UTF-8 is read with or without a byte order
+    mark. Otherwise UTF-16, Shift_JIS (cp932), EUC-JP or ISO-2022-JP is detected. Files of the types .docx, .xlsx, .pdf
+    and .html are converted. Raises ConfigError if the file cannot be decoded or converted.
     """
     suffix = path.suffix.lower()
     if suffix in CONVERTERS and not suffix.startswith(".htm"):

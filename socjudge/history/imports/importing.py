@@ -280,7 +280,7 @@ def _read_json(path: Path, columns: Mapping[str, Any] | None, scale: Any) -> Imp
 
 
 def _read_lines(path: Path, columns: Mapping[str, Any] | None, scale: Any) -> Imported:
-    """Read JSON Lines. Lines that cannot be read are left out and counted."""
+    """Read JSON Lines. Lines that cannot be read are left out; `left_out` of the result says how many and why."""
     records, broken = _records(path)
     if from_promptfoo.is_result(records[0]):
         found = from_promptfoo.read_results(records, path, scale or SHARE)

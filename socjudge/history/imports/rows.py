@@ -61,13 +61,13 @@ NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Row(NamedTuple):  # there may be 100,000 rows, and a NamedTuple is made three times as fast as a dataclass
-    """Hold one judged answer of a file.
+    """Hold one judged answer of another tool's file.
 
     - marks: {criterion: 0–100 points, or None if the judge gave no score}.
     - reasons: {criterion: the judge's reason for the score}.
     - causes: {criterion: why its score is missing}.
     - error: why there is no answer at all; "" if there is one.
-    - place: where the answer is in the file.
+    - place: where the answer is in the file, for messages.
     - run: the name of the run, if the file has several runs with the same judge and assistant.
     """
 
