@@ -20,7 +20,7 @@ def app(
     """Return one page with all panels, each on a tab.
 
     On the first tab, you ask the assistant and run evaluations. The other tabs have the history of runs, scores by
-    people, prompts, certificates, questions and settings. A tab is filled when it is first opened. When another run
+    people, prompts, certificates, questions and settings. A tab is filled when it is first opened. When a run
     finishes, the tabs that list runs are updated. The tabs for scores by people, prompts and certificates stay as they
     are while they are in use.
 

@@ -128,7 +128,7 @@ class AskPanel(WorkingPanel):
         return handle_query(question, index=index, model=self.model.value.strip(), previous=previous)
 
     def _answer_of_own(self, question: str) -> AssistantAnswer:
-        """Return the answer to a question from your own assistant, or from a file of answers."""
+        """Return the answer to a question from the chosen source: your own assistant, or a file of answers."""
         from ..judging.own_assistant import Assistant
         from ..runbooks.index import open_index
         from ..runs.given_answers import needs_index, open_answers

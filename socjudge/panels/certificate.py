@@ -41,10 +41,12 @@ _TRIED = {
 
 
 class CertificatePanel(PaidPanel):
-    """Show 「📜 Judgeの証明書」. You choose a log and a judge, see the cost, and read whether to trust the judge's scores.
+    """Show 「📜 Judgeの証明書」 (the judge's certificate).
 
-    No model is called before a click, and no call that costs money is made before the cost box is ticked. In the list
-    `only`, you can choose a single experiment instead of a certificate.
+    You choose a log and a judge, see the cost, and read whether to trust the judge's scores.
+
+    No model is called before a click, and no call that costs money is made before the cost box is ticked. A certificate
+    is made from several experiments. In the list `only`, you can choose a single experiment instead of a certificate.
 
     - certificate: the certificate that the last click made; None if it made none. It is saved in `certificates_dir`
       together with its HTML page.
@@ -132,7 +134,7 @@ class CertificatePanel(PaidPanel):
         return Trials(plan, plan.estimate(what["judge_model"]), 0, None)
 
     def _settle(self) -> None:
-        """Show what the current choices cost. If these choices can be used, enable the start button."""
+        """Show what the current choices cost. Enable the start button if these choices can be used, else disable it."""
         from ..certify.issue import plan_certificate
         from ..certify.trust_conditions import plan_told
 
@@ -155,7 +157,7 @@ class CertificatePanel(PaidPanel):
             self.cost.value = block("warn" if calls else "", escape(costs), *map(escape, told))
         self.quick.disabled = (
             not self.quick.value and self._plan is not None and self._plan.size == 1
-        )  # it already has this value
+        )  # the size is already 1, which is what this box sets
         self.allow_cost.layout.display = "" if self._plan is None or self._plan.estimate.calls else "none"
         self.certify_button.disabled = self._plan is None
 

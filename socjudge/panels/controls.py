@@ -66,9 +66,10 @@ def told_in(place: Any) -> Iterator[None]:
 
 
 class Panel(widgets.VBox):  # type: ignore[misc]
-    """Hold the controls of a panel.
+    """Serve as the base class of all panels, which are groups of controls in a notebook cell.
 
-    In places that cannot display widgets, such as an exported page, a text says where the panel can be used.
+    In places that cannot display controls, such as an exported page, a text is shown instead of the panel. It says
+    where the panel can be used.
     """
 
     def __repr__(self) -> str:
@@ -76,7 +77,10 @@ class Panel(widgets.VBox):  # type: ignore[misc]
 
 
 class WorkingPanel(Panel):
-    """Run tasks in a thread, one at a time. The page can still be used while a task is running."""
+    """Serve as the base class of panels that run tasks in a thread, one at a time.
+
+    The page can still be used while a task is running.
+    """
 
     _thread: threading.Thread | None = None
 
@@ -96,10 +100,10 @@ class WorkingPanel(Panel):
 
 
 class PaidPanel(WorkingPanel):
-    """Run tasks that call a judge, in the background.
+    """Serve as the base class of panels whose tasks call a judge. The tasks run in the background.
 
-    A task that costs money starts only if the cost box is ticked. While a task is running, a button can stop it, and
-    the other controls are locked.
+    The cost box is a tick box with which the user agrees to the cost of the next task. A task that costs money starts
+    only if this box is ticked. While a task is running, a button can stop it, and the other controls are locked.
     """
 
     def __init__(self) -> None:
@@ -114,10 +118,10 @@ class PaidPanel(WorkingPanel):
         self.stop_button.disabled = not is_busy
 
     def _ask(self, work: Callable[[], None], *, costs: bool, stopped: str) -> None:
-        """Start the task `work` if it costs nothing or if the cost box is ticked.
+        """Start the task `work` if it costs nothing or if the cost box is ticked. Otherwise, ask the user to tick it.
 
         - costs: whether the task costs money.
-        - stopped: the key of the message that is shown if the user stops the task.
+        - stopped: the key, for `say`, of the message that is shown if the user stops the task.
         """
         if costs and not self.allow_cost.value:
             self.status.value = block("warn", escape(say("certify.panel_tick")))
@@ -141,9 +145,10 @@ class PaidPanel(WorkingPanel):
 
 
 class SessionPanel(Panel):
-    """Show a session, which runs tasks in the background and continues without the panel.
+    """Serve as the base class of panels that show a session.
 
-    The panel is updated until it is closed or until its cell is run again.
+    A session runs tasks in the background, and continues even if its panel is closed. The panel is updated until it is
+    closed or until its cell is run again.
     """
 
     session: Session
@@ -152,7 +157,7 @@ class SessionPanel(Panel):
     def _follow_session(self, listener: Callable[[], Any]) -> None:
         """Call the listener whenever the session changes. Close older panels of the same class that show this session.
 
-        When a cell is run again, the panel that it made before is left over, and nothing else closes this panel.
+        When a cell is run again, it makes a new panel. Nothing else would close the panel that it made before.
         """
         for older in [getattr(listener, "__self__", None) for listener in self.session.listeners]:
             if type(older) is type(self):
@@ -230,17 +235,28 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
 
 
 def button(name: str, icon: str = "", **more: Any) -> Any:
-    """Return a button that is only as wide as its label."""
+    """Return a button that is only as wide as its label, which is `name`.
+
+    more: further arguments of `widgets.Button`.
+    """
     return widgets.Button(description=name, icon=icon, layout=AUTO, **more)
 
 
 def text_box(name: str, **more: Any) -> Any:
-    """Return a box for a line of text."""
+    """Return a box for a line of text.
+
+    - name: the label of the box.
+    - more: further arguments of `widgets.Text`.
+    """
     return widgets.Text(description=name, style=NAMES, layout=WIDE, **more)
 
 
 def choice_box(name: str, **more: Any) -> Any:
-    """Return a drop-down list, from which one entry can be chosen."""
+    """Return a drop-down list, from which one entry can be chosen.
+
+    - name: the label of the list.
+    - more: further arguments of `widgets.Dropdown`.
+    """
     return widgets.Dropdown(description=name, style=NAMES, layout=WIDE, **more)
 
 
@@ -251,7 +267,12 @@ def usual_model(task: Task) -> str:
 
 
 def model_box(name: str, value: str = "auto", **more: Any) -> Any:
-    """Return a box for the name of a model, with some models to choose from."""
+    """Return a box for the name of a model. The user types a name or chooses one from a short list.
+
+    - name: the label of the box.
+    - value: the model's name that the box has at first.
+    - more: further arguments of `widgets.Combobox`.
+    """
     models = dict.fromkeys(["auto", OFFLINE, default_model("judge")[0], *constants.OTHER_MODELS])
     return widgets.Combobox(
         value=value, options=list(models), description=name, ensure_option=False, style=NAMES, layout=WIDE, **more
@@ -265,7 +286,11 @@ def known_datasets() -> list[Path]:
 
 
 def dataset_box(name: str, dataset: Path | str | None) -> Any:
-    """Return a box for a dataset's path, with the project's datasets to choose from."""
+    """Return a box for a dataset's path. The user types a path or chooses one of the project's datasets.
+
+    - name: the label of the box.
+    - dataset: the path that the box has at first; the project's default dataset if None.
+    """
     return widgets.Combobox(
         value=str(dataset or constants.EVAL_DATASET_PATH), options=list(map(str, known_datasets())), description=name,
         continuous_update=False, style=NAMES, layout=WIDE,
@@ -273,14 +298,17 @@ def dataset_box(name: str, dataset: Path | str | None) -> Any:
 
 
 def prompt_box(name: str, kind: Kind) -> Any:
-    """Return a control that lists the prompts of one kind. The project's default prompt is selected."""
+    """Return a drop-down list of the prompts of one kind ("judge" or "assistant").
+
+    The project's default prompt of this kind is selected. name: the label of the list.
+    """
     box = choice_box(name)
     list_prompts_in(box, kind)
     return box
 
 
 def list_prompts_in(box: Any, kind: Kind) -> None:
-    """Update the prompts that a control from `prompt_box` lists.
+    """Update the list of prompts in `box`, a control from `prompt_box` for the same kind of prompt.
 
     The selected prompt stays selected if it still exists. Otherwise the default prompt is selected.
     """
@@ -293,12 +321,20 @@ def list_prompts_in(box: Any, kind: Kind) -> None:
 
 
 def number_box(name: str, value: int, most: int = 1000) -> Any:
-    """Return a box for a count from 1 to `most`."""
+    """Return a box for a whole number from 1 to `most`.
+
+    - name: the label of the box.
+    - value: the number that the box has at first.
+    """
     return widgets.BoundedIntText(value=value, min=1, max=most, description=name, style=NAMES, layout=_NUMBER)
 
 
 def seconds_box(name: str, value: float, least: float = 0.0) -> Any:
-    """Return a box for a number of seconds, from `least` to one day."""
+    """Return a box for a number of seconds, from `least` to one day.
+
+    - name: the label of the box.
+    - value: the seconds that the box has at first.
+    """
     return widgets.BoundedFloatText(
         value=value, min=least, max=86_400, step=10, description=name, style=NAMES, layout=_NUMBER
     )
@@ -323,7 +359,7 @@ def cost_box() -> Any:
 
 
 def tick_box(name: str) -> Any:
-    """Return a tick box that is only as wide as its label."""
+    """Return a tick box that is not ticked. It is only as wide as its label, which is `name`."""
     return widgets.Checkbox(value=False, description=name, indent=False, layout=AUTO)
 
 
@@ -337,10 +373,10 @@ def as_choice(text: object) -> str:
 
 
 def log_choices(logs_dir: Path | str, *, blind: bool = False) -> list[tuple[str, Any]]:
-    """Return (label, path) for each of the newest logs in a folder, the newest first.
+    """Return (label, path) for each of the newest logs in a folder, the newest first. Return [] if there are no logs.
 
-    The label has the start, judge, prompt and mean score of the run. If a log cannot be read or is a copy of another
-    log, its label is only its file name.
+    The label has the start, judge, prompt and mean score of the log's run. A run without scores has no mean in its
+    label. If a log cannot be read or is a copy of another log, its label is only its file name.
 
     blind: whether to leave out the mean score, because a person who scores the answers must not see it.
 
@@ -369,7 +405,8 @@ OWN = "@"  # marks a choice that is a user's own assistant, not a log
 def own_choices() -> list[tuple[str, str]]:
     """Return (label, value) for each of your own assistants in socjudge.toml, for a list of choices.
 
-    If the default in socjudge.toml is something else, such as a file of answers, this default comes first.
+    The value is `OWN` followed by the assistant's name. socjudge.toml may also name a default source of answers that is
+    not one of these assistants, such as a file of answers. This source then comes first. Return [] if there is neither.
     """
     tables, default = assistant_tables(), default_answers()
     names = {name: say("panels.own_assistant", name=as_choice(name)) for name in tables}

@@ -33,7 +33,9 @@ _drafts: dict[Path, list[EvalQuestion]] = {}  # unsaved changes, so that nothing
 
 
 class DatasetPanel(Panel):
-    """Show 「質問の編集」. You add, change and remove questions and keypoints, see what is wrong with them, and save them.
+    """Show 「質問の編集」 (edit the questions).
+
+    You add, change and remove questions and keypoints, see what is wrong with them, and save them.
 
     A text counts as entered when the cursor leaves its field. Only a click on the button for saving writes a file. An
     existing file is replaced only if the box for this is ticked. The opened file is not replaced if another program has
@@ -110,7 +112,7 @@ class DatasetPanel(Panel):
         self._show(0)
 
     def _show(self, place: int) -> None:
-        """List the questions, select the one at the index `place`, and show what is wrong with any of them."""
+        """List the questions, select the one at the index `place`, and show what is wrong with the questions."""
         self._filling = True
         self.list.options = [
             (as_choice(f"{question.id}  {question.category}  {question.question}"), at)
@@ -121,7 +123,7 @@ class DatasetPanel(Panel):
         self._fill()
 
     def _fill(self) -> None:
-        """Fill the fields with the selected question."""
+        """Fill the fields with the selected question. If none is selected, empty and disable the fields."""
         if self._filling:
             return
         self._filling, place = True, self.list.value
@@ -136,7 +138,7 @@ class DatasetPanel(Panel):
         self._judge()
 
     def _take(self) -> None:
-        """Copy the values of the fields into the selected question."""
+        """Copy the values of the fields into the selected question. If none is selected, do nothing."""
         if self._filling or self.list.value is None:
             return
         place = self.list.value
@@ -165,7 +167,7 @@ class DatasetPanel(Panel):
             self._show(place)
 
     def _judge(self) -> None:
-        """Show the errors in the questions. If there are none, show their weak points.
+        """Show the errors in the questions. If there are none, show their weak points, and allow saving.
 
         Unsaved changes are kept in this kernel, so that they are still there when the cell is run again.
         """
@@ -202,7 +204,11 @@ class DatasetPanel(Panel):
         self.status.value = block("good", escape(say("panels.dataset_saved", path=shown_path(path), count=count)))
 
     def _check_place(self, path: Path) -> None:
-        """Raise ConfigError unless the questions may be written to this path."""
+        """Raise ConfigError unless the questions may be written to this path.
+
+        The path must end in .json. If a file is there already, the box for replacing it must be ticked. If this file is
+        the opened one, it must not have changed since it was opened.
+        """
         if path.suffix.lower() != ".json":
             raise ConfigError(say("panels.dataset_no_json", path=path))
         if not path.exists():

@@ -59,8 +59,9 @@ class HistoryExplorer(Panel):
     the result of the last one is shown. Only the section `migration`, which compares two judges, calls models. It
     does so only after its cost box is ticked.
 
-    - explorer: the history that was read; None before the first reading.
-    - selection: the frames of the runs that pass the filters; None if nothing could be selected.
+    - explorer: the `Explorer`, which holds the history that was read; None before the first reading.
+    - selection: the `History` with only the runs and results that pass the filters; None if no run passes them, or if
+      the logs could not be read.
     """
 
     def __init__(self, logs_dir: Path | str | None = None) -> None:
@@ -153,7 +154,7 @@ class HistoryExplorer(Panel):
         futures.wait([self._drawer.submit(int)], timeout_s)  # this task comes after all clicks so far
 
     def _ask(self, *, reload: bool = False, export: bool = False) -> None:
-        """Draw in the background what a click or a new choice has changed.
+        """Draw in the background the parts of the panel that a click or a new choice has changed.
 
         - reload: whether to read the logs again first.
         - export: whether to write a report too.
@@ -204,10 +205,10 @@ class HistoryExplorer(Panel):
             self.status.value = self._found(selection)
 
     def _select(self) -> History:
-        """Return the frames of the runs that pass the filters, and update the lists of judges, prompts, categories and
-        runs.
+        """Return the `History` with only the runs and results that pass the filters.
 
-        If a reload was requested, the logs are read again first.
+        The lists of judges, prompts, categories and runs are updated. If a reload was requested, the logs are read
+        again first.
         """
         if self._reload or self.explorer is None:
             self._reload = False
@@ -238,9 +239,11 @@ class HistoryExplorer(Panel):
         return self.selection
 
     def _draw(self, part: Any, what: Any, make: Callable[[], str]) -> None:
-        """Show the result of `make` in the widget `part`.
+        """Show the HTML that `make` returns in the widget `part`.
 
-        Do nothing if `part` already shows the result for the choices in `what`, or if there was a newer click.
+        Do nothing if `part` already shows the HTML for the same choices, or if there was a newer click.
+
+        what: the choices on which the HTML depends, such as the filters and the kind of chart.
         """
         if self._drawn.get(part) == what or self._is_stale:
             return
@@ -341,14 +344,17 @@ class HistoryExplorer(Panel):
 
 
 def _fill(box: Any, choices: list[tuple[str, Any]], otherwise: Any) -> None:
-    """Replace the choices of a control. If its current choice is not among them, `otherwise` is chosen."""
+    """Replace the choices of the control `box` with `choices`, which are pairs (label, value).
+
+    If the current value is among the new ones, it stays chosen. Otherwise the value `otherwise` is chosen.
+    """
     before = box.value
     box.options = choices
     box.value = before if before in [value for _, value in choices] else otherwise
 
 
 def _made(make: Callable[[], str]) -> str:
-    """Return the result of `make`. If it raises an error, return this error as HTML."""
+    """Return the HTML that `make` returns. If `make` raises an error, return the error's message as HTML."""
     try:
         return make()
     except Exception as problem:

@@ -27,7 +27,9 @@ _last: dict[tuple[str, Path], tuple[Path, str]] = {}
 
 
 class LabelPanel(Panel):
-    """Show 「📝 人による採点」. People score the stored answers of a run, and see the judge's scores only after saving theirs.
+    """Show 「📝 人による採点」 (scoring by people).
+
+    People score the stored answers of a run, and see the judge's scores only after saving their own.
 
     The scores of an answer are on disk in `labels_dir` as soon as they are saved. The panel continues where the rater
     stopped, even if the cell was run again or the kernel was restarted. Each rater gets the answers in a different
@@ -97,7 +99,7 @@ class LabelPanel(Panel):
 
     @property
     def is_busy(self) -> bool:
-        """Return whether a person has started to score answers in this panel and has not finished the last one."""
+        """Return whether a person has started to score answers in this panel and has not gone past the last one."""
         return self.session is not None and self.session.current is not None
 
     def _do(self, act: Callable[[], None], status: widgets.HTML) -> None:
@@ -111,7 +113,8 @@ class LabelPanel(Panel):
     def _find_logs(self) -> None:
         """List the logs.
 
-        If a panel with these folders was used before in this kernel, continue with its log and its rater.
+        If a panel with the same folders of logs and of scores was used before in this kernel, continue with the log and
+        the rater of that panel.
         """
         logs = log_choices(self._logs_dir, blind=True)
         if not logs:
@@ -147,7 +150,7 @@ class LabelPanel(Panel):
         self.marks.on_msg(lambda marks, message, __: self._do(lambda: self._from_page(marks, message), self.status))
 
     def _follow(self) -> None:
-        """Start again with the rater and log that are now chosen, if the person had started with others.
+        """Start again with the rater and log that are now chosen. If the person has not started yet, do nothing.
 
         Scores that the page sends late are not saved, because they belong to the answer that was shown before.
         """

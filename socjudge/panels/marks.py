@@ -1,6 +1,7 @@
 """Define a control for entering scores, which ipywidgets does not have.
 
-It has one slider per criterion, keys for the quarters of the scale, a field for a comment, and the button 「保存」.
+It has one slider per criterion, keys for the scores 0, 25, 50, 75 and 100, a field for a comment, and the button
+「保存」 (save).
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ class MarksInput(anywidget.AnyWidget):
     After a key, the next slider has the focus.
 
     - scores: the scores in the order of `criteria`, with None for a missing score.
-    - shown: how many answers the control has shown so far. In a message, it says which answer the scores belong to.
+    - shown: how many answers the control has shown so far. In a message, this number says to which answer the scores
+      belong.
 
-    At each change, and when 「保存」 is pressed, the page sends the message {"shown", "scores", "comment", "save"}. The
-    listener (`on_msg`) passes the message to `take`. One message holds all values, because JupyterLab may reorder the
-    messages of different widgets. Otherwise, a click on 「保存」 could arrive before the scores that it saves.
+    At each change, and when 「保存」 (save) is pressed, the page sends a message with the keys "shown", "scores",
+    "comment" and "save". The listener (`on_msg`) passes the message to `take`. One message holds all values, because
+    JupyterLab may reorder the messages of different widgets. Otherwise, a click on 「保存」 could arrive before the
+    scores that it saves.
     """
 
     _esm = _TEMPLATES / "marks.js"

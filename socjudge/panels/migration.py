@@ -22,7 +22,8 @@ from .controls import PaidPanel, as_choice, button, choice_box, dollar_box, mode
 class MigrationBox(PaidPanel):
     """Compare an old and a new judge on stored answers.
 
-    No log is read before a click on 「費用を見る」, and no judge is called before the cost box is ticked.
+    No log is read before a click on 「費用を見る」 (show the cost), and no judge is called before the cost box is
+    ticked.
 
     found: the result of the last comparison; None if there is none.
     """
@@ -62,7 +63,7 @@ class MigrationBox(PaidPanel):
         return [self.old, self.new, self.size]
 
     def _forget(self) -> None:
-        """Remove the estimated cost from the panel, because it was for other choices."""
+        """Remove the estimated cost from the panel after a choice has changed. Disable the button that calls judges."""
         self.plan, self.cost.value, self.judge_button.disabled = None, "", True
 
     def _foresee(self) -> None:

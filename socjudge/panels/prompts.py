@@ -41,12 +41,13 @@ _COLUMN = widgets.Layout(flex="1 1 26em", width="auto", min_width="min(100%, 26e
 
 
 class PromptLab(SessionPanel):
-    """Edit a prompt, try it with the button 「採点してみる」, and see what it changes.
+    """Edit a prompt, try it with the button 「採点してみる」 (try it), and see what it changes.
 
-    A judge prompt is tried on the stored answers of a run, so such a trial costs only judge calls. In a trial of an
-    assistant prompt, the assistant answers the run's questions again. Trials run in the background and are kept in
-    logs_dir/trials, apart from the history. No trial starts before a click, and no trial that costs money starts before
-    the cost box is ticked.
+    The scores with the edited prompt are compared with those of the prompt from which it was made. A judge prompt is
+    tried on the stored answers of a run, so such a trial costs only judge calls. In a trial of an assistant prompt, the
+    assistant answers the run's questions again. Trials run in the background and are kept in logs_dir/trials, apart
+    from the history. No trial starts before a click, and no trial that costs money starts before the cost box is
+    ticked.
     """
 
     session: TrialSession
@@ -185,7 +186,7 @@ class PromptLab(SessionPanel):
     def _check_name(self) -> None:
         """Show the path at which the edited prompt would be saved under the typed name.
 
-        If the name cannot be used, show why.
+        If the name cannot be used, show why. If there is no name, show nothing.
         """
         name, self._is_named = self.name.value.strip(), False
         self.saved.value = ""
@@ -275,8 +276,8 @@ class PromptLab(SessionPanel):
     def _follow(self) -> None:
         """Update the panel after the session has changed. The session calls this method in its own thread.
 
-        The cost of the next trial is computed again too. A trial that has just ended may have left fewer answers to
-        judge.
+        If no trial is running, the cost of the next trial is computed again too: after a trial has ended, fewer answers
+        may have to be judged.
         """
         if self.session.is_busy:
             self._redraw()

@@ -63,8 +63,9 @@ _PLAIN = (
 
 
 class RunPanel(SessionPanel):
-    """Show 「🧪 評価実行」 of the specification. You build the index, see what a run costs, start and stop it, and read the
-    results.
+    """Show 「🧪 評価実行」 (run an evaluation) of the specification.
+
+    You build the search index, see what a run costs, start and stop it, and read the results.
 
     The run goes on in the background. Other cells can be executed at the same time, and closing the browser tab does
     not end the run. If the panel's cell is executed again, it shows the same run. No run starts before a click, and no
@@ -321,8 +322,8 @@ class RunPanel(SessionPanel):
     def _state(self) -> str:
         """Return the session's state.
 
-        If the session was stopped and the panel's settings have changed since, return "idle". A run can only be resumed
-        with its own settings.
+        If the session was stopped and the panel's settings have changed since then, return "idle": the stopped run can
+        only be resumed with its own settings.
         """
         is_stopped = self.session.state == "stopped" and not self.session.changed_late
         is_other = is_stopped and not self.settings.is_same_run(self.session.settings)
@@ -331,7 +332,8 @@ class RunPanel(SessionPanel):
     def _other(self) -> UnfinishedRun | None:
         """Return the interrupted run that has other settings than the panel.
 
-        Return None if there is no such run, or if the panel has something more important to show.
+        Return None if there is no such run. Return None too if the panel must show something else: a task of the
+        session, a problem, or an interrupted run that the next start would resume.
         """
         preview = self._preview
         is_free = preview is not None and self._state() == "idle" and not preview.problem

@@ -15,8 +15,9 @@ from .controls import Panel, button, heading, told_in
 
 
 class SettingsPanel(Panel):
-    """Show 「設定」. You edit the text of socjudge.toml, which is checked while you type. If it has no errors, a click
-    saves it.
+    """Show 「設定」 (settings). You edit the text of socjudge.toml, which is checked while you type.
+
+    If the text has no errors, a click saves it.
 
     If the file does not exist, the panel starts with a text that has all settings as comments. The file is not replaced
     if another program has changed it since the panel read it.
@@ -51,7 +52,7 @@ class SettingsPanel(Panel):
         return self._path.read_bytes() if self._path.is_file() else None
 
     def _judge(self) -> None:
-        """Show the errors in the text, line by line. If there are none, allow saving."""
+        """Show the errors in the text, line by line. If there are none, enable the button that saves."""
         self.save_button.disabled = True
         with told_in(self.check):
             parse_project_file(self.text.value, self._path)

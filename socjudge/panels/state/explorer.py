@@ -1,7 +1,7 @@
 """Explore a folder of logs: filter the runs, compare two runs, read the answers to one question, write a report.
 
-The frames are read once, without the texts of questions and answers. These texts are read only from the logs whose
-answers are displayed.
+The tables of runs, results and scores are read once, without the texts of questions and answers. These texts are read
+only from the logs whose answers are displayed.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class RunPair:
     - conditions: each condition, such as the judge or the prompt, that differs between the runs, as (name, value in the
       first run, value in the second run).
     - comparison: the result of `compare_runs`; None if the runs cannot be compared.
-    - reason: why the runs did not judge the same stored answers, or else why they cannot be compared; otherwise empty.
+    - reason: empty if the runs judged the same stored answers and can be compared; otherwise why this is not so.
     - means: one row per run and criterion, from `summarise_scores`.
-    - questions: one row for each question that at least one of the runs asked. Columns: question_id; category; first
-      and second, the mean score in each run (0–100, over repeats, NaN if there is none); same_answer, whether both runs
-      judged the same stored answer.
+    - questions: one row for each question that at least one of the runs asked. Columns: `question_id`; `category`;
+      `first` and `second`, the mean score in each run (0–100, over repeats, NaN if there is none); `same_answer`,
+      whether both runs judged the same stored answer.
     """
 
     first: dict[Any, Any]
@@ -70,17 +70,18 @@ class RunPair:
 
     @property
     def paired(self) -> pd.DataFrame | None:
-        """Return the differences between the runs per criterion, paired by question.
+        """Return the mean difference between the scores of the two runs, in one row per criterion.
 
-        Return None if the runs did not judge the same stored answers, or cannot be compared.
+        The scores are paired by question. The last row is about the mean over all criteria. The columns are those of
+        `compare_runs`. Return None if the runs did not judge the same stored answers, or cannot be compared.
         """
         return None if self.comparison is None or self.reason else self.comparison.differences
 
 
 class Explorer:
-    """Explore the history in a folder of logs or under a URL.
+    """Read the logs in a folder or under a URL, so that their runs can be filtered, compared and reported.
 
-    history: the frames of the logs, without the texts of questions and answers. `reload` reads them again.
+    history: the runs, results and scores of the logs, without the texts of questions and answers.
 
     Raises ConfigError if there is no such folder.
     """
@@ -91,7 +92,7 @@ class Explorer:
         self.reload()
 
     def reload(self) -> None:
-        """Read the logs again. The frames of unchanged logs come from the cache in `logs_dir/.history`."""
+        """Read the logs again. The data of unchanged logs come from the cache in `logs_dir/.history`."""
         self.history = load_history(self.logs_dir)
         self._texts = {}
 
@@ -114,7 +115,7 @@ class Explorer:
         return in_order(self.history.results["category"])
 
     def select(self, filters: Filters) -> History:
-        """Return the history with only the rows of its frames that fit the filters.
+        """Return the history with only the runs, results and scores that fit the filters.
 
         If `since` or `until` is set, a run without a start time is left out. Raises ConfigError if the period ends
         before it begins.
@@ -129,8 +130,12 @@ class Explorer:
     def answers(self, run_id: str, other: str, question_id: Any) -> tuple[list[EvaluationResult], ...]:
         """Return the results of two runs on one question, with all texts, as one list per run.
 
-        A list is empty if its run did not ask the question. The texts of these two logs stay in memory until
-        other logs are requested. Raises ConfigError if a log can no longer be read.
+        A list is empty if its run did not ask the question. The texts of these two logs stay in memory until the texts
+        of other logs are requested.
+
+        run_id, other: the ids of the two runs.
+
+        Raises ConfigError if a log can no longer be read.
         """
         logs = [self._log_of(run_id), self._log_of(other)]
         self._texts = {log: self._texts.get(log) or load_run(as_path(self.logs_dir) / log) for log in logs}
@@ -192,9 +197,10 @@ class Explorer:
 
 
 def run_table(chosen: History) -> pd.DataFrame:
-    """Return one row per run of a selection, the newest first.
+    """Return one row per run of the selection `chosen` (from `Explorer.select`), the newest first.
 
-    The columns of `load_runs` are about the whole run. The other columns are about the selected questions:
+    The frame has the columns of `load_runs`, except `n_unscored`, about the whole run. The other columns are about the
+    selected questions only:
 
     - n: number of questions with a score.
     - mean, ci_low, ci_high: the mean score and its interval (0–100, from `summarise_scores`).
@@ -221,7 +227,7 @@ def run_table(chosen: History) -> pd.DataFrame:
 def pair_runs(chosen: History, first: str, second: str) -> RunPair:
     """Return the comparison of two runs of a selection.
 
-    - chosen: from `Explorer.select`.
+    - chosen: the selection, from `Explorer.select`.
     - first, second: the ids of the two runs.
 
     Raises ConfigError if a run is not in the selection, or if both are the same run.

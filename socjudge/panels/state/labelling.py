@@ -21,7 +21,7 @@ from ...runs.log_json import answer_sha256
 class LabelItem:
     """Hold one stored answer for a person to score, without anything that shows the judge's scores.
 
-    key: the question's id and the hash of the answer.
+    key: the question's id, and the hash of the answer with its context.
     """
 
     question: EvalQuestion
@@ -86,7 +86,7 @@ class LabelSession:
 
     @property
     def can_go_back(self) -> bool:
-        """Return whether another answer was shown before this one."""
+        """Return whether another answer was shown before the current one."""
         return self._at > 0
 
     @property
@@ -174,7 +174,10 @@ class LabelSession:
         self.next()
 
     def back(self) -> None:
-        """Go back to the answer that was shown before the current one, to see or correct its scores."""
+        """Go back to the answer that was shown before the current one, to see or correct its scores.
+
+        If there is no such answer, the current one stays.
+        """
         self._at = max(self._at - 1, 0)
         self._shown_at = time.monotonic()
 
@@ -188,7 +191,10 @@ class LabelSession:
         ]
 
     def _go_on(self) -> None:
-        """If the rater has gone past all answers shown so far, show the next answer that has no scores."""
+        """If the rater has gone past all answers shown so far, show the next answer that has no scores.
+
+        If all answers have scores, show none. The time that the rater needs is counted from now on.
+        """
         if self._at == len(self._trail) and self._waiting:
             item = self._waiting[0]
             self._trail = [*(seen for seen in self._trail if seen != item), item]
@@ -197,7 +203,7 @@ class LabelSession:
 
 
 def _keypoints(dataset: Path | str | None) -> dict[tuple[int | str, str], tuple[str, ...]]:
-    """Return {(question id, question): keypoints} for a dataset. Return {} if the dataset cannot be read.
+    """Return {(question id, text of the question): keypoints} for a dataset. Return {} if it cannot be read.
 
     The panel shows these keypoints if the log has none.
     """

@@ -94,12 +94,14 @@ class Settings:
 class RunPreview:
     """Hold what a run with the given settings would do if it were started now.
 
-    - assignments, over: the two results of `assign_judges`. They are empty and None if the index must be built first,
-      if the models or prompts cannot be used, or if a required certificate is missing.
+    - assignments, over: what each judge would have to do, as the two results of `assign_judges`. They are empty and
+      None if the search index must be built first, if the models or prompts cannot be used, or if a required
+      certificate is missing.
     - already: how many answers each judge has scored in an interrupted run that would be resumed; empty if there is no
       such run.
     - left: the estimate of what remains to be paid for that run; None if there is no such run.
-    - other: the newest interrupted run with other settings. It is searched for only if there is one judge.
+    - other: the newest interrupted run with other settings; None if there is none. If there are several judges, such
+      runs are not searched for, and it is None too.
     - problem: why the run is not possible (no key, a damaged journal); empty if it is possible or if only the index is
       missing.
     - note: what the user is told before the first call, such as which variables are sent to which host.
@@ -126,7 +128,11 @@ class RunPreview:
 
 @dataclass(frozen=True)
 class _Task:
-    """Hold the arguments of `assign_judges`: what each judge has to do."""
+    """Hold what a run has to do: the questions, the judges, and how to make and to judge the answers.
+
+    - judging, answering: the arguments of `assign_judges` with these names.
+    - until_certain: whether an answer is judged again until its verdict is certain.
+    """
 
     questions: Sequence[EvalQuestion]
     judges: Sequence[Any]
@@ -135,7 +141,7 @@ class _Task:
     until_certain: bool
 
     def estimate(self, already: Sequence[int] = (), total: int = 1) -> Estimate:
-        """Estimate what remains to be paid. If `already` is empty, estimate the whole run.
+        """Return the estimated calls and cost of what remains to be done. If `already` is empty, this is the whole run.
 
         - already: how many answers each judge has already scored, from `judged_already`.
         - total: how many answers each judge must score in the whole run.
@@ -173,16 +179,16 @@ _sessions: dict[tuple[Any, ...], Session] = {}
 class Session:
     """Run one task at a time, such as an evaluation, in a thread of its own, so that the kernel stays free.
 
-    - state: "idle", "building" (the index), "running", "stopping" (calls already sent are completed), "finished",
-      "stopped" or "failed". A stopped run can be resumed.
+    - state: "idle", "building" (the search index), "running", "stopping" (calls already sent are completed),
+      "finished", "stopped" or "failed". A stopped run can be resumed.
     - problem: in state "failed", why the task failed and what to do. In state "stopped", it says that the budget ended
       the run, or it is empty if the user stopped the run. In any other state, it is empty.
     - run: the finished run; None if there is none.
     - changed_late: whether `stop_changed` stopped the run.
 
-    Functions in `listeners` are called in threads of the session when something changes. When results arrive, they are
-    called at most once in `TELL_S` seconds, and always after the last result. If a listener raises an error, there is a
-    warning and the run goes on.
+    Functions in `listeners` are called in threads of the session when its state or its progress changes. When results
+    arrive, they are called at most once in `TELL_S` seconds, and always after the last result. If a listener raises an
+    error, there is a warning and the run goes on.
     """
 
     def __init__(self) -> None:
@@ -214,7 +220,10 @@ class Session:
         return self.state in ("building", "running", "stopping")
 
     def stop(self) -> None:
-        """End the run after the calls already sent are completed. Nothing that was paid for is lost."""
+        """End the run after the calls already sent are completed. Nothing that was paid for is lost.
+
+        If no run is going on, do nothing.
+        """
         with self._lock:
             if self.state != "running":
                 return
@@ -317,7 +326,7 @@ class Session:
 
 
 class RunSession(Session):
-    """Run evaluations of the assistant, and build the index that they need.
+    """Run evaluations of the assistant, and build the search index that they need.
 
     settings: the settings of the run that was started last; None before the first start.
     """
@@ -337,7 +346,7 @@ class RunSession(Session):
 
     @property
     def outdated(self) -> list[str]:
-        """Return the runbooks that changed since the index was built."""
+        """Return the names of the runbooks that changed since the index was built. Return [] if there is no index."""
         from ...runbooks.index import outdated_files
 
         return outdated_files(self.runbooks, index_dir=self.index_dir)
@@ -382,8 +391,8 @@ class RunSession(Session):
     def _foresee(self, settings: Settings) -> tuple[_Task, Callable[[], tuple[list[Assignment], Over]] | None]:
         """Prepare a run in which the assistant is asked.
 
-        Return the task of the run, and a function that returns the result of `assign_judges`. If the index is needed
-        and missing, None is returned instead of the function.
+        Return the task of the run, and a function that calls `assign_judges` for this task and returns its result. If
+        the search index is needed but missing, return None instead of the function.
         """
         from ...runbooks.index import find_index
 
@@ -425,7 +434,8 @@ class RunSession(Session):
         self._begin("building", self._build)
 
     def start(self, settings: Settings, preview: RunPreview | None = None) -> None:
-        """Run the evaluation in the background. If the same run was interrupted, it is resumed.
+        """Run the evaluation in the background. If a run with the same settings was interrupted, it is resumed.
+        With `settings.fresh`, it starts from the beginning instead.
 
         preview: an up-to-date result of `preview` for these settings; computed here if None.
         """
@@ -487,7 +497,7 @@ class RunSession(Session):
 
 
 def _refuse(reason: str) -> None:
-    """Raise ConfigError with the reason. Do nothing if there is none."""
+    """Raise ConfigError with the reason. If the reason is empty, do nothing."""
     if reason:
         raise ConfigError(reason)
 

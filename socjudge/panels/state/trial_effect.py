@@ -21,7 +21,8 @@ class QuestionChange:
     """Hold the results on one question with each of the two prompts of a trial.
 
     - before, after: the results with the base prompt and with the edited prompt.
-    - direction: the change of the verdict, "合格→不合格" or "不合格→合格"; empty if it did not change.
+    - direction: the change of the verdict, "合格→不合格" (pass to fail) or "不合格→合格" (fail to pass); empty if the
+      verdict did not change.
     """
 
     before: tuple[EvaluationResult, ...]
@@ -33,8 +34,8 @@ class QuestionChange:
 class Effect:
     """Hold what an edited prompt changed, compared with its base prompt.
 
-    - comparison: from `compare_runs`.
-    - questions: all questions. Those whose verdict changed come first.
+    - comparison: the comparison of the two runs, from `compare_runs`.
+    - questions: one record per question. The questions whose verdict changed come first.
     - same_answers: whether both prompts were tried on the same answers.
     """
 
@@ -44,9 +45,10 @@ class Effect:
 
     @property
     def difference(self) -> float | None:
-        """Return the change of the mean score over questions and criteria, in points.
+        """Return by how many points the edited prompt changed the mean score over questions and criteria.
 
-        Return None if nothing could be compared.
+        The number is positive if the scores are higher with the edited prompt than with the base prompt. Return None if
+        nothing could be compared.
         """
         moved = self.comparison.differences["mean_difference"].iloc[-1]  # the row of 総合
         return None if pd.isna(moved) else float(moved)
@@ -80,7 +82,8 @@ def measure_effect(before: EvaluationRun, after: EvaluationRun, *, same_answers:
 def disputed_questions(run: EvaluationRun, logs_dir: Path) -> set[int | str]:
     """Return the ids of the questions whose stored answer has different verdicts in different logs.
 
-    Such an answer passes in `run` but fails in another log, or fails in `run` but passes in another log.
+    Such an answer passes in `run` but fails in another log, or fails in `run` but passes in another log. Return an
+    empty set if no other log has scores for the same answers.
 
     logs_dir: the folder of the other logs.
     """

@@ -29,7 +29,7 @@ _ANSWERING = ("assistant_model", "assistant_service", "assistant_prompt_sha256",
 
 @dataclass(frozen=True)
 class Side:
-    """Hold one side of a trial: the base prompt or the edited prompt.
+    """Hold what must be done in a trial for one of its two prompts, the base prompt or the edited prompt.
 
     - run: the run from whose log the trial takes the answers, reduced to the answers that the user chose.
     - assignment: what must be answered and judged with this prompt.
@@ -58,7 +58,10 @@ class Side:
 
     @property
     def is_answered(self) -> bool:
-        """Return whether the answers in `run` were made with the prompt, assistant, index and k of this side."""
+        """Return whether the answers in `run` were made as this side would make them.
+
+        The assistant, its prompt, the search index and the number of passages (k) are then the same.
+        """
         return self._agrees(_ANSWERING)
 
     def _agrees(self, names: tuple[str, ...]) -> bool:
@@ -72,7 +75,7 @@ class Side:
         return found[-1].done if found else 0
 
     def estimate(self) -> Estimate:
-        """Estimate the cost of this side's calls. Nothing is sent."""
+        """Return the estimated number and cost of this side's calls. Nothing is sent."""
         plan = self.assignment.plan
         samples = [self.assignment.sample_at(i) for i in range(self.assignment.n_samples)]
         stored = [sample.stored for sample in samples if sample.stored is not None]
@@ -89,7 +92,8 @@ def get_sides(
     """Return the two sides of a trial: that of the base prompt, then that of the edited prompt. Nothing is sent.
 
     In a trial of an assistant prompt, the answers are judged with the judge prompt of the run. If that prompt no longer
-    exists, the project's default judge prompt is used.
+    exists, the project's default judge prompt is used. If the stored answers were made with the base prompt, the side
+    of the base prompt judges these answers, and only the other side asks the assistant again.
 
     - choice: the settings of the trial.
     - run: the run from whose log the trial takes the answers, reduced to the answers that the user chose.

@@ -47,7 +47,7 @@ class TrialSettings:
 
 @dataclass(frozen=True)
 class Trial:
-    """Hold one trial.
+    """Hold one trial, in which an edited prompt is tried on the answers of a log and compared with its base prompt.
 
     - id: the time when the trial was first started (ISO 8601), and a few random characters.
     - choice: the settings of the trial.
@@ -91,7 +91,7 @@ def load_trials(folder: Path) -> list[Trial]:
 
 
 def save_trial(folder: Path, trial: Trial) -> None:
-    """Append a line with a trial, which is new or has changed, to `trials.jsonl` in a folder.
+    """Append to `trials.jsonl` in a folder a line with a trial, which is new or has changed.
 
     Raises ConfigError if the file cannot be written.
     """

@@ -94,7 +94,7 @@ class TrialSession(Session):
     # -- choosing; nothing changes while a trial is under way
 
     def choose(self, **changes: Any) -> None:
-        """Change settings of the next trial. The names are those of `TrialSettings`.
+        """Change settings of the next trial. The names are those of `TrialSettings`. During a trial, nothing changes.
 
         A new log also sets the judge and the assistant of that log, and selects all its answers. A new base prompt also
         replaces the edited text with its own text. A new kind of prompt also sets the default prompt of that kind as
@@ -131,7 +131,7 @@ class TrialSession(Session):
         return any(earlier != self.choice.text for earlier in self._earlier)
 
     def reopen(self, trial: Trial) -> None:
-        """Restore the settings, the text and the result of an earlier trial.
+        """Restore the settings, the text and the result of an earlier trial. During a trial, nothing changes.
 
         Raises ConfigError if a log of this trial no longer exists.
         """
@@ -144,7 +144,7 @@ class TrialSession(Session):
             self.effect = self._measure(before, load_run(self.trials_dir / trial.after))
 
     def check_name(self, name: str) -> Path:
-        """Return the path at which `save` would save the edited prompt.
+        """Return the path at which `save` would save the edited prompt under this name.
 
         Raises ConfigError if the name cannot be used.
         """
@@ -187,7 +187,7 @@ class TrialSession(Session):
         return TrialCost(after.assignment.total, total, total.calls - costs[-1].calls, is_unread)
 
     def unfinished(self) -> tuple[int, int] | None:
-        """Return (answers judged so far, answers to judge in all) if a trial with these settings was interrupted.
+        """Return (answers judged so far, answers to judge in all) for an interrupted trial with the current settings.
 
         An answer that must be judged with two different prompts counts twice. Return None if there is no such trial.
         """
@@ -202,7 +202,7 @@ class TrialSession(Session):
     # -- the work
 
     def start(self, *, note: str = "", max_cost_usd: float | None = None) -> None:
-        """Try the edited text in the background. If the same trial was interrupted, it is resumed.
+        """Try the edited text in the background. If a trial with the same settings was interrupted, it is resumed.
 
         - note: a remark that is stored with the trial.
         - max_cost_usd: the most that the whole trial may cost in US dollars. This includes the judging with the base
@@ -272,8 +272,8 @@ class TrialSession(Session):
     def _known(self, side: Side) -> EvaluationRun | None:
         """Return the run with the scores of a side. Return None if these scores do not exist yet.
 
-        The run is the side's stored run itself, or the run with the base prompt in an earlier trial. An earlier trial
-        counts only if its settings, except the edited text, are those of the present trial.
+        The run is the one in the chosen log, a run of this session, or the run with the base prompt in an earlier
+        trial. An earlier trial counts only if its settings, except the edited text, are those of the present trial.
         """
         if side.is_judged:
             return side.run
@@ -304,7 +304,7 @@ class TrialSession(Session):
         return open_index(index_dir=self.index_dir)
 
     def _models_of(self, log: str) -> dict[str, str]:
-        """Return the names of the judge and of the assistant in a log, as settings of a trial.
+        """Return {"judge_model": name, "assistant_model": name}, the judge and the assistant of a log.
 
         A name that is unknown becomes "auto". Return {} if the log cannot be read.
         """

@@ -23,9 +23,12 @@ MAX_DETAILS = 50  # an answer with its context takes about 4 kB, and nobody read
 
 
 def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) -> str:
-    """Return the specification's warning about costs, with the number of calls and their price.
+    """Return the specification's warning about costs as HTML, with the number of calls and their price.
 
-    left: if an interrupted run is resumed, the estimate for the rest of that run; otherwise None.
+    If no calls are needed, the HTML says that nothing has to be paid.
+
+    - questions: the number of questions.
+    - left: the estimate for the rest of an interrupted run, if one is resumed; otherwise None.
     """
     line = COSTS_MONEY.format(questions=questions)
     if not estimate.calls:
@@ -41,7 +44,10 @@ def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) 
 
 
 def progress_text(progress: Progress) -> str:
-    """Return the progress of a run as one line of text: answers done, mean score, cost, repeated calls, and so on."""
+    """Return the progress of a run as one line of text: answers done, mean score, cost, repeated calls, and so on.
+
+    If the number of answers is not known yet, the text says that the run is being prepared.
+    """
     if not progress.total:
         return say("panels.preparing")
     text = f"{progress.done}/{progress.total}"
@@ -59,9 +65,9 @@ def progress_text(progress: Progress) -> str:
 
 
 def stopped_html(session: Session, button: str) -> str:
-    """Return HTML that says why a session was stopped or is stopping, and which button resumes it.
+    """Return HTML that says that a session is stopping, or why it was stopped and which button resumes it.
 
-    button: the name of that button.
+    button: the label of the button that resumes it.
     """
     numbers = progress_text(session.progress)
     if session.state == "stopping":
@@ -105,7 +111,9 @@ def summary_html(run: EvaluationRun) -> str:
 def details_html(
     results: Sequence[EvaluationResult], log_path: Path | None = None, *, line: float | None = None
 ) -> str:
-    """Return 「📋 詳細結果を見る」 as HTML: the question, scores, reasons, answer and context of each result.
+    """Return 「📋 詳細結果を見る」 (see the detailed results) as HTML.
+
+    It has the question, scores, reasons, answer and context of each result.
 
     If there are more than MAX_DETAILS results, only MAX_DETAILS of them are shown, and a line says that the rest is in
     `log_path`. Results without scores then come first, followed by those with the lowest mean scores. Otherwise, all

@@ -42,12 +42,21 @@ _STYLE = """<style>
 
 
 def started(moment: Any) -> str:
-    """Return a run's start as text, in the time zone of this machine."""
+    """Return a run's start as text, in the time zone of this machine.
+
+    moment: a pandas Timestamp; NaT if the start is unknown, which the text then says.
+    """
     return say("panels.history_no_start") if pd.isna(moment) else local_time(pd.Timestamp(moment).to_pydatetime())
 
 
 def run_label(run: Mapping[Any, Any]) -> str:
-    """Return a label for a run as one line of plain text: start, judge and prompt. The label is not escaped yet."""
+    """Return a label for a run as one line of plain text: start, judge and prompt. The label is not escaped yet.
+
+    If the start is unknown, the label has the log's name instead. It also says if this is an example run, or a run
+    in which stored answers were judged again.
+
+    run: a row of the frame from `load_runs`.
+    """
     again = say("panels.history_rejudged") if run["rejudged_from"] else ""
     time = run["log"] if pd.isna(run["started_at"]) else started(run["started_at"])
     return f"{_example(run)}{time}  {run['judge_model']} / {run['prompt_id']}{again}"
@@ -58,9 +67,11 @@ def _example(run: Mapping[Any, Any]) -> str:
 
 
 def chart_html(url: str, alt: str, note: str) -> str:
-    """Return a chart on a white background, with a note below it.
+    """Return HTML with a chart on a white background, and a note below it.
 
-    alt: a text that says what the chart shows, for people who cannot see it.
+    - url: the data URL of the chart, from `chart_url`.
+    - alt: a text that says what the chart shows, for people who cannot see it.
+    - note: plain text.
     """
     picture = f'<img src="{url}" alt="{escape(alt)}">'
     return block("", _STYLE + _wide(picture, say("panels.history_figure"), "chart") + f"<small>{escape(note)}</small>")
@@ -91,9 +102,12 @@ def runs_html(runs: pd.DataFrame, total: int) -> str:
 
 
 def pair_html(pair: RunPair, chart: str) -> str:
-    """Return the comparison of two runs as HTML.
+    """Return the comparison of two runs as HTML: their labels, the conditions that differ, and the differences.
 
-    chart: the HTML of the chart of differences between the runs, or "".
+    If the runs did not judge the same answers, or cannot be compared, the HTML says why. It then has the mean scores of
+    each run instead of the chart.
+
+    chart: the HTML of the chart of differences between the runs; "" if there is none.
     """
     conditions = [((name, "short"), (one, "name"), (other, "name")) for name, one, other in pair.conditions]
     baseline, other = side_names()
@@ -113,7 +127,10 @@ def pair_html(pair: RunPair, chart: str) -> str:
 def answers_html(pair: RunPair, question: str, sides: Iterable[Sequence[EvaluationResult]]) -> str:
     """Return the results of two runs on one question, side by side: answers, contexts, scores, reasons and comments.
 
-    sides: the results of each run.
+    If a run did not ask the question, the HTML says so.
+
+    - question: the question's id.
+    - sides: the results of the first run on this question, then those of the second run.
     """
     columns = ""
     for word, run, results in zip(side_names(), (pair.first, pair.second), sides, strict=True):
@@ -159,12 +176,16 @@ def _means(pair: RunPair) -> str:
 
 
 def side_names() -> tuple[str, str]:
-    """Return the words for the two sides of a comparison, which are the baseline and the other run."""
+    """Return the words (for the baseline, for the other run) that name the two runs of a comparison."""
     return say("panels.history_baseline"), say("panels.history_other")
 
 
 def question_text(row: Mapping[Any, Any]) -> str:
-    """Return a row of `RunPair.questions` as one line of plain text, for a list of choices."""
+    """Return a row of `RunPair.questions` as one line of plain text, for a list of choices.
+
+    The line has the question's id, its category and its mean score in each run. If the runs judged different answers to
+    the question, the line says so.
+    """
     same = "" if row["same_answer"] else say("panels.history_another_answer")
     return f"{row['question_id']}  {row['category']}  {_points(row['first'])} → {_points(row['second'])}{same}"
 
@@ -173,7 +194,8 @@ def _wide(inner: str, name: str, kind: str = "") -> str:
     """Return the HTML `inner` in an element that scrolls sideways if the window is narrow. The keyboard can scroll it
     too.
 
-    name: what the element shows, for people who cannot see it.
+    - name: what the element shows, for people who cannot see it.
+    - kind: a further CSS class of the element; "" for none.
     """
     return f'<div class="wide {kind}" role="region" aria-label="{escape(name)}" tabindex="0">{inner}</div>'
 
@@ -192,10 +214,12 @@ def _points(value: Any) -> str:
 
 
 def _verdict(run: Mapping[Any, Any]) -> str:
-    """Return the verdict on a whole run as text.
+    """Return the verdict on a whole run as text. If its log has no verdict, the text says that it is unknown.
 
     If the judge is an embedded model, the text also says briefly that the verdict is for reference only. A longer note
     about this stands once, below the table of runs.
+
+    run: a row of `run_table`.
     """
     if pd.isna(run["mvp_passed"]):
         return say("panels.history_unknown")

@@ -29,7 +29,7 @@ def progress_html(session: LabelSession) -> str:
 
 
 def item_html(item: LabelItem) -> str:
-    """Return an answer to score, with its question, keypoints and context. Nothing shows the judge's scores."""
+    """Return an answer to score as HTML, with its question, keypoints and context, but without the judge's scores."""
     question, answer = item.question, item.answer
     points = "".join(f"<li>{escape(point)}</li>" for point in question.expected_keypoints)
     keypoints = f"{say('panels.labels_keypoints')}<ul>{points}</ul>" if points else say("panels.labels_no_keypoints")
@@ -44,7 +44,11 @@ def item_html(item: LabelItem) -> str:
 def judged_html(title: str, mark: Mark, evaluations: Sequence[Evaluation]) -> str:
     """Return, as HTML, a table with a column of the rater's scores and a column for each judgement by the judge.
 
-    The judge's reasons are below the table.
+    The judge's reasons are below the table. If a judgement could not be parsed, its column has no scores.
+
+    - title: a line above the table.
+    - mark: the rater's scores.
+    - evaluations: the judgements by the judge; empty if they must not be shown yet.
     """
     several = len(evaluations) > 1
     names = [f"Judge{f' {n}' if several else ''}" for n in range(1, len(evaluations) + 1)]

@@ -30,7 +30,7 @@ STYLE = """<style>
 
 
 def diff_html(before: str, after: str) -> str:
-    """Return the differences between two texts as HTML, line by line."""
+    """Return the differences between two texts as HTML, line by line. If the texts are equal, the HTML says so."""
     old, new = before.split("\n"), after.split("\n")
     rows: list[str] = []
     for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT):
@@ -50,7 +50,11 @@ def diff_html(before: str, after: str) -> str:
 
 
 def text_html(problem: str, placeholders: set[str]) -> str:
-    """Return HTML that says that the edited prompt can be used. If there is a `problem`, the HTML shows that instead."""
+    """Return HTML that says whether the edited prompt can be used.
+
+    - problem: why it cannot be used, which the HTML then shows; empty if it can be used.
+    - placeholders: the placeholders in the prompt, such as the question. The HTML lists them if there is no problem.
+    """
     if problem:
         return block("bad", say("panels.prompts_unfit"), escape(problem))
     names = listed(f"{{{name}}}" for name in sorted(placeholders))
@@ -58,7 +62,11 @@ def text_html(problem: str, placeholders: set[str]) -> str:
 
 
 def work_html(work: TrialCost, choice: TrialSettings) -> str:
-    """Return the cost of a trial as HTML, with what the user should know before it starts."""
+    """Return the cost of a trial as HTML, with what the user should know before it starts.
+
+    - work: the estimated cost.
+    - choice: the settings of the trial.
+    """
     lines = []
     if work.base_calls:
         lines.append(say("panels.prompts_base_calls", calls=work.base_calls))
@@ -71,7 +79,11 @@ def work_html(work: TrialCost, choice: TrialSettings) -> str:
 
 
 def trial_label(trial: Trial) -> str:
-    """Return a label for a trial as one line: its start, its base prompt, the change of the mean, and the user's note."""
+    """Return a label for a trial as one line of text: its start, base prompt and result, and the user's note.
+
+    The result is the change of the mean score. If the trial was interrupted or nothing could be compared, the label
+    says so instead.
+    """
     choice = trial.choice
     if not trial.after:
         moved = say("panels.prompts_stopped")
@@ -126,7 +138,7 @@ def _mean(results: Sequence[EvaluationResult]) -> str:
 
 
 def _reasons(results: Sequence[EvaluationResult]) -> str:
-    """Return, as HTML, for each result, its scores and reasons, or why it has no scores."""
+    """Return the scores and reasons of each result as HTML. For a result without scores, the HTML says why."""
     lists = []
     for result in results:
         marks = result.evaluation
