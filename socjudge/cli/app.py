@@ -353,7 +353,7 @@ def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | Non
 
     Before that, show the most that this can cost, and ask the user whether to go on.
 
-    name: the name of the model.
+    name: the name of the model. If it is None, end the command with a message.
     """
     from tqdm.auto import tqdm
 

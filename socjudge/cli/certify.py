@@ -1,8 +1,9 @@
 """Define `socjudge certify`, which tests whether a judge can be trusted.
 
-`--only` runs single experiments. `--check` shows the certificate that exists. Exit codes: 0 every criterion is 信頼できる or
-条件つき; 1 at least one criterion is 信頼できない or 分からない; 2 no valid certificate, or any error. Exit codes with `--only`: 0
-done; 2 the budget ended before the experiments were done, or any error.
+`--only` runs single experiments. `--check` shows the certificate that exists. Exit codes: 0 every criterion is
+信頼できる (trusted) or 条件つき (with conditions); 1 at least one criterion is 信頼できない (not trusted) or
+分からない (unknown); 2 no valid certificate, or any error. Exit codes with `--only`: 0 done; 2 the budget ended before
+the experiments were done, or any error.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def certify(
         what |= {
             "budget_usd": math.inf,
             "size": size or 1,
-        }  # the price is unknown; this is said before anything is asked
+        }  # the price is unknown; `confirm` says so before it asks the user
         trials = issue.plan_certificate(run, **what).trials
     if written.page is not None:
         checked_page(written.page)
@@ -107,10 +108,13 @@ def _experiment(
     chart: Path | None,
     options: dict[str, Any],
 ) -> Never:
-    """Run the experiments that `--only` names, one after the other, and end the command.
+    """Run the experiments that `--only` names, one after the other, and end the command with its exit code.
 
+    - run: the run whose answers the experiments use.
+    - experiments: the experiments to run.
     - judge: the judge's model and prompt.
-    - cap: one cost cap for all experiments, in US dollars.
+    - cap: one cost cap for all experiments, in US dollars; None for the project's cap.
+    - yes: whether to start without asking the user.
     - chart: the file for a chart of the results of the experiment `Probes`; None for no chart.
     - options: further arguments for the `run` method of each experiment.
     """
@@ -135,7 +139,7 @@ def _experiment(
 
 
 def _draw(found: Sequence[Any], chart: Path) -> None:
-    """Draw the results of the experiment `Probes` into the file `chart`. If it was not run, do nothing.
+    """Draw the results of the experiment `Probes` into the file `chart`. If this experiment was not run, do nothing.
 
     found: the outcome of each experiment that was run.
     """

@@ -1,4 +1,7 @@
-"""Define groups of options as records. A command takes a record, and each field of the record becomes an option."""
+"""Define groups of options as records, which are dataclasses.
+
+A command has a parameter for a record. On the command line, each field of the record is an option.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ class Judging:
     reasons_from: Annotated[str | None, typer.Option(help=say("cli.reasons_from_option"))] = None
 
     def judges(self, names: Sequence[str]) -> list[Any]:
-        """Return the judges with these names.
+        """Return the judges with these names, each as an argument `judge_model` of a run.
 
         If `unsure_judge` is given, each judge that is unsure asks this second judge. Decision models give scores
         without reasons. If `reasons_from` is given, this chat model writes the reasons for their scores.
@@ -90,9 +93,9 @@ class Job:
 
 
 def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the command with each field of its records as a separate option.
+    """Return a command that takes each field of a record as a separate option. It does the same as `command`.
 
-    Typer cannot read a parameter that is a record.
+    A record is a parameter of `command` whose type is a dataclass, such as `Money`. Typer cannot read such a parameter.
     """
     given = inspect.signature(command, eval_str=True).parameters.values()
     records: dict[str, Any] = {each.name: each.annotation for each in given if is_dataclass(each.annotation)}

@@ -64,7 +64,7 @@ def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
 def need_certificates(bindings: Iterable[Any]) -> None:
     """End the command if a judge has no valid certificate. This function is called before any model is called.
 
-    bindings: for each judge, what its certificate must be valid for, such as the model and the prompt.
+    bindings: for each judge, what its certificate must be valid for, such as its model, prompt and criteria.
     """
     from ..certify.certificate import why_uncertified
 
@@ -87,7 +87,8 @@ def _compared(before: EvaluationRun, finished: EvaluationRun) -> Any:
     """Return the comparison of the run `before` with the finished run.
 
     The finished run may have several judges. If one of them also judged `before`, the results of this judge are
-    compared; otherwise, those of the first judge. If the runs cannot be compared, return a text that says why.
+    compared; otherwise, those of the first judge. If the runs cannot be compared, or if their judge, prompt or criteria
+    differ, return a text that says why there is no comparison.
     """
     from ..report.effect import compare_runs
 

@@ -25,9 +25,10 @@ _LIKELY = {"/chat-messages": "dify", "/chat/completions": "openai-chat"}  # reco
 
 
 def ask_own(question: str, answers: str, open_index: Callable[[], Any]) -> None:
-    """Print the answer of your own assistant, or of a file of answers, and what a judge would see of it.
+    """Print the answer of your own assistant, or of a file of answers, and what a judge would see of this answer.
 
-    open_index: a function that opens the search index. It is called only if the assistant needs the index.
+    - answers: the name of your own assistant in socjudge.toml, `file.py:name`, or the path of a file of answers.
+    - open_index: a function that opens the search index. It is called only if the assistant needs the index.
     """
     from ..judging.own_assistant import Assistant
     from ..runs.given_answers import needs_index, open_answers

@@ -146,11 +146,12 @@ def open_lab(context: typer.Context) -> None:
 
 
 def _serve(package: str, arguments: list[str], *, folder: Path, wanted: str) -> Never:
-    """Run a server of the extra "lab" until it ends, and end the command with the server's exit code.
+    """Run a server (Voilà or JupyterLab) until it ends, and end the command with the server's exit code.
 
     The kernels of the server use the same project as this command.
 
-    - package: the package of the server.
+    - package: the package of the server, which comes with the optional extra "lab".
+    - arguments: the server's arguments.
     - folder: the folder in which it runs.
     - wanted: the name of this command. If the package is missing, the error message has this name.
     """

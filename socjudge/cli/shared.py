@@ -112,7 +112,8 @@ def _report_judge(finished: EvaluationRun) -> None:
 def _cause(error: str) -> str:
     """Return the part of an error message that says the cause, in at most 120 characters.
 
-    The model and the address, which stand before the cause, are left out, because they are the same for all answers.
+    The model and the address, which stand before the cause, are left out, because they are the same for all answers. If
+    the message does not mark the cause, return the beginning of the message.
     """
     marks = []
     for lang in get_args(Language):  # the error may be in either language
@@ -122,7 +123,10 @@ def _cause(error: str) -> str:
 
 
 class Explained(TyperGroup):
-    """Run commands. If a command raises a SocJudgeError, print only the message of the error and end the command."""
+    """Run the commands of socjudge, and show their errors without a traceback.
+
+    If a command raises a SocJudgeError, only the error's message is printed, and the command ends.
+    """
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -134,7 +138,8 @@ class Explained(TyperGroup):
 class Stopped(typer.Exit):
     """End a command because of an error that was already printed.
 
-    message: the printed text.
+    - message: the printed text.
+    - code: the exit code of the command.
     """
 
     def __init__(self, message: str, code: int) -> None:
@@ -158,7 +163,7 @@ def cap_of(max_cost_usd: float | None, no_cap: bool) -> float | None:
 
 
 def confirm(estimate: Any, yes: bool) -> None:
-    """Show what a run will cost, and ask the user unless `--yes` was given (`yes`).
+    """Show what a run will cost. Unless `yes` is true, ask the user, and end the command if the user does not agree.
 
     If the run makes no calls, do nothing.
     """
@@ -173,9 +178,10 @@ def confirm(estimate: Any, yes: bool) -> None:
 
 
 def ask_to_run(yes: bool, *, question: str = "cli.confirm_run", declined: str = "cli.nothing_run") -> None:
-    """End the command unless `yes` is true or the user agrees.
+    """End the command unless `yes` is true or the user agrees. Without a terminal, nobody can agree.
 
-    question, declined: the keys of the messages that ask the user, and that say that the user did not agree.
+    - question: the key, for `say`, of the message that asks the user.
+    - declined: the key of the message that is shown if the user does not agree.
     """
     if yes:
         return
@@ -187,9 +193,9 @@ def ask_to_run(yes: bool, *, question: str = "cli.confirm_run", declined: str = 
 
 
 def estimate_text(estimate: Any, price: str) -> str:
-    """Return the calls, tokens and price of an estimate as text.
+    """Return the calls, tokens and price of an estimate as text. If the price is unknown, the text says so.
 
-    price: the key of the message for the price.
+    price: the key, for `say`, of the message that states the price.
     """
     return say(
         "cli.estimate", calls=estimate.calls, tokens_in=estimate.input_tokens, tokens_out=estimate.output_tokens,
@@ -202,7 +208,7 @@ def price_text(usd: float | None, key: str) -> str:
 
 
 def cost_text(usd: float | None) -> str:
-    """Return a text that says how much money was spent.
+    """Return a text that says how much money was spent, or that this is unknown.
 
     usd: the amount in US dollars; None if unknown.
     """

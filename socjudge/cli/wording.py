@@ -23,7 +23,10 @@ _SENTENCES = (
 
 
 def in_our_words(text: str) -> str:
-    """Return an output of typer with its lines translated into the language of the messages."""
+    """Return an output of typer with its lines translated into the language of the messages.
+
+    If this language is English, or if a line is unknown, the text stays as it is.
+    """
     return text if language() == "en" else "\n".join(map(_said, text.split("\n")))
 
 
