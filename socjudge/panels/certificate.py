@@ -108,8 +108,8 @@ class CertificatePanel(PaidPanel):
     def _what(self) -> dict[str, Any]:
         """Return the values of the controls as arguments of `certify_judge`.
 
-        The scores by people (labels) are left out if there are none, or if they belong to answers that are not in the
-        log.
+        The argument `labels` has the scores by people. It is None if there are none, or if these scores do not fit the
+        answers in the log.
         """
         from ..certify.labelled import labels_of, read_labels
         from ..certify.subjects import find_subjects

@@ -435,7 +435,7 @@ class RunSession(Session):
 
     def start(self, settings: Settings, preview: RunPreview | None = None) -> None:
         """Run the evaluation in the background. If a run with the same settings was interrupted, it is resumed.
-        With `settings.fresh`, it starts from the beginning instead.
+        If `settings.fresh` is true, the run starts from the beginning instead.
 
         preview: an up-to-date result of `preview` for these settings; computed here if None.
         """

@@ -60,7 +60,7 @@ class Side:
     def is_answered(self) -> bool:
         """Return whether the answers in `run` were made as this side would make them.
 
-        The assistant, its prompt, the search index and the number of passages (k) are then the same.
+        If so, the assistant, its prompt, the search index and the number of passages (k) are the same.
         """
         return self._agrees(_ANSWERING)
 
