@@ -50,7 +50,11 @@ _OF_ANSWERS = (
 
 @dataclass(frozen=True)
 class Sample:
-    """Hold one answer to judge. stored: the answer, or None if it must still be requested."""
+    """Describe one answer that a run must judge.
+
+    - answer_repeat: the number of the answer among the answers to this question, from 0.
+    - stored: the answer, or None if it must still be requested.
+    """
 
     question: EvalQuestion
     answer_repeat: int
@@ -59,10 +63,12 @@ class Sample:
 
 @dataclass(frozen=True)
 class Plan:
-    """Hold what all samples of a run have in common.
+    """Hold what a run uses for all its answers: models, prompts, rubric and settings.
 
-    own: your own assistant. assistant: the model behind socjudge's assistant. It is None if all answers are stored, or
-    if `own` gives them.
+    - judge_repeats: the number of judgements per answer.
+    - assistant: the model behind socjudge's assistant. None if all answers are stored, or if `own` gives them.
+    - index, k: the runbooks, and the number of passages per question.
+    - own: your own assistant, or None.
     """
 
     judge: Model
@@ -77,17 +83,18 @@ class Plan:
 
     @property
     def asks(self) -> bool:
-        """Return whether the run requests answers from an assistant."""
+        """Return whether the run requests answers, from socjudge's assistant or from your own."""
         return self.assistant is not None or self.own is not None
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """Hold what a run has to do.
+    """Hold what a run has to do: which answers to judge, and with what.
 
     - n_samples: the number of answers to judge.
-    - sample_at: a function that takes a sample's number and returns the sample.
-    - given: everything that decides an answer or a score and is not in `info` (see `_given`).
+    - sample_at: a function that takes the number of an answer, from 0, and returns its `Sample`.
+    - info: the info for the run's log.
+    - given: {name: value} of what decides an answer or a score and is not in `info`.
     """
 
     n_samples: int
@@ -132,7 +139,7 @@ def assign_suite(
     judge_repeats: int,
     k: int | None,
 ) -> Assignment:
-    """Return what `run_evaluation_suite` will do with these arguments. No request is sent.
+    """Work out what `run_evaluation_suite` has to do with these arguments and a single judge. No request is sent.
 
     Raises ConfigError if an argument is unfit.
     """
@@ -193,9 +200,9 @@ def assign_rejudging(
     judge_repeats: int,
     rubric: Rubric | None = None,
 ) -> Assignment:
-    """Return what `rejudge` will do with these arguments. No request is sent.
+    """Work out what `rejudge` has to do with these arguments. No request is sent.
 
-    judge_prompt: the run's own if left out. rubric: that of `rubric_to_judge` if left out.
+    judge_prompt: the run's own if None. rubric: that of `rubric_to_judge` if None.
 
     Raises ConfigError if an argument is unfit.
     """
@@ -247,7 +254,7 @@ def _plan_judging(
 ) -> Plan:
     """Return a plan with everything about the judge, and nothing about the assistant.
 
-    The judge is opened and its prompt is checked here, so that any error appears before the first call.
+    The judge is opened and its prompt is checked here, so that any error appears before the first call to a model.
     """
     judging = load_prompt(judge_prompt, rubric=rubric)
     check_judge_prompt(judging, rubric.criteria)
@@ -262,7 +269,7 @@ def _plan_judging(
 def _check_measures(criteria: Sequence[str]) -> None:
     """Raise ConfigError if the embedded judge can measure none of the criteria.
 
-    If it can measure some of the criteria, the scores for the other criteria will be missing.
+    If it can measure only some of them, nothing is raised. The scores for the other criteria will then be missing.
     """
     from ..models.offline import measured_criteria
 
@@ -316,7 +323,10 @@ def _sha256(values: Iterable[Any]) -> str:
 
 
 def _uses_index(plan: Plan) -> bool:
-    """Return whether the answers depend on the runbooks."""
+    """Return whether the run's assistant uses the runbooks.
+
+    socjudge's assistant does. Your own assistant may. If all answers are stored, return False.
+    """
     return plan.assistant is not None or (plan.own is not None and plan.own.takes_runbooks)
 
 
@@ -332,10 +342,10 @@ def _shown(answer: AssistantAnswer) -> list[str]:
 
 
 def _given(questions: Sequence[EvalQuestion], rubric: Rubric) -> dict[str, Any]:
-    """Return what decides the scores and is not in the run's info.
+    """Return, as {name: value}, what decides the scores and is not in the run's info.
 
-    This is: the questions without their categories, the criteria with their descriptions, and socjudge's version
-    without the patch number. The pass line and the pass rate are left out, because they decide no score.
+    This is: a hash of the questions without their categories, the criteria with their descriptions, and socjudge's
+    version without the patch number. The pass line and the pass rate are left out, because they decide no score.
     """
     asked = _sha256([question.id, question.question, question.expected_keypoints] for question in questions)
     return {

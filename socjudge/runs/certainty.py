@@ -33,7 +33,7 @@ MAX_QUESTIONS = 300  # one check takes a second for this many; with more, no sin
 def most_repeats(judge_repeats: int, until_certain: bool) -> int:
     """Return the highest number of judgements that one answer can get.
 
-    With `until_certain`, a `judge_repeats` of 1, which is the default, stands for the constant MOST.
+    This is `judge_repeats`. But with `until_certain` and the default `judge_repeats` of 1, it is the constant MOST.
     """
     return MOST if until_certain and judge_repeats == 1 else judge_repeats
 
@@ -79,11 +79,11 @@ class Certainty:
         self.wanted = [max(FIRST, len(marks)) for marks in self._marks]
 
     def n_missing(self, i: int) -> int:
-        """Return how many of the wanted judgements the i-th answer still lacks."""
+        """Return how many judgements the i-th answer still lacks, compared with `wanted`."""
         return self.wanted[i] - len(self._marks[i]) + sum(sample == i for sample, _ in self._awaited)
 
     def add(self, i: int, repeat: int, scores: Mapping[str, int | None], average_score: float, status: str) -> None:
-        """Count a judgement of the i-th answer. repeat: the number of the judgement."""
+        """Note a judgement of the i-th answer. repeat: the number of the judgement among those of the answer."""
         self._marks[i][repeat] = span_of(scores, average_score, status) if status == "ok" else None
         self._awaited.discard((i, repeat))
         if status == "failed":
@@ -92,8 +92,9 @@ class Certainty:
     def next_round(self) -> list[int]:
         """Choose the answers to judge once more, and return their numbers. Return [] if the run is over.
 
-        These are the answers that decide the verdict, the most decisive first. If there are none, they are the answers
-        with a judgement that could not be parsed. If there are none of these either, `stopped_because` is set.
+        These are answers that decide the verdict, the most decisive first. If there are none, they are all answers
+        with a judgement that could not be parsed. Each such judgement is requested again only once. If there are none
+        of these either, set `stopped_because`.
         """
         found = self._progress()
         # A refused question would be refused again.
@@ -120,9 +121,10 @@ class Certainty:
         return []
 
     def _progress(self) -> Any:
-        """Return how certain the verdict is, as `gate_progress` computes it.
+        """Return the result of `gate_progress`: how certain the verdict is, and which answers to judge next.
 
-        Whether a pass is certain is tested with 0 for each missing score. Whether a fail is certain is tested with 100.
+        A missing score counts as 0 points in the test whether a pass is certain. It counts as 100 points in the test
+        whether a fail is certain.
         """
         from ..stats.sequential import gate_progress  # imports scipy, which only such a run needs
 
@@ -135,9 +137,9 @@ class Certainty:
         return found if found.passes or lows == highs else gate_progress(highs, rule=self._rule, cap=self._most)
 
     def _unread(self) -> set[tuple[int, int]]:
-        """Return the judgements whose replies could not be parsed, as {(answer, repeat)}.
+        """Return the judgements whose replies could not be parsed: {(number of the answer, number of the judgement)}.
 
-        An answer that has a row with status "failed" is left out with all its judgements.
+        If one judgement of an answer has the status "failed", all judgements of this answer are left out.
         """
         return {
             (i, repeat)
@@ -154,10 +156,12 @@ class Certainty:
         return tally.summary(self._rule)
 
     def ends_with(self, reason: SocJudgeError | None) -> bool:
-        """Return whether the used-up budget ends the run. `stopped_because` is then "budget".
+        """Return whether the run ends because its budget is used up. If so, set `stopped_because` to "budget".
 
-        It does if `reason`, the error that stopped the calls, is BudgetReached, and every answer has a judgement.
-        Otherwise, the run counts as interrupted.
+        This is so if `reason` is BudgetReached and every answer has at least one judgement. If an answer has none, the
+        run counts as interrupted.
+
+        reason: the error that stopped the calls, or None.
         """
         if isinstance(reason, BudgetReached) and all(self._marks):
             self.stopped_because = "budget"

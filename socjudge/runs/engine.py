@@ -36,14 +36,15 @@ MAX_UNREADABLE = 5
 
 
 class Engine:
-    """Carry out a run.
+    """Carry out a run: request the answers and judgements that its journal does not have.
 
-    A result enters the journal at once. It counts as soon as `synced_results` has made sure that it is on the disk.
+    A result enters the journal at once. `synced_results` returns it after making sure that it is on the disk. A sample
+    is one answer to judge.
 
     - n_left: the number of judgements still to come.
     - n_undelivered: the number of judgements that the service failed to deliver in this session. A resumed run requests
       them again.
-    - last_failure: the last error of the service or of your own assistant.
+    - last_failure: the last error of the service or of your own assistant, or None.
     """
 
     def __init__(
@@ -83,9 +84,11 @@ class Engine:
     async def run(self, max_concurrency: int) -> None:
         """Make the judgements that the journal does not have yet.
 
-        If the run ends early, the gate's `reason` is the error. Questions that were refused in an earlier session come
-        last. If socjudge's assistant makes the answers, samples are sent one at a time until one has been judged. A
-        judge that cannot be called then costs only one answer.
+        If the run ends early, `RunGate.reason` is the error that ended it. Answers that failed or could not be judged in
+        an earlier session come last. If socjudge's assistant makes the answers, they are made one at a time until one
+        has been judged. A judge that cannot be called then costs only one answer.
+
+        max_concurrency: how many answers are made and judged at once.
         """
         refused = {i for i in range(self._n_samples) if self._journal.has_failed(i)}
         new = (i for i in range(self._n_samples) if i not in refused)
@@ -116,7 +119,7 @@ class Engine:
         return batch
 
     async def _until_certain(self, certainty: Certainty, max_concurrency: int) -> None:
-        """Judge the answers that decide the verdict again, until it is certain or nothing more can be done."""
+        """Judge again the answers that decide the verdict, until it is certain or nothing more can be done."""
         while not self.n_undelivered:
             if certainty.ends_with(self._gate.reason):
                 self.n_left = 0
@@ -130,9 +133,9 @@ class Engine:
             await self._work_off(iter(asked), max_concurrency)
 
     async def _work_off(self, todo: Iterator[int], max_concurrency: int) -> None:
-        """Judge the samples with these numbers, at most `max_concurrency` samples at once.
+        """Judge the answers with the numbers in `todo`, at most `max_concurrency` answers at once.
 
-        While a call waits because the service asked for a wait, one more sample is begun.
+        If the service asks a call to wait, one more answer is begun meanwhile.
         """
         count = min(max_concurrency, self._n_samples)
         more: list[asyncio.Task[None]] = []
@@ -153,7 +156,7 @@ class Engine:
             await self._judge_sample(i)
 
     def _missing(self, i: int) -> list[int]:
-        """Return the numbers of the judge repeats that a sample still needs."""
+        """Return the numbers of the judgements that the i-th answer still needs. Return [] if it needs none."""
         missing = [repeat for repeat in range(self._plan.judge_repeats) if not self._journal.is_done(i, repeat)]
         return missing if self._certainty is None else missing[: self._certainty.n_missing(i)]
 
@@ -206,10 +209,12 @@ class Engine:
     async def _or_failed(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], work: Coroutine[Any, Any, T]
     ) -> T | None:
-        """Wait for `work` and return its result. If it fails, handle the failure and return None.
+        """Wait for `work`, the request for an answer or a judgement, and return its result.
 
-        Depending on the failure, one of three things happens: the journal gets a row with status "failed", the run
-        stops, or the sample is left for the next session.
+        If the request fails, handle the failure and return None. Depending on the failure, one of three things happens:
+        the journal gets a row with status "failed", the run stops, or the sample is left for the next session.
+
+        answer: None if `work` requests it. repeats: the numbers of the judgements that need the result of `work`.
         """
         try:
             return await work
@@ -239,6 +244,8 @@ class Engine:
           refusal is taken to concern all questions.
         - The service failed: there is no row, and a resumed run requests the sample again. The run ends if nothing has
           worked yet in this session, if the service is unreachable, or after several failures in a row.
+
+        answer: None if the answer is missing. repeats: the numbers of the judgements that are missing now.
         """
         if isinstance(error, NoAnswer):
             is_old = self._journal.has_failed(i)  # failures of an earlier session come last, one after the other
@@ -271,6 +278,8 @@ class Engine:
         The journal gets a row "failed", and the question comes last in the next session. If it is refused again, it
         keeps that row. Several such refusals in a row end the run. Questions that were already refused in an earlier
         session do not count here.
+
+        answer, repeats: as for `_fail`.
         """
         is_old = all(self._journal.is_refused(i, repeat) for repeat in repeats)
         self._add_failed(i, sample, answer, repeats, error)
@@ -343,7 +352,7 @@ class Engine:
         )
 
     def _add(self, i: int, result: EvaluationResult) -> None:
-        """Write a result into the journal and count it.
+        """Write the result of the i-th sample into the journal, and count it as done.
 
         The usage of earlier attempts at the same judgement is added to the result's usage.
         """
@@ -357,7 +366,7 @@ class Engine:
                 self._certainty.add(i, result.judge_repeat, marks.scores, marks.average_score, marks.status)
 
     def _keep(self, add: Callable[..., None], *what: Any) -> bool:
-        """Write to the journal with `add`, and return whether this worked.
+        """Write `what` to the journal with its method `add`, and return whether this worked.
 
         If it did not work, end the run, because further results would be paid for and lost.
         """

@@ -60,10 +60,11 @@ class ExecutorCalls:
     ) -> Evaluation:
         """Return the judge's scores for an answer.
 
-        earlier, on_unfinished: as in `dialogue.run_dialogue_async`.
-
         A remote call makes a single request. If the reply cannot be parsed, it is kept here and sent along with the
         next remote call.
+
+        - earlier: the judge's replies to this answer that were paid for earlier and could not be parsed.
+        - on_unfinished: a function that is called with each new reply after which the judge must be asked again.
         """
         plan, paid = self._plan, list(earlier)
         while True:
@@ -105,10 +106,10 @@ class ExecutorCalls:
         return None if request is None else model.most_usd(self._gate.settings.fit(request))
 
     def _longest_request(self, question: str) -> ModelRequest | None:
-        """Build the longest request that a worker may send for an answer to this question.
+        """Build the longest request that a worker may send for an answer to this question, to know its highest cost.
 
         Only the worker finds the passages, so the longest passages are assumed here. Return None if the run has no
-        budget.
+        cost cap.
         """
         plan = self._plan
         if self._gate.budget.max_usd is None or plan.assistant_prompt is None:

@@ -105,7 +105,9 @@ def _categories(there: RunInfo, assignment: Assignment) -> dict[int | str, str]:
 
 
 class _Totals:
-    """Compute the totals of a log from its rows. The rows of one answer must come one after another.
+    """Add up the rows of a log: counts of questions, usage of judge and assistant, and the models that replied.
+
+    The rows of one answer must come one after another.
 
     line: the pass line. starts: the positions, in bytes, at which the log's head, each row and the log's end begin.
     """

@@ -59,6 +59,9 @@ _FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
 class Journal:
     """Keep a run on disk. The journal's file is locked, so that no other process can resume the run meanwhile.
 
+    In the methods, `sample` is the number of an answer in the run, and `repeat` is the number of a judgement of this
+    answer. Both count from 0.
+
     - info: the run's info from the header.
     - folder: the folder that the journal belongs to. path: the file, which may be in the fallback folder.
     - wall_time_s: the duration of all earlier sessions, in seconds.
@@ -95,31 +98,43 @@ class Journal:
     # -- what it holds
 
     def is_done(self, sample: int, repeat: int) -> bool:
-        """Return whether the journal has this judgement. A judgement that must be requested again does not count."""
+        """Return whether the journal has judgement number `repeat` of answer number `sample`.
+
+        Return False if the judgement must be requested again.
+        """
         row = sample * self.judge_repeats + repeat
         return self._rows[row] != _MISSING and not self._failed[row]
 
     def answer(self, sample: int) -> AssistantAnswer | None:
-        """Return the answer of a sample. Return None if the journal does not have it."""
+        """Return the assistant's answer number `sample`. Return None if the journal does not have it."""
         start = self._answers[sample]
         return None if start == _MISSING else from_dict(AssistantAnswer, self._line(start)["answer"], str(self.path))
 
     def replies(self, sample: int, repeat: int) -> list[Completion]:
-        """Return the unparsable replies of the judge for one judgement, in order.
+        """Return the judge's replies that could not be parsed, for one judgement, the oldest first.
 
         Replies that stand before the last row of this judgement are left out, because the row counts their cost.
+        Return [] if there are none.
+
+        sample: the number of the answer. repeat: the number of the judgement.
         """
         row = sample * self.judge_repeats + repeat
         starts = [start for start in self._replies.get(row, ()) if start > self._rows[row]]
         return [from_dict(Completion, self._line(start)["reply"], str(self.path)) for start in starts]
 
     def has_failed(self, sample: int) -> bool:
-        """Return whether a judgement of the sample failed or could not be parsed, and must be requested again."""
+        """Return whether any judgement of answer number `sample` must be requested again.
+
+        It must if it failed. It may have to if its reply could not be parsed (`unfinished.is_done`).
+        """
         first = sample * self.judge_repeats
         return any(self._failed[first : first + self.judge_repeats])
 
     def is_refused(self, sample: int, repeat: int) -> bool:
-        """Return whether the last row of this judgement has the status "failed"."""
+        """Return whether the last row of judgement number `repeat` of answer number `sample` has the status "failed".
+
+        Return False if there is no row.
+        """
         row = sample * self.judge_repeats + repeat
         return bool(self._failed[row]) and self._line(self._rows[row])["row"]["evaluation"]["status"] == "failed"
 
@@ -148,6 +163,8 @@ class Journal:
 
         In these attempts, the judgement failed or its reply could not be parsed. For any other judgement, the usage is
         zero.
+
+        sample: the number of the answer. repeat: the number of the judgement.
         """
         row = sample * self.judge_repeats + repeat
         if not self._failed[row]:
@@ -156,7 +173,10 @@ class Journal:
 
     @property
     def lost_usage(self) -> Usage:
-        """Return the usage of replies that no row counts, because their judgements were given up."""
+        """Return the usage of replies that could not be parsed and that no row of the journal counts.
+
+        No row counts them if their judgements were given up.
+        """
         given_up = [start for row, starts in self._replies.items() for start in starts if start > self._rows[row]]
         return total_usage(Usage(**self._line(start)["reply"]["usage"]) for start in given_up)
 
@@ -213,9 +233,9 @@ class Journal:
         self._note_row(sample, repeat, self._append(line), result.evaluation.status)
 
     def take_over(self, old: Path) -> None:
-        """Copy from the journal `old` the judge's rows and replies that this journal lacks.
+        """Copy from the journal `old` the rows and replies of those judgements of which this journal has neither.
 
-        Both journals must have the same samples. `old` is not changed.
+        Both journals must have the same answers in the same order. `old` is not changed.
         """
         known = {row for row, start in enumerate(self._rows) if start != _MISSING} | {*self._replies}
         for _, line in lines(old):
@@ -227,7 +247,10 @@ class Journal:
         self._ask_anew()
 
     def note_end(self) -> None:
-        """Write that the run will request nothing more. The number of judgements alone does not show this."""
+        """Write that a run that judges until the verdict is certain will request nothing more.
+
+        The number of its judgements alone does not show this.
+        """
         self.is_over = True
         self._append({"over": True})
 
@@ -293,13 +316,16 @@ class Journal:
             self._unread[row] = start
 
     def _ask_anew(self) -> None:
-        """Mark the judgements that must be requested again because they could not be parsed (`unfinished.is_done`)."""
+        """Mark the judgements that could not be parsed and, by `unfinished.is_done`, must be requested again."""
         for row, start in self._unread.items():
             if self._rows[row] == start and not is_done("unparsable", start, self._first_read):
                 self.ask_again(*divmod(row, self.judge_repeats))
 
     def ask_again(self, sample: int, repeat: int) -> None:
-        """Mark a judgement that could not be parsed, so that it is requested again. `paid_before` keeps its cost."""
+        """Mark a judgement that could not be parsed, so that it is requested again. `paid_before` returns its cost.
+
+        sample: the number of the answer. repeat: the number of the judgement.
+        """
         row = sample * self.judge_repeats + repeat
         self._failed[row] = True
         self.n_done -= 1

@@ -38,12 +38,12 @@ _Reader = Callable[[Any, str, str], Any]  # arguments: the value, the log's name
 
 
 class LogField(NamedTuple):
-    """Describe how a log holds a field of a record.
+    """Describe how a log holds a field of a record. A record is a JSON object in the log.
 
-    - kind: the field's type annotation.
+    - name, kind: the field's name and type annotation in the record's class.
     - key: its key in the JSON.
-    - block: the inner object that holds the key, or "".
-    - inline: whether the field is a record whose own fields stand in the outer object.
+    - block: the name of the inner object that holds the key, or "" if the record's own object holds it.
+    - inline: whether the field is a record whose fields stand in the outer record's object, not in an inner one.
     - default: the value if the log does not have the field, or MISSING if the log must have it.
     """
 
@@ -245,11 +245,12 @@ def _reader(hint: Any) -> tuple[_Reader, bool]:
 
 
 def _scalar(kinds: tuple[type, ...], value: Any, where: str, name: str) -> Any:
-    """Return the value if it has one of these types and an integer fits into 64 bits. Otherwise, raise ConfigError.
+    """Return the value if it has one of the types `kinds`. Otherwise, raise ConfigError.
 
-    If float is the only type, null is read as NaN, because JSON cannot hold NaN and infinity.
+    ConfigError is raised also for an integer that does not fit into 64 bits. If float is the only type, an integer is
+    accepted, and null is read as NaN, because JSON cannot hold NaN and infinity.
 
-    where, name: the value's place, for errors.
+    where: the place of the object that has the value, for errors. name: the value's key there.
     """
     kind = type(value)
     fits = kind in kinds or (kind is int and float in kinds)

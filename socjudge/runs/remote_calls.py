@@ -40,10 +40,13 @@ _gates: defaultdict[str, set[RunGate]] = defaultdict(set)  # the gates of the ca
 class RemoteCall:
     """Describe one call to a model by records and names, without a key or an open connection.
 
-    - terms: from `get_terms`.
+    - terms: the settings that must be the same on the machine that makes the call, from `get_terms`.
+    - prompt, question: for the judge or the assistant.
     - answer: the answer to judge, or None if the call requests an answer.
     - paid: the judge's earlier replies that could not be parsed.
     - most_usd: the most that the call may spend in US dollars, or None for no limit.
+    - index_dir, fingerprint, k: the folder of the runbooks' index, the hash that identifies the index, and the number
+      of passages. Only if the call requests an answer.
     """
 
     run_id: str
@@ -142,10 +145,7 @@ def stop_remote_calls(run_id: str) -> None:
 
 
 def get_terms(model: Model) -> Terms:
-    """Return the settings for a model's calls that must be the same on all machines of a run.
-
-    They are (name, value) pairs.
-    """
+    """Return the settings for a model's calls that must be the same on all machines of a run: (name, value) pairs."""
     sample = ModelRequest("judge", ({"role": "user", "content": "x" * 1000},), {})
     return (
         (say("runs.version_of_socjudge"), __version__),

@@ -116,10 +116,10 @@ def estimate_repair(run: EvaluationRun, *, answers: Given = None) -> Estimate:
 def _estimate(
     run: EvaluationRun, own: Assistant | None, n_judgements: Callable[[Sequence[EvaluationResult]], int]
 ) -> Estimate:
-    """Estimate the new judgements of all answers, and the answers that are still missing.
+    """Estimate calls, tokens and list price of a repair: its new judgements, and the answers that are still missing.
 
-    own: your own assistant if it must be asked. n_judgements: a function that takes the rows of an answer and returns
-    how many judgements to make.
+    - own: your own assistant if it must be asked, or None.
+    - n_judgements: a function that takes the old rows of an answer and returns how many judgements to make.
     """
     answers: dict[tuple[int | str, int], list[EvaluationResult]] = {}
     for row in run.results:

@@ -262,7 +262,10 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: Ru
 
 
 def _under_way(engine: Engine, gate: RunGate, unread: int, max_concurrency: int) -> str:
-    """Return a text for the progress bar: the cost, the calls in flight, the retries and so on. Zeros are left out."""
+    """Return a text for the progress bar: the cost, the calls in flight, the retries and so on. Zeros are left out.
+
+    unread: the number of judgements in this session that have no scores.
+    """
     out = min(gate.in_flight, math.ceil(min(gate.limit, max_concurrency)))
     counts = {
         say("runs.bar_in_flight"): out, say("runs.bar_queued"): gate.in_flight - out, say("runs.bar_retries"): gate.retries,
