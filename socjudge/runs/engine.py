@@ -84,11 +84,11 @@ class Engine:
     async def run(self, max_concurrency: int) -> None:
         """Make the judgements that the journal does not have yet.
 
-        If the run ends early, `RunGate.reason` is the error that ended it. Answers that failed or could not be judged in
-        an earlier session come last. If socjudge's assistant makes the answers, they are made one at a time until one
-        has been judged. A judge that cannot be called then costs only one answer.
+        If the run ends early, the error that ended it is in `RunGate.reason`. Samples that failed in an earlier session
+        come last. If socjudge's assistant makes the answers, they are made one at a time until one has been judged. A
+        judge that cannot be called then costs only one answer.
 
-        max_concurrency: how many answers are made and judged at once.
+        max_concurrency: the largest number of samples that are worked on at once.
         """
         refused = {i for i in range(self._n_samples) if self._journal.has_failed(i)}
         new = (i for i in range(self._n_samples) if i not in refused)

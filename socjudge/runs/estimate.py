@@ -152,8 +152,9 @@ def estimate_run(
 def _in_two_steps(judges: Sequence[str | BaseChatModel | Model]) -> tuple[list[Any], list[Any]]:
     """Split each judge into the model that scores every answer, and the models that may be asked in addition.
 
-    Return (first models, additional models): one first model per judge, and the additional models of all judges. An additional model either scores the answers about which the first model
-    is unsure, or gives the reasons for the first model's scores.
+    Return (first models, additional models): one first model per judge, and the additional models of all judges. An
+    additional model either scores the answers about which the first model is unsure, or gives the reasons for the first
+    model's scores.
     """
     firsts: list[Any] = []
     seconds: list[Any] = []
