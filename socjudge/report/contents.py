@@ -58,7 +58,7 @@ def rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
 def run_of(scores: pd.DataFrame, run_id: str) -> dict[str, Any]:
     """Return {column: value} for the columns of the scores that describe the run.
 
-    `judge_model_resolved` lists all models that answered as the judge.
+    `judge_model_resolved` is a text that names all models that replied as the judge.
     """
     own = scores.loc[scores["run_id"] == run_id, list(RUN_NAMES)]
     judges = [name for name in dict.fromkeys(own["judge_model_resolved"]) if name not in ("", UNKNOWN)]
@@ -134,9 +134,10 @@ def means_of(own: pd.DataFrame) -> list[dict[Any, Any]]:
 def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> dict[str, Any] | None:
     """Compare the run with a baseline run, for the report. Return None if there is no baseline.
 
-    The result has these keys:
+    The judging is the judge, the prompt and the criteria. The result has these keys:
 
-    - before, causes: the baseline run, and what differs between the two runs.
+    - before: the result of `run_of` for the baseline run.
+    - causes: for each condition that differs between the two runs, (its name, value before, value after).
     - paired: the differences that `compare_runs` finds, paired by question. If the judging is the same and no score
       differs, the list is empty.
     - effect: the result of `compare_runs` in words, as lines. Left out if the judging differs.
@@ -169,8 +170,9 @@ def rows_shown(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], li
 
     The order is that of OUTCOMES: answers that failed come first, then those without scores, then those whose verdict
     is left open (判定保留), then those that passed. In a row, `verdict` is the verdict on the answer, and `marks` is
-    {criterion: (score, reason)}.
+    {criterion: (score, reason)}. If a score is missing, it is None, and the reason says why it is missing.
 
+    - answers: from `answers_of`.
     - own: the scores of the run.
     - line: the pass line.
     """

@@ -47,8 +47,8 @@ class RunComparison:
     - differences, questions, conditions: three frames, as described in `compare_runs`.
     - finding: the result in one sentence.
     - notes: what was left out of the comparison, and what cannot be known.
-    - judging: if the judging was compared, what differs in judge, prompt and criteria. Empty if the assistant was
-      compared.
+    - judging: if the judging was compared, a text on what differs in judge, prompt and criteria. "" if the assistant
+      was compared.
     - verdicts: the verdict on each run as a whole, by the pass rule of that run.
     """
 
@@ -64,8 +64,9 @@ class RunComparison:
 
     @property
     def regressions(self) -> list[str]:
-        """Return in words what became worse from the run before to the run after. The list is empty if the judging was
-        compared.
+        """Return in words what became worse from the run before to the run after.
+
+        The list is empty if nothing became worse, or if the runs differ in judge, prompt or criteria.
 
         Three things count:
 
@@ -88,7 +89,7 @@ class RunComparison:
 
     @property
     def doubt(self) -> str:
-        """Return why nobody can tell whether the assistant became worse. Return "" if this can be told."""
+        """Return why these runs do not show whether the assistant became worse. Return "" if they show it."""
         was, now = self.verdicts
         row = _overall(self.differences)
         is_known = math.isfinite(row["ci_high"]) or self.is_unchanged or row["mean_difference"] >= 0
@@ -165,11 +166,12 @@ def compare_runs(
     Returns
     -------
     RunComparison
-        - differences: a row per criterion and one (総合) for their mean, with the columns of `compare_judges` (baseline_mean:
-          before; mean: after)
+        - differences: a row per criterion and one (総合, overall) for their mean, with the columns of `compare_judges`
+          (baseline_mean: before; mean: after)
         - questions: a row per question: question_id, category; before, after (mean score over criteria and repeats,
-          0–100, missing if it cannot be compared); difference (after minus before); direction (合格→不合格, 不合格→合格, 合格のまま,
-          不合格のまま, or 比較対象外); largest_move (the largest change of one criterion, in points)
+          0–100, missing if it cannot be compared); difference (after minus before); direction (合格→不合格, pass to fail;
+          不合格→合格, fail to pass; 合格のまま, still a pass; 不合格のまま, still a fail; or 比較対象外, not compared);
+          largest_move (the largest change of one criterion, in points)
         - conditions: a row per condition that differs between the runs: column (of the frames, such as prompt_id);
           condition (its name), before, after, phrase (the difference), all in the language of the messages
         - finding, notes: the result and its limits in words
@@ -303,7 +305,7 @@ def _judging(changed: list[Difference]) -> str:
 def _rule_words(first: pd.DataFrame, second: pd.DataFrame, verdicts: tuple[Verdict, Verdict], same: bool) -> str:
     """Return a text that says how a changed pass line or pass rate affects the runs' verdicts.
 
-    Return "" if neither changed.
+    Return "" if the pass line and the pass rate are the same in both runs.
 
     - first, second: the scores of each run.
     - same: whether all scores are the same in both runs.
@@ -346,8 +348,8 @@ def _questions(scores: pd.DataFrame, pooled: pd.DataFrame, ids: list[str]) -> pd
     """Return the frame `questions` of `compare_runs`, in the order of the scores.
 
     - scores: all scores of the two runs.
-    - pooled: the scores that can be compared.
-    - ids: the ids of the two runs.
+    - pooled: those of these scores that can be compared.
+    - ids: the ids of the two runs, the run before first.
     """
     rows = scores.drop_duplicates("question_id")[[name for name in ("question_id", "category") if name in scores]]
     rows = rows.reset_index(drop=True)
@@ -421,7 +423,7 @@ def _condition_words(conditions: pd.DataFrame) -> str:
 
 
 def _whole(finding: str, found: pd.DataFrame) -> list[str]:
-    """Return a line with the finding.
+    """Return a line that has the sentence `finding`.
 
     If no overall difference is seen, a second line says that there may be one nevertheless.
 
@@ -461,9 +463,11 @@ def _moved(questions: pd.DataFrame) -> list[str]:
 
 
 def _marks(rows: list[dict[Any, Any]], most: int) -> str:
-    """Return a text that names at most `most` questions, with their means before and after.
+    """Return a text that names the first `most` questions, with their means before and after.
 
-    It also says how many more questions there are.
+    If there are more questions, the text also says how many more.
+
+    rows: the questions, as rows of the frame `questions` of `compare_runs`.
     """
     named = [
         say("report.one_question", question=row["question_id"], before=row["before"], after=row["after"])

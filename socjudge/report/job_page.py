@@ -55,7 +55,7 @@ def job_page(run: EvaluationRun, *, against: RunComparison | str = "", uncertifi
 
     The verdict, the reason, and what to do come first. The answers that did not pass or must be read follow.
 
-    - against: the comparison with the earlier run, or a text that says why there is none; "" if none was wanted.
+    - against: the comparison with an earlier run, or a text that says why there is none; "" if none was asked for.
     - uncertified: why a judge lacks the required certificate. The page then gives no verdict. "" if no required
       certificate is missing.
     """
@@ -120,8 +120,8 @@ def _rows(run: EvaluationRun) -> Iterator[tuple[Verdict, EvaluationResult, str]]
 def _reason(result: EvaluationResult, verdict: Verdict) -> str:
     """Return why an answer did not pass.
 
-    The text says why the answer was not scored, or what is missing. Otherwise it has the lowest score with the judge's
-    reason.
+    If the answer has no scores, the text says why. If missing scores leave the verdict open, it names the criteria
+    without a score and the causes. Otherwise, it has the lowest score, with the judge's reason for it.
     """
     marks = result.evaluation
     if marks.status != "ok":
@@ -161,7 +161,7 @@ def stopped_page(reason: str, *, is_uncertified: bool = False) -> str:
 
 
 def _text(text: str, most: int = _LONGEST) -> str:
-    """Return a text as one line, cut after `most` characters, in which Markdown finds no markup."""
+    """Return a text as one line, cut after `most` characters. Characters that Markdown takes for markup are escaped."""
     line = " ".join(visible(text).split())
     line = line if len(line) <= most else f"{line[:most]}…"
     return _MARKDOWN.sub(lambda found: f"&#{ord(found[0])};", line)

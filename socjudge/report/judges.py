@@ -26,9 +26,10 @@ class JudgesBeside:
 
     - verdicts: the verdict of each judge alone.
     - summaries: the summaries from which the verdicts come.
-    - rows: one per criterion, 総合 last. A row has the criterion's name, the `means` (one row of `means_of` per judge),
-      the `gap` between the highest and the lowest mean, and `agreed`: the share of answers for which all judges are on
-      the same side of the pass line. For this share, only answers that all judges could score count.
+    - rows: one per criterion, 総合 (overall) last. A row has the criterion's name, the `means` (one row of `means_of` per
+      judge), the `gap` between the highest and the lowest mean, and `agreed`: the share of answers for which all judges
+      are on the same side of the pass line. For this share, only answers that all judges could score count. `gap` is
+      None if fewer than two judges have a mean, and `agreed` if there is no such answer.
     - split: the questions with an answer for which the judges are on different sides of the pass line.
     - n_answers: the number of answers that all judges could score.
     - marks: {(question, answer repeat): [(judge, row of `rows_shown`)]}, without the judge whose run the page is about.
@@ -109,9 +110,9 @@ def _same_answers(scores: pd.DataFrame, run_id: str) -> dict[str, str]:
 
 
 def _wholes(own: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per judged answer with the columns that `combine_judges` needs.
+    """Return one row per judged answer with its mean score, in the columns that `combine_judges` needs.
 
-    If the score of a criterion is missing, the answer's mean is set to missing, because it could not be compared with
+    If the score of any criterion is missing, the answer's mean is set to missing, because it could not be compared with
     the means of other judges.
 
     - own: the scores of one run.
@@ -128,7 +129,7 @@ def _sides(marks: pd.DataFrame, judges: int, rule: PassRule) -> pd.DataFrame:
 
     Columns: question_id; agreed: whether all judges are on the same side of the pass line.
 
-    - marks: the scores of all judges for one criterion, or their means.
+    - marks: one row per answer and judge, with the score for one criterion or the mean score.
     - judges: the number of judges.
     """
     found = combine_judges(marks).drop_duplicates(["question_id", "answer_sha256"])

@@ -217,9 +217,11 @@ def _of_folder(logs_dir: Path | str, log: str | None, baseline: str | None) -> t
 
 
 def _logs_beside(runs: pd.DataFrame, run_id: str) -> list[str]:
-    """Return the names of the logs of all runs that judged the answers of this run.
+    """Return the names of the logs of this run and of all other runs that judged the same answers.
 
-    Runs that judged answers again are found through the run from which those answers come.
+    A run that judged answers again names the run from which they come. These links are followed in both directions.
+
+    runs: the frame of `load_runs`.
     """
     found, known = set[str](), {run_id}
     while known != found:
@@ -230,7 +232,9 @@ def _logs_beside(runs: pd.DataFrame, run_id: str) -> list[str]:
 
 
 def _certified(scores: pd.DataFrame, run_id: str) -> tuple[str, str, Certificate | None]:
-    """Return the name of a run's judge, a line about the judge's certificate, and the certificate or None.
+    """Return the name of a run's judge, a line about the judge's certificate, and the certificate.
+
+    The certificate is None if the judge has none that applies.
 
     The line leaves out the certificate's name, because that contains a hash. The page shows the name among the facts of
     the run. A certificate applies only to one judge with its service and settings. If `scores` lacks the columns with

@@ -79,9 +79,14 @@ def suggestion(
 ) -> tuple[str, str]:
     """Return the decision that the report suggests, and the reason.
 
-    The decision is the key of a message: one of BOXES, or "report.decision_early" if it is too early to decide. It is
-    never more favourable than the verdict. It is yes only if the verdict is firm and every judge's certificate trusts
-    every criterion.
+    The decision is the key of a message. It is never more favourable than the verdict.
+
+    - "report.decision_no": the run failed.
+    - "report.decision_early": the verdict is neither passed nor failed, or the embedded judge gave it, or a certificate
+      says that a criterion cannot be trusted.
+    - "report.decision_yes": the run passed, neither noise nor few questions leave this in doubt, no answer must be read
+      by a person, and every judge's certificate trusts every criterion.
+    - "report.decision_conditional": the run passed, and none of the above is true.
 
     - certificates: one per judge, with None for a judge without a usable certificate.
     - gate: the run's row of `gate_confidence`.
