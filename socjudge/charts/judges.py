@@ -39,7 +39,7 @@ def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -
     - For each criterion and judge: the mean paired difference with its interval. The symbol is filled if the adjusted
       p-value is below 0.05.
     - A grey band around 0 marks the differences that were too small to detect.
-    - On the right: n (questions), and 差あり or 検出できず with the adjusted p-value.
+    - On the right: n (questions), and 差あり (a difference) or 検出できず (none detected) with the adjusted p-value.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 
 def _say(ax: Axes | None, words: str) -> Axes:
-    """Return axes that show a sentence and nothing else."""
+    """Return axes that show the sentence `words` and nothing else. New axes are made if `ax` is None."""
     with japanese_axes(ax, 9, 1.2) as ax:
         ax.text(0.5, 0.5, words, ha="center", va="center", transform=ax.transAxes)
         ax.set_axis_off()
@@ -199,7 +199,8 @@ def plot_cost_agreement(
     ----------
     comparison
         From `compare_judges`; columns used: the column that names the compared judges (it stands just before baseline),
-        baseline, criterion, cost_usd_per_question, baseline_cost_usd_per_question. Only rows of 総合 count.
+        baseline, criterion, cost_usd_per_question, baseline_cost_usd_per_question. Only rows of 総合 (overall)
+        count.
     agreement
         From `pairwise_agreement` of the same scores; columns used: first, second, criterion, n, verdict_agreement,
         agreement_low, agreement_high. Only rows of 総合 count.
@@ -263,7 +264,7 @@ def plot_cost_agreement(
 
 
 def _cost_points(overall: pd.DataFrame, agreement: pd.DataFrame, reference: Any) -> pd.DataFrame:
-    """Return a frame with one row per judge. The index has the judges' names.
+    """Return a frame with one row per judge that was compared with the reference. The index has the judges' names.
 
     Columns: cost (US dollars per question, NaN if unknown); y (the share of verdicts that agree with the reference);
     low and high (the interval of y); n (answers).
@@ -330,9 +331,9 @@ def _unknown_strip(ax: Axes, *, alone: bool) -> float:
 
 
 def _label_right(ax: Axes, x: Floats, y: Floats, texts: list[str]) -> None:
-    """Draw a column of labels to the right of the axes, with a thin line to each point.
+    """Draw a column of labels to the right of the axes, with a thin line from each label to its point.
 
-    Labels that would overlap are moved apart.
+    x, y: the coordinates of the points. Labels that would overlap are moved apart.
     """
     low, high = ax.get_ylim()
     gap = 2.6 * SMALL / size(ax)[1]  # the height of two lines of text

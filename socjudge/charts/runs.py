@@ -51,8 +51,8 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
     Runs are evenly spaced. Their labels are the start in this machine's time zone, n (questions) and the number of
     missing scores. A run without a score is a gap. The legend has the latest mean of each criterion.
 
-    A dotted line before a run has words for what changed since earlier runs, such as Judge: a→b, 抜粋の数 k: 3→5, 手順書: 追加
-    x.md. A condition that a log does not record counts as unchanged.
+    A dotted line before a run has words for what changed since earlier runs, such as Judge: a→b, 抜粋の数 k (number of
+    passages): 3→5, or 手順書: 追加 (runbooks: added) x.md. A condition that a log does not record counts as unchanged.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] =
 
     If there are many runs, only every second, third, … run has a label.
 
-    below: a text below the name of the axis.
+    more: one text per run, or nothing. below: a text below the name of the axis, or "".
     """
     # Day and clock as this machine shows them, whatever zone the frame uses.
     local = [time.to_pydatetime().astimezone() for time in started]
@@ -303,10 +303,12 @@ def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] =
 
 
 def _changes(scores: pd.DataFrame, runs: pd.DataFrame, *, width: int = 48) -> list[tuple[int, str]]:
-    """Return (x position of the run, text) for each kind of condition that changed before a run.
+    """Return (x position of a run, text) for each kind of condition that changed before this run.
 
-    A text has about `width` characters at most. A condition is compared with its value in the latest earlier run whose
-    log records it.
+    A condition is a setting or an input of a run, such as the judge or the runbooks. It is compared with its value in
+    the latest earlier run whose log records it. A text has about `width` characters at most.
+
+    runs: from `_runs`.
     """
     found, told, conditions = [], dict[str, str](), conditions_of(scores)
     for place, run_id in enumerate(runs["run_id"]):
@@ -419,8 +421,11 @@ def _lines(scores: pd.DataFrame) -> dict[Any, float]:
 
 
 def _on_one_line(means: pd.DataFrame, lines: dict[Any, float]) -> pd.DataFrame:
-    """Rescale means so that each run's pass line becomes the latest run's pass line. The result is used only for
-    colours.
+    """Rescale means (0–100) so that each run's pass line becomes the latest run's pass line.
+
+    Means below a run's own pass line then lie below the latest run's. The result is used only for colours.
+
+    means: one column per run. lines: {run id: pass line}, the oldest run first.
     """
     latest = list(lines.values())[-1]
     scaled = {name: np.interp(means[name], [0, line, 100], [0, latest, 100]) for name, line in lines.items()}
@@ -432,6 +437,10 @@ def _strip_finding(means: pd.DataFrame, lines: dict[Any, float], told: Mapping[A
 
     The verdicts are compared with those of the latest earlier run that has a question in common. If these two runs
     cannot be compared, the text says why.
+
+    - means: one row per question and one column per run.
+    - lines: {run id: pass line}, the oldest run first.
+    - told: {run id: conditions of the run}.
     """
     known = {name: means[name].dropna() for name in lines}
     now, latest = list(known.items())[-1]
@@ -546,7 +555,8 @@ def _draw_means(ax: Axes, places: Any, part: pd.DataFrame, **look: Any) -> None:
     """Draw means with their intervals.
 
     - places: the x value of each mean.
-    - part: a frame with the columns mean, ci_low and ci_high.
+    - part: a frame with the columns `mean`, `ci_low` and `ci_high`, and one row per mean.
+    - look: further arguments of matplotlib's errorbar.
     """
     whiskers = reach(part["mean"], part["ci_low"], part["ci_high"])
     ax.errorbar(places, part["mean"].to_numpy(), whiskers, **look)

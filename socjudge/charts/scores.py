@@ -45,7 +45,7 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
     scores
         One row per judged answer and criterion, from `load_scores` or `run.scores_frame()`; columns used: category,
         criterion, score. Unscored rows are left out of the means and of n. A cell without a score has a dash; the name
-        of a category without any score has the text 未採点.
+        of a category without any score has the text 未採点 (not scored).
     ax
         The axes to draw on; new ones if not given.
 
@@ -216,7 +216,7 @@ def plot_gate_confidence(
     - A diamond as the symbol, and ◆ before the name, if the question decides the verdict.
     - p_pass_rerun, the chance that the question passes when the run is repeated, as text.
 
-    Unscored questions have the text 未採点.
+    Unscored questions have the text 未採点 (not scored).
 
     Parameters
     ----------
