@@ -312,7 +312,7 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
 def _sha256(values: Iterable[Any]) -> str:
     """Return the SHA-256, in hex, of the values written as a JSON list.
 
-    A file that holds the same values in another layout therefore gives the same hash.
+    So the hash of a dataset stays the same if only spaces or line breaks in its file change.
     """
     digest, separator = hashlib.sha256(b"["), b""
     for value in values:

@@ -365,7 +365,7 @@ class Journal:
     def _move(self, problem: OSError, data: bytes = b"") -> None:
         """Warn, and continue the journal in the fallback folder.
 
-        problem: why it cannot stay where it is. data: the line that could not be written.
+        problem: why the journal cannot stay where it is. data: the line that could not be written, if any.
         """
         old = self.path
         try:
@@ -545,7 +545,10 @@ def drop_journal(path: Path) -> None:
 
 
 def _create_file(folder: Path, info: RunInfo, *, mode: int) -> tuple[Path, int]:
-    """Create an empty journal file, named after the run's start. Return its path and handle."""
+    """Create an empty journal file, named after the run's start. Return its path and handle.
+
+    mode: the permissions of the file.
+    """
     while True:
         path = new_log_name(folder, info.started_at, SUFFIX)
         with contextlib.suppress(FileExistsError):  # another run of the same second has just taken the name

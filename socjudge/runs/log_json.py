@@ -57,7 +57,7 @@ class LogField(NamedTuple):
 
 @functools.cache
 def log_fields(record: Any) -> tuple[LogField, ...]:
-    """Return how a log holds each field of this record class."""
+    """Return one LogField for each field of this record class."""
     kinds = get_type_hints(record, include_extras=True)
     return tuple(
         LogField(

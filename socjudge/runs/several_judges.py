@@ -192,8 +192,9 @@ def _left_to_do(
     """Return (own, journal): what the judge must do now, and a journal to copy from, or None.
 
     If no run is finished yet, or this judge's own run is finished, `own` is `assignment`: make the answers and judge
-    them. Otherwise, `own` is the assignment to judge the answers of the first finished run. If the judge made and
-    judged equal answers itself in an earlier attempt, the journal is the one of that attempt.
+    them. Otherwise, `own` is the assignment to judge the answers of the first finished run. If the judge's run made
+    equal answers and judged them in an earlier attempt, `journal` is the journal of that attempt. Otherwise, it is
+    None.
 
     place: the judge's index. runs: {index of a judge: its finished run}.
     """
@@ -208,8 +209,8 @@ def _left_to_do(
 def _has_answers_of(journal: Path, first: Assignment, over: Assignment) -> bool:
     """Return whether a journal has the questions of `over`, and only answers that `over` says to judge.
 
-    The journal is from an earlier attempt in which the judge's run made the answers. If such an answer differs from the
-    answer in `over`, the judgements in the journal are of no use.
+    The journal is from an earlier attempt in which the judge's run made the answers. If they differ from the answers in
+    `over`, the journal's judgements are not of the answers to judge now.
 
     first: the assignment of that attempt. over: the judge's assignment now.
     """

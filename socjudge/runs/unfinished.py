@@ -31,6 +31,7 @@ SUFFIX = ".partial.jsonl"
 class UnfinishedRun:
     """Describe a journal whose run has no log yet.
 
+    - key: the run's identity (`Assignment.key`).
     - done: the number of judgements that will not be requested again, of `total`.
     - unread: how many of these judgements have a reply that could not be parsed.
     - cost_usd: the cost of the replies in US dollars; None if unknown.
@@ -164,7 +165,7 @@ def load_unfinished(path: Path) -> EvaluationRun:
 
 
 def load_unjudged(path: Path) -> dict[int, AssistantAnswer]:
-    """Return all the assistant's answers in a journal, judged or not, as {sample number: answer}."""
+    """Return all the assistant's answers in a journal, judged or not, as {number of the answer in the run: answer}."""
     found = {line["sample"]: line["answer"] for _, line in lines(path) if "answer" in line}
     return {sample: from_dict(AssistantAnswer, answer, str(path)) for sample, answer in found.items()}
 
@@ -178,7 +179,10 @@ def journal_info(path: Path) -> RunInfo:
 
 
 def newest(folder: Path, key: Mapping[str, Any]) -> Path | None:
-    """Return the newest journal of the run with this key. Return None if there is none."""
+    """Return the newest journal in the folder whose run has this key. Return None if there is none.
+
+    key: the run's identity (`Assignment.key`).
+    """
     return next((path for path, header in reversed(_journals(folder)) if header.get("key") == key), None)
 
 
@@ -213,13 +217,16 @@ def headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def stubs(folder: Path) -> list[Path]:
-    """List the journals in the folder whose first line was never finished. They hold nothing that was paid for."""
+    """List the journals in the folder that have no complete first line. They hold nothing that was paid for."""
     files = filter(is_ours, sorted(folder.glob(f"judge_eval_*{SUFFIX}")))
     return [path for path in files if b"\n" not in path.read_bytes()]
 
 
 def fitting(path: Path, key: Mapping[str, Any]) -> Path:
-    """Return `path` if the journal there has this key. Otherwise, raise ConfigError that says how the keys differ."""
+    """Return `path` if the run of the journal there has this key. Otherwise, raise ConfigError.
+
+    The error says how the two keys differ. key: the run's identity (`Assignment.key`).
+    """
     there = _named_header(path).get("key")
     if not isinstance(there, dict):
         raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
