@@ -182,7 +182,7 @@ def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
 
 
 class _Figure(Figure):
-    """Be a matplotlib figure that does not use the font's own hints, which spoil small Japanese characters.
+    """Draw a matplotlib figure without the font's own hints, which spoil small Japanese characters.
 
     With these hints, 書 is a black square at 8 points.
     """

@@ -30,11 +30,11 @@ FLAGS = {
 
 
 def known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
-    """Return `name`. Raise ConfigError if it is not None and no run has this name.
+    """Return `name` unchanged, also if it is None. Raise ConfigError if no run has this name.
 
-    - runs: the frame of the runs.
-    - what: what the name is, for the message. If this is "log", the name is the file name of a log. Otherwise it is a
-      run_id.
+    - name: the file name of a log if `what` is "log"; otherwise, a run_id.
+    - runs: a frame with one row per run, the oldest first.
+    - what: what the name stands for, for the message.
     """
     column = "log" if what == "log" else "run_id"
     if name is not None and name not in set(runs[column]):
