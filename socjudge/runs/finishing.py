@@ -97,7 +97,10 @@ def finish_run(
 
 
 def _categories(there: RunInfo, assignment: Assignment) -> dict[int | str, str]:
-    """Return {question id: present category} if the dataset has changed since the journal was begun. Otherwise, return {}."""
+    """Return {question id: present category} if the dataset has changed since the journal was begun.
+
+    Otherwise, return {}.
+    """
     if there.dataset_sha256 == assignment.info.dataset_sha256:
         return {}
     samples = map(assignment.sample_at, range(assignment.n_samples))
