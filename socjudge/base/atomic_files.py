@@ -19,7 +19,7 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.E
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a temporary file, to which the caller writes the new contents of `path`.
+    """Yield a temporary file, to which the caller writes the new contents of `path` in a `with` block.
 
     When the block ends without an error, the temporary file replaces the file at `path`. After an error, the temporary
     file is deleted, and the file at `path` stays as it was.
@@ -48,7 +48,7 @@ def write_new(folder: Path, names: Iterable[str], chunks: Iterable[bytes]) -> Pa
 
 
 def _put(file: str, path: Path) -> None:
-    """Give the file the new path. Raise FileExistsError if there already is a file at that path."""
+    """Rename the file `file` to `path`. Raise FileExistsError if there already is a file at `path`."""
     try:
         os.link(file, path)  # fails if the name is taken, unlike a rename
     except OSError as problem:
@@ -89,7 +89,7 @@ def _last_byte(handle: int) -> bytes:
 
 @contextlib.contextmanager
 def _beside(folder: Path) -> Iterator[IO[bytes]]:
-    """Yield a new temporary file in the folder. At the end of the block the file is deleted, unless it has been
+    """Yield a new temporary file in the folder. At the end of the `with` block the file is deleted, unless it has been
     renamed.
     """
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".unfinished_", delete=False) as file:

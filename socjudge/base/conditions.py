@@ -65,7 +65,7 @@ CONDITIONS = (
 
 
 class Difference(NamedTuple):
-    """Hold a condition that differs between two groups of runs, called before and after.
+    """Hold a condition that differs between two groups of runs, the group before and the group after.
 
     before, after: the value of the condition in each group as text, in the form of `conditions_of`. An unknown value is
     "".
@@ -92,7 +92,7 @@ class Difference(NamedTuple):
         return name, before, after
 
     def phrase(self) -> str:
-        """Return one line that says what changed, such as 「抜粋の数 k: 3→5」 or 「観点: ＋迅速性」.
+        """Return one line that says what changed, such as 「抜粋の数 k: 3→5」 (number of passages).
 
         If the runbooks differ, the line has the names of the runbooks that were added, removed and changed.
         """
@@ -102,8 +102,8 @@ class Difference(NamedTuple):
     def _criteria_changes(self) -> str:
         """Return a text that lists the criteria that were removed and added.
 
-        The text is empty in three cases: this is not the condition "criteria"; the criteria before or after are
-        unknown; or only their order differs.
+        The text is empty in three cases: this object is about another condition than "criteria"; the criteria before or
+        after are unknown; or only their order differs.
         """
         before, after = self.before.split("、"), self.after.split("、")
         if self.condition.column != "criteria" or not self.before or not self.after:
@@ -114,7 +114,8 @@ class Difference(NamedTuple):
     def _runbook_changes(self) -> str:
         """Return a text that lists the runbooks that were added, removed and changed.
 
-        The text is empty if this is not the condition "runbooks", or if the runbooks before or after are unknown.
+        The text is empty if this object is about another condition than "runbooks", or if the runbooks before or after
+        are unknown.
         """
         before, after = _files(self.before), _files(self.after)
         if self.condition.column != "runbooks" or not before or not after:
@@ -168,7 +169,8 @@ def conditions_of_info(info: RunInfo, criteria: Sequence[str]) -> dict[str, str]
 
 
 def why_incomparable(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """Return a text that says why the means of two runs cannot be compared, such as 「Judge、採点プロンプト」.
+    """Return a text that says why the means of two runs cannot be compared, such as 「Judge、採点プロンプト」
+    (judge, judge prompt).
 
     It names the conditions that differ and can change the scores of the same answer. The text is empty if there are
     none. If the judge of one run is unknown, the judges count as different.
@@ -200,7 +202,7 @@ def _told(value: Any) -> str:
 def _files(text: str) -> dict[str, str]:
     """Return {file name: hash} from a text that `runbooks_text` made. Return {} for any other text.
 
-    `conditions_of` makes such another text if the runs of a group have different runbooks.
+    If the runs of a group have different runbooks, `conditions_of` joins several texts to one. The result for it is {}.
     """
     try:
         found = json.loads(text)
@@ -210,11 +212,12 @@ def _files(text: str) -> dict[str, str]:
 
 
 def conditions_of(frame: pd.DataFrame, by: str = "run_id") -> dict[Any, dict[str, str]]:
-    """Return the conditions of each run in a frame, as {run: {column: value as text}}. Columns without any value are
+    """Return the conditions of each run in a frame, as {run: {column: value as text}}. Conditions of unknown value are
     left out.
 
-    by: the column whose values name the groups of rows; a group is a run if `by` is left out. If a group has several
-    values in a column, such as two judge models, the text has all of them, sorted.
+    by: the column whose values name the groups of rows. It is the column of runs if left out; for another column, the
+    result has groups in place of runs. If a group has several values of a condition, such as two judge models, the text
+    has all of them, sorted.
     """
     found: dict[Any, dict[str, set[str]]] = {cohort: {} for cohort in frame[by].dropna().unique()}
     for column in [condition.column for condition in CONDITIONS if condition.column in frame.columns]:

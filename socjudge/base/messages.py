@@ -135,7 +135,9 @@ def _language_of(asked: str) -> Language:
 
 @cache
 def _locale_language() -> Language:
-    """Return the language of the locale. The result is cached, because `say` is called for each reply of a judge."""
+    """Return the language of the machine's locale. The result is cached, because `say` is called for each reply of a
+    judge.
+    """
     return _language_of(next(filter(None, map(os.environ.get, ("LC_ALL", "LC_MESSAGES", "LANG"))), ""))
 
 

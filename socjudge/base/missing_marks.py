@@ -92,10 +92,11 @@ def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, f
 def frame_spans(results: pd.DataFrame) -> pd.DataFrame:
     """Return the mean of each judged answer in a frame, and the lowest and the highest mean that it can have.
 
-    Columns: mean (missing if the status of the answer is not "ok"), low, high.
+    The result has one row per judged answer, with the columns `mean` (missing if the status of the answer is not "ok"),
+    `low` and `high`.
 
-    results: a frame with one row per judged answer and the column average_score. It may also have the columns
-    status, and average_low and average_high (used for answers with missing scores).
+    results: a frame with one row per judged answer and the column `average_score`. It may also have the columns
+    `status`, and `average_low` and `average_high` (used for answers with missing scores).
     """
     mean = _floats(results["average_score"])
     if "status" in results.columns:

@@ -87,8 +87,8 @@ def frame_rule(frame: pd.DataFrame) -> PassRule:
 
 
 def row_lines(frame: pd.DataFrame) -> pd.Series:
-    """Return one pass line for each row of a frame: that of the row's run. If the frame does not have it, return the
-    specification's pass line.
+    """Return one pass line for each row of a frame: that of the row's run. If the row does not state it, return the
+    specification's pass line for it.
     """
     return _own(frame, "pass_threshold")
 

@@ -152,7 +152,9 @@ _PRICE = {name: Setting(_price, "settings.price") for name in ("input", "output"
 
 
 def _faults(found: Mapping[str, Any]) -> list[tuple[Sequence[str], str]]:
-    """Return the faults in the parsed socjudge.toml, each as (keys that lead to the value, what is wrong with the value)."""
+    """Return the faults in the parsed socjudge.toml, each as (keys that lead to the value, what is wrong with the
+    value). Return [] if there are none.
+    """
     faults: list[tuple[Sequence[str], str]] = []
     tables = {name: table for name, table in found.items() if name in SETTINGS or name in (PRICES, ASSISTANTS)}
     faults += [

@@ -54,7 +54,9 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _forms(secret: str) -> tuple[str, ...]:
-    """Return the forms in which a secret may stand in a text, in lower case, the longest form first."""
+    """Return the forms in which a secret may stand in a text, such as base64. They are in lower case, the longest form
+    first.
+    """
     raw = secret.encode(errors="replace")
     forms = {secret, quote(secret, safe=""), quote(secret), json.dumps(secret)[1:-1]}
     for before in range(3):  # text before the secret, such as "user:", shifts it in base64

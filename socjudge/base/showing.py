@@ -456,12 +456,12 @@ _SHOWN: dict[type, tuple[Any, Any]] = {
 
 
 def record_line(record: Any) -> str:
-    """Return a record as one line of text, for a terminal."""
+    """Return a record, such as a run or an answer, as one line of text for a terminal."""
     return str(_SHOWN[type(record)][0](record))
 
 
 def record_html(record: Any) -> str:
-    """Return a record as HTML, for a notebook cell."""
+    """Return a record, such as an answer or an evaluation, as HTML for a notebook cell. For a run, use `run_html`."""
     return str(_SHOWN[type(record)][1](record))
 
 

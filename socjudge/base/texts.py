@@ -216,7 +216,7 @@ def without_unseen(text: str) -> str:
 def fold_name(name: str) -> str:
     """Return a person's name in a form for comparisons.
 
-    The form is NFKC in lower case, without spaces, punctuation, symbols and a final さん, 様 or 氏.
+    The form is NFKC in lower case, without spaces, punctuation, symbols and a final さん, 様 or 氏 (Mr or Ms).
     """
     letters = unicodedata.normalize("NFKC", name).casefold()
     folded = "".join(letter for letter in letters if unicodedata.category(letter)[0] not in "CPSZ")

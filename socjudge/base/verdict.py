@@ -153,8 +153,10 @@ def answer_verdict(marks: Evaluation, line: float | None = None) -> Verdict:
 def marked_verdict(
     outcome: Outcome, scores: Mapping[str, float | None], missing: Mapping[str, str], *, is_reference: bool = False
 ) -> Verdict:
-    """Return a verdict on one answer, with this outcome. Its reason and warning are derived from the scores and the
-    causes in `missing`.
+    """Return the verdict on one answer, given its outcome. The verdict's reason and warning are derived from the scores
+    and the causes of missing scores.
+
+    missing: {criterion: the cause of its missing score}. is_reference: as in `Verdict`.
     """
     low = listed(f"{name} {score:g}" for name, score in to_read(scores, outcome).items())
     causes = missing.items() if outcome == "open" else ()
@@ -193,7 +195,7 @@ def of_criteria(marks: Evaluation) -> str:
 
 
 class Tally:
-    """Count judged answers one by one, and summarise them by the specification's rule."""
+    """Count judged answers one by one, and summarise those counted so far by a pass rule."""
 
     def __init__(self) -> None:
         # For each question, the sums over its answers and the number of answers.
