@@ -78,7 +78,7 @@ def prepare_batch(
 
     The other arguments are as in `run_evaluation_suite`. A batch uses the same journal as a live run with the same
     arguments, so results that such a run already has are not requested again. If the job of this run already exists,
-    it is returned unchanged if it was submitted, and written again if not.
+    there are two cases: a submitted job is returned unchanged, and any other job is written again.
 
     Raises ConfigError if an argument is invalid, there is no key, a model has no batch endpoint, a folder cannot be
     written, or another process is making the same run.
@@ -266,8 +266,9 @@ def _failed(
     If the service refused a parameter of a request, the request does not count as failed. The next round leaves the
     parameter out.
 
-    failures: {custom id: the failure that the service reported}. status: the batch's status, which is the reason for
-    all other requests.
+    - path: the request file.
+    - failures: {custom id: the failure that the service reported}.
+    - status: the batch's status. It is the reason for requests that are not in `failures`.
     """
     for custom_id, body in load_requests(path):
         line = parse_custom_id(custom_id, len(state.rounds))

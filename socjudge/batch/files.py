@@ -30,7 +30,8 @@ class Line:
     """Describe one line of a request file: a request for an answer or, if `repeat` is given, for a judgement of it.
 
     - sample: the position of the answer among the answers of the run, from 0.
-    - repeat: the position of the judgement among the repeated judgements of this answer, from 0.
+    - repeat: the position of the judgement among the repeated judgements of this answer, from 0. It is None in a
+      request for an answer.
     - turn: the number of earlier replies to this request that could not be parsed. It is part of the line's name. A
       reply therefore counts only once, even if its file is collected several times.
     """

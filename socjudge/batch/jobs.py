@@ -244,9 +244,9 @@ def describe(state: BatchState, *, notes: Sequence[str] = ()) -> BatchJob:
 
 
 def _find_job(folder: Path, key: Mapping[str, Any]) -> BatchState | None:
-    """Return the job of the run with this key. Return None if there is none.
+    """Return the state of the batch job in this folder of logs whose run has this key. Return None if there is none.
 
-    A job whose run was finished live is removed.
+    If the run of the job was finished live, the job is removed, and the result is None.
     """
     for state in map(load_state, unfinished_batches(folder)):
         if state.key == key:
@@ -257,9 +257,11 @@ def _find_job(folder: Path, key: Mapping[str, Any]) -> BatchState | None:
 
 
 def _estimate_calls(assignment: Assignment, journal: Journal) -> dict[str, dict[str, float | None]]:
-    """Estimate the tokens and the cost of one call for an answer ("answer"), and of one for a judgement ("judge").
+    """Return the estimated tokens and cost of one call: of a request for an answer (key "answer") and for a judgement
+    ("judge").
 
-    The cost is half the list price.
+    "answer" is left out if the batch requests no answers. The cost is half the list price. It is None if the price is
+    unknown.
     """
     samples, plan = [assignment.sample_at(i) for i in range(assignment.n_samples)], assignment.plan
     questions = [sample.question for sample in samples]
@@ -285,7 +287,9 @@ def _estimate_calls(assignment: Assignment, journal: Journal) -> dict[str, dict[
 
 
 def _estimate(state: BatchState, answers: int, judgements: int) -> Estimate:
-    """Estimate the calls, tokens and cost of this many answers and judgements."""
+    """Estimate the calls, tokens and cost of this many requests for answers and for judgements. The cost is None if a
+    price is unknown.
+    """
     calls = [(state.per_call[kind], count) for kind, count in (("answer", answers), ("judge", judgements)) if count]
     tokens_in, tokens_out = (
         round(sum((each[name] or 0.0) * count for each, count in calls)) for name in ("input_tokens", "output_tokens")

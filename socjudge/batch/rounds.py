@@ -129,7 +129,10 @@ def add_reply(assignment: Assignment, journal: Journal, line: Line, completion: 
 
 
 def add_failures(assignment: Assignment, journal: Journal, failures: Mapping[str, Sequence[str]]) -> None:
-    """Add a row with status "failed" to the journal for every judgement that is missing."""
+    """Add a row with status "failed" to the journal for every judgement that is missing.
+
+    failures: {line name: the reasons of its failures, one per round}. The last reason goes into the row.
+    """
     for i in range(assignment.n_samples):
         answer = _get_answer(assignment, journal, i)
         for repeat in _repeats(assignment, journal, i):
@@ -163,9 +166,10 @@ def _failed(assignment: Assignment, error: ProviderError) -> Evaluation:
 
 
 def _repeats(assignment: Assignment, journal: Journal, i: int) -> list[int]:
-    """Return the numbers (from 0) of those judgements of the answer `i` that are not in the journal.
+    """Return the numbers (from 0) of those judgements of answer `i` that still need a reply.
 
-    Judgements with the status "failed" are not repeated either, because another round may take a day.
+    A judgement needs none if it is in the journal, also with the status "failed": a failed one is not repeated, because
+    another round may take a day.
     """
     repeats = range(assignment.plan.judge_repeats)
     return [each for each in repeats if not journal.is_done(i, each) and not journal.is_refused(i, each)]
@@ -176,7 +180,9 @@ def _get_answer(assignment: Assignment, journal: Journal, i: int) -> AssistantAn
 
 
 def replay_line(assignment: Assignment, journal: Journal, line: Line) -> tuple[Dialogue[object], ModelRequest]:
-    """Replay the line's dialogue from the journal. Return the dialogue and its first request that has no reply yet."""
+    """Continue the dialogue that a line belongs to, with the replies that the journal has. Return the dialogue and its
+    next request.
+    """
     if line.repeat is None:
         dialogue: Dialogue[object] = _answering(assignment, line.sample)
         return dialogue, advance(dialogue, None)

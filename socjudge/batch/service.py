@@ -64,7 +64,9 @@ def submit_file(client: openai.OpenAI, state: BatchState, file: RequestFile) -> 
 
 
 def _create(client: openai.OpenAI, state: BatchState, file: RequestFile) -> Batch:
-    """Create the file's batch. If an earlier call created it but got no reply, find that batch instead."""
+    """Create at the service the batch of an uploaded file. If an earlier call created it but got no reply, find that
+    batch instead.
+    """
     label, tries = f"{state.run['run_id']}/{file.name}", 3
     for n in range(1, tries + 1):
         if file.creating and (found := _find_batch(client, state, label)) is not None:
@@ -91,7 +93,7 @@ def _create(client: openai.OpenAI, state: BatchState, file: RequestFile) -> Batc
 
 
 def _find_batch(client: openai.OpenAI, state: BatchState, label: str) -> Batch | None:
-    """Find the newest batch with this label at the service. Return None if there is none."""
+    """Return the newest batch at the service that socjudge created with this label. Return None if there is none."""
     too_old = datetime.fromisoformat(state.run["started_at"]).timestamp() - 86_400
     with _service_errors(state):
         for batch in client.batches.list(limit=100):
@@ -132,11 +134,11 @@ def download(client: openai.OpenAI, file_id: str) -> bytes | None:
 
 @contextlib.contextmanager
 def _service_errors(what: BatchState | str) -> Iterator[None]:
-    """Turn errors that OpenAI's SDK raises in a `with` block into socjudge's errors.
+    """Turn errors that OpenAI's SDK raises in a `with` block into socjudge's errors: ConfigError or ProviderError.
 
     The SDK's error is kept as `__context__`.
 
-    what: the job, or the id at the service, that the message names.
+    what: what the message names: the job, or the id of the batch or file at the service.
     """
     name = what if isinstance(what, str) else str(what.folder)
     try:

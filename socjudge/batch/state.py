@@ -24,7 +24,8 @@ _FORMAT = 1
 
 @dataclass
 class Source:
-    """Hold what a run is made from. When replies arrive, the run's `Assignment` is made again from it.
+    """Hold what a run is made from: its questions or its log, its models and its settings. When replies arrive, the
+    run's `Assignment` is made again from it.
 
     log: the path of the log whose stored answers are judged. If it is empty, the questions of `dataset` are asked.
     """
