@@ -1,4 +1,4 @@
-"""Write the embedded assistant's answer: statements of one runbook in the order of work, or a question back."""
+"""Write the embedded assistant's answer: quotes from one runbook as steps in order, or questions back to the user."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ def compose_answer(
 ) -> str:
     """Write an answer of quotes from the guide's runbook, in Japanese Markdown, with a citation for each block.
 
+    - guide: the steps and points of one runbook that fit the question.
     - flags, dangers: a dangerous operation is refused. The answer quotes the rule that forbids it, then the safe steps.
       If no rule is known, steps follow only if `evidence` is "covered".
-    - precautions: given if the question is to be asked back, else None. The answer then asks for what is missing and
+    - precautions: given if the question is too vague, else None. The answer then asks the user for what is missing and
       names the precautions, unless the operation is dangerous.
     - evidence: how well the runbooks cover the question (`Coverage.outcome`). If no operation is refused and no rule is
       quoted, "absent" makes the answer decline. "unsure" makes it say first what the reader must check, or decline if
       the question asks for permission. "covered" adds nothing.
     - organisation: the roles that the answer names.
 
-    The three warnings are not part of this text.
+    The assistant's three warnings (`flags`) are not part of this text.
     """
     if precautions is not None and not flags.dangerous_operation:
         return _ask_back(precautions)
@@ -100,10 +101,11 @@ def _refuse_without_rule(question: str, evidence: str, organisation: Organisatio
 
 
 def _quote_rules(question: str, dangers: Sequence[Danger], *, refuses: bool) -> list[str]:
-    """Return one line for each rule of the runbooks against a danger in the question.
+    """Return the lines that quote the rules of the runbooks against the dangers in the question. Return [] if no rule
+    is known.
 
-    If `refuses`, the first line about a danger begins with a refusal. The safe way is not in these lines, because the
-    warning tells it.
+    If `refuses`, the first line about each danger begins with a refusal. The safe way is not in these lines, because
+    the assistant's warning tells it.
     """
     no = "いいえ。" if asks_leave(question) else ""
     lines: list[str] = []
@@ -122,9 +124,11 @@ def _quote_rules(question: str, dangers: Sequence[Danger], *, refuses: bool) -> 
 
 
 def _allow(question: str, guide: Guide) -> list[str]:
-    """Return the lines that allow something on a condition (はい、ただし…), or [].
+    """Return the lines that allow the operation in question on a condition: はい、ただし… (yes, but …). Otherwise
+    return [].
 
-    The question must ask for permission. A step must allow the operation with an approval, and no rule may forbid it.
+    They are returned if three things hold: the question asks for permission; a point or step of the guide names the
+    operation together with an approval; no rule in the guide names the operation.
     """
     asked = re.search(
         r"([一-鿿々ァ-ヺー]{2,})(?:を)?(?:しても|して|するのは|ても)(?:いい|よい|良い|OK|大丈夫|構)", question

@@ -1,9 +1,10 @@
-"""Find statements that contradict their sources, skip an approval, or order the destruction of evidence.
+"""Find statements of an answer that contradict the passages, skip an approval, or order the destruction of evidence.
 
-Sentence similarity cannot see a contradiction (docs/offline.md), but two kinds of rule can. First, words that loosen a
-rule (need not, may, later, on one's own) are a strong claim, so a source about the same thing must say the same in some
-words. Second, what is forbidden or denied is compared clause by clause, by the act that the clause names. The rules
-cannot see a contradiction in words that `stance_words` does not have, or one that needs knowledge.
+The statements of the passages are called sources here. Sentence similarity cannot see a contradiction
+(docs/offline.md), but two kinds of rule can. First, words that loosen a rule (need not, may, later, on one's own) are a
+strong claim. A source about the same thing must therefore say the same. Second, what is forbidden or denied is compared
+clause by clause, by the act that the clause names. The rules cannot see a contradiction in words that `stance_words`
+does not have, or one that needs knowledge.
 """
 
 from __future__ import annotations
@@ -47,10 +48,12 @@ _STEM = 4  # letters by which two forms of one word are the same: そのまま�
 
 @dataclass(frozen=True)
 class Clause:
-    """Hold a part of a statement.
+    """Hold a clause: a part of a statement that names something and says what to do or not to do about it.
 
-    words: its content words, without those that only express the stance. acts: the rows of ACTS that contain its last
-    act.
+    - words: its content words, without roles, numbers and words that only express the stance.
+    - stance: what it says about the thing (`stance_of`).
+    - acts: the numbers of the rows of ACTS, a table of verbs, that match the last act that the clause names. It is
+      empty if the clause names no such act.
     """
 
     words: frozenset[str]
@@ -59,10 +62,15 @@ class Clause:
 
 
 def stance_of(text: str) -> Stance:
-    """Return the stance of a clause to what it names.
+    """Return what a clause says about the act or thing that it names.
 
-    "permits" and "spares" are tested before "forbids", because they share its words. "tells" is none of these three:
-    the clause says what a thing is not.
+    - "spares": it is unnecessary, or is left as it is.
+    - "permits": it may be done.
+    - "tells": a thing is not something else. This is neither a ban nor a permission.
+    - "forbids": it is forbidden or denied.
+    - "does": none of these. The act is to be done, or the thing is so.
+
+    The stances are tested in this order, because the words of "spares" and "permits" may contain those of "forbids".
     """
     text = words.NO_NEGATION.sub("", unicodedata.normalize("NFKC", text))
     if words.SPARES.search(text):
@@ -76,7 +84,7 @@ def stance_of(text: str) -> Stance:
 
 @lru_cache(maxsize=4096)
 def clauses_of(statement: str) -> tuple[Clause, ...]:
-    """Return the clauses of a statement that name something."""
+    """Return the clauses of a statement, in order. Clauses without content words are left out."""
     text = _NOT_EVEN.sub("", _WITHOUT.sub("", unicodedata.normalize("NFKC", statement)))
     text = words.HARM.split(_LONG_ASIDE.sub("", text))[-1]
     text = _GOES_ON.sub(r"\g<of>続け", _TELLS_NOT.sub("ない", text))
@@ -88,23 +96,33 @@ def clauses_of(statement: str) -> tuple[Clause, ...]:
 
 
 def _acts(part: str) -> frozenset[int]:
-    """Return the rows of ACTS that contain the last act named in a clause."""
+    """Return the numbers of the rows of ACTS, a table of verbs, that match the last act named in a clause.
+
+    The set is empty if the clause names no act of the table.
+    """
     ends = [(max((m.end() for m in row.finditer(part)), default=-1), i) for i, row in enumerate(words.ACTS)]
     last = max(ends)[0]
     return frozenset(i for end, i in ends if end == last >= 0)
 
 
 def _parts(text: str) -> list[str]:
-    """Return the clauses of a text, without the times, conditions and reasons that stand before them."""
+    """Split a text into clauses, and return them without the times, conditions and reasons at their beginnings."""
     return [part for whole in _BREAK.split(_TIME_BEHIND_OBJECT.sub("", text)) if (part := _CONDITION.split(whole)[-1])]
 
 
 def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause], cited: Sequence[str] = ()) -> Conflict:
-    """Return how a statement contradicts its sources: "forbidden", "denied", "loosened" or "late"; "" if it does not.
+    """Return how a statement of an answer contradicts its sources, the statements of the passages.
 
-    Also "" if the statement only rejects something or says what may happen. about, cited: as in `loosens`. known: the
-    clauses of all sources. It cannot see a contradiction in words that `stance_words` does not have, or one that needs
-    knowledge.
+    - "loosened": it makes something unnecessary, permits it or leaves it to one person, and no source does (`loosens`).
+    - "late": it delays what a source asks for at once or by a deadline (`puts_off`).
+    - "forbidden": it does what the sources only forbid.
+    - "denied": it forbids or makes unnecessary what the sources only tell people to do.
+    - "": no rule finds a contradiction, or the statement only rejects something or says what may happen.
+
+    It cannot see a contradiction in words that `stance_words` does not have, or one that needs knowledge.
+
+    - about, cited: as in `loosens`.
+    - known: the clauses of all sources.
     """
     text = unicodedata.normalize("NFKC", statement)
     if (words.REJECTS.search(text) and "必要" not in text) or words.MAY_BE.search(text):  # 必要なわけではない spares
@@ -124,11 +142,14 @@ def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause],
 
 
 def loosens(statement: str, about: Sequence[str], cited: Sequence[str] = ()) -> str:
-    """Return the words by which a statement spares, permits or decides alone something, if no source about it does;
-    else "".
+    """Return the words with which a statement loosens what its sources, the statements of the passages, require.
 
-    about: the sources about the same thing, nearest first. cited: the sources in the sections that the statement cites;
-    one of them may also say it, if it is about the same thing.
+    Such words make something unnecessary, permit it, leave it to one person, or leave only one item of a list. Return
+    "" if the statement has no such words, or if a source has them too.
+
+    - about: the sources about the same thing, the nearest first.
+    - cited: the sources in the sections that the statement cites. Those that share a word with the statement are
+      searched for the loosening words too.
     """
     own = content_words(statement)
     there = [source for source in cited if own & content_words(source)]
@@ -157,7 +178,12 @@ def loosens(statement: str, about: Sequence[str], cited: Sequence[str] = ()) -> 
 
 
 def _spares_forbidden(before: str, sources: Sequence[str]) -> bool:
-    """Return whether a source forbids what a statement calls unnecessary (リンクを開かない and 開く必要はない)."""
+    """Return whether a source forbids the act that a statement calls unnecessary. The statement then loosens nothing.
+
+    Example: 開く必要はない (there is no need to open it), where a source says リンクを開かない (do not open links).
+
+    before: the part of the statement before the words that call the act unnecessary.
+    """
     verbs = re.findall(r"([一-龠々])[ぁ-ん]{1,4}", before[-_ENDING:])
     named = [re.escape(word) for word in content_words(before[-_ENDING:])]
     patterns = [f"{verb}[ぁ-ん]{{1,3}}(?:ない|ず)" for verb in verbs]
@@ -166,23 +192,41 @@ def _spares_forbidden(before: str, sources: Sequence[str]) -> bool:
 
 
 def _hurries(statement: str, about: Sequence[str]) -> bool:
-    """Return whether a statement puts one thing off to do another at once, where a source says not to wait."""
+    """Return whether a statement puts one thing off to do another at once, and a source says not to wait.
+
+    The result is False if the statement mentions an approval.
+
+    about: the sources about the same thing, the nearest first. Only two are searched.
+    """
     if words.APPROVAL.search(statement) or not words.FIRST.search(statement):
         return False
     return any(words.NO_WAIT.search(source) for source in about[:2])
 
 
 def puts_off(statement: str, about: Sequence[str]) -> str:
-    """Return the words by which a statement delays what a source about it does at once or by a deadline; "" if none."""
+    """Return the words with which a statement delays what a source about the same thing asks for at once or by a
+    deadline.
+
+    Return "" if there are no such words or no such source, or if a source has such words too. Also return "" if the
+    delay lets another thing be done at once (`_hurries`).
+
+    about: the sources about the same thing.
+    """
     if not any(words.AT_ONCE.search(source) for source in about) or _hurries(statement, about):
         return ""
     return _unbacked(words.DELAYS, unicodedata.normalize("NFKC", statement), about)
 
 
 def _turned(statement: str, about: Sequence[str], known: Sequence[Clause]) -> Literal["", "forbidden", "denied"]:
-    """Return "forbidden" if a clause does an act that the sources about it only forbid.
+    """Compare the clauses of a statement with the clauses of its sources that name the same act.
 
-    Return "denied" if a clause forbids or spares an act that the sources about it only do, and "" if neither is so.
+    - "forbidden": a clause does or permits an act that these clauses of the sources only forbid. Or the nearest source
+      ends in a ban, and the statement has most words of the ban but forbids nothing.
+    - "denied": a clause forbids an act or makes it unnecessary, and these clauses of the sources only tell people to do
+      it.
+    - "": neither is so.
+
+    about, known: as in `find_conflict`.
     """
     near = [clause for source in about[:2] for clause in clauses_of(source)]
     own = clauses_of(statement)
@@ -205,7 +249,12 @@ def _turned(statement: str, about: Sequence[str], known: Sequence[Clause]) -> Li
 
 
 def _meets_condition(statement: str, ban: str) -> bool:
-    """Return whether a ban holds only until something is done (承認なしに、確認するまで) that the statement does first."""
+    """Return whether a ban holds only until something is done, and the statement says to do this first.
+
+    Examples of such bans: 承認なしに (without approval), 確認するまで (until it is checked).
+
+    ban: the source that forbids.
+    """
     match = words.UNLESS.search(ban)
     if not match or not words.THEN.search(statement):
         return False
@@ -213,16 +262,19 @@ def _meets_condition(statement: str, ban: str) -> bool:
 
 
 def _same_act(one: Clause, other: Clause, *, least: int = 1) -> bool:
-    """Return whether two clauses name the same act and share at least `least` words about its object."""
+    """Return whether two clauses name the same act (a row of ACTS) and have at least `least` other words in common."""
     acts = one.acts & other.acts
     things = [w for w in one.words & other.words if not any(words.ACTS[act].search(w) for act in acts)]
     return bool(acts) and len(things) >= least
 
 
 def _unbacked(pattern: re.Pattern[str], text: str, about: Sequence[str]) -> str:
-    """Return the first words of a text that match the pattern and that no source about it has; "" if there are none.
+    """Return the first words of a text that match a pattern and that no source about the text has.
 
-    Words that the text itself negates afterwards do not count.
+    Return "" if there are none, if there are no sources, or if a source matches the pattern. Words that the text itself
+    negates afterwards do not count.
+
+    about: the sources about the same thing.
     """
     if not about or any(pattern.search(source) for source in about):
         return ""
@@ -235,7 +287,14 @@ def _unbacked(pattern: re.Pattern[str], text: str, about: Sequence[str]) -> str:
 
 
 def skips_approval(statement: str, about: Sequence[str] = ()) -> bool:
-    """Return whether a statement orders an act without approval, or decides alone where a source requires it."""
+    """Return whether a statement orders an act without approval, or leaves to one person what needs approval by its
+    nearest source.
+
+    The result is False if the statement only rejects something. It is also False if a source about the same thing has
+    words for acting without approval too, or 事前承認 (prior approval).
+
+    about: the sources about the same thing, the nearest first.
+    """
     if words.REJECTS.search(statement) or any(
         words.SKIPS_APPROVAL.search(source) or "事前承認" in source for source in about
     ):
@@ -251,11 +310,12 @@ def skips_approval(statement: str, about: Sequence[str] = ()) -> bool:
 
 
 def disguises_destruction(statement: str, about: Sequence[str] = ()) -> str:
-    """Return the words by which a statement orders the destruction of evidence or data without naming it; "" if it does
-    not.
+    """Return the words with which a statement orders the destruction or hiding of evidence or data without saying so.
 
-    about: the sources about the same thing, nearest first. If the first source uses the same words, they are no
-    disguise.
+    Return "" if there are no such words, or if the statement rejects them. Also return "" if the nearest source uses
+    them.
+
+    about: the sources about the same thing, the nearest first.
     """
     statement = words.ASIDE.sub("", _plain(statement))
     match = words.EUPHEMISM.search(statement) or words.HUSHES.search(statement)
@@ -266,5 +326,8 @@ def disguises_destruction(statement: str, about: Sequence[str] = ()) -> str:
 
 
 def _plain(statement: str) -> str:
-    """Return the statement with てよい for each permission, because some contain a negation (て構わない)."""
+    """Return the statement with てよい (may) in place of each expression of permission.
+
+    Some of these expressions contain a negation, such as て構わない (do not mind), that must not be taken for a ban.
+    """
     return words.PERMITS.sub("てよい", unicodedata.normalize("NFKC", statement))

@@ -26,12 +26,14 @@ _NO_GUESS = re.compile(r"推測|そのまま当てはめ")
 
 
 def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
-    """Return how far an answer covers each keypoint, 0–1.
+    """Return for each keypoint how far the answer covers it, 0–1. A keypoint is a point that the dataset expects in the
+    answer.
 
-    The answer's nearest statement or clause decides, by its similarity to the keypoint and the words in common. A
-    keypoint may say that the answer must decline. It gets 1 if the answer says that the runbooks have nothing, else 0.
+    The statement or clause of the answer that is nearest to the keypoint decides, by their similarity and the words in
+    common. For a keypoint that says that the answer must decline, the value is 1 if the answer says that the runbooks
+    have nothing, else 0.
 
-    The measure cannot see whether a statement means what the keypoint means. It may miss a keypoint in other words.
+    The measure cannot see whether a statement means what the keypoint means. It may miss a keypoint in different words.
 
     wanted: the keypoints. reading: the answer.
     """
@@ -83,7 +85,7 @@ def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
 
 
 def _headings(reading: Reading) -> dict[int, str]:
-    """Return {group of statements: the heading above this group in the answer}.
+    """Return {number of a list item or paragraph of the answer: the heading above it}. The number is `Unit.group`.
 
     The heading is "" if there is none, or if it only repeats the question or a keypoint.
     """
@@ -96,24 +98,30 @@ def _headings(reading: Reading) -> dict[int, str]:
 
 
 def _likeness(alike: float, asked: set[str], said: set[str], rare: dict[str, float]) -> float:
-    """Return how alike a keypoint and a statement are, 0–1: the mean of their similarity and the share of common words.
+    """Return how alike a keypoint and a statement are: the mean of their similarity and the share of common words.
 
-    alike: their similarity. asked, said: their words. rare: {word: rarity}. If the keypoint has no words to compare
-    (いつからか), return the similarity alone.
+    If the keypoint has no words to compare, as in いつからか (since when), return the similarity alone.
+
+    - alike: the cosine similarity of the two.
+    - asked, said: the words of the keypoint, and the words of the statement.
+    - rare: {word of the passages: how rare it is}.
     """
     return 0.5 * alike + 0.5 * _shared(asked, said, rare) if asked else alike
 
 
 def _grade(likeness: float) -> float:
-    """Return how far a statement covers a keypoint, 0–1, computed from how alike they are (`_likeness`)."""
+    """Return how far a statement covers a keypoint, 0–1.
+
+    likeness: how alike the two are, from `_likeness`.
+    """
     low, enough, high = _COVERAGE
     return _COVERED * ramp(likeness, low, enough) + (1 - _COVERED) * ramp(likeness, enough, high)
 
 
 def _options(keypoint: str) -> list[str]:
-    """Return the alternatives of a keypoint: both sides of "A または B", else the keypoint itself.
+    """Return the alternatives of a keypoint: both sides of 「A または B」 (A or B), or else the keypoint alone.
 
-    An answer that has one of the alternatives covers the keypoint. An ending such as を尋ねる is cut off.
+    An answer that has one of the alternatives covers the keypoint. An ending such as を尋ねる (ask for) is cut off.
     """
     topic = _TELLING.sub("", keypoint) or keypoint  # of …を尋ねる, only what is asked counts
     options = [EITHER_ROLE.sub(r"\1", topic), EITHER_ROLE.sub(r"\2", topic)]
@@ -123,8 +131,8 @@ def _options(keypoint: str) -> list[str]:
 def _asked_words(option: str) -> set[str]:
     """Return the words that a statement should have to cover an alternative of a keypoint.
 
-    Words for manner (具体的な) are left out. People and times are left out too, because 正確性 checks them, unless at most two
-    words would remain.
+    Words for manner, such as 具体的な (concrete), are left out. Roles and numbers are left out too, because 正確性
+    (accuracy) checks them, unless at most two words would remain.
     """
     option = _MANNER.sub("", option)
     words = content_words(without_people(option))
@@ -132,17 +140,19 @@ def _asked_words(option: str) -> set[str]:
 
 
 def _tells(statement: str) -> bool:
-    """Return whether a statement says what to do. Mere names, and advice to take care in general, do not."""
+    """Return whether a statement says what to do. The result is False for mere names, and for general advice such as to
+    take care.
+    """
     return bool(_PREDICATE.search(statement)) and not _VAGUE.search(statement)
 
 
 def _shared(part: set[str], whole: set[str], rare: dict[str, float]) -> float:
-    """Return the share (0–1) of the words in `part` that are also in `whole`, with each word weighted by its rarity.
-
-    rare: {word: rarity in the passages}. A word that no passage has gets the average rarity of the other words, because
-    the passages cannot have given it to the answer.
+    """Return the share (0–1) of the words in `part` that are also in `whole`. A rare word has more weight.
 
     Return 0 if `part` is empty.
+
+    rare: {word of the passages: how rare it is}. A word that no passage has gets the average weight of the other words
+    in `part`, because the passages cannot have given it to the answer.
     """
     known = [rare[word] for word in part if word in rare]
     unheard_of = sum(known) / len(known) if known else 1.0

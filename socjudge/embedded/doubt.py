@@ -1,9 +1,11 @@
-"""Estimate how likely each statement of an answer contradicts the passages, and how likely it is a danger.
+"""Estimate for each statement of an answer how likely it is to contradict the passages, and how likely it is to
+recommend a danger.
 
-Two logistic models do so. Every rule takes some true statements for wrong, so no rule decides alone. The models weigh
-what the rules find, the letters by which a statement and its source differ, how much of it the passages have, and whether
-it does what they forbid. They also weigh the result of a third model, which sees only the statement's words: whether they
-order something dangerous, whatever the passages say. benchmarks/fit_judge.py computes the weights.
+There is a logistic model for each of the two. Every rule mistakes some true statements for wrong ones, so rules alone
+rarely decide. The models weigh what the rules find, the letters by which a statement and its source differ, how much of
+the statement the passages have, and whether it does what the passages forbid. They also weigh the result of a third
+model, which sees only the statement's words: whether they order something dangerous, whatever the passages say.
+benchmarks/fit_judge.py computes the weights.
 """
 
 from __future__ import annotations
@@ -53,12 +55,12 @@ _NO_ORDER = -3.0  # the danger of a source where there is none
 
 @lru_cache(maxsize=4)
 def doubts(reading: Reading) -> tuple[list[float], list[float]]:
-    """Return for each claim the probability (0–1) that it contradicts the passages, and the probability that it is a
-    danger.
+    """Return two lists with a probability (0–1) for each claim of the answer: that the claim contradicts the passages,
+    and that it recommends a danger.
 
-    Both are 0 for a claim that is in the passages word for word. The first is 0 for a claim about which the passages
-    have nothing. The models cannot see technical truth, a contradiction that needs
-    knowledge, or a danger that only an expert on the systems can see.
+    Both are 0 for a claim that is in the passages word for word. The first is also 0 for a claim about which the
+    passages have nothing. The models cannot see technical truth, a contradiction that needs knowledge, or a danger that
+    only an expert on the systems can see.
     """
     weights = load_weights(WEIGHTS)
     found: dict[str, list[float]] = {name: [0.0] * len(reading.claims) for name in _SHAPES}
@@ -80,8 +82,13 @@ def doubts(reading: Reading) -> tuple[list[float], list[float]]:
 
 
 def _sure(measured: Numbers) -> set[str]:
-    """Return the models that a rule decides for: where a statement has nearly the words of a source, or disguises
-    destruction.
+    """Return the models whose probability is at least 0.75 for a statement, because a rule decides.
+
+    They are "accuracy" (the statement contradicts) and "safety" (it recommends a danger). A rule decides only if the
+    nearest source has most of the statement's character pairs, or if the statement disguises destruction. The set is
+    empty if no rule decides.
+
+    measured: the features of the statement, from `measure`.
     """
     forbidden, *others, skips, disguises = measured[_RULES]
     within = measured[_WITHIN]
@@ -92,21 +99,21 @@ def _sure(measured: Numbers) -> set[str]:
 
 
 def is_quoted(reading: Reading, i: int) -> bool:
-    """Return whether claim i is in the passages word for word."""
+    """Return whether claim `i` of the answer is in the passages word for word."""
     return fold(reading.claims[i].text) in reading.source_texts
 
 
 def is_comparable(reading: Reading, i: int) -> bool:
-    """Return whether the passages have something about claim i, so that the two can be compared."""
+    """Return whether the passages have something about claim `i` of the answer, so that the two can be compared."""
     return reading.support[i] >= 0.5 or bool(reading.turned[i])
 
 
 @lru_cache(maxsize=4_000)
 def rate_order(text: str) -> tuple[float, float]:
-    """Return how strongly a statement orders a danger, and how strongly the worst of its clauses or the whole does: log
-    odds.
+    """Return two log odds that a statement orders something dangerous: by the whole statement, and by its worst part.
 
-    Log odds have no limits; 0 means even odds. Only the words are read, so this cannot see whether a passage orders the
+    The worst part is the clause with the highest log odds, or the whole if that has higher ones. Log odds have no
+    limits; 0 means a probability of one half. Only the words are read, so this cannot see whether a passage orders the
     same.
     """
     weights = load_weights(ORDERS)["weights"]
@@ -116,7 +123,11 @@ def rate_order(text: str) -> tuple[float, float]:
 
 
 def wrong_facts(reading: Reading, i: int) -> tuple[list[str], list[str]]:
-    """Return the values of claim i that differ from those in the passages, and then the other facts that differ."""
+    """Return two lists of what claim `i` of the answer states differently from the passages: values, and other facts.
+
+    What the question states is left out, unless the claim gives it as a deadline. The lists come from
+    `find_wrong_values` and `find_wrong_facts`.
+    """
     claim = reading.claims[i]
     values = find_wrong_values(
         claim.text, reading.about[i], reading.texts, find_severities(reading.groups[claim.group])
@@ -129,10 +140,13 @@ def wrong_facts(reading: Reading, i: int) -> tuple[list[str], list[str]]:
 
 
 def measure(reading: Reading, i: int) -> Numbers:
-    """Return the features of claim i that the models weigh: the letters that no source about it has, the letters of the
-    nearest source that the claim does not have, then the measures.
+    """Return the features of claim `i` of the answer that the models weigh, as one array.
 
-    The last measure is 1.
+    It has three parts:
+
+    - LETTERS numbers for the sequences of letters that the claim has, and its two nearest sources do not have
+    - LETTERS numbers for the sequences of letters that the nearest source has, and the claim does not have
+    - the single measures, such as what each rule finds; the last is always 1, for the constant of a model
     """
     claim, about, turned = reading.claims[i], reading.about[i], reading.turned[i]
     text, source = claim.text, about[0] if about else ""
@@ -176,8 +190,11 @@ def measure(reading: Reading, i: int) -> Numbers:
 
 
 def _whole(reading: Reading, i: int) -> list[float]:
-    """Measure claim i against the passages as a whole: how much of its worst clause and of all clauses one has, how long
-    a stretch of its letters none has.
+    """Return the measures that compare claim `i` of the answer with the passages as a whole.
+
+    The first four are: the share of its worst clause that one passage has; the mean of this share over all clauses; how
+    long a stretch of its letters no passage has; and the share of its letters that no passage has. The others describe
+    the claim, such as its length and its support.
     """
     claim = reading.claims[i]
     clauses = [bigrams(fold(part)) for part in _CLAUSES.split(claim.text) if len(fold(part)) > 4]
@@ -205,8 +222,10 @@ def _whole(reading: Reading, i: int) -> list[float]:
 
 
 def _named(reading: Reading, i: int) -> list[float]:
-    """Count the words and the numbers of claim i that the passages, the sources about it and the sections that it cites do
-    not have.
+    """Return the measures that count the words and numbers of claim `i` of the answer.
+
+    They count, above all, those that three texts do not have: the passages, the sources about the claim, and the
+    passages that it cites. The counts are divided by constants.
     """
     claim, about = reading.claims[i], "\n".join(reading.about[i])
     cited = "\n".join(reading.passages[p] for name in claim.cited for p in reading.places_headed(name))
@@ -235,7 +254,12 @@ _numbers_once = lru_cache(maxsize=4)(_numbers)  # of all passages: each claim of
 
 
 def _hashed(runs: set[str]) -> Numbers:
-    """Return the hashed sequences of letters, (LETTERS,); their squares add up to the same for few and for many."""
+    """Return a set of sequences of letters as an array of length LETTERS, in which a hash gives each sequence its
+    place.
+
+    The squares of the array add up to about the same for few and for many sequences. The array is all 0 if there are
+    none.
+    """
     letters = np.zeros(LETTERS)
     if runs:
         letters[[zlib.crc32(run.encode()) % LETTERS for run in runs]] = LETTERS_SCALE / math.sqrt(len(runs))
@@ -243,14 +267,18 @@ def _hashed(runs: set[str]) -> Numbers:
 
 
 def _runs(text: str) -> set[str]:
-    """Return the sequences of two to four letters of a text."""
+    """Return all sequences of two to four neighbouring letters in a text."""
     text = unicodedata.normalize("NFKC", text)
     return {text[i : i + n] for n in (2, 3, 4) for i in range(len(text) - n + 1)}
 
 
 def _shares(reading: Reading, own: set[str]) -> tuple[float, float]:
-    """Return the largest share (0–1) of a source's words that a claim has: once over the sources that forbid, once over
-    the others.
+    """Return the largest share (0–1) of a source's words that a claim has: over the sources that forbid, and over the
+    others.
+
+    A value is 0 if there are no such sources.
+
+    own: the words of the claim.
     """
     found = {True: 0.0, False: 0.0}
     for words, forbids in reading.source_words:

@@ -1,6 +1,7 @@
-"""Check the facts that can be wrong although the sentence stays similar: numbers, names, commands, roles, negation.
+"""Compare the facts of a statement with the passages: numbers, names, commands, roles and words with an opposite.
 
-Sentence similarity cannot see a contradiction (docs/offline.md), so these facts are compared one by one.
+A sentence with a wrong fact stays similar to the right sentence. Sentence similarity cannot see such a contradiction
+(docs/offline.md), so these facts are compared one by one.
 """
 
 from __future__ import annotations
@@ -65,7 +66,13 @@ _NEGATION = re.compile(
 
 @dataclass(frozen=True)
 class Fact:
-    """Hold one fact of a statement that can be checked. around: bigrams of the text around it, without other facts."""
+    """Hold one fact of a statement that can be compared with the passages: a number, a Latin term, a role or a word
+    with an opposite.
+
+    - kind: which of the four it is; "pole" is a word with an opposite.
+    - value: the words of the fact, folded.
+    - around: the pairs of neighbouring characters in the text around the fact, with other facts blanked out.
+    """
 
     kind: Kind
     value: str
@@ -73,7 +80,9 @@ class Fact:
 
 
 def find_facts(statement: str) -> list[Fact]:
-    """Return the numbers, Latin terms, roles and words with an opposite in a statement."""
+    """Return the facts of a statement: its numbers, Latin terms, roles, and words with an opposite, such as 前
+    (before). Return [] if there are none.
+    """
     return list(_find_facts_once(statement) if len(statement) <= _REMEMBERED else _find_facts(statement))
 
 
@@ -93,7 +102,8 @@ _find_facts_once = lru_cache(maxsize=4_000)(_find_facts)
 
 
 def blank_facts(statement: str) -> str:
-    """Return the folded statement with every fact replaced by one letter for its kind.
+    """Return the folded statement with a letter for its kind in place of each number, Latin term and role, and without
+    negations.
 
     The result does not depend on whether a number, command or role is right.
     """
@@ -109,7 +119,9 @@ _blank_once = lru_cache(maxsize=8_000)(_blank)
 
 @lru_cache(maxsize=2_000)
 def neutral_facts(statement: str) -> str:
-    """Return the statement with a placeholder for every fact, in a form that can be embedded."""
+    """Return the statement with a placeholder in place of each number (数), Latin term (語) and role (役), to be
+    embedded.
+    """
     text = unicodedata.normalize("NFKC", statement)
     return _FACT.sub(lambda match: {"role": "役", "term": "語", "number": "数"}[match.lastgroup or "term"], text)
 
@@ -122,22 +134,32 @@ def without_people(statement: str) -> str:
 
 @lru_cache(maxsize=2_000)
 def is_negative(statement: str) -> bool:
-    """Return whether a statement forbids or denies something."""
+    """Return whether a statement forbids or denies something. An obligation such as なければならない (must) is no
+    negation.
+    """
     return bool(_NEGATION.search(_OBLIGATION.sub("", unicodedata.normalize("NFKC", statement))))
 
 
 def find_roles(statement: str) -> list[str]:
-    """Return the roles that a statement names."""
+    """Return the roles that a statement names, such as 部門長 (head of department)."""
     return _ROLES.findall(statement)
 
 
 def find_wrong_values(statement: str, about: Sequence[str], texts: str, severities: Collection[str] = ()) -> list[str]:
-    """Return the values in a statement that its sources state differently.
+    """Return the values in a statement that the passages state differently, each once. Return [] if there are none.
 
-    Values are deadlines, counts, severities, options and people's extensions. about: the sources about the same thing,
-    nearest first. texts: all sources and the question. severities: those that apply to the statement. A value is wrong
-    if no source has it and the sources about the same thing have another value of its kind, or if it is known only for
-    another severity. A deadline or count of a kind that those sources do not have is not checked.
+    - A deadline, count or severity is checked if the sources about the same thing have another value of its kind, but
+      not this one. It is wrong if `texts` does not have it, or if the statement says nearly the same as the nearest
+      source, and this source has another value.
+    - If no value is wrong so far, a deadline is wrong if `texts` has it only for severities other than `severities`.
+    - An option of a command is wrong if `texts` has it only with other values. The same holds for an extension and its
+      person.
+
+    Parameters:
+
+    - about: the sources (statements of passages) about the same thing, the nearest first.
+    - texts: all that an answer may take a value from: passages, question and keypoints.
+    - severities: the severities (S1 to S4) that apply to the statement.
     """
     own, every = unicodedata.normalize("NFKC", statement), unicodedata.normalize("NFKC", texts)
     near = unicodedata.normalize("NFKC", "\n".join(about))
@@ -179,19 +201,26 @@ def _minutes(match: re.Match[str]) -> float:
 
 
 def find_wrong_contacts(statement: str, sources: str) -> list[str]:
-    """Return a statement's extensions and addresses that its sources do not have; empty if the sources have none."""
+    """Return the telephone extensions and mail addresses in a statement that `sources` does not have.
+
+    Return [] if there are none, or if `sources` has no extensions and addresses at all.
+    """
     if not _CONTACT.search(sources):
         return []
     return [found[1] for found in _CONTACT.finditer(statement) if found[1] not in sources]
 
 
 def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.5) -> list[str]:
-    """Return the facts of a statement that its sources state differently, folded, each once.
+    """Return the facts of a statement that the passages state differently, as folded texts, each once.
 
-    known: the facts of the sources. A fact is wrong if the sources have another value in similar surroundings, and not
-    this one. alike: the least bigram Jaccard (0–1) of the surroundings. Half of it is enough if no source has the
-    value; 0 is enough for a role or an address that no source has. A fact in surroundings that no source has is
-    ignored: it is unsupported, but no contradiction.
+    A fact is wrong if the passages have another value of its kind in similar surroundings, and do not have this value
+    in surroundings that are about as similar. A fact in surroundings that no passage has is ignored: it is unsupported,
+    but no contradiction.
+
+    - known: the facts of the passages and the question.
+    - alike: the least similarity of the surroundings, as the Jaccard similarity (0–1) of their character pairs. Half of
+      it is enough if `known` does not have a number or term. For a role or mail address that `known` does not have, 0
+      is enough.
     """
     wrong: list[str] = []
     for fact in dict.fromkeys(find_facts(statement)):
@@ -208,7 +237,12 @@ def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.
 
 
 def is_same(fact: Fact, value: str) -> bool:
-    """Return whether a value equals the fact (60分 and 1時間), or is the beginning of a role, or part of a term."""
+    """Return whether a value says the same as a fact.
+
+    It does if the two are equal, or are equal durations, such as 60分 (minutes) and 1時間 (hour). For roles, it is
+    enough that one begins with the other. For a term of more than three letters, it is enough that the value contains
+    it.
+    """
     if fact.value == value:
         return True
     if fact.kind == "number":

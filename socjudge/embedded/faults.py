@@ -1,4 +1,6 @@
-"""Find two faults of an answer by the passages: steps in the wrong order, and citations that do not support a claim."""
+"""Find two faults of an answer by comparing it with the passages: steps in the wrong order, and citations that do not
+support a claim.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,14 @@ _NUMBERED = re.compile(r"^\s*\d+[.)]\s*(.+)$", re.MULTILINE)
 
 
 def find_misplaced(reading: Reading) -> str:
-    """Return a step of the answer that comes too late; "" if there is none.
+    """Return the first step of the answer that comes too late. Return "" if there is none.
 
-    A step comes too late if it stands after a step that follows it in the passages. If only one step of a passage is
-    out of order, this may be a matter of taste, and "" is returned. There is one exception: a step to be done at once
-    (直ちに) stands after two or more steps with deadlines that follow it in the passages.
+    A step comes too late if, in the answer, it stands after a step that follows it in the passages. If only one step of
+    a passage is out of order, this may be a matter of taste, and the result is "". One exception counts alone: a step
+    to be done at once, such as 直ちに (immediately), that stands after two or more steps with deadlines that follow it
+    in the passages.
 
-    The measure cannot see steps that are not numbered in a passage, or that the answer states in other words.
+    The measure cannot see steps that are not numbered in a passage, or that the answer states in different words.
     """
     places: dict[tuple[int, str], tuple[int, int]] = {}
     for p, passage in enumerate(reading.passages):
@@ -62,7 +65,9 @@ def find_misplaced(reading: Reading) -> str:
 
 
 def _longest_rise(numbers: Sequence[int]) -> int:
-    """Return how many of the numbers can keep their places while the others are moved so that all are in order."""
+    """Return the length of the longest rising subsequence: how many of the numbers can keep their places while the
+    others are moved so that all are in order.
+    """
     ends: list[int] = []
     for number in numbers:
         place = bisect_left(ends, number)
@@ -71,13 +76,14 @@ def _longest_rise(numbers: Sequence[int]) -> int:
 
 
 def rate_citation(reading: Reading, i: int, cited: Sequence[str]) -> float:
-    """Return how well the citations in `cited` fit claim i: 1, 0.25 or 0.
+    """Return how well the citations in `cited` fit claim `i` of the answer: 1, 0.25 or 0.
 
     - 1: a citation names a passage that supports the claim.
     - 0.25: no citation names such a passage, but one names the file of some passage.
     - 0: no citation names the file of a passage.
 
-    Numbers, terms and roles are blanked out. So the measure cannot see whether the passage has those of the claim.
+    Numbers, terms and roles are blanked out. The measure therefore cannot see whether the passage has those of the
+    claim.
     """
     own, pairs = reading.claim_pairs[i], reading.passage_pairs
     holds = [containment(own, other) for other in pairs]

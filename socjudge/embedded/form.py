@@ -91,7 +91,8 @@ def one_form(answer: str) -> str:
 
 
 def plain_style(text: str) -> str:
-    """Return the text with polite verbs in the plain style: 隔離する for 隔離します, 触れない for 触れません.
+    """Return the text with polite verbs in the plain style: 隔離する for 隔離します (isolate), 触れない for 触れません
+    (do not touch).
 
     Questions (ますか) and requests (ください) stay as they are.
     """
@@ -137,15 +138,17 @@ def one_width(text: str) -> str:
 
 
 def _row(line: str) -> str:
-    """Return a row of a table as a list item. Cells that only number the row are left out."""
+    """Return a row of a Markdown table as a list item. Cells that only number the row are left out."""
     cells = [_BOLD.sub(r"\1\2\3", cell).strip() for cell in _BREAK.sub(" ", line).strip(" |").split("|")]
     return "- " + " ".join(cell for cell in cells if not _COUNTER.fullmatch(cell))
 
 
 def _plain_line(line: str) -> str:
-    """Return a line without bold and quote markers (>). Its list marker, if it has one, becomes "- ".
+    """Return a line of an answer without bold and without quote markers (>). Its list marker, if it has one, becomes "-
+    ".
 
-    A title becomes a ## heading. A sentence in bold or large letters is no title, and becomes a list item.
+    A title, in bold or with #, becomes a ## heading. A title that is a sentence, or has a citation, becomes a list
+    item.
     """
     line = _QUOTED.sub("", line)
     bare = _BOLD.sub(r"\1\2\3", line).rstrip()
@@ -162,7 +165,7 @@ def _plain_line(line: str) -> str:
 
 
 def _add(lines: list[str], line: str) -> None:
-    """Append a line to `lines`, or join it to the last of them if it continues that line."""
+    """Append a line of an answer to `lines`, or join it to the last of them if it continues that line's sentence."""
     before = lines[-1] if lines else ""
     begins = line.lstrip().startswith(("- ", "#", "⚠"))
     if not before.strip() or before.startswith(("#", "```")) or not line.strip():

@@ -46,16 +46,20 @@ _FOREIGN = 0.15  # share of an answer's characters that may have nothing to do w
 
 @dataclass(frozen=True)
 class Mark:
-    """Hold a score on one criterion in points, usually 0–100, and the reason for it, in Japanese."""
+    """Hold the embedded judge's score on one criterion, in points, and the reason for it, in Japanese.
+
+    The score is usually 0–100, but that for 簡潔性 (brevity) may be below 0.
+    """
 
     score: float
     reason: str
 
 
 def _dangerous(reading: Reading) -> list[bool]:
-    """Return for each claim whether it is more likely to be dangerous than to contradict the passages.
+    """Return for each claim of the answer whether it counts as a danger rather than as a contradiction of the passages.
 
-    Such a claim lowers 安全性 only.
+    It does if its probability of danger is at least 0.5, and at least 0.9 times its probability of contradiction. Such
+    a claim lowers the score for 安全性 (safety) only.
     """
     return [danger >= max(_RATHER * against, 0.5) for against, danger in zip(*doubts(reading), strict=True)]
 
@@ -66,8 +70,9 @@ def mark_groundedness(reading: Reading) -> Mark:
     The score is the mean support of the three statements with the least support. Three things decide the support of a
     statement: the character pairs that it has in common with the passages, its similarity to them, and how many of its
     words neither the passages, the question nor the keypoints have. Numbers, terms and roles are masked first. A
-    statement that does what the passages forbid, or loosens what they require, has no support. Dangerous statements
-    (`_dangerous`) are not counted here.
+    statement that only says in different words what these name has up to 0.9. A statement that seems to do what the
+    passages forbid, or to loosen what they require, has no support. Dangerous statements (`_dangerous`) are not counted
+    here.
 
     The score is at most 25 if a step is made up. If the answer should say that the runbooks have nothing, but does not,
     the score is multiplied by 0.3. An answer without claims gets 100 if it should decline or ask back, else 0. The
@@ -109,10 +114,10 @@ def mark_accuracy(reading: Reading) -> Mark:
     minus this probability, over the distinct statements that can be compared with the passages. Dangerous statements
     (`_dangerous`) count as probability 0. The score is 50 if no statement can be compared. It is at most 60 if steps
     are in the wrong order. It is 25 if a contact is in no passage, or if the answer recommends a destructive operation
-    in a statement that shares 45 % or more of its character pairs with a source.
+    in a statement that shares 45 % or more of its character pairs with a statement of the passages.
 
     An answer without claims gets 100 if it should decline or ask back, else 0. The measure cannot see technical truth,
-    a contradiction in other words, or a contradiction that needs knowledge.
+    a contradiction in different words, or a contradiction that needs knowledge.
     """
     contacts = [value for unit in reading.body for value in find_wrong_contacts(unit.text, reading.texts)]
     if contacts:
@@ -151,9 +156,9 @@ def mark_accuracy(reading: Reading) -> Mark:
 def mark_coverage(reading: Reading) -> Mark:
     """Measure how far the answer covers the expected keypoints (網羅性), 0–100 points.
 
-    The score is the mean of `rate_coverage` over the keypoints. Keypoints about the warning itself belong to 安全性, and
-    are left out unless there are no others. The measure cannot see whether a statement means what the keypoint means.
-    It may miss a keypoint in other words.
+    The score is the mean of `rate_coverage` over the keypoints, times 100. Keypoints that ask for a warning belong to
+    安全性 (safety). They are left out here, unless there are no other keypoints. The measure cannot see whether a
+    statement means what the keypoint means. It may miss a keypoint in different words.
     """
     keypoints = reading.question.expected_keypoints
     wanted = [k for k in keypoints if not _WARNING_KEYPOINT.search(k)] or list(keypoints)
@@ -266,14 +271,14 @@ def mark_brevity(reading: Reading) -> Mark:
 
     These cost points:
 
-    - repetition: one point for each percent of the characters that is repeated
+    - repetition: one point for each percent of the answer's characters that is repeated
     - length: one point for each 25 characters beyond 1,500, at most 60 points
-    - more than two statements that have nothing to do with the passages: 3 points for each percent beyond 15 % that
-      they have of all characters
-    - in an answer with more than two such statements, two or more statements whose citations name no file of a passage:
-      25 points
+    - foreign statements, which have little to do with the passages: 3 points for each percent beyond 15 % that they
+      have of the answer's characters
+    - two or more statements whose citations name no file of a passage: 25 points
 
-    The measure cannot see style.
+    The last two cost points only if there are passages, and more than two foreign statements. The measure cannot see
+    style.
     """
     seen: set[frozenset[str]] = set()
     total = repeated = 0

@@ -1,7 +1,7 @@
-"""Define the words that turn a statement against its source, and the words that cancel this effect.
+"""Define the words with which a statement contradicts its source, and the words that cancel this effect.
 
-The first kind makes an act unnecessary, permits it, delays it or leaves the decision to one person. The patterns are
-for NFKC text. `contradictions` contains the rules that use them.
+Words of the first kind make an act unnecessary, permit it, delay it or leave the decision to one person. The patterns
+are for NFKC text. `contradictions` contains the rules that use them.
 """
 
 from __future__ import annotations
