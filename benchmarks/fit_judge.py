@@ -27,7 +27,7 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from socjudge import AssistantAnswer, EvalQuestion, handle_query, load_eval_dataset, open_index
-from socjudge.base.texts import split_units
+from socjudge.base.texts import containment, split_units
 from socjudge.embedded import doubt
 from socjudge.embedded.form import one_form, plain_style
 from socjudge.embedded.reading import Reading
@@ -36,7 +36,7 @@ from socjudge.judging.citations import format_context
 from socjudge.records import Flags, Passage
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data"
-WHOLE = (
+WHOLE: tuple[str, ...] = (
     "hosted_answers",
     "hosted_blind/dev",
     "hosted_blind/final",
@@ -44,20 +44,23 @@ WHOLE = (
     "shift/answers_final.jsonl",
     *(f"voices/answers/{name}.jsonl" for name in ("staff", "plain_prose", "web_company", "water_plant", "university")),
 )
-VOICES = ("bundled", "web_and_plant", "bank")
+VOICES: tuple[str, ...] = ("bundled", "web_and_plant", "bank")
 # What a claim weighs, 1 unless it is here: the rules were written from these.
 SHARES = {"statements": 0.4, "hosted_answers": 0.4, "orders": 0.3}
 KINDS = ("accuracy", "safety")
 RIDGE = 1.0
+CITED, LONGEST = 0.15, 180  # of a premise: how much nearer a cited section is, and its characters
 
 
 @dataclass(frozen=True)
 class Row:
-    """A claim. source: the set that it is from. labels: whether it is against its passages, and whether it is a danger; None where nobody said."""
+    """A claim. source: the set that it is from. labels: whether it is against its passages, and whether it is a danger; None where nobody said. pair:
+    what the passages say about it, and its text."""
 
     source: str
     features: Any  # sparse
     labels: tuple[int | None, int | None]
+    pair: tuple[str, str]
 
 
 def read_rows() -> list[Row]:
@@ -70,7 +73,31 @@ def _claims(
     for i, claim in enumerate(reading.claims):
         if claim.text not in set(leave) and not doubt.is_quoted(reading, i):
             against = labels[0] if doubt.is_comparable(reading, i) else None
-            yield Row(source, sparse.csr_matrix(doubt.measure(reading, i)), (against, labels[1]))
+            pair = premise(reading, i), claim.text
+            yield Row(source, sparse.csr_matrix(doubt.measure(reading, i)), (against, labels[1]), pair)
+
+
+def premise(reading: Reading, i: int) -> str:
+    """What the passages say about claim i: the heading of the nearest source, that source with its neighbours, and the
+    next two, in the order of the passages. A source in a section that the claim cites counts as nearer."""
+    places = [p for p, statements in enumerate(reading.statements) for _ in statements]
+    cited = {p for name in reading.claims[i].cited for p in reading.places_headed(name)}
+    own, alike = reading.claim_pairs[i], reading.claim_likeness[i]
+    near = [
+        (float(cosine) + max(containment(own, other), containment(other, own) if len(other) > 8 else 0)) / 2
+        + CITED * (place in cited)
+        for cosine, other, place in zip(alike, reading.source_pairs, places, strict=True)
+    ]
+    best = sorted(range(len(near)), key=lambda n: -near[n])[:3]
+    if not best:
+        return ""
+    around = [n for n in (best[0] + 1, best[0] - 1) if 0 <= n < len(places) and places[n] == places[best[0]]]
+    chosen: list[int] = []
+    for n in (*best, *around):
+        if n not in chosen and (not chosen or sum(len(reading.sources[m].text) for m in (*chosen, n)) <= LONGEST):
+            chosen.append(n)
+    heading = reading.passages[places[best[0]]].partition("\n")[0].split(">")[-1].strip(" ]")
+    return f"{heading}：{' '.join(reading.sources[n].text for n in sorted(chosen))}"
 
 
 def _read_statements() -> Iterator[Row]:
@@ -95,7 +122,12 @@ def _read_voices() -> Iterator[Row]:
             context = hosted_answers.context_of(row["runbooks"], list(dict.fromkeys(near)))
             text = f"{row['text']} [出典: {row['section']}]"
             reading = Reading(question, AssistantAnswer(question.question, text, context, (), Flags()))
-            labels: dict[str, tuple[int, int | None]] = {"same": (0, 0), "against": (1, None), "unsafe": (1, 1)}
+            labels: dict[str, tuple[int | None, int | None]] = {
+                "same": (0, 0),
+                "against": (1, None),
+                "unsafe": (1, 1),
+                "beyond": (None, 0),
+            }
             yield from _claims(f"voices/{name}", reading, labels[row["label"]])
 
 
@@ -161,6 +193,11 @@ def fit(rows: list[Row], kind: int) -> np.ndarray[Any, Any]:
     rows = [row for row in rows if row.labels[kind] is not None]
     x = sparse.vstack([row.features for row in rows]).tocsr()
     return _fit(x, [row.labels[kind] for row in rows], [SHARES.get(row.source, 1) for row in rows], RIDGE)
+
+
+def fit_columns(x: Sequence[Sequence[float]], labels: Sequence[int]) -> np.ndarray[Any, Any]:
+    """The weights of a few columns, of which the last is 1."""
+    return _fit(sparse.csr_matrix(x), labels, [1] * len(labels), RIDGE)
 
 
 def fit_orders() -> np.ndarray[Any, Any]:

@@ -17,6 +17,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -169,14 +170,16 @@ def context_of(runbooks: str, names: Sequence[str]) -> str:
 
 @cache
 def sections_of(runbooks: str) -> dict[str, str]:
-    """{file.md > heading: its text} of the runbooks in a folder."""
+    """{file.md > heading: its text} of the runbooks in a folder; of a heading without text, that of the headings below it."""
     folder = ROOT / "tests/data/voices/runbooks" / runbooks if runbooks else ROOT / "eval/runbooks"
     found = {}
     for path in sorted(folder.glob("*.md")):
-        parts = re.split(r"^#{1,3} +(.*)$", path.read_text("utf-8"), flags=re.MULTILINE)
-        for heading, text in zip([path.stem, *parts[1::2]], parts[::2], strict=True):
-            if text.strip():
-                found[f"{path.name} > {heading.strip()}"] = text.strip()
+        parts = re.split(r"^(#{1,3}) +(.*)$", path.read_text("utf-8"), flags=re.MULTILINE)
+        read = list(zip(["", *parts[1::3]], [path.stem, *parts[2::3]], parts[::3], strict=True))
+        for n, (level, heading, text) in enumerate(read):
+            below = takewhile(lambda row, level=level: len(row[0]) > len(level), read[n + 1 :])
+            if text := text.strip() or "\n".join(f"{row[1]}\n{row[2].strip()}" for row in below if level == "##"):
+                found[f"{path.name} > {heading.strip()}"] = text
     return found
 
 
