@@ -1,4 +1,4 @@
-// The sliders of panel_marks.py. Texts go in as textContent only.
+// The sliders of marks.py. Texts go in as textContent only.
 const MOVES = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"];
 let count = 0;
 
