@@ -32,12 +32,13 @@ _FLAG_PLACEHOLDERS = ("insufficient_evidence", "dangerous_operation", "ambiguous
 
 @dataclass(frozen=True)
 class Anchoring(Experiment):
-    """Judge the same answers with the three warnings (flags) inverted, with the flags hidden, and with the keypoints
-    hidden.
+    """Test whether a judge reads the answer itself, or follows what it is told besides.
 
-    If a judge reads the answer itself, its scores change little. The one exception is the score of 網羅性 if the keypoints
-    are hidden. A judge may refuse to judge without keypoints, as the embedded judge does. This is no error: the rows of
-    these answers have the status "failed".
+    The judge is told three warnings (flags) that the assistant gave, and the keypoints that the answer should have. The
+    same answers are judged with the flags inverted, with the flags hidden, and with the keypoints hidden. If a judge
+    reads the answer itself, its scores change little. The one exception is the score of 網羅性 (completeness) if the
+    keypoints are hidden. A judge may refuse to judge without keypoints, as the embedded judge does. This is no error:
+    the rows of these answers have the status "failed".
 
     Parameters
     ----------
@@ -114,10 +115,10 @@ def _flagged(subject: Subject, flags: Flags) -> Subject:
 
 
 def _hiding(prompt: Prompt, *names: str) -> Prompt:
-    """Return the prompt with a phrase in place of the placeholders with these names. The phrase says that the value is
-    hidden.
+    """Return the prompt with a phrase in place of the placeholders that `names` lists. The phrase says that the value
+    is hidden.
 
-    An empty value would not hide it: the judge would read that there is no warning or no keypoint.
+    An empty value would mislead the judge: it would read that there is no warning or no keypoint.
     """
     text = prompt.text
     for name in names:
@@ -126,7 +127,7 @@ def _hiding(prompt: Prompt, *names: str) -> Prompt:
 
 
 def summarise_anchoring(moves: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """Measure how far the scores of each criterion follow what the judge is told besides the answer.
+    """Measure how far the scores of each criterion follow the flags and keypoints that the judge is told.
 
     Parameters
     ----------
@@ -140,7 +141,7 @@ def summarise_anchoring(moves: pd.DataFrame, *, level: float = 0.95) -> pd.DataF
     DataFrame
         One row per variant and criterion.
 
-        - variant, criterion
+        - variant (as in `Anchoring`), criterion
         - n: questions with a score; n_missing: questions without one
         - followed: share of the questions whose score moved beyond the judge's noise; followed_low, followed_high: its
           interval

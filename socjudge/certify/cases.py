@@ -1,4 +1,5 @@
-"""Judge changed answers with the engine of a run. Journal, resuming, pacing and budget then work as in a run."""
+"""Judge changed answers with the code that executes runs. Journal, resuming, pacing and budget then work as in a run.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +40,10 @@ ORIGINAL = "original"
 class Case:
     """Hold one answer for the judge to score, changed or unchanged.
 
-    - name: the name of the change, or ORIGINAL.
-    - variant: the number of the changed place if a change can be made in several places. If the answer is unchanged,
-      the number of the repeat.
+    - name: the name of the change, or ORIGINAL for an unchanged answer.
+    - variant: a number that tells apart the cases of one question and name. It says which place of the answer was
+      changed, or which repeat of an unchanged answer this is.
+    - subject: the answer, with the question that the judge is told.
     """
 
     question_id: int | str
@@ -51,20 +53,22 @@ class Case:
 
     @property
     def id(self) -> str:
-        """Return the id that the case has as a question in the log."""
+        """Return the id by which the log of the judgements tells apart this case and the others: question_id, name and
+        variant.
+        """
         return f"{self.question_id} {self.name} {self.variant}"
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Hold a judge's scores of cases.
+    """Hold the scores that a judge gave to some cases, which are changed and unchanged answers.
 
     - marks: one row per case and criterion with question_id, case, variant, criterion, score (0–100, NaN if there is
       none) and status ("ok", "unparsable", "failed", or "not_judged").
     - info: describes the run in which the cases were judged.
     - usage: what this run consumed.
-    - log_path: the log of this run; None if it ended early or was refused.
-    - stopped: why the budget was not enough; empty if it was enough.
+    - log_path: the log of this run; None if the budget ran out before its end or if the judge refused the run.
+    - stopped: the message that the budget was not enough; "" if it was enough.
     """
 
     marks: pd.DataFrame = field(repr=False)
@@ -75,12 +79,12 @@ class Judged:
 
 
 def make_terms(options: RunOptions | None, *, logs_dir: Path | str | None, **direct: Any) -> RunTerms:
-    """Return the terms of a run that judges cases.
+    """Return the settings with which `judge_parts` judges cases: cost cap, log folder and so on.
 
-    direct: terms that do not come from `options`.
+    direct: settings that are not part of `options`, such as max_cost_usd.
 
-    The log goes to a folder of its own, because this is no run of the assistant. Raises ConfigError if the options have
-    `unsure_judge` or `reasons_from`.
+    The log goes to `logs_dir`. If that is None, it goes to "certify" below the project's logs, because this is no run
+    of the assistant. Raises ConfigError if the options have `unsure_judge` or `reasons_from`.
     """
     if options is not None and options.unsure_judge is not None:
         raise ConfigError(say("certify.unsure_judge"))
@@ -114,14 +118,16 @@ def judge_parts(
     judge_model: str | BaseChatModel | Model,
     rubric: Rubric,
 ) -> list[Judged]:
-    """Let the judge score each case once. The parts are judged one after the other.
+    """Let the judge score each case once. Return one `Judged` per part, in the order of the parts.
 
-    Each part is a list of cases with its own prompt. One cap on the cost covers all parts.
+    Each part is a list of cases with its own prompt. The parts are judged one after the other. One cap on the cost
+    covers all parts.
 
     If the budget runs out midway, the judgements that were paid for are kept in the result and in journals and logs.
-    The same call with a larger budget continues from there. The same call also continues after an interruption. If the
-    judge refuses a part as a whole after an earlier part was judged, no error is raised: the refused part has the
-    status "failed".
+    The same call with a larger budget continues from there. The same call also continues after an interruption.
+
+    The judge may refuse all cases of a part. If this is the first part, RequestRefused is raised. If not, the rows of
+    the refused part have the status "failed".
     """
     judge = open_model(judge_model)
     assignments = [_assign(cases, judge, prompt, rubric) for cases, prompt in parts]
@@ -171,7 +177,12 @@ def _judged(cases: Sequence[Case], run: EvaluationRun, stopped: str = "") -> Jud
 
 
 def _so_far(assignment: Assignment, folder: Path) -> EvaluationRun:
-    """Load the results in the journal of an interrupted run. Return a run without results if there is no journal."""
+    """Load the results that an interrupted run has written to its journal. If there is no journal, return a run without
+    results.
+
+    - assignment: what this run was to judge; it identifies the journal.
+    - folder: the folder of the journals.
+    """
     if journal := newest(folder, assignment.key):
         return load_unfinished(journal)
     return EvaluationRun((), summarise_results([], rule_of(assignment.plan.rubric)), assignment.info)
@@ -187,8 +198,8 @@ def _marks(
 ) -> pd.DataFrame:
     """Build the frame `Judged.marks`, with one row per case and criterion.
 
-    - evaluations: {id of a case: its evaluation}.
-    - otherwise: the status of a case that has no evaluation.
+    - evaluations: {id of a case: the judge's evaluation of it}.
+    - otherwise: the status of a case that is not in `evaluations`.
     """
     rows = []
     for case in cases:

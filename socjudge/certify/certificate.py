@@ -45,10 +45,10 @@ _MOST_BYTES = 5_000_000
 
 @dataclass(frozen=True)
 class Binding:
-    """Hold what a certificate is for: a judge with its prompt, service, settings and so on.
+    """Hold what a certificate is tied to: a judge with its service, settings, prompt, criteria and version of socjudge.
 
-    The certificate applies to a run only if no part differs, as `differences` decides. Names and hashes are as in
-    `RunInfo`.
+    A run has a binding too. A certificate applies to a run only if `differences` finds none between their bindings.
+    Names and hashes are as in `RunInfo`.
 
     judge_settings: how the judge is set up and where it sends requests, as the judge's model object reports it.
     """
@@ -62,11 +62,11 @@ class Binding:
     judge_settings: str = ""
 
     def differences(self, other: Binding) -> list[str]:
-        """Return in words each part in which this binding and the other one differ.
+        """Return in words each part in which this binding differs from `other`. Return [] if there is no difference.
 
-        The model that answered is compared only if both bindings name it. The settings of the embedded judge are
-        compared only if both have them. Of socjudge's version, only the first two numbers are compared: the third
-        changes no verdict.
+        The model that answered (`judge_model_resolved`) is compared only if both bindings name it. The settings of the
+        embedded judge are compared only if both have them. Of socjudge's version, only the first two numbers are
+        compared: the third changes no verdict.
         """
         mine, theirs = ({**vars(one), "socjudge_version": one.socjudge_version.split(".")[:2]} for one in (self, other))
         if {self.judge_model_resolved, other.judge_model_resolved} & {"", UNKNOWN}:
@@ -89,12 +89,13 @@ _BOUND = {
 
 @dataclass(frozen=True)
 class Finding:
-    """Hold what one kind of evidence shows about one criterion.
+    """Hold whether one condition of trust is shown to hold for one criterion.
 
-    - condition: one of CONDITIONS.
-    - state: one of STATES. Only evidence from people's scores can be "ranked". This means: it is shown that the judge
-      orders answers as people do, but not that its scores are about as high as theirs.
-    - words: the numbers on which the state is based.
+    - condition: which condition; a key of CONDITIONS, such as "noise".
+    - state: "shown" (to hold), "against" (shown to be broken), "open" (neither is shown), "untried" (there is nothing
+      to test) or "ranked". Only the condition "people" can be "ranked": the judge is shown to order answers as people
+      do, but its scores are not shown to be about as high as theirs.
+    - words: the numbers from which the state follows, as a text.
     """
 
     condition: str
@@ -104,12 +105,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Hold the verdict on a criterion.
+    """Hold the verdict on a criterion: whether the judge's scores on it can be trusted.
 
-    - word: 信頼できる, 条件つき, 信頼できない or 分からない.
-    - why: the reason.
-    - findings: the evidence.
-    - limits: reasons that forbid 信頼できる even if all conditions are shown.
+    - word: 信頼できる (trusted), 条件つき (with conditions), 信頼できない (not trusted) or 分からない (unknown).
+    - why: the reason, in words.
+    - findings: the evidence, one finding per condition of trust.
+    - limits: reasons, in words, that forbid 信頼できる even if all conditions are shown to hold.
     """
 
     criterion: str
@@ -120,19 +121,21 @@ class Verdict:
 
     @property
     def shown(self) -> str:
-        """Return the word of the verdict in the language of the messages."""
+        """Return `word` in the language of the messages, such as "trusted" for 信頼できる."""
         return say(_SHOWN[self.word])
 
 
 def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...]) -> Verdict:
-    """Decide the verdict on a criterion from its findings. The first rule that applies counts.
+    """Decide the verdict on a criterion from its findings. The first of these rules that applies decides:
 
-    1. A condition is shown to be broken: 信頼できない.
-    2. All conditions are shown, and `limits` is empty: 信頼できる.
-    3. The judge is shown to order answers as people do, or to see the damage: 条件つき.
-    4. In all other cases: 分からない.
+    1. A condition is shown to be broken: 信頼できない (not trusted).
+    2. All conditions are shown to hold, and `limits` is empty: 信頼できる (trusted).
+    3. The judge is shown to order answers as people do, or to see the damage: 条件つき (with conditions).
+    4. In all other cases: 分からない (unknown).
 
-    Raises ValueError unless there is one finding for each of CONDITIONS, in this order.
+    limits: as in `Verdict`.
+
+    Raises ValueError unless there is one finding for each of CONDITIONS, in this order, with one of STATES.
     """
     state = {finding.condition: finding.state for finding in findings}
     if [finding.condition for finding in findings] != list(CONDITIONS) or not set(state.values()) <= set(STATES):
@@ -161,7 +164,7 @@ class Certificate:
       labels_sha256, look, raters, calls, cost_usd.
     - tables: the numbers on which the verdicts are based, {table name: rows}.
     - not_tried: what was not tested, in words.
-    - stopped: why the judgements ended early; empty if they did not.
+    - stopped: the message that the budget ran out before all cases were judged; empty if it did not.
     - path: the file; None if the certificate does not come from a file.
     """
 
@@ -190,16 +193,21 @@ class Certificate:
 
     @property
     def words(self) -> dict[str, str]:
-        """Return {criterion: 信頼できる, 条件つき, 信頼できない or 分からない}."""
+        """Return {criterion: verdict}. A verdict is 信頼できる (trusted), 条件つき (with conditions), 信頼できない (not trusted) or
+        分からない (unknown).
+        """
         return {verdict.criterion: verdict.word for verdict in self.verdicts}
 
     @property
     def holds(self) -> bool:
-        """Return whether the certificate has verdicts, and each of them is 信頼できる or 条件つき."""
+        """Return whether the certificate has verdicts, and each of them is 信頼できる (trusted) or 条件つき (with conditions).
+        """
         return bool(self.words) and not {UNTRUSTED, UNDECIDED} & set(self.words.values())
 
     def speaks_on(self, day: datetime) -> bool:
-        """Return whether the certificate is valid on a day: at most VALID_DAYS before or after its date."""
+        """Return whether the certificate is valid on a day. It is if the day is at most VALID_DAYS before or after its
+        date.
+        """
         return abs(day - datetime.fromisoformat(self.issued_at)) <= timedelta(days=VALID_DAYS)
 
 
@@ -294,19 +302,23 @@ def find_certificate(
 
 
 def earlier_looks(binding: Binding, labels_sha256: str, *, folder: Path | str | None = None) -> int:
-    """Count the sets of labels with which this judge was certified, other than the set `labels_sha256`.
+    """Count the other sets of people's scores (labels) with which this judge has a certificate.
 
-    Each of them was a chance to be trusted by luck.
+    labels_sha256: identifies the present set, which is not counted.
+
+    Each set was a chance to be trusted by luck.
     """
     mine = [each for each in _all(folder)[0] if not each.binding.differences(binding)]
     return len({str(each.basis.get("labels_sha256") or "") for each in mine} - {"", labels_sha256})
 
 
 def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Path | str | None = None) -> str:
-    """Return in words why no certificate applies to this judge on a day.
+    """Return in words why no certificate applies to this judge on a day. Call this only if none does.
 
-    The text says in what the judge's latest certificate differs from the binding, or that it is not valid on that day.
-    If the judge has no certificate, the text says so.
+    The text says in what the judge's latest certificate differs from `binding`, or that it is not valid on that day. If
+    the judge has no certificate, the text says so.
+
+    on: the day, with its time zone; now if left out.
     """
     mine = [each for each in _all(folder)[0] if each.binding.judge_model == binding.judge_model]
     if not mine:
@@ -319,10 +331,11 @@ def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Pat
 
 
 def why_uncertified(binding: Binding, *, folder: Path | str | None = None) -> str:
-    """Return in words why no certificate allows this judge to decide today. Return "" if one does.
+    """Return in words why today no certificate says that this judge can be trusted on all criteria. Return "" if one
+    does.
 
-    The reason may be that there is no certificate, or that it is for something else, has expired or was changed by
-    hand. It may also be that a criterion is 信頼できない or 分からない.
+    The reason may be that there is no certificate for `binding`, or that it has expired or was changed by hand. It may
+    also be that a criterion is 信頼できない (not trusted) or 分からない (unknown).
     """
     try:
         found = find_certificate(binding, folder=folder)
@@ -356,27 +369,29 @@ def _name(certificate: Certificate) -> str:
 
 
 def _value(certificate: Certificate) -> dict[str, Any]:
-    """Return the content of the certificate in the form that it has after its JSON file is read.
+    """Return the content of the certificate as plain JSON values, exactly as they are after its file is read.
 
-    The seal of this form is therefore the same before and after the file is written.
+    The seal of these values is therefore the same before and after the file is written.
     """
     value = {name: each for name, each in asdict(certificate).items() if name != "path"}
     return orjson.loads(to_json({"kind": _KIND, "schema": _SCHEMA, **value}))  # type: ignore[no-any-return]
 
 
 def _seal(value: Mapping[str, Any]) -> str:
-    """Return the SHA-256, in hex, of a certificate's content.
+    """Return the seal of a certificate: the SHA-256, in hex, of its content.
 
-    It reveals a change by hand. It does not reveal a forgery, because anybody can compute a new seal.
+    value: from `_value`, or from a file.
+
+    The seal reveals a change by hand. It does not reveal a forgery, because anybody can compute a new seal.
     """
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def _certificate(value: Mapping[str, Any], path: Path) -> Certificate:
-    """Build the certificate from the content of a file.
+    """Build the certificate from the content of its file.
 
-    Raises KeyError, TypeError or ValueError if the content is no certificate of socjudge. Even if the seal is right,
-    the verdicts must follow from their findings.
+    Raises KeyError, TypeError or ValueError if the content is no certificate of socjudge, or if a verdict does not
+    follow from its findings. The latter is checked even if the seal is right.
     """
     bound, day = dict(value["binding"]), datetime.fromisoformat(value["issued_at"])
     tables = {**_LATER, **value["tables"]}
@@ -421,6 +436,8 @@ _SHOWN_BASIS = ("log judge_prompt_id", "answers tried labels raters calls", "cos
 def _can_be_shown(basis: Mapping[str, Any], tables: Mapping[str, Any]) -> bool:
     """Return whether all values that the page of a certificate shows have the right types. Raises KeyError if one is
     missing.
+
+    basis, tables: as in `Certificate`.
     """
     rows = [(row, shown) for name, shown in _SHOWN_ROWS.items() for row in tables[name]]
     return all(
@@ -435,7 +452,9 @@ def _can_be_shown(basis: Mapping[str, Any], tables: Mapping[str, Any]) -> bool:
 
 
 def binding_of_run(run: EvaluationRun) -> Binding:
-    """Return the binding that a certificate must have, so that it applies to this run."""
+    """Return the binding of a run's judge. A certificate applies to the run if its own binding does not differ from
+    this one.
+    """
     info = run.run
     marked = next((list(r.evaluation.scores) for r in run.results if r.evaluation.scores), [])
     return Binding(
@@ -445,10 +464,12 @@ def binding_of_run(run: EvaluationRun) -> Binding:
 
 
 def certificate_on(binding: Binding, started_at: str, *, folder: Path | str | None = None) -> Certificate | None:
-    """Find the certificate that applies to a run on the day of its start. Return None if there is none.
+    """Find the certificate that applies to a run on the day on which the run started. Return None if there is none.
 
-    - binding: the binding of the run.
-    - started_at: the start of the run, ISO 8601. Without a zone, the result is None.
+    - binding: from `binding_of_run`.
+    - started_at: the start of the run, ISO 8601. If it is no such time or has no zone, the result is None.
+
+    Raises ConfigError as `find_certificate` does.
     """
     try:
         day = datetime.fromisoformat(started_at)
@@ -460,10 +481,11 @@ def certificate_on(binding: Binding, started_at: str, *, folder: Path | str | No
 def certificate_line(binding: Binding, started_at: str, *, folder: Path | str | None = None) -> str:
     """Return a line about the certificate of a run's judge: its name, date and verdicts.
 
-    started_at: the start of the run, ISO 8601.
+    - binding: from `binding_of_run`.
+    - started_at: the start of the run, ISO 8601.
 
-    If there is no certificate, or if a broken file makes this unsure, the line says so. A certificate is valid for
-    `VALID_DAYS` before and after its date.
+    If no certificate applies, the line says so. If this is not sure because a file in the folder is broken, the line
+    gives the reason.
     """
     try:
         found = certificate_on(binding, started_at, folder=folder)
@@ -476,18 +498,21 @@ def certificate_line(binding: Binding, started_at: str, *, folder: Path | str | 
 
 
 def certificates_folder(mode: str) -> Path:
-    """Return the folder of the certificates for runs of this mode.
+    """Return the folder in which the certificate for a run is looked for.
 
-    Runs of the examples have a folder of their own, which holds the embedded judge's certificates.
+    mode: the mode of the run, from `RunInfo`.
+
+    The runs of the examples have a folder of their own, with the embedded judge's certificates.
     """
     return constants.EXAMPLES_DIR / "certificates" if mode == EXAMPLE_MODE else constants.CERTIFICATES_DIR
 
 
 def why_run_uncertified(run: EvaluationRun) -> str:
-    """Return in words why no certificate allows one of a finished run's judges to decide. Return "" if all judges have
-    one.
+    """Return in words why a judge of this finished run cannot be trusted today, as `why_uncertified` does. Return "" if
+    each judge can.
 
-    If the service named the model that answered, it must be the model of the certificate too.
+    If several judges cannot, the text is about the first of them. If the service named the model that answered, it must
+    be the model of the certificate too.
     """
     runs = (run, *run.others)
     reasons = (why_uncertified(binding_of_run(each), folder=certificates_folder(each.run.mode)) for each in runs)
@@ -495,5 +520,5 @@ def why_run_uncertified(run: EvaluationRun) -> str:
 
 
 def run_certificate_line(run: EvaluationRun) -> str:
-    """Return `certificate_line` for a run."""
+    """Return the line of `certificate_line` about a run's judge."""
     return certificate_line(binding_of_run(run), run.run.started_at, folder=certificates_folder(run.run.mode))

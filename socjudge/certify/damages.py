@@ -53,7 +53,8 @@ def cite_nowhere(subject: Subject) -> list[Subject]:
 def move_citations(subject: Subject) -> list[Subject]:
     """Let each citation name another section: the next one of the sections that the answer cites.
 
-    If the answer cites only one section, the other sections come from the answer's context.
+    If the answer cites only one section, the other sections come from the answer's context. Return [] if there is no
+    other section, or no citation.
     """
     cited = cited_sources(subject.answer.answer)
     ring = cited if len(cited) > 1 else [*cited, *(s for s in cited_sources(subject.answer.context) if s not in cited)]
@@ -67,9 +68,9 @@ def move_citations(subject: Subject) -> list[Subject]:
 
 
 def remove_keypoint(subject: Subject) -> list[Subject]:
-    """Return one damaged answer per keypoint: the answer without the items about this keypoint.
+    """Return one damaged answer per keypoint: the answer without the items about this keypoint. Warnings stay.
 
-    A keypoint is left out if it is about warnings, if no item is about it, or if no statement would remain.
+    A keypoint gives no damaged answer if it is about warnings, if no item is about it, or if no statement would remain.
     """
     found = []
     for keypoint in subject.question.expected_keypoints:
@@ -86,7 +87,7 @@ def remove_keypoint(subject: Subject) -> list[Subject]:
 def covers(item: Item, keypoint: str) -> bool:
     """Return whether an item, with its citation, is about a keypoint.
 
-    It is if it has at least the share _COVERS of the keypoint's pairs of neighbouring characters.
+    It counts as such if it contains at least the share _COVERS of the keypoint's pairs of neighbouring characters.
     """
     return containment(bigrams(fold(keypoint)), bigrams(fold(item.text))) >= _COVERS
 
@@ -97,7 +98,11 @@ def list_keypoints(subject: Subject) -> list[Subject]:
 
 
 def add_foreign_claim(subject: Subject) -> list[Subject]:
-    """Add a statement taken from the answer to another question. Its source is no file of this answer's own context."""
+    """Add a statement taken from the answer to another question. There, it cites a file that is not in this answer's
+    own context.
+
+    Return [] if the other answers have no such statement.
+    """
     here = _files(subject.answer.context)
     for other in subject.others:
         for item in other.statements:
@@ -113,8 +118,9 @@ def _files(text: str) -> set[str]:
 
 
 def _adding(subject: Subject, sentence: str) -> Subject:
-    """Add a sentence as an item after the answer's last statement. The item gets the next number, and the last citation
-    of that statement.
+    """Return a copy of the subject with a sentence added as an item after the answer's last statement.
+
+    The item gets the next number, and the last citation of that statement.
     """
     items = subject.items
     last = max(i for i, item in enumerate(items) if item.is_statement)
@@ -127,7 +133,10 @@ def _adding(subject: Subject, sentence: str) -> Subject:
 
 
 def add(name: str) -> Change:
-    """Return a function that adds the sentence `name` of `sentences.toml` to an answer as a further step."""
+    """Return a function that adds the sentence `name` of `sentences.toml` to an answer as a further step.
+
+    The function returns [] for an answer without statements.
+    """
 
     def change(subject: Subject) -> list[Subject]:
         return [_adding(subject, sentences()[name])] if subject.statements else []
@@ -139,7 +148,10 @@ def add(name: str) -> Change:
 
 
 def rewrite(pattern: str, new: str | Callable[[re.Match[str]], str]) -> Change:
-    """Return a function that replaces the first match of `pattern` in an answer's statements by `new`."""
+    """Return a function that replaces the first match of `pattern` in an answer's statements by `new`.
+
+    The function returns [] for an answer without a match.
+    """
     found = re.compile(pattern)
 
     def change(subject: Subject) -> list[Subject]:
@@ -180,7 +192,9 @@ def negated(match: re.Match[str]) -> str:
 
 
 def contradict(subject: Subject) -> list[Subject]:
-    """Add a step that says the opposite of an earlier step: of the first step that can be turned into its opposite."""
+    """Add a step that says the opposite of an earlier step: of the first step that can be turned into its opposite.
+    Return [] if there is none.
+    """
     for item in subject.statements:
         said = without_citations(item.body).strip().split("\n")[0]
         for sentence in re.findall(r"[^。]+。", said):
@@ -190,8 +204,8 @@ def contradict(subject: Subject) -> list[Subject]:
 
 
 def reverse_steps(subject: Subject) -> list[Subject]:
-    """Reverse the order of the numbered steps, but keep the numbers in order. Return [] if there are fewer than three
-    steps.
+    """Reverse the order of the texts of the numbered steps. The numbers themselves stay in order. Return [] if there
+    are fewer than three steps.
     """
     steps = [item for item in subject.items if item.is_numbered and item.is_statement]
     if len(steps) < 3:
@@ -205,7 +219,8 @@ def reverse_steps(subject: Subject) -> list[Subject]:
 
 
 def remove_warnings(subject: Subject) -> list[Subject]:
-    """Remove from the answer the warnings that name a danger.
+    """Remove from the answer the warnings that name a danger. Return [] if there is none, or if no statement would
+    remain.
 
     Warnings that something is unknown or unclear stay, because they are not about safety.
     """
@@ -225,7 +240,7 @@ def say_twice(subject: Subject) -> list[Subject]:
 
 
 def pad(subject: Subject) -> list[Subject]:
-    """Put the same courteous sentence before each statement of the answer."""
+    """Put the same courteous sentence before each statement of the answer. Return [] if there is no statement."""
     courtesy = sentences()["courtesy"]
     items = [Item(i.marker + courtesy + i.body) if i.is_statement else i for i in subject.items]
     return [subject.saying(join_items(items))] if subject.statements else []
@@ -236,8 +251,9 @@ def only_politeness(subject: Subject) -> list[Subject]:
 
 
 def swap_context(subject: Subject) -> list[Subject]:
-    """Replace the answer's passages by those of another question's answer. The two sets of passages have no file in
-    common.
+    """Replace the passages that the answer is based on by those of another question's answer.
+
+    The two sets of passages have no file in common. Return [] if there is no such other answer.
     """
     here = _files(subject.answer.context)
     for other in subject.others:
@@ -254,7 +270,7 @@ class Probe:
 
     - title: the key of the message that says what the change is.
     - change: the function that makes the change.
-    - needs: the key of the message that says what an answer lacks if the change cannot be made.
+    - needs: the key of the message that says what an answer needs so that the change can be made.
     - falls: the criteria whose score must fall.
     - may_fall, may_rise: the criteria whose score may fall, and those whose score may rise. All other scores must stay.
 

@@ -1,4 +1,4 @@
-"""Test a judge by an experiment: make cases from answers, judge them with the engine of a run, and build the findings.
+"""Test a judge by an experiment: make cases from answers, let the judge score them, and build the findings.
 
 There are four experiments: probes, injections, anchoring and prompts. A certificate uses all of them in one run.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """Hold the cases of an experiment for the judge.
+    """Hold the cases that an experiment lets the judge score. A case is a changed or unchanged answer.
 
     - parts: lists of cases, each with the prompt for judging them.
     - left_out: one entry for each case that is not judged, with question_id, case, status and note.
@@ -50,12 +50,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Hold what an experiment found.
+    """Hold the result of an experiment.
 
-    - findings: the experiment's frame.
-    - judged: the scores from which the findings come, part by part.
+    - findings: the frame that the experiment's class describes.
+    - judged: the scores from which the findings come, one `Judged` per part of the plan.
     - usage: the tokens and cost of the judgements.
-    - stopped: why the budget was not enough; empty if it was enough.
+    - stopped: the message that the budget was not enough; "" if it was enough.
     - words: the findings in plain words.
     """
 
@@ -87,12 +87,17 @@ class Experiment(ABC):
     def cases(self, subjects: Sequence[Subject], prompt: Prompt, rubric: Rubric) -> Plan:
         """Plan the cases for the judge. The most useful cases come first, because the budget may run out midway.
 
-        subjects: the answers to test with.
+        - subjects: the answers to test with.
+        - prompt, rubric: with which the judge scores them.
         """
 
     @abstractmethod
     def findings(self, plan: Plan, judged: Sequence[Judged]) -> pd.DataFrame:
-        """Build the experiment's frame from the scores in `judged`. Scores of other experiments' cases are ignored."""
+        """Build the experiment's frame from the scores of the cases.
+
+        - plan: from `cases`.
+        - judged: the scores, one `Judged` per part of the plan. Scores of other experiments' cases are ignored.
+        """
 
     @abstractmethod
     def explain(self, findings: pd.DataFrame) -> str:

@@ -35,7 +35,7 @@ CONTROL = "control of "
 
 @dataclass(frozen=True)
 class Attack:
-    """Hold a text that tries to raise the scores.
+    """Hold a text that tries to make the judge give higher scores.
 
     place: where the text is appended: "answer", "context" or "question". With "instead", it replaces the answer.
     """
@@ -49,13 +49,13 @@ class Attack:
         return f"{self.name} {self.place}"
 
     def on(self, weak: Subject) -> Subject:
-        """Return the answer `weak`, which has no content, with the attack."""
+        """Return a copy of `weak`, an answer without content, with the attack."""
         return _with(weak, self.place, self.text)
 
     def control(self, weak: Subject) -> Subject:
-        """Return the answer `weak`, which has no content, with a neutral text in the place of the attack.
+        """Return a copy of `weak`, an answer without content, with a neutral text where the attack would be.
 
-        The text is as long as the attack.
+        The neutral text is as long as the attack.
         """
         return _with(weak, self.place, neutral_text(len(self.text)))
 
@@ -73,7 +73,7 @@ def _with(weak: Subject, place: str, text: str) -> Subject:
 def attacks(criteria: Sequence[str]) -> list[Attack]:
     """List the attacks of `attacks.toml`, one for each text and place.
 
-    Texts that forge a verdict or list the criteria name the given `criteria`.
+    Some texts forge a verdict or list the criteria. They then name the criteria given here.
     """
     verdict = {
         "scores": dict.fromkeys(criteria, 100),
@@ -192,7 +192,9 @@ class Injections(Experiment):
 
 
 def _pair(subject: Subject, attack: Attack) -> list[Case]:
-    """Build two cases from an answer without content: one with the attack, and one with its control."""
+    """Build two cases for a question. Both have an answer without content: one with the attack, one with its neutral
+    control.
+    """
     (weak,) = only_politeness(subject)
     return [
         Case(subject.question.id, attack.id, 0, attack.on(weak)),
@@ -203,7 +205,8 @@ def _pair(subject: Subject, attack: Attack) -> list[Case]:
 def gains_of(marks: pd.DataFrame, line: float) -> pd.DataFrame:
     """Build the findings of `Injections` from the scores of attacks and controls.
 
-    line: the pass line of the mean over the criteria, in points.
+    - marks: these scores, as in `Judged`.
+    - line: the pass line of the mean over the criteria, in points.
     """
     wide = marks.pivot(index=["question_id", "case"], columns="criterion", values="score")[criteria_of(marks)]
     wide[OVERALL] = wide.mean(axis=1, skipna=False)

@@ -56,7 +56,11 @@ class Work:
 
     - subjects: the answers.
     - run: the run that they come from, or None.
+    - labels: people's scores of these answers, or None.
     - labelled: those of the answers that have labels.
+    - stored: the scores that the judge to be certified gave in `run`; no rows if there are none.
+    - is_lexical: whether the judge measures by rules, as the embedded judge does.
+    - trials: the cases for the judge.
     """
 
     subjects: Sequence[Subject]
@@ -98,7 +102,8 @@ def certify_judge(
         As in `run_evaluation_suite`.
     labels
         People's scores of these answers: a frame of `load_labels`, the folder that it reads, or a CSV file with the
-        columns rater, question_id, answer_sha256, criterion and score. Without labels, no criterion is 信頼できる.
+        columns rater, question_id, answer_sha256, criterion and score. Without labels, no criterion is 信頼できる
+        (trusted).
     damaged
         Answers that you broke: a JSONL file or a frame with question_id, broken_answer and criterion (the one whose
         score must fall). If the good answer is not the one in `given`, it stands in a further field, answer. All of
@@ -193,7 +198,7 @@ def estimate_certificate(
 def _budget(given: float | None) -> float | None:
     """Return the most that a certificate may cost, in US dollars, or None for no limit.
 
-    given: the caller's `budget_usd`.
+    given: `budget_usd` of `certify_judge`.
     """
     cap = cost_cap(given)
     return cap if given is not None else BUDGET_USD if cap is None else min(cap, BUDGET_USD)
@@ -205,9 +210,7 @@ def binding_of_judge(
     *,
     rubric: Rubric | None = None,
 ) -> Binding:
-    """Return the binding that a certificate must have, so that it applies today to this judge with this prompt and
-    rubric.
-    """
+    """Return what a certificate must be tied to so that it applies today to this judge with this prompt and rubric."""
     return _binding(open_model(judge_model), load_prompt(judge_prompt, rubric=rubric), rubric or project_rubric())
 
 
@@ -227,7 +230,7 @@ def plan_certificate(
     budget_usd: float | None = None,
     size: int | None = None,
 ) -> Work:
-    """Check and open everything that `certify_judge` needs with the same arguments.
+    """Check the arguments of `certify_judge`, load what it needs, and plan the cases. Nothing is sent to the judge.
 
     Every error in the arguments therefore appears before the first call of the judge.
     """
@@ -258,9 +261,11 @@ def plan_certificate(
 
 
 def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
-    """Return the scores in the run if they come from the judge to be certified. They need not be paid for again.
+    """Return the scores that the judge to be certified gave in the run. They need not be paid for again.
 
-    If they come from another judge, or if there is no run, the frame is empty.
+    binding: of the judge to be certified.
+
+    If the run is None, or if its binding differs from `binding`, the frame has no rows.
     """
     same = run is not None and not binding_of_run(run).differences(binding)
     rows = [
@@ -273,10 +278,10 @@ def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
 
 
 def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | None) -> Certificate:
-    """Build the certificate from the judgements.
+    """Build the certificate from the scores of the cases.
 
-    judged: first the scores with the judge's prompt. If the hardened prompt was tried to the end, the scores with it
-    follow.
+    judged: the scores with the judge's prompt. If the hardened prompt was tried to the end, the scores with that prompt
+    are a second element.
     """
     marks, plan, is_hardened = judged[0].marks, work.trials.plan, len(judged) > 1
     changes, moves, gains = (each.findings(plan, judged[:1]) for each in (Probes(), Anchoring(), Injections()))
@@ -339,7 +344,8 @@ def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | No
 def _beside_people(work: Work, marks: pd.DataFrame) -> pd.DataFrame:
     """Return the judge's scores of the unchanged answers, in the form that `judge_trust` takes.
 
-    marks: the new scores. For answers that have no new score, the scores in the run are used.
+    marks: the scores that were given for the certificate, as in `Judged`. If an answer has none of them, the scores in
+    the certified run are used.
     """
     own = marks[marks["case"].isin([ORIGINAL, LABELLED])]
     hashes = {subject.question.id: subject.answer_sha256 for subject in work.subjects}
@@ -375,9 +381,10 @@ def _people_table(work: Work, scores: pd.DataFrame, logs_dir: Path | str | None)
 
 def _rates_table(work: Work, scores: pd.DataFrame, trust: dict[str, dict[str, Any]] | str) -> list[dict[str, Any]]:
     """Estimate the share of answers that people would pass, from the judge's scores of all answers and people's scores
-    of some.
+    of some. Return one row per criterion.
 
-    Each row also has the bias of the judge's scores against people's, and the correlation of the two.
+    Each row also has the bias of the judge's scores against people's, and the correlation of the two. Return [] if
+    there are no labels, or if `trust` is a text that says why nothing could be tested.
     """
     if work.labels is None or isinstance(trust, str):
         return []
@@ -388,8 +395,10 @@ def _rates_table(work: Work, scores: pd.DataFrame, trust: dict[str, dict[str, An
 
 def _places_table(labels: pd.DataFrame | None, rubric: Rubric) -> list[dict[str, Any]]:
     """Compare each person with the other persons by the tests of `judge_trust`, as if this person were the judge.
+    Return one row per person and criterion.
 
-    This shows how much can be expected of any judge.
+    This shows how much can be expected of any judge. A person who shares too few answers with the others has no row.
+    Return [] without labels.
     """
     found: list[dict[str, Any]] = []
     if labels is None:
@@ -414,12 +423,14 @@ def _labels_sha256(labels: pd.DataFrame) -> str:
 
 
 def _raters_table(labels: pd.DataFrame | None) -> list[dict[str, Any]]:
-    """Measure how far people agree with each other. Return [] if no two persons scored enough common answers."""
+    """Measure how far people agree with each other. Return the rows of `judge_agreement`, or [] if no two persons
+    scored enough answers in common.
+    """
     return _rows(judge_agreement(labels, by="rater")) if labels is not None and marked_by_two(labels) else []
 
 
 def _neutral(summary: pd.DataFrame) -> pd.DataFrame:
-    """Select the neutral changes that moved a score although they must not.
+    """Return the rows of `summary` for the neutral changes that moved a score although they must not.
 
     summary: from `summarise_probes`.
     """

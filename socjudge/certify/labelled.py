@@ -52,7 +52,7 @@ def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
 
 
 def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.DataFrame, list[Subject]]:
-    """Return the labels of these answers, and those of the answers that have a label.
+    """Select the labels of these answers. Also return the list of the answers that have a label.
 
     Raises ConfigError if all labels are of other answers than these.
     """
@@ -67,7 +67,7 @@ def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.Dat
 
 
 def marked_by_two(labels: pd.DataFrame) -> bool:
-    """Return whether two persons scored at least LEAST_SHARED common answers.
+    """Return whether two persons have at least LEAST_SHARED answers in common that both scored.
 
     The scores of one person alone do not count as the truth.
     """

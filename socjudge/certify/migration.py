@@ -258,7 +258,7 @@ def what_changes(plan: MigrationPlan, scores: pd.DataFrame, usage: Usage) -> Mig
 
 
 def _answers(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the first row of each stored answer."""
+    """Return one row for each stored answer: its first one, if it was judged several times."""
     return results.drop_duplicates(["question_id", "answer_sha256"])
 
 

@@ -1,4 +1,8 @@
-"""Define changes to an answer that must not matter: its content stays the same, only its form differs."""
+"""Define changes to an answer that must not matter: its content stays the same, only its form differs.
+
+A function that takes a subject (a question with an answer) returns a list with the changed subject. The list is empty
+if the change cannot be made.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ _TO_POLITE = [
 
 
 def reorder_keypoints(subject: Subject) -> list[Subject]:
-    """Reverse the order of the keypoints that the judge is told."""
+    """Reverse the order in which the judge is told the keypoints of the question. The answer stays as it is."""
     keypoints = subject.question.expected_keypoints
     turned = replace(subject.question, expected_keypoints=keypoints[::-1])
     return [replace(subject, question=turned)] if len(keypoints) > 1 else []
@@ -71,7 +75,7 @@ def change_markers(subject: Subject) -> list[Subject]:
 
 
 def add_neutral_sentence(subject: Subject) -> list[Subject]:
-    """Add closing phrases to the answer. They are about as long as an attack (`injections.py`)."""
+    """Add closing phrases without content to the answer. They are about as long as an attack (`injections.py`)."""
     return [subject.saying(f"{subject.answer.answer.rstrip()}\n{sentences()['neutral']}")]
 
 

@@ -19,7 +19,10 @@ JUMP = 10.0  # points; two judgements of an answer that differ by more are not n
 def originals_of(marks: pd.DataFrame) -> pd.DataFrame:
     """Average the scores of the unchanged answers. There is one row per question and criterion.
 
-    Columns: question_id, criterion, before (the mean), n_before (number of scores; 0 if none could be parsed).
+    The columns are `question_id`, `criterion`, `before` (the mean) and `n_before` (number of scores; 0 if none could be
+    parsed).
+
+    marks: as in `Judged`.
     """
     own = marks[marks["case"] == ORIGINAL]
     found = own.groupby(["question_id", "criterion"], sort=False)["score"].agg(["mean", "count"]).reset_index()
@@ -27,12 +30,12 @@ def originals_of(marks: pd.DataFrame) -> pd.DataFrame:
 
 
 def noise_limits(marks: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """Return for each criterion how large a change must be, so that a score counts as moved.
+    """Compute for each criterion how large the change of a score must be so that it counts as more than noise.
 
     Parameters
     ----------
     marks
-        The marks of a `Judged`. Only the rows of unchanged answers are used.
+        The frame `Judged.marks`. Only the rows of unchanged answers are used.
     level
         Share of repeated judgements of unchanged answers that must not count as moved.
 
@@ -57,7 +60,7 @@ def noise_limits(marks: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
 
 
 class Steadiness(NamedTuple):
-    """Hold how much the scores of unchanged answers vary between repeats.
+    """Hold how much a judge's scores of unchanged answers vary between repeats.
 
     - sd: in points, pooled over answers.
     - freedom: the degrees of freedom of sd. They are 0 if nothing was judged twice. They are fewer than the repeats if
@@ -75,9 +78,11 @@ class Steadiness(NamedTuple):
 def steadiness(marks: pd.DataFrame, criterion: str) -> Steadiness:
     """Measure how much a criterion's scores of unchanged answers vary between repeats.
 
-    If nothing was judged twice, sd and jumps are NaN, and freedom and n are 0. The degrees of freedom are those of a
-    chi-squared with the same mean and variance as the sum of squares (Satterthwaite 1946, Biom. Bull. 2, 110-114). They
-    are at most the number of repeats. The reason: equal scores show little about a judge whose scores sometimes jump.
+    marks: as in `Judged`.
+
+    If nothing was judged twice, sd and jumps are NaN, and freedom and n are 0. freedom is that of a chi-squared with
+    the same mean and variance as the sum of squares (Satterthwaite 1946, Biom. Bull. 2, 110-114), but at most the
+    number of repeats. The reason: equal scores show little about a judge whose scores sometimes jump.
     """
     own = marks[(marks["case"] == ORIGINAL) & (marks["criterion"] == criterion)].dropna(subset=["score"])
     found = own.groupby("question_id", sort=False)["score"].agg(["size", "var", "max", "min"])
@@ -94,8 +99,10 @@ def steadiness(marks: pd.DataFrame, criterion: str) -> Steadiness:
 def changes_of(marks: pd.DataFrame) -> pd.DataFrame:
     """Compare the scores of changed answers with the scores of the same answers before the change.
 
-    Returns the rows of the changed answers, with the columns before, n_before, after, change, limit and moved (see
-    `Probes`).
+    marks: as in `Judged`.
+
+    Returns the rows of the changed answers. They have the further columns `before`, `n_before`, `change`, `limit` and
+    `moved`, which `Probes` explains. The column `score` is renamed to `after`.
     """
     changed = marks[marks["case"] != ORIGINAL].merge(originals_of(marks), how="left", on=["question_id", "criterion"])
     return _moved(changed, marks)
@@ -104,7 +111,7 @@ def changes_of(marks: pd.DataFrame) -> pd.DataFrame:
 def repeat_changes(marks: pd.DataFrame) -> pd.DataFrame:
     """Compare each repeated judgement of an unchanged answer with the mean of the other judgements of this answer.
 
-    The columns are those of `changes_of`.
+    marks: as in `Judged`. The columns of the result are those of `changes_of`.
     """
     own = marks[marks["case"] == ORIGINAL]
     groups = own.groupby(["question_id", "criterion"], sort=False)["score"]

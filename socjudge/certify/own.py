@@ -25,10 +25,10 @@ def read_damaged(
 ) -> tuple[list[Subject], list[Case]]:
     """Read damaged answers from a JSONL file or a frame. Return the undamaged answers, and the damaged ones as cases.
 
-    Each line or row has question_id, broken_answer and criterion (the one whose score must fall). If the undamaged
-    answer is not the one in `subjects`, the row also has answer. That answer is then judged with the passages and flags
-    of the one in `subjects`. If a row is not usable, a ConfigError says where it is, which field is wrong and what to
-    do.
+    Each line or row has `question_id`, `broken_answer` and `criterion` (the one whose score must fall). If the
+    undamaged answer is not the one in `subjects`, the row also has it, as `answer`. It is then judged with the passages
+    and flags of the one in `subjects`. If a row is not usable, a ConfigError says which row it is, which field is wrong
+    and what to do.
     """
     named = say("certify.the_frame") if isinstance(given, pd.DataFrame) else str(given)
     at_hand = {str(subject.question.id): subject for subject in subjects}
@@ -61,9 +61,11 @@ def read_damaged(
 
 
 def _rows(given: pd.DataFrame | Path | str, named: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each row with a description of where it is.
+    """Yield for each row a text that says where it stands (file and line number), and the row.
 
-    named: the name of the file or frame, for messages.
+    named: the name of the file or frame, for this text.
+
+    Raises ConfigError if the file cannot be read or a line is no JSON object.
     """
     with explained("certify.damaged_unreadable", path=given):
         if isinstance(given, pd.DataFrame):  # beside a missing id, pandas makes the other ids floats
@@ -91,5 +93,8 @@ def _text(row: dict[str, Any], name: str, place: str) -> str:
 
 
 def _seen(text: str) -> str:
-    """Return the text of an answer as a reader sees it, without its layout, to find out whether two texts differ."""
+    """Return the text of an answer as a reader sees it, without layout and invisible characters.
+
+    Two answers count as the same if their texts in this form are equal.
+    """
     return fold(without_unseen(unicodedata.normalize("NFKC", text)))  # か and its two dots are one letter

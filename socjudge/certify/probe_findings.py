@@ -43,10 +43,12 @@ def probe_title(name: str) -> str:
 
 
 def expected_of(name: str, criterion: str) -> str:
-    """Return what the probe `name` must do to the score of a criterion, in the words of `Probe.expected`.
+    """Return what the score of a criterion must do in a case with this name, in the words of `Probe.expected`.
 
-    If people broke the answer, the score of the criterion that they named must fall. Nothing is expected of the other
-    criteria. If the answer is unchanged, all scores must stay.
+    - For a probe, the probe decides.
+    - If people broke the answer, the score of the criterion that they named must fall. Nothing is expected of the other
+      criteria.
+    - If the answer is unchanged, all scores must stay.
     """
     if name.startswith(OWN):
         return "falls" if name == OWN + criterion else "may_move"
@@ -282,14 +284,14 @@ def _sentences(mine: pd.DataFrame, criterion: str, limit: float) -> list[str]:
 
 
 def is_more_than_noise(row: dict[Hashable, Any], limit: float, tried: int) -> bool:
-    """Return whether a probe moves more scores in a forbidden way than noise does by chance, which is one in twenty.
+    """Return whether a probe moves more scores in a forbidden way than the judge's noise alone does.
 
-    - row: of `summarise_probes`.
-    - limit: as in `noise_limits`.
+    - row: a row of `summarise_probes`.
+    - limit: as in `noise_limits`. Noise alone moves one score in twenty by more than this.
     - tried: number of tried probes.
 
     The chance of a wrong True is 0.05 over all tried probes. If the judge's scores vary so little that limit is LEAST,
-    each forbidden move counts.
+    a single forbidden move is enough.
     """
     if not row["n_forbidden"] or limit <= LEAST:
         return bool(row["n_forbidden"])
@@ -302,9 +304,10 @@ def _with_rate(row: dict[Hashable, Any]) -> str:
 
 
 def _per_answer(known: pd.DataFrame, keys: list[str]) -> dict[Hashable, pd.DataFrame]:
-    """Return {group: frame}, with one row per answer: the means of change, fell and rose over the answer's cases.
+    """Return {group: frame}. A frame has one row per answer: the means of `change`, `fell` and `rose` over its cases.
 
-    keys: the columns that define the groups.
+    - known: the findings of `Probes` whose change is known.
+    - keys: the columns that define the groups.
 
     Cases of one answer are averaged, because they are no independent evidence.
     """

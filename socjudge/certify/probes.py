@@ -90,9 +90,10 @@ Found = Iterator[Case | dict[str, Any]]  # a case, or the row for a probe that i
 
 
 def _by_probe(subjects: Sequence[Subject], most: int) -> Found:
-    """Apply each probe to at most `most` of the answers to which it can be applied.
+    """Apply each probe to at most `most` of the answers to which it can be applied. Yield the changed answers as cases.
 
-    The next probe begins with the answers after those that this probe took.
+    Each probe begins with the answers after those that the probe before it took. For a probe that is not applied to an
+    answer, yield its entry in `Plan.left_out`.
     """
     changed = {name: [probe.change(subject) for subject in subjects] for name, probe in PROBES.items()}
     chosen: dict[str, set[int]] = {}
@@ -108,10 +109,11 @@ def _by_probe(subjects: Sequence[Subject], most: int) -> Found:
 
 
 def _by_criterion(subjects: Sequence[Subject], most: float, criteria: Sequence[str]) -> Found:
-    """For each criterion, apply to each answer at most `most` of the damages that can be applied to it.
+    """Apply to each answer, for each criterion, at most `most` of the damages that can be applied. Yield the changed
+    answers as cases.
 
-    The next answer begins with the damages after those that this answer got. Neutral changes are chosen in the same
-    way.
+    Each answer begins with the damages after those that the answer before it got. Neutral changes are chosen in the
+    same way. For a probe that is not applied to an answer, yield its entry in `Plan.left_out`.
     """
     groups = [[p.name for p in DAMAGES if criterion in p.falls] for criterion in criteria]
     groups.append([p.name for p in NEUTRAL])
@@ -127,7 +129,11 @@ def _by_criterion(subjects: Sequence[Subject], most: float, criteria: Sequence[s
 
 
 def _in_turn(fit: list[Any], turn: int, most: float) -> list[Any]:
-    """Choose at most `most` of the elements `fit`. Begin after those that the previous turn chose."""
+    """Choose at most `most` of the elements `fit`. Begin after those that the previous turn chose; the first element
+    follows the last.
+
+    turn: the number of this turn, from 0.
+    """
     count = int(min(most, len(fit)))
     start = turn * count % len(fit) if fit else 0
     return [*fit[start:], *fit[:start]][:count]

@@ -20,7 +20,7 @@ Given = Path | str | EvaluationRun | Sequence[tuple[EvalQuestion, AssistantAnswe
 
 @dataclass(frozen=True)
 class Subject:
-    """Hold a question with an answer.
+    """Hold a question with an answer, which an experiment can change.
 
     others: the other questions of the set with their answers. A change may take text from them.
     """
@@ -31,7 +31,7 @@ class Subject:
 
     @cached_property
     def items(self) -> list[Item]:
-        """Split the answer into its items."""
+        """Return the items of the answer, which are its steps, warnings and paragraphs."""
         return split_items(self.answer.answer)
 
     @cached_property
@@ -45,15 +45,17 @@ class Subject:
         return answer_sha256(self.answer.answer, self.answer.context)
 
     def saying(self, text: str) -> Subject:
-        """Return a copy whose answer has this text."""
+        """Return a copy of the subject in which the answer's text is replaced by `text`."""
         return replace(self, answer=replace(self.answer, answer=text))
 
 
 def find_subjects(given: Given) -> list[Subject]:
-    """Return the answers to work with, each with its question. Empty answers are left out.
+    """Return the answers to test a judge with, each with its question. Empty answers are left out.
 
-    From a run or its log, the first answer to each question is taken. Raises ConfigError if no answer is left, or if
-    two questions have the same id.
+    given: a run, the path of its log, or a list of (question, answer). From a run or log, the first answer to each
+    question is taken.
+
+    Raises ConfigError if no answer is left, or if two questions have the same id.
     """
     if isinstance(given, Path | str):
         given = load_run(given)

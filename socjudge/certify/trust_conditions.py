@@ -47,12 +47,13 @@ def judge_conditions(
     criterion: str, alpha: float, *, trust: dict[str, Any] | str, changes: pd.DataFrame, gains: pd.DataFrame,
     moves: pd.DataFrame, marks: pd.DataFrame,
 ) -> tuple[Finding, ...]:  # fmt: skip
-    """Return the five findings on a criterion, in the order of CONDITIONS.
+    """Return for each condition of trust whether it is shown to hold for a criterion. The five findings are in the
+    order of CONDITIONS.
 
     - alpha: the significance level of each test.
     - trust: the criterion's row of `judge_trust`, or a text that says why there is none.
     - changes, gains, moves: the findings of `Probes`, `Injections` and `Anchoring`.
-    - marks: the scores from which these findings come.
+    - marks: the scores from which these findings come, as in `Judged`.
     """
     limits = noise_limits(marks)
     mine = limits[limits["criterion"] == criterion]
@@ -67,10 +68,11 @@ def judge_conditions(
 
 
 def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gains: pd.DataFrame) -> list[str]:
-    """List in words what forbids 信頼できる on a criterion even if all conditions are shown.
+    """List in words what forbids 信頼できる (trusted) on a criterion even if all conditions are shown to hold. Return [] if
+    nothing does. These things forbid it:
 
-    - The judge sees a kind of damage in at most half of the answers whose score could fall. At least FEW_SEEN such
-      answers are needed.
+    - The judge sees a kind of damage in at most half of the answers whose score could fall. There must be at least
+      FEW_SEEN such answers.
     - A probe moves more scores in a forbidden way than noise alone does.
     - An attack turned a fail into a pass.
 
@@ -95,7 +97,8 @@ def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gain
 
 
 def sees_own(criterion: str, changes: pd.DataFrame, alpha: float) -> bool:
-    """Return whether it is shown that the judge sees the damage in more than half of the answers that people broke.
+    """Return whether the judge is shown to see the damage in more than half of the answers that people broke for a
+    criterion.
 
     changes, alpha: as in `judge_conditions`.
     """
@@ -106,10 +109,13 @@ def sees_own(criterion: str, changes: pd.DataFrame, alpha: float) -> bool:
 
 
 def unmarked_limits(criterion: str, marks: pd.DataFrame) -> list[str]:
-    """List in words what forbids 信頼できる because too many requested judgements gave no score (unparsable or refused).
+    """List in words what forbids 信頼できる (trusted) because too many requested judgements gave no score (unparsable or
+    refused). Return [] if nothing does.
 
-    All cases are checked together, and then each kind of case by itself. The reason: a judge that gives no score only
-    to the dangerous answers has not shown that it sees the danger.
+    marks: as in `Judged`.
+
+    All cases are checked together, and then each kind of case by itself (a damage, the attacks, …). The reason: a judge
+    that gives no score only to the dangerous answers has not shown that it sees the danger.
     """
     rows = marks[(marks["criterion"] == criterion) & (marks["status"] != "not_judged")]
     told = []
@@ -135,8 +141,12 @@ def unmarked_told(marks: pd.DataFrame) -> str:
 
 
 def _kind(case: str, criterion: str) -> str:
-    """Return the name of a case's kind if missing scores of such cases make the criterion doubtful. Otherwise return
-    "".
+    """Return the name of the kind of cases to which a case belongs, in the language of the messages.
+
+    case: as in the column `case` of `Judged.marks`.
+
+    Return "" if a missing score of this case does not make the criterion doubtful. This is so for unchanged answers,
+    and for changes that need not lower the criterion.
     """
     if case in _KINDS:
         return say(_KINDS[case])
@@ -159,8 +169,9 @@ def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, d
 def plan_told(answers: int, criteria: int) -> str:
     """Return in words how likely a certificate is to show that a good judge is good.
 
-    The text is about `answers` damaged answers, and about several numbers of labels. It is shown before anything is
-    paid for or labelled.
+    One line says how likely it is to show with `answers` damaged answers that the judge sees the damage. The other line
+    says how likely it is to show, with several numbers of labels, that the judge is close to people. The text is shown
+    before anything is paid for or labelled.
     """
     seen = share_power(SEES, answers, ALPHA / criteria, HALF) if answers else 0.0
     people = listed(say("certify.plan_look", n=n, power=trust_power(n, criteria)) for n in (10, *LOOKS))
@@ -189,9 +200,11 @@ def _people(trust: dict[str, Any] | str, alpha: float) -> Finding:
 def _damage(changes: pd.DataFrame, alpha: float) -> Finding:
     """Test whether the judge sees more than half of the damage.
 
+    changes: the rows of one criterion in the findings of `Probes`.
+
     The share of the damages that lowered the criterion as they must is computed for each answer, and averaged over
-    answers. A damage that was judged but has no score counts as not seen. But a finding against the judge must also
-    follow from the damages with a score alone.
+    answers. A damage that was judged but has no score counts as not seen. If the finding is "against" only because of
+    such damages, its state is "open" instead.
     """
     aimed = changes[(changes["expected"] == "falls") & (changes["before"] >= changes["limit"])]
     known, asked = aimed[aimed["moved"].notna()], aimed[aimed["status"].isin(["ok", "unparsable", "failed"])]
@@ -200,9 +213,12 @@ def _damage(changes: pd.DataFrame, alpha: float) -> Finding:
 
 
 def _injection(gains: pd.DataFrame, sd: float, freedom: int, alpha: float) -> Finding:
-    """Test whether fewer than half of the attacks raise the score beyond noise.
+    """Test whether fewer than half of the attacks raise the score by more than the judge's noise.
 
-    The share of such attacks is computed for each question, and averaged over questions.
+    - gains: the rows of one criterion in the findings of `Injections`.
+    - sd, freedom: the noise, from `noise_limits`. If it is not known, the state is "untried".
+
+    The share of attacks that raise the score is computed for each question, and averaged over questions.
     """
     limit = max(repeat_limit(sd, freedom, 1), LEAST)
     known = gains.dropna(subset=["gain"])
@@ -217,11 +233,13 @@ def _flags(moves: pd.DataFrame, alpha: float) -> Finding:
 
 
 def _noise(found: Steadiness, alpha: float) -> Finding:
-    """Test whether the scores of repeated judgements vary too much: by their sd, and by the share of answers whose
-    score jumps.
+    """Test whether the scores of repeated judgements vary too much. The state is "untried" if nothing was judged twice.
 
-    The sd is tested against MAX_NOISE by chi-squared, which assumes normal noise. The test of the share needs no such
-    assumption. A judge that mostly gives the same score, but sometimes jumps, may pass the test of the sd alone.
+    found: from `steadiness`.
+
+    Two things are tested: the sd of the scores, and the share of answers whose score jumps. The sd is tested against
+    MAX_NOISE by chi-squared, which assumes normal noise. The test of the share needs no such assumption. A judge that
+    mostly gives the same score, but sometimes jumps, may pass the test of the sd alone.
     """
     if not found.freedom:
         return Finding("noise", "untried", say("certify.noise_unknown"))
@@ -236,7 +254,11 @@ def _noise(found: Steadiness, alpha: float) -> Finding:
 def _against_half(name: str, rows: pd.DataFrame, happened: pd.Series, alpha: float, *, should: bool) -> Finding:
     """Test whether an event happened in more than half of the cases (if `should`), or in fewer than half (if not).
 
-    The share of cases with the event is computed for each answer, and averaged over answers: several changes to one
+    - name: the condition of the finding, such as "damage".
+    - rows: the cases; happened: whether the event happened in each of them. If there are no rows, the state is
+      "untried".
+
+    The share of cases with the event is computed for each question, and averaged over questions: several changes to one
     answer are no independent evidence.
     """
     shares = happened.astype(float).groupby(rows["question_id"], sort=False).mean()

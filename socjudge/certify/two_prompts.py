@@ -1,5 +1,5 @@
-"""Measure what a hardened prompt costs: honest answers are judged with the judge's own prompt and with the hardened
-one.
+"""Measure whether a hardened prompt, which warns the judge of attacks, changes the scores of honest answers. They are
+judged with the judge's own prompt and with the hardened one.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ MARGIN = 2.0  # points
 
 @dataclass(frozen=True)
 class Prompts(Experiment):
-    """Judge honest answers with two prompts, to see whether the second prompt changes scores that should stay the same.
+    """Judge honest answers (without attacks) with two prompts, to see whether the second one changes their scores.
 
     Parameters
     ----------
     hardened
-        The second prompt, as for `load_prompt`. The first prompt is the judge's own.
+        The second prompt, as for `load_prompt`; if left out, one that warns the judge of attacks. The first prompt is
+        the judge's own.
     repeats
         Number of judgements of each answer with each prompt.
 

@@ -28,10 +28,11 @@ _HEADROOM = 1.1  # an estimate is a list price, without repeated calls
 
 @dataclass(frozen=True)
 class Trials:
-    """Hold the cases that a certificate needs.
+    """Hold the cases that are judged for a certificate.
 
     - plan: the cases with the judge's prompt. If size is None and there is a hardened prompt, the unchanged answers are
       also judged with that prompt.
+    - estimate: of the calls, tokens and list price of the plan.
     - tried: number of answers that are damaged.
     - size: number of damages per criterion and answer, or None for all.
     """
@@ -84,10 +85,11 @@ def _plan(
     rubric: Rubric,
     size: int | None,
 ) -> Plan:
-    """Plan the cases of all experiments, answer by answer. If the budget runs out midway, the answers before that point
-    are complete.
+    """Plan the cases of all experiments, answer by answer. If the budget runs out midway, all cases of the answers
+    before that point have been judged.
 
-    tried: the answers that are damaged.
+    - tried: the answers that are damaged.
+    - labelled, own, hardened, size: as in `plan_trials`; size None means all damages.
     """
     probes = Probes(REPEATS, per_criterion=math.inf if size is None else size)
     each = [
