@@ -249,15 +249,15 @@ def pairwise_agreement(
 
 
 def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: str) -> pd.DataFrame:
-    """Return all scores in one frame. For the mean over the criteria (総合), it has one row per rater and answer.
+    """Return all scores in one frame, with one row per rater, answer and criterion.
 
-    All other rows are one per rater, answer and criterion. Columns: rater; question and answer (both as numbers);
-    criterion; score; missing (number of missing scores).
+    Further rows have the mean over the criteria (総合), one per rater and answer. The columns are `rater`, `question`
+    and `answer` (both as numbers), `criterion`, `score` and `missing` (number of missing scores).
 
     - scores: the judges' scores.
     - labels: people's scores, or None.
-    - by: the column that names a judge.
-    - who: the function to name in errors.
+    - by: the column of `scores` that names a judge.
+    - who: the function that error messages name.
     """
     need_columns(scores, [by, *_UNIT, "criterion", "score"], who, "load_scores")
     parts = [same_raters(scores) if by == "rater" else scores.assign(rater=scores[by])]
@@ -307,11 +307,13 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
 
 
 def _table(part: pd.DataFrame, raters: list[Any]) -> tuple[Floats, Whole]:
-    """Return the scores of one criterion as a table, and the number of the question of each row.
+    """Return the scores of one criterion as a table with one row per answer and one column per rater. Also return the
+    number of each row's question.
 
-    part: the criterion's rows of `_ratings`.
+    - part: the criterion's rows of `_ratings`.
+    - raters: the raters, in the order of the columns.
 
-    The table has one row per answer and one column per rater. A missing score is NaN.
+    A missing score is NaN.
     """
     answer, answers = pd.factorize(part["answer"])
     table, question = np.full((len(answers), len(raters)), math.nan), np.zeros(len(answers), dtype=np.int64)
@@ -321,7 +323,10 @@ def _table(part: pd.DataFrame, raters: list[Any]) -> tuple[Floats, Whole]:
 
 
 def _chosen(rows: ArrayLike, table: Floats, question: Whole) -> tuple[Floats, Whole]:
-    """Return the chosen rows of a table. Also return the questions of these rows, numbered anew from 0."""
+    """Return some rows of a table. Also return the questions of these rows, numbered anew from 0.
+
+    rows: True for each row to return.
+    """
     kept = np.asarray(rows)
     return table[kept], pd.factorize(question[kept])[0]
 
@@ -353,9 +358,9 @@ def _sums(values: Floats, question: Whole) -> Floats:
 
 
 def _running(count: Floats, mean: Floats, squares: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return count, mean and sum of squares around the mean, of the first 0, 1, 2, … questions taken together.
+    """Return count, mean and sum of squares around the mean of the first questions together: of the first 0, 1, 2, …
 
-    count, mean, squares: the same three of each single question.
+    count, mean, squares: the count, mean and sum of squares of each single question.
     """
     counts = np.vstack([np.zeros((1, 1)), count.cumsum(axis=0)])
     means = np.vstack([np.zeros((1, mean.shape[1])), (count * mean).cumsum(axis=0) / counts[1:]])

@@ -37,10 +37,10 @@ _TINY = 1e-9
 def need_columns(frame: pd.DataFrame, names: Iterable[str], who: str, maker: str) -> None:
     """Raise ConfigError if `frame` lacks one of the columns `names`.
 
-    A frame of `load_scores` must also have no criterion called 総合, because this is the name of the mean.
+    It is also raised if a frame of `load_scores` has a criterion called 総合, because this is the name of the mean.
 
-    - who: the function that needs the columns.
-    - maker: the function that makes such frames.
+    - who: the function that needs the columns; the message names it.
+    - maker: the function that makes such frames; the message names it too.
     """
     missing = [name for name in dict.fromkeys(names) if name not in frame.columns]
     if missing:
@@ -62,7 +62,9 @@ def in_order(column: pd.Series) -> list[Any]:
 
 
 def by_criterion(frame: pd.DataFrame, names: Iterable[Any]) -> pd.DataFrame:
-    """Return the frame with `criterion` as an ordered categorical column. Its categories are `names`, in this order."""
+    """Return the frame with the column `criterion` made an ordered categorical one. The categories are `names`, in this
+    order.
+    """
     return frame.assign(criterion=pd.Categorical(frame["criterion"], categories=list(names), ordered=True))
 
 
@@ -155,7 +157,9 @@ def difference_interval(differences: ArrayLike, *, level: float = 0.95) -> tuple
 
 
 def beta_skewness(mean: float, sd: float) -> float:
-    """Compute the skewness of a beta distribution on 0–1 with this mean and sd, limited to -1 to 1."""
+    """Compute the skewness of a beta distribution on 0–1 with this mean and sd. Below -1 it becomes -1, and above 1 it
+    becomes 1.
+    """
     return float(np.clip(2 * (1 - 2 * mean) * sd / (mean * (1 - mean) + sd * sd), -1, 1))
 
 
@@ -192,7 +196,7 @@ def pass_rate_interval(passed: int, total: int, level: float = 0.95) -> tuple[fl
 def jackknife_interval(
     estimate: float, left_out: ArrayLike, *, level: float = 0.95, scale: str = "plain", raters: int = 2
 ) -> tuple[float, float]:
-    """Compute an interval for a statistic from its values that result if each question is left out in turn.
+    """Compute an interval for a statistic from the values that it has if each question is left out in turn.
 
     Parameters
     ----------

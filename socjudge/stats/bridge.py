@@ -100,7 +100,9 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
 
 
 def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_model") -> pd.DataFrame:
-    """Put the runs of both judges on one trend, on the new judge's scale. There is one row per run, oldest first.
+    """Return the mean scores of both judges' runs on the new judge's scale. There is one row per run, oldest first.
+
+    The lines of `bridge_judges`, here called the bridge, convert the points of the old judge's runs.
 
     Parameters
     ----------
@@ -237,7 +239,10 @@ def _correlation(x: Floats, y: Floats) -> float:
 
 
 def _at(lines: Floats, old: float) -> Floats:
-    """Return the new judge's points that correspond to `old` points of the old judge, one value for each line."""
+    """Return the new judge's points that correspond to `old` points of the old judge, one value for each line.
+
+    lines: from `equating_lines`.
+    """
     return np.asarray(lines[:, 0] + lines[:, 1] * old)
 
 

@@ -70,11 +70,11 @@ def same_answer_runs(scores: pd.DataFrame, run_id: Any = None) -> list[Any]:
 
 
 def same_answers(scores: pd.DataFrame, first: Any, second: Any) -> pd.Series:
-    """Return for each question that occurs in both runs whether the two runs judged a common stored answer to it.
+    """Return for each question that occurs in both runs whether both judged the same stored answer to it.
 
     first, second: the run_id of each run.
 
-    The index is the question_id.
+    The index is the question_id. If a run has several answers to the question, one common answer is enough.
     """
     sides = []
     for run in (first, second):
@@ -132,9 +132,10 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
 
 
 def _one_side(scores: pd.DataFrame, value: Any, by: str, who: str) -> pd.DataFrame:
-    """Return one group's mean score per question, answer and criterion.
+    """Return one group's mean score per question, answer and criterion, with the number of missing scores.
 
-    value: the value of `by` that names the group.
+    - value: the value of `by` that names the group.
+    - who: the function that error messages name.
     """
     side = scores[scores[by] == value]
     if side.empty:
@@ -151,11 +152,12 @@ def _one_side(scores: pd.DataFrame, value: Any, by: str, who: str) -> pd.DataFra
 
 
 def question_pairs(pairs: pd.DataFrame, criterion: str) -> pd.DataFrame:
-    """Return both groups' mean scores per question, averaged over answers.
+    """Return the mean scores that two groups (judges, prompts or runs) have on one criterion, with one row per
+    question.
 
     pairs: from `pair_scores`.
 
-    The index is question_id; the columns are first and second.
+    The index is question_id. The columns are `first` and `second`, averaged over the answers that have both scores.
     """
     part = pairs[pairs["criterion"] == criterion].dropna(subset=["first", "second"])
     return part.groupby("question_id", observed=True)[["first", "second"]].mean()
@@ -256,7 +258,7 @@ def compare_judges(
 
 
 def _lines(scores: pd.DataFrame, by: str) -> dict[Any, float]:
-    """Return the pass line of each group of runs. A group's verdicts are decided by its own line."""
+    """Return {value of `by`: pass line}. The verdicts of each group of runs are decided by its own line."""
     return {value: frame_rule(scores[scores[by] == value]).line for value in scores[by].dropna().unique()}
 
 
@@ -292,9 +294,13 @@ def _row(
 
 
 def _judging(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame, by: str) -> dict[str, Any]:
-    """Return cost and time of one judgement in each of two groups, and in what the conditions of the two groups differ.
+    """Return cost and time of one judgement in each of two groups. Also return in which conditions the two groups
+    differ.
 
-    Cost and time are averaged over a question's common answers first, then over questions. Only conditions that can
+    - first, second: the values of `by` that name the groups.
+    - pairs: from `pair_scores`, for the answers that both groups judged.
+
+    Cost and time are averaged over these answers of a question first, then over questions. Only conditions that can
     change scores are returned.
     """
     found: dict[str, Any] = {}

@@ -42,7 +42,7 @@ _TINY = 1e-9
 
 
 class Corrected(NamedTuple):
-    """Hold an estimate with its interval, and the interval that the labels alone give.
+    """Hold an estimate with its interval, and the interval that people's scores (labels) alone give.
 
     - weight: the weight of the judge's scores. It is 0 if they do not help; both intervals are then equal.
     - correlation: the correlation of the labels and the judge's scores, or NaN if all values of one side are equal.
@@ -115,8 +115,10 @@ def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
 
 
 def regression(y: Floats, f: Floats, everything: Floats, *, weights: Floats | None = None) -> tuple[float, float]:
-    """Return the slope of the labels on the judge's scores, and the variance of the labels around this line over all
+    """Compute the slope of the labels on the judge's scores, and the variance of the labels around this line over all
     units.
+
+    A unit is a question or an answer. The labels are people's scores of some of the units.
 
     - y: the labels.
     - f: the judge's scores of the labelled units.
@@ -140,7 +142,7 @@ def regression(y: Floats, f: Floats, everything: Floats, *, weights: Floats | No
 def _binomial_shape(marks: Floats) -> Floats:
     """Return for each score a number that is proportional to the variance of labels near this score.
 
-    It is the variance of a share, which is least at the ends of the scale, plus a constant.
+    It is p (1 - p) plus a constant, where p is the score as a share of 100. It is least at the ends of the scale.
     """
     p = (marks / 100).clip(0, 1)
     return np.asarray(p * (1 - p) + _FLOOR)
@@ -220,7 +222,7 @@ def _unanimous(hits: int, total: int, level: float) -> tuple[float, float]:
 def corrected_means(
     scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "judge_model", level: float = 0.95
 ) -> pd.DataFrame:
-    """Estimate the mean score that people would give to all judged answers, from labels of a few.
+    """Estimate the mean score that people would give to all judged answers, from people's scores (labels) of a few.
 
     There is one row per judge and criterion, and one row (総合) for the mean over the criteria.
 
@@ -281,7 +283,7 @@ def corrected_means(
 def corrected_pass_rate(
     scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "judge_model", level: float = 0.95
 ) -> pd.DataFrame:
-    """Estimate the share of all judged answers that people would pass, from labels of a few.
+    """Estimate the share of all judged answers that people would pass, from people's scores (labels) of a few.
 
     There is one row per judge and criterion.
 
@@ -532,8 +534,10 @@ def next_labels(
 def _overall_marks(
     scores: pd.DataFrame, labels: pd.DataFrame | None, judge: Any, by: str, who: str
 ) -> tuple[pd.Series, pd.Series]:
-    """Return the judge's mean score over the criteria, and people's. Answers that lack a criterion are left out of
-    each.
+    """Return two series over answers: the judge's mean score over the criteria, and people's mean score over the
+    criteria.
+
+    Each series has only the answers that have a score on every criterion. Without labels, people's series is empty.
     """
     has_labels = labels is not None and len(labels) > 0
     own = scores[scores[by] == judge].assign(rater="judge")

@@ -54,9 +54,9 @@ def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: 
         - p_rerun: probability that the run passes if the same questions are answered and judged again, as many times as
           now
         - p_true: probability that the run passes on the mean scores that endless repeats of these questions would have
-        - verdict: 合格 if p_true is at least 0.95 and the run passes in the log, even with 0 points for each missing
-          score; 不合格 if p_true is at most 0.05 and the run fails in the log, even with 100 points for each missing
-          score; 判定保留 in all other cases
+        - verdict: 合格 (passed) if p_true is at least 0.95 and the run passes in the log, even with 0 points for each
+          missing score; 不合格 (failed) if p_true is at most 0.05 and the run fails in the log, even with 100 points for
+          each missing score; 判定保留 (undecided) in all other cases
         - deciding_questions: ids of the questions that decide the verdict, as text, the most decisive first (see
           `gate_questions`)
         - method, note (in the language of the messages)
@@ -134,8 +134,8 @@ def _by_run(results: pd.DataFrame, rows_of: Any, who: str) -> pd.DataFrame:
 
 
 def _repeats(part: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return one row per question and repeat (question_id, repeat, score, missing). Also return the kind of the
-    repeats.
+    """Return one row per question and repeat, with the columns `question_id`, `repeat`, `score` and `missing`. Also
+    return "judge repeats" if only the judge repeated its work, and else "repeats".
 
     If a question has several answers, each answer is one repeat, and the judge's repeats of it are averaged. The
     reason: a re-run would make a new answer, and would judge it as often as now.
@@ -155,11 +155,14 @@ def _repeats(part: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.DataFrame, float, float, str]:
-    """Return a run's questions, and the noise of a repeat: its standard deviation in points, degrees of freedom, and
-    source.
+    """Return a run's questions and the noise of a repeat. The noise is three values: its standard deviation in points,
+    its degrees of freedom, and its source ("stated", "unknown", or as `_repeats` says).
 
-    The questions are a frame with the index question_id. Its columns are score (mean of the repeats, NaN if none has a
-    score), repeats (how many have a score) and missing (judged answers without a score).
+    The questions are a frame with the index question_id. Its columns are `score` (mean of the repeats, NaN if none has
+    a score), `repeats` (how many have a score) and `missing` (judged answers without a score).
+
+    noise: the standard deviation if the caller knows it. If it is None, the standard deviation is estimated from the
+    repeats; without repeats, it is NaN.
     """
     if noise is not None and not noise > 0:
         raise ConfigError(say("stats.noise", who=who, noise=noise))
@@ -209,7 +212,7 @@ def _gate(scores: Floats, rule: PassRule) -> Bools:
 
 
 def _share(hits: Bools) -> Floats:
-    """Return for each column the share of draws (rows) that are true.
+    """Return for each column of `hits` in what share of the rows (draws) it is true.
 
     The share is never exactly 0 or 1, because draws cannot show that.
     """

@@ -34,10 +34,11 @@ _OF_POINTS = ["bias", "bias_low", "bias_high", "mae", "loa_low", "loa_high", "ra
 
 
 class Beside(NamedTuple):
-    """Hold a judge's scores and people's scores of the same answers.
+    """Hold a judge's scores and people's scores of the same answers, side by side.
 
     - judge, people: points, with NaN for a missing score. Both have one row per answer that the judge judged (index
-      question_id, answer_sha256). They have one column per criterion that both sides scored, and one for 総合.
+      question_id, answer_sha256). They have one column per criterion that both judge and people scored, and one for
+      総合.
     - strangers: the number of labelled answers that the judge did not judge.
     """
 
@@ -89,7 +90,7 @@ def judges_of(scores: pd.DataFrame, by: str, who: str) -> list[Any]:
 def _wide(marks: pd.DataFrame) -> pd.DataFrame:
     """Return the scores with one row per answer and one column per criterion.
 
-    Repeats of one rater are averaged first, then the raters.
+    If the frame names raters, the repeats of each rater are averaged first, then the raters.
     """
     marks = marks.dropna(subset=[*_ANSWER, "criterion"])
     rater = [name for name in ("rater",) if name in marks.columns]
@@ -202,11 +203,13 @@ def judge_vs_people(
 
 
 def _by_length(people: pd.DataFrame, lengths: Mapping[str, float]) -> pd.DataFrame:
-    """Give people's scores to the answers anew by length, for each criterion: the longest answer gets the highest
-    score, and so on.
+    """Return the scores of a trivial judge that prefers long answers.
 
-    Answers of equal length get the mean of their scores. The score is NaN if people gave none, or if the length is not
-    known.
+    For each criterion, people's scores are given to the answers in another order: the longest answer gets the highest
+    score, and so on. Answers of equal length get the mean of their scores. The score is NaN if people gave none, or if
+    the length is not known.
+
+    lengths: {answer_sha256: number of characters}.
     """
     length = pd.Series([lengths.get(sha, math.nan) for sha in people.index.get_level_values(1)], people.index, float)
     dealt = {}
@@ -242,9 +245,10 @@ def _judge_rows(judge: Any, side: Beside, line: float, level: float) -> list[dic
 def _vs_row(table: Floats, question: NDArray[np.int64], missing: int, line: float, level: float) -> dict[str, Any]:
     """Return the numbers and the note of a row of `judge_vs_people`.
 
-    - table: people's scores in column 0, the judge's scores in column 1.
-    - question: the question of each row.
+    - table: people's scores in column 0, the judge's scores in column 1, one row per answer.
+    - question: the number of each row's question.
     - missing: the value of n_missing.
+    - line: the pass line, in points.
     """
     found = pair_row(table, question, missing, line, level)
     people, judge = reaches(table[:, 0], line), reaches(table[:, 1], line)

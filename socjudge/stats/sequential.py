@@ -30,7 +30,7 @@ _WIDTH = 1.5  # sd of the mixture over distances from the line, in units of the 
 class Progress(NamedTuple):
     """Hold the state of repeated judgements of the same answers.
 
-    - verdict: 合格 or 不合格 if it is sure, else 判定保留.
+    - verdict: 合格 (passed) or 不合格 (failed) if it is sure, else 判定保留 (undecided).
     - passes: whether the run passes by the mean scores so far.
     - ask: the questions to judge again, the most useful first. It is empty if the verdict is sure, and also if further
       judgements would hardly make it sure.
@@ -79,8 +79,8 @@ def gate_progress(
     Returns
     -------
     Progress
-        The verdict stays 判定保留 if there is a question for which no reply could be parsed. It also does if the noise is
-        not given and cannot be estimated.
+        The verdict stays 判定保留 (undecided) if there is a question for which no reply could be parsed. It also does if
+        the noise is not given and cannot be estimated.
 
     Raises
     ------
@@ -156,11 +156,14 @@ def gate_progress(
 
 
 def evidence(mean: Any, count: Any, squares: float, freedom: float) -> Floats:
-    """Compute the evidence (an e-value) that the true mean is above 0.
+    """Compute the evidence (an e-value) that the true mean of some scores is above 0.
 
-    mean: the mean of `count` scores. squares: the sum of squares from which the noise is estimated, with `freedom`
-    degrees of freedom. The noise is normal. The mixture is half-normal over the true mean in units of the noise, and
-    the noise has its invariant prior (Lai 1976).
+    - mean, count: the mean of the scores, and how many there are.
+    - squares: the sum of squares from which the noise is estimated.
+    - freedom: the degrees of freedom of that sum.
+
+    The noise is normal. The mixture is half-normal over the true mean in units of the noise, and the noise has its
+    invariant prior (Lai 1976).
     """
     x, k = np.asarray(mean, dtype=float), np.asarray(count, dtype=float)
     spread = 1 + k * _WIDTH**2
@@ -171,7 +174,12 @@ def evidence(mean: Any, count: Any, squares: float, freedom: float) -> Floats:
 
 
 def _at_least(values: Floats, must: int) -> float:
-    """Compute the evidence that at least `must` of some hypotheses are false, from the e-value of each."""
+    """Compute the evidence (an e-value) that at least `must` of some hypotheses are false.
+
+    values: the e-value against each hypothesis.
+
+    The result is infinite if `must` is 0 or less, and 0 if `must` is more than the number of hypotheses.
+    """
     if must <= 0:
         return math.inf
     if must > len(values):
@@ -181,11 +189,12 @@ def _at_least(values: Floats, must: int) -> float:
 
 
 def _holding_back(values: Floats, must: int) -> Floats:
-    """Return a weight for each question: above 0 if `_at_least` uses its e-value, which is one of the low ones, and
-    else 0.
+    """Return for each question a weight that says how much its low evidence holds back a sure verdict.
 
-    Of the questions with a weight, the one with the largest e-value gets the largest weight. It will be the first whose
-    e-value is no longer one of the low ones.
+    values, must: as in `_at_least`, with one e-value per question.
+
+    `_at_least` uses only the lowest e-values. A question has a weight above 0 if its e-value is one of them, and else
+    0. Of these questions, the one with the largest e-value has the largest weight: it will be the first to leave them.
     """
     weight = np.zeros(len(values))
     weakest = np.argsort(values, kind="stable")[: len(values) - must + 1]
@@ -194,12 +203,14 @@ def _holding_back(values: Floats, must: int) -> Floats:
 
 
 def _noise(read: list[Floats], noise: float | None, line: float) -> tuple[float, float]:
-    """Return the sum of squares that estimates the noise of a repeat near the pass line, and its degrees of freedom.
+    """Return the sum of squares from which the noise of a repeat near the pass line is estimated, and its degrees of
+    freedom.
 
     - read: the parsed scores of each question.
-    - noise: the noise, if it is known.
+    - noise: the sd of a repeat in points if it is known, or None.
+    - line: the pass line, in points.
 
-    Both results are 0 if there are too few scores.
+    Both results are 0 if there are too few scores to estimate the noise.
     """
     if noise is not None:
         return noise**2 * 1e6, 1e6  # so many degrees of freedom that the noise counts as known
@@ -228,13 +239,15 @@ def _binomial(mark: float) -> float:
 def _turning(
     distance: Floats, counts: Floats, left: Any, noise: float, freedom: float, must: int, passes: bool
 ) -> tuple[float, Floats]:
-    """Return an upper limit of the chance that the remaining repeats change `passes`. Also return each question's part
-    in it.
+    """Return an upper limit of the chance that the remaining repeats change whether the run passes. Also return how
+    much each question adds to this chance.
 
-    - distance: of each question's mean from the pass line.
+    - distance: of each question's mean from the pass line, in points.
     - counts: the number of each question's scores so far.
-    - left: the number of its remaining repeats.
+    - left: the number of each question's remaining repeats.
+    - noise, freedom: the sd of a repeat, and its degrees of freedom.
     - must: the number of questions that must pass.
+    - passes: whether the run passes now.
     """
     left = np.maximum(left, 0).astype(float)
     # For the mean of all repeats, given those so far. What is left scatters around a mean that is itself not known.

@@ -175,8 +175,8 @@ def judge_trust(
     correlation
         The correlation with people that the judge must exceed.
     alpha
-        The highest chance of a wrong 信頼できる on any criterion, for this one analysis. If you will repeat the analysis
-        with more labels, divide alpha: use alpha=0.05 / len(LOOKS) in each of at most len(LOOKS) analyses.
+        The highest chance of a wrong 信頼できる (trusted) on any criterion, for this one analysis. If you will repeat
+        the analysis with more labels, divide alpha: use alpha=0.05 / len(LOOKS) in each of at most len(LOOKS) analyses.
 
     Returns
     -------
@@ -192,9 +192,10 @@ def judge_trust(
           two digits; more_high is infinite if perhaps no number would decide it; both are missing if the verdict is
           decided already, and also if the number cannot be estimated or is too large
         - advice: what to label next, in words; empty if there is no advice
-        - verdict: 信頼できる if it is shown that the bias is within the margin and that the correlation exceeds its limit;
-          信頼できない if it is shown that one of the two is not so; 条件つき if only the correlation is shown to exceed its limit
-          (use `corrected_means`); 分からない in all other cases
+        - verdict: 信頼できる (trusted) if it is shown that the bias is within the margin and that the correlation exceeds
+          its limit; 信頼できない (not trusted) if it is shown that one of the two is not so; 条件つき (with conditions) if
+          only the correlation is shown to exceed its limit (use `corrected_means`); 分からない (unknown) in all other
+          cases
         - method, note (in the language of the messages)
 
     Raises
@@ -253,11 +254,15 @@ def judge_trust(
 
 
 def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float, least: float) -> str:
-    """Return advice if nearly all labelled answers are good, so that they cannot show a correlation. Otherwise return
-    "".
+    """Return advice if nearly all labelled answers are good, so that they cannot show a correlation. Return "" if
+    enough are bad, or if the correlation is shown already.
 
-    If the correlation is shown already, return "" too. The advice lists further answers to label. They are chosen at
-    random among the answers that the judge fails, so that `_weights` knows how many answers each of them represents.
+    - row: a row of `judge_trust`.
+    - line: the pass line, in points.
+    - least: the limit of the correlation.
+
+    The advice names further answers to label. They are chosen at random among the answers that the judge fails, so that
+    `_weights` knows how many answers each of them represents.
     """
     people, judge = side.people[criterion].dropna(), side.judge[criterion].dropna()
     bad = int((~reaches(people, line)).sum())
@@ -270,10 +275,10 @@ def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float
 
 
 def trust_power(n: int, criteria: int, *, bias: float = 3.0, correlation: float = 0.8, sd: float = 20.0) -> float:
-    """Compute the chance that `judge_trust` shows on one criterion that a judge is close to people, at one of the
-    planned certifications (LOOKS).
+    """Compute how likely `judge_trust` is to show, at one of the planned certifications (LOOKS), that a judge is close
+    to people on one criterion.
 
-    - n: labelled questions.
+    - n: number of labelled questions. The result is 0 if there are too few for a test.
     - criteria: number of criteria of the rubric.
     - bias, correlation: how close the judge truly is to people (bias in points).
     - sd: of people's scores and of the judge's scores, in points.
@@ -299,7 +304,9 @@ def _enough(side: Beside, who: str) -> Beside:
 
 
 def _pairs(side: Beside, criterion: str) -> tuple[Floats, Floats]:
-    """Return people's and the judge's mean score of each question. Only answers that have both scores count."""
+    """Return two arrays with one value per question: people's mean score, and the judge's mean score. Only answers that
+    have both scores count.
+    """
     both = pd.DataFrame({"people": side.people[criterion], "judge": side.judge[criterion]}).dropna()
     means = both.groupby(level=0).mean()
     return means["people"].to_numpy(), means["judge"].to_numpy()
@@ -339,7 +346,9 @@ def _following(side: Beside, criterion: str, flaw: str, known: Mapping[str, floa
 
     - flaw: "length" or "flags".
     - known: {answer_sha256: length or number of flags}.
-    - tail: the alternative of the test.
+    - tail: the alternative of the test, "greater" or "two-sided".
+
+    Yields the test, or nothing if there are too few questions or the values do not vary.
     """
     values = pd.Series(
         [known.get(sha, math.nan) for sha in side.judge.index.get_level_values(1)], side.judge.index, float
@@ -372,13 +381,22 @@ def _halo(side: Beside, criteria: list[str]) -> Iterator[_Test]:
 
 
 def _linked(marks: Floats) -> float:
-    """Compute the mean correlation over all pairs of columns (criteria)."""
+    """Compute the mean correlation over all pairs of criteria.
+
+    marks: scores with one row per question and one column per criterion.
+    """
     table = np.atleast_2d(np.corrcoef(marks.T))
     return float(table[np.triu_indices(len(table), 1)].mean())
 
 
 def _alone(part: pd.DataFrame, side: Beside) -> Iterator[_Test]:
-    """Test what the judge's scores show even without people's scores: noise between repeats, and missing scores."""
+    """Test what the judge's scores show even without people's scores: noise between repeats, and missing scores.
+
+    - part: the judge's rows of the frame of scores.
+    - side: from `beside_people`; it says which criteria to test.
+
+    Yields one test of the noise per criterion with enough repeats, and one test of the missing scores.
+    """
     score = plain_floats(part["score"])
     criterion = part["criterion"].astype(object)
     keys = [part["question_id"], part["answer_sha256"].astype(object), criterion]
@@ -403,8 +421,9 @@ def _t_test(values: Floats) -> float:
 
 
 def _narrower(x: Floats, y: Floats) -> float:
-    """Compute the one-sided p-value of the Pitman and Morgan test of whether x varies less than y. x and y are paired
-    values.
+    """Compute the one-sided p-value of the Pitman and Morgan test of whether x varies less than y.
+
+    x and y are paired values. Returns NaN if all sums or all differences of the pairs are equal.
     """
     sums, differences = x + y, x - y
     if np.ptp(sums) == 0 or np.ptp(differences) == 0:
@@ -427,12 +446,11 @@ class _Sample(NamedTuple):
 
 
 def _weights(side: Beside, line: float) -> pd.Series:
-    """Return the weight of each labelled answer. The weights undo the choice of `next_labels`, which may prefer one
-    verdict.
+    """Return for each answer its weight as a label: how many answers it represents, relative to the other labels.
 
-    The judge passes or fails each answer. The weight is the share of its verdict among all judged answers, divided by
-    the share of this verdict among the labelled answers. If too few labelled answers have one of the two verdicts, all
-    weights are 1.
+    The weights undo the choice of `next_labels`, which may prefer answers with one verdict. The judge passes or fails
+    each answer. The weight is the share of this verdict among all judged answers, divided by its share among the
+    labelled answers. If too few labelled answers have one of the two verdicts, all weights are 1.
     """
     overall = side.judge[OVERALL]
     labelled = side.people[OVERALL].notna() & overall.notna()
@@ -457,7 +475,8 @@ def _sample(side: Beside, criterion: str, weights: pd.Series) -> _Sample:
 
 
 def _bias(sample: _Sample) -> tuple[float, float, float]:
-    """Return the judge's mean minus people's over all questions, with its standard error and degrees of freedom.
+    """Return the judge's mean score minus people's mean score over all questions, with its standard error and degrees
+    of freedom.
 
     The judge's scores of all questions are used if they help, as in `corrected_mean`. Otherwise the labelled questions
     alone are used.
@@ -476,7 +495,7 @@ def _bias(sample: _Sample) -> tuple[float, float, float]:
 
 
 def _correlation(x: Floats, y: Floats, weights: Floats | None = None) -> float:
-    """Compute the correlation of people's and the judge's scores.
+    """Compute the weighted correlation of people's and the judge's scores.
 
     It is 0 if people or the judge give every answer the same score: a judge with only one score cannot tell answers
     apart.
@@ -502,6 +521,8 @@ def _trust(sample: _Sample, margin: float, least: float, alpha: float) -> dict[s
 
     - margin: the limit of the bias.
     - least: the limit of the correlation.
+
+    If there are too few labels, or if they do not vary, the intervals are NaN and p_value is 1.
     """
     y, f, v, _ = sample
     n = len(y)
@@ -539,9 +560,9 @@ def _trust(sample: _Sample, margin: float, least: float, alpha: float) -> dict[s
 
 
 def _labels_needed(row: dict[str, Any], margin: float, least: float, alpha: float) -> tuple[float, float]:
-    """Return the lowest and the highest likely number of further labels that the tests need for a decision.
+    """Return the ends of an interval for the number of further labels that `judge_trust` needs for a decision.
 
-    - row: of `judge_trust`.
+    - row: a row of `judge_trust`.
     - margin, least: the limits of bias and correlation.
 
     It is assumed that only the number of labels changes. Returns (NaN, NaN) if the verdict is decided already, and also
