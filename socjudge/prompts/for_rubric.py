@@ -30,9 +30,9 @@ def is_specified(rubric: Rubric) -> bool:
 
 
 def rubric_prompt_text(rubric: Rubric) -> str:
-    """Return the specification's judge prompt with this rubric's criteria in place of the six criteria there.
+    """Return the specification's judge prompt with this rubric's criteria in place of the specification's six.
 
-    If the rubric does not describe one of these six, the specification's words are used. Raises ConfigError if any
+    If the rubric does not describe one of the six, the specification's words for it are used. Raises ConfigError if any
     other criterion has no description, or if a name or description has a placeholder such as `{answer}`.
     """
     guide, known = _guide(), _known()
@@ -48,12 +48,13 @@ def rubric_prompt_text(rubric: Rubric) -> str:
 
 
 def anchors_of(rubric: Rubric, levels: int) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return for each criterion what it asks, and the labels of its levels: {criterion: (what it asks, labels)}.
+    """Return {criterion: (what it asks, labels of its levels)}. A label is a text such as "50点: 一部のみ".
 
     levels: 3 (0, 50 and 100 points) or 5 (0, 25, 50, 75 and 100 points).
 
-    If the description says what these points mean, the label says it too. The words come from the rubric, or from the
-    specification for its own six criteria. Raises ConfigError if another criterion has no description.
+    A label has only the points if the criterion's description does not say what they mean. The words come from the
+    rubric, or from the specification for its own six criteria. Raises ConfigError if another criterion has no
+    description.
     """
     found = {}
     for name in rubric.criteria:
@@ -78,11 +79,11 @@ def _known() -> dict[str, str]:
 
 
 def _told(rubric: Rubric) -> dict[str, str]:
-    """Return {criterion: its text for the prompt}. The text is the description with lines that say what the points
-    mean.
+    """Return {criterion: its text for the prompt}. The text is the description, with lines that say what 0, 50 and 100
+    points mean.
 
-    The specification's six criteria need no description in the rubric. Raises ConfigError if another criterion has
-    none.
+    The specification's six criteria need no description in the rubric: their text is then the specification's. Raises
+    ConfigError if another criterion has none.
     """
     told = _known() | {name: _described(text) for name, text in rubric.descriptions.items()}
     if lacking := [name for name in rubric.criteria if name not in told]:
@@ -101,7 +102,7 @@ def _json_lines(criteria: Sequence[str], value: str) -> str:
 def _described(text: str) -> str:
     """Return the text of a criterion for the prompt: the first line of its description, then what the points mean.
 
-    What the points mean stands in the description's further lines. If it has only one line, `_SCALE` is used.
+    text: the description. Its further lines say what the points mean. If there are none, `_SCALE` is used for them.
     """
     first, *more = text.strip().splitlines()
     return first + "\n" + ("\n".join(f"   {line.strip()}" for line in more) or _SCALE)

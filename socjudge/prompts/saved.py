@@ -33,10 +33,10 @@ from .templates import (
 
 @dataclass(frozen=True)
 class PromptInfo:
-    """Describe a prompt, as `list_prompts` does.
+    """Describe a prompt that is built in or saved, as `list_prompts` does.
 
-    parent: the id of the prompt that this one was made from. parent, author and note are empty if the prompt's file
-    does not have them.
+    - parent: the id of the prompt that this one was made from.
+    - parent, author, note: "" if the prompt's file does not have them.
     """
 
     id: str
