@@ -237,9 +237,9 @@ def _noise(found: Steadiness, alpha: float) -> Finding:
 
     found: from `steadiness`.
 
-    Two things are tested: the sd of the scores, and the share of answers whose score jumps. The sd is tested against
-    MAX_NOISE by chi-squared, which assumes normal noise. The test of the share needs no such assumption. A judge that
-    mostly gives the same score, but sometimes jumps, may pass the test of the sd alone.
+    Two things are tested: the sd of the scores, and the share of answers whose score jumps (by more than JUMP). The
+    sd is tested against MAX_NOISE by chi-squared, which assumes normal noise. The test of the share needs no such
+    assumption. A judge that mostly gives the same score, but sometimes jumps, may pass the test of the sd alone.
     """
     if not found.freedom:
         return Finding("noise", "untried", say("certify.noise_unknown"))

@@ -214,7 +214,10 @@ def _jeffreys(hits: int, total: int, level: float) -> tuple[float, float]:
 
 
 def _unanimous(hits: int, total: int, level: float) -> tuple[float, float]:
-    """Compute the likelihood ratio interval of a rate when none or all of the units are hits."""
+    """Compute the likelihood ratio interval, as (low, high), of a rate that is 0 or 1 in the sample.
+
+    hits: how many of the `total` units count for the rate: none or all of them.
+    """
     reach = math.exp(-float(scipy.stats.chi2.ppf(level, 1)) / 2 / total)
     return (reach, 1.0) if hits else (0.0, 1 - reach)
 
