@@ -1,5 +1,4 @@
-"""Judge changed answers with the code that executes runs. Journal, resuming, pacing and budget then work as in a run.
-"""
+"""Judge changed answers with the code that executes runs. Journal, resuming, pacing and budget then work as in a run."""
 
 from __future__ import annotations
 

@@ -200,8 +200,7 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Return whether the certificate has verdicts, and each of them is 信頼できる (trusted) or 条件つき (with conditions).
-        """
+        """Return whether the certificate has verdicts, and each of them is 信頼できる (trusted) or 条件つき (with conditions)."""
         return bool(self.words) and not {UNTRUSTED, UNDECIDED} & set(self.words.values())
 
     def speaks_on(self, day: datetime) -> bool:
