@@ -100,7 +100,7 @@ class EvalQuestion:
 class Flags:
     """Hold the assistant's three warnings for one question. A warning that was given is True.
 
-    Users see them as 根拠不足 (weak evidence), 危険操作 (dangerous operation) and 曖昧質問 (ambiguous question).
+    Users see them as 根拠不足 (insufficient evidence), 危険操作 (dangerous operation) and 曖昧質問 (ambiguous question).
     """
 
     insufficient_evidence: bool = False

@@ -1,4 +1,4 @@
-"""Raise 根拠不足 (weak evidence): decide whether the runbooks cover a question, and how likely it is that they do not.
+"""Raise 根拠不足 (insufficient evidence): decide whether the runbooks cover a question, and how likely it is that they do not.
 
 A logistic model weighs the question's text and measures of how well the runbooks cover it. One kind of measure is the
 similarity of the question, and of each of its clauses, to the nearest passage and to the nearest question of a passage.

@@ -1,6 +1,6 @@
 """Raise the three warnings about a question.
 
-They are 根拠不足 (weak evidence), 危険操作 (dangerous operation) and 曖昧質問 (ambiguous question).
+They are 根拠不足 (insufficient evidence), 危険操作 (dangerous operation) and 曖昧質問 (ambiguous question).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def raise_flags(
 ) -> Flags:
     """Return the three warnings about a question.
 
-    A question with 曖昧質問 (ambiguous question) does not also get 根拠不足 (weak evidence).
+    A question with 曖昧質問 (ambiguous question) does not also get 根拠不足 (insufficient evidence).
 
     dangers, coverage: the results of `find_dangers` and `rate_coverage` for this question; computed if left out.
     """
