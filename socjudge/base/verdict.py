@@ -368,7 +368,7 @@ def rule_text(total: int, rule: PassRule = SPECIFIED, *, lang: Language = "ja") 
 
 
 def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = None) -> str:
-    """Return the specification's summary as Markdown. Its words are Japanese in every language.
+    """Return the summary of a run as Markdown, as the specification words it: in Japanese, whatever language is set.
 
     If replies could not be parsed, a line says how many. The verdict is open if it depends on these replies, or if
     judges disagree.

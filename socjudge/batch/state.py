@@ -78,7 +78,7 @@ class BatchState:
 
     @property
     def is_sent(self) -> bool:
-        """Return whether the service has, or may have, a batch of any file of the latest round."""
+        """Return whether a file of the latest round has, or may have, become a batch at the service."""
         return any(file.creating or file.batch_id for file in self.files)
 
     @property

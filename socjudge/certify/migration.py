@@ -164,7 +164,7 @@ def plan_migration(
 
 
 def pick_answers(results: pd.DataFrame, size: int, *, seed: int = 0) -> pd.DataFrame:
-    """Pick `size` stored answers, evenly by category and, within a category, by the old judge's score.
+    """Pick `size` stored answers, spread evenly over the categories and, within each, over the old judge's scores.
 
     results: one row per judged answer, from `load_results`.
 

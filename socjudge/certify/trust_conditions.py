@@ -255,10 +255,10 @@ def _against_half(name: str, rows: pd.DataFrame, happened: pd.Series, alpha: flo
     """Test whether an event happened in more than half of the cases (if `should`), or in fewer than half (if not).
 
     - name: the condition of the finding, such as "damage".
-    - rows: the cases; happened: whether the event happened in each of them. If there are no rows, the state is
-      "untried".
+    - rows: the cases, each of them an answer with one change. If there are no rows, the state is "untried".
+    - happened: whether the event happened in each case.
 
-    The share of cases with the event is computed for each question, and averaged over questions: several changes to one
+    The share of cases with the event is computed for each question, and averaged over questions: several cases of one
     answer are no independent evidence.
     """
     shares = happened.astype(float).groupby(rows["question_id"], sort=False).mean()

@@ -162,12 +162,12 @@ def _settings(settings: dict[Any, Any]) -> Iterator[None]:
 
 
 def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
-    """Draw the frame with `plot`, and return the chart as the data URL of an SVG. The SVG needs no font to be
-    displayed.
+    """Draw the frame with `plot`, and return the chart as the data URL of an SVG. It
+    needs no installed font.
 
     This works in any thread. pyplot is not used, because a notebook shows a pyplot figure as output of whichever cell
-    ends next. The background is always white: a report is printed, and a panel itself adapts the colours of its charts
-    to the theme of the page.
+    ends next. The background is always white, because reports are printed. A panel recolours its charts afterwards, to
+    match the theme of the page.
     """
     buffer = io.BytesIO()
     light = {name: rcParamsDefault[name] for name in plt.style.library["dark_background"]}

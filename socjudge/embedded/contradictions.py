@@ -220,7 +220,7 @@ def puts_off(statement: str, about: Sequence[str]) -> str:
 def _turned(statement: str, about: Sequence[str], known: Sequence[Clause]) -> Literal["", "forbidden", "denied"]:
     """Compare the clauses of a statement with the clauses of its sources that name the same act.
 
-    - "forbidden": a clause does or permits an act that these clauses of the sources only forbid. Or the nearest source
+    - "forbidden": a clause of the statement orders or permits an act that the sources only forbid. Or the nearest source
       ends in a ban, and the statement has most words of the ban but forbids nothing.
     - "denied": a clause forbids an act or makes it unnecessary, and these clauses of the sources only tell people to do
       it.

@@ -275,8 +275,8 @@ def make_features(question: str, catalogue: Catalogue, rarity: Numbers, *, but_i
 def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
     """Return the prohibitions of an index's runbooks, in the order of the passages.
 
-    `_read_rules` finds them. `prohibitions.json` may have further texts of passages that `_read_rules` does not find.
-    These come at the end. Raises ConfigError if `prohibitions.json` is damaged.
+    `_read_rules` finds them. `prohibitions.json` may list further prohibitions, each quoted from a passage. These
+    come last. Raises ConfigError if `prohibitions.json` is damaged.
     """
     path = index.runbooks / PROHIBITIONS_NAME
     expected = '{"手順書.md": [{"text": "…", "asks": ["…"], "near_misses": ["…"]}]}'

@@ -390,7 +390,7 @@ def wants_first_response(question: str) -> bool:
 
 
 def find_done(question: str) -> tuple[str, ...]:
-    """Return the work that is already done, as the question says.
+    """Return the work that, according to the question, is already done.
 
     For 隔離は終わりました (the isolation is finished), this is 隔離 (isolation).
     """

@@ -342,9 +342,9 @@ def _shown(answer: AssistantAnswer) -> list[str]:
 
 
 def _given(questions: Sequence[EvalQuestion], rubric: Rubric) -> dict[str, Any]:
-    """Return, as {name: value}, what decides the scores and is not in the run's info.
+    """Return {name: value} of the inputs that decide the scores and that the run's info does not have.
 
-    This is: a hash of the questions without their categories, the criteria with their descriptions, and socjudge's
+    They are: a hash of the questions without their categories, the criteria with their descriptions, and socjudge's
     version without the patch number. The pass line and the pass rate are left out, because they decide no score.
     """
     asked = _sha256([question.id, question.question, question.expected_keypoints] for question in questions)

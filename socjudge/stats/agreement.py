@@ -62,8 +62,8 @@ def krippendorff_alpha(ratings: ArrayLike) -> float:
 
 
 def icc_agreement(ratings: ArrayLike) -> float:
-    """Compute ICC(A,1), the reliability of one rater's points. It counts as error if one rater gives higher points than
-    another throughout.
+    """Compute ICC(A,1), the reliability of one rater's points. If one rater gives higher
+    points than another throughout, that counts as error.
 
     ratings: one row per answer, one column per rater, without missing values.
 

@@ -214,7 +214,7 @@ def _gate(scores: Floats, rule: PassRule) -> Bools:
 def _share(hits: Bools) -> Floats:
     """Return for each column of `hits` in what share of the rows (draws) it is true.
 
-    The share is never exactly 0 or 1, because draws cannot show that.
+    The result is never exactly 0 or 1, because a number of draws cannot show that a probability is 0 or 1.
     """
     return np.asarray((hits.sum(axis=0) + 1) / (len(hits) + 2))
 

@@ -30,10 +30,10 @@ def rater_consistency(labels: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
     Returns
     -------
     DataFrame
-        - rater, criterion (ordered, with 総合)
+        - rater, criterion (ordered categorical, with 総合, the mean of all criteria)
         - n: answers scored twice; n_questions: the questions of these answers
         - shift, shift_low, shift_high: second score minus first score, points; t interval over questions
-        - within_sd: sd of one score around the rater's own mean, points; missing if there is only one answer
+        - within_sd: sd of a rater's scores of the same answer, points; missing if there is only one answer
         - alpha, alpha_low, alpha_high: Krippendorff's alpha for interval data; jackknife interval over questions
         - icc_a1, icc_low, icc_high: ICC(A,1) and its interval
         - verdict_agreement, agreement_low, agreement_high: share of answers with the same verdict by the pass line both
