@@ -96,8 +96,8 @@ def certify_judge(
     Parameters
     ----------
     given
-        The answers: a log, a run, or a list of (question, answer). The first twenty of them are damaged, or fewer if
-        the budget is small; they should be good. The answers that people scored must be in `given` too.
+        The answers: a log, a run, or a list of (question, answer). They should be good: copies of the first twenty are
+        damaged, or of fewer if the budget is small. The answers that people scored must be in `given` too.
     judge_model, judge_prompt, rubric, progress, options
         As in `run_evaluation_suite`.
     labels
@@ -106,16 +106,16 @@ def certify_judge(
         (trusted).
     damaged
         Answers that you broke: a JSONL file or a frame with question_id, broken_answer and criterion (the one whose
-        score must fall). If the good answer is not the one in `given`, it stands in a further field, answer. All of
-        them are judged. A judge that measures by rules (the embedded judge, or an object whose `is_lexical` is true)
+        score must fall). If the good answer is not the one in `given`, it stands in a further field, answer. Every
+        broken answer is judged. A judge that measures by rules (the embedded judge, or an object whose `is_lexical` is true)
         can be 信頼できる only with such answers.
     budget_usd
         A hard cap on the cost in US dollars, which needs known prices; infinity for no cap. The default is 0.25, or the
         project's max_cost_usd if that is less. With a smaller budget, fewer damages are tried. If it runs out midway,
         the judgements that were paid for are kept.
     size
-        Number of damages per criterion and answer. It is also the number of attacks per answer, and of neutral changes
-        per answer. If left out, as many as the budget allows.
+        Number of damages per criterion and answer. It is also the number of attacks per answer (texts that tell the
+        judge to give higher scores), and of neutral changes per answer (which must not change a score). If left out, as many as the budget allows.
     logs_dir
         The folder for the log of the judgements; "certify" below the project's logs if left out.
 
@@ -137,8 +137,8 @@ def certify_judge(
     Notes
     -----
     The rules are in docs/certify.md and on the page of the certificate. The chance that any criterion is wrongly called
-    信頼できる is at most 0.05. For this, all five conditions of a criterion must be shown (Berger 1982, Technometrics 24,
-    295-300). Each is tested at 0.05 divided by the number of criteria and by the number of planned certifications
+    信頼できる is at most 0.05. For this, tests must confirm each of the five conditions of a criterion (Berger 1982,
+    Technometrics 24, 295-300). Each is tested at 0.05 divided by the number of criteria and by the number of planned certifications
     (`LOOKS`).
 
     Examples

@@ -165,7 +165,7 @@ def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
 
 
 def probe_matrix(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """Compare how far each damage lowers the criterion that must fall with how far it lowers the criteria that must
+    """For each kind of damage, compare two falls: of the criterion whose score must fall, and of those that must
     stay.
 
     There is one row per damage.

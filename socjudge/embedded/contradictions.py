@@ -192,7 +192,7 @@ def _spares_forbidden(before: str, sources: Sequence[str]) -> bool:
 
 
 def _hurries(statement: str, about: Sequence[str]) -> bool:
-    """Return whether a statement puts one thing off to do another at once, and a source says not to wait.
+    """Return whether a statement says to do one thing first, and a source about it says not to wait.
 
     The result is False if the statement mentions an approval.
 

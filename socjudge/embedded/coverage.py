@@ -129,10 +129,10 @@ def _options(keypoint: str) -> list[str]:
 
 
 def _asked_words(option: str) -> set[str]:
-    """Return the words that a statement should have to cover an alternative of a keypoint.
+    """Return the words that a statement needs if it is to cover one of a keypoint's alternatives.
 
-    Words for manner, such as 具体的な (concrete), are left out. Roles and numbers are left out too, because 正確性
-    (accuracy) checks them, unless at most two words would remain.
+    Words for manner, such as 具体的な (concrete), are left out. If more than two words remain without roles
+    and numbers, these are left out too: 正確性 (accuracy) checks them.
     """
     option = _MANNER.sub("", option)
     words = content_words(without_people(option))

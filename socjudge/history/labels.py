@@ -62,7 +62,7 @@ class RaterFile:
     """Hold the content of a rater's file. The keys of both mappings are those of the scored answers (`Mark.key`).
 
     - marks: {key: the scores that the rater saved last}.
-    - again: {key: the scores that the rater gave for a second time}.
+    - again: {key: the scores that the rater gave when the answer was shown a second time}.
     - problem: which lines were left out, why, and what to do; "" if no line was left out.
     """
 

@@ -342,7 +342,7 @@ def _is_plain(raw: msgspec.Raw) -> bool:
 
 
 def _read_any(run: EvaluationRun, log: str, text: bool) -> tuple[RunInfo, RunSummary, list[Row]]:
-    """Return what a loaded run says about itself, its summary, and a row of RESULTS per answer."""
+    """Return three things of a loaded run: its conditions, its summary, and one row of RESULTS per answer."""
     rows, values, line = [], _values(text, False), run_rule(run.run).line
     for result in run.results:
         marks, answer = result.evaluation, result.answer

@@ -129,15 +129,15 @@ class Account:
     All models and runs in this process that use the same key at the same address share one account. The number of calls
     in flight stays within `limit` and `room`.
 
-    `limit` is the number of calls that the service's refusals suggest. There is no limit until the first refusal. Each
-    refusal lowers it by one, so that many refusals at once reduce it to the number that the service accepted. Each
-    success raises the limit: by one if the last refusal is long past, and by less otherwise.
+    `limit` is the number of calls that the service's refusals suggest. There is no limit until the first refusal,
+    which sets it to the number of calls in flight, less one. Each further refusal lowers it by one. After many refusals
+    at once, it is thus the number of calls that the service accepted. Each success raises the limit: by one if the last refusal is long past, and by less otherwise.
 
     `room` is the number of calls that the service's speed suggests. It is for servers that queue calls instead of
-    refusing them. If a server works on one call at a time, a call takes longer the more calls are in flight. Let a call
-    that was sent as the n-th take t seconds. Then n · (timeout/2) / t calls are answered within half of the timeout
-    (Little's law: Little 1961, Operations Research 9, 383-387). If a server works on many calls at once, t stays the
-    same for a higher n, so the room multiplies. Timeouts of calls that were in flight together halve the room once. For
+    refusing them. If a server works on one call at a time, a call takes longer the more calls are in flight. Suppose
+    that a call takes t seconds and that n calls, including this one, were in flight when it was sent. Then n · (timeout/2) / t calls are answered within half of the timeout
+    (Little's law: Little 1961, Operations Research 9, 383-387). If a server works on many calls at once, t does not rise
+    with n, so the room grows again and again by the factor (timeout/2) / t. Timeouts of calls that were in flight together halve the room once. For
     some time, it then grows only slowly, by one per `room` successes: additive increase, multiplicative decrease (Chiu
     and Jain 1989, Computer Networks and ISDN Systems 17, 1-14).
     """

@@ -272,7 +272,8 @@ def _wanted(
 ) -> tuple[list[Passage], list[Passage]]:
     """Return the sections of a runbook that may answer a question, and the sections that forbid something.
 
-    own: all passages of the runbook. topic: the sentences of a long question that ask, else the whole question.
+    own: all passages of the runbook. topic: if the question is long, those of its sentences that ask something; otherwise
+    the whole question.
     is_dangerous: whether the question asks for something dangerous. If so, the sections that forbid are not among those
     that may answer, because the answer quotes them separately.
     """

@@ -189,7 +189,7 @@ def newest(folder: Path, key: Mapping[str, Any]) -> Path | None:
 def _journals(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
     """List the journals that belong to a folder, as (path, header), the oldest first.
 
-    If a journal was moved to the fallback folder during its run, only the file there is listed.
+    If a run had to continue its journal in the fallback folder, only the file in that folder is listed.
     """
     found = {str(header.get("run", path)): (path, header) for path, header in headers(folder)}
     return sorted(found.values(), key=lambda journal: journal[0].name)
