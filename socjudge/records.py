@@ -188,9 +188,9 @@ class ModelRequest:
     - schema: a JSON schema for the reply, or None for free text.
     - max_output_tokens: the limit for the reply, including hidden reasoning.
     - is_second: whether the request is for the second judge. This judge is asked if the first judge is unsure.
-    - material: the contents of the messages as values, for a model that does not read the messages. For a judge, these
-      are question, answer, criteria and rubric. For an assistant, they are question, passages, flags and evidence, and
-      also guide, dangers, precautions and organisation, which only the embedded assistant uses.
+    - material: the contents of the messages as values, for a model that does not read the messages. For a judge:
+      question, answer, criteria and rubric. For an assistant: question, passages, flags and evidence; also guide,
+      dangers, precautions and organisation, which only the embedded assistant uses.
     """
 
     task: Literal["answer", "judge", "explain"]
