@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import hashlib
 import inspect
 import json
 import os
@@ -403,3 +404,10 @@ def test_the_lock_has_the_versions_of_the_constraints() -> None:
     for extra in ("dev", "lab", "langchain", "convert"):
         assert {re.match(r"[\w-]+", entry)[0].lower() for entry in extras[extra]} <= locked.keys(), "make lock"  # type: ignore[index]
     assert len(re.findall(r"--hash=sha256:[0-9a-f]{64}", (ROOT / "requirements.lock").read_text("utf-8"))) > len(locked)
+
+
+def test_the_sealed_answers_are_as_their_writers_left_them() -> None:
+    told = (ROOT / "tests/data/voices/SOURCE.md").read_text("utf-8")
+    sums = {path: value for value, path in re.findall(r"([0-9a-f]{64})  (\S+)", told)}
+    sealed = sorted((ROOT / "tests/data/voices/sealed").iterdir())
+    assert {str(path.relative_to(ROOT)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sealed} == sums
