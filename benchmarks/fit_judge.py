@@ -54,8 +54,8 @@ CITED, LONGEST = 0.15, 180  # of a premise: how much nearer a cited section is, 
 
 @dataclass(frozen=True)
 class Row:
-    """A claim. source: the set that it is from. labels: whether it is against its passages, and whether it is a danger; None where nobody said. pair:
-    what the passages say about it, and its text."""
+    """A claim. source: the set that it is from. labels: whether it is against its passages, and whether it is a danger;
+    None where nobody said. pair: what the passages say about it, and its text."""
 
     source: str
     features: Any  # sparse

@@ -170,7 +170,7 @@ def context_of(runbooks: str, names: Sequence[str]) -> str:
 
 @cache
 def sections_of(runbooks: str) -> dict[str, str]:
-    """{file.md > heading: its text} of the runbooks in a folder; of a heading without text, that of the headings below it."""
+    """{file.md > heading: its text} of the runbooks in a folder; of a `##` without text, that of the `###` below it."""
     folder = ROOT / "tests/data/voices/runbooks" / runbooks if runbooks else ROOT / "eval/runbooks"
     found = {}
     for path in sorted(folder.glob("*.md")):
