@@ -32,7 +32,7 @@ from .rounds import (
     asks_assistant,
     get_model,
     missing_lines,
-    replay_line,
+    next_request,
 )
 from .state import SUFFIX, BatchState, Source, load_state, save_state, unfinished_batches
 
@@ -181,7 +181,7 @@ def add_round(state: BatchState, assignment: Assignment, journal: Journal) -> No
         for line in sorted(missing, key=lambda line: get_model(assignment, line).name):
             model = get_model(assignment, line)
             refused = frozenset(state.learned.get(model.name, ()))
-            _, request = replay_line(assignment, journal, line)
+            request = next_request(assignment, journal, line)
             yield line, line.custom_id(number), model.body(request, refused)
 
     stem = f"{state.folder.stem}-r{number}"

@@ -1,19 +1,20 @@
 """Work out the requests of a round of a batch, and put the replies into the journal.
 
-Each reply continues a dialogue with the assistant or the judge. No dialogue is stored between two replies: it is
-replayed from the journal.
+Between two rounds, a judgement is stored as the replies in the journal, from which it is made again.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ..base.messages import say
 from ..errors import ConfigError, ProviderError, RequestRefused
-from ..judging.assistant import answering
-from ..judging.dialogue import Dialogue, Finished, advance, replay, run_dialogue
-from ..judging.judge import failed_evaluation, judging
+from ..judging.asking import Unanswered, replaying
+from ..judging.assistant import Asked, prepare_answer
+from ..judging.judge import failed_evaluation, judge_answer
+from ..models import event_loop
 from ..models.decision_model import DecisionModel
 from ..models.openai_model import OpenAIModel
 from ..models.opening import OFFLINE
@@ -61,7 +62,8 @@ def add_local_answers(assignment: Assignment, journal: Journal) -> None:
         return
     for i in range(assignment.n_samples):
         if journal.answer(i) is None:
-            journal.add_answer(i, run_dialogue(_answering(assignment, i), assistant.complete), 0.0)
+            asked = _asked(assignment, i)
+            journal.add_answer(i, asked.answer(assistant.complete(asked.request)), 0.0)
     journal.sync()
 
 
@@ -110,22 +112,16 @@ def add_reply(assignment: Assignment, journal: Journal, line: Line, completion: 
     cost = completion.usage.cost_usd
     usage = replace(completion.usage, cost_usd=None if cost is None else cost * BATCH_PRICE_FACTOR)
     completion = replace(completion, usage=usage)
-    dialogue, _ = replay_line(assignment, journal, line)
+    if line.repeat is None:
+        answer = replace(_asked(assignment, line.sample).answer(completion), processing_time=0.0)
+        return journal.add_answer(line.sample, answer, 0.0)
     try:
-        advance(dialogue, completion)
-    except Finished as finished:
-        value = replace(finished.value, processing_time=0.0)
-        if line.repeat is None:
-            journal.add_answer(line.sample, value, 0.0)
-        else:
-            _add_result(assignment, journal, line.sample, line.repeat, value)
+        evaluation = _judged(assignment, journal, line, completion)
+    except Unanswered:
+        return journal.add_reply(line.sample, line.repeat, completion, 0.0)
     except RequestRefused as refusal:  # the reply was withheld, and would be withheld again
-        assert line.repeat is not None
         evaluation = _failed(assignment, refusal)
-        _add_result(assignment, journal, line.sample, line.repeat, evaluation)
-    else:
-        assert line.repeat is not None  # the assistant is asked only once
-        journal.add_reply(line.sample, line.repeat, completion, 0.0)
+    _add_result(assignment, journal, line.sample, line.repeat, evaluation)
 
 
 def add_failures(assignment: Assignment, journal: Journal, failures: Mapping[str, Sequence[str]]) -> None:
@@ -148,15 +144,9 @@ def add_failures(assignment: Assignment, journal: Journal, failures: Mapping[str
 def _give_up(assignment: Assignment, journal: Journal, line: Line, reasons: Sequence[str]) -> Evaluation:
     last = reasons[-1] if reasons else say("batch.no_reply")
     error = ProviderError(say("batch.failed_rounds", count=len(reasons), last=say("base.last_cause", cause=last)))
-    if line.repeat is not None:
-        dialogue, _ = replay_line(assignment, journal, line)
-        try:
-            advance(dialogue, error)
-        except Finished as finished:  # there were replies that could not be parsed; their cost is kept
-            evaluation: Evaluation = replace(finished.value, processing_time=0.0)
-            return evaluation
-        except ProviderError:
-            pass
+    if line.repeat is not None and line.turn:  # there were replies that could not be parsed; their cost is kept
+        with contextlib.suppress(ProviderError):
+            return _judged(assignment, journal, line, error=error)
     return _failed(assignment, error)
 
 
@@ -179,25 +169,35 @@ def _get_answer(assignment: Assignment, journal: Journal, i: int) -> AssistantAn
     return assignment.sample_at(i).stored or journal.answer(i)
 
 
-def replay_line(assignment: Assignment, journal: Journal, line: Line) -> tuple[Dialogue[object], ModelRequest]:
-    """Continue the dialogue that a line belongs to, with the replies that the journal has. Return the dialogue and its
-    next request.
-    """
+def next_request(assignment: Assignment, journal: Journal, line: Line) -> ModelRequest:
+    """Return the request that a line stands for."""
     if line.repeat is None:
-        dialogue: Dialogue[object] = _answering(assignment, line.sample)
-        return dialogue, advance(dialogue, None)
+        return _asked(assignment, line.sample).request
+    try:
+        _judged(assignment, journal, line)
+    except Unanswered as waiting:
+        return waiting.request
+    raise AssertionError("the line is missing no reply")
+
+
+def _judged(
+    assignment: Assignment, journal: Journal, line: Line, *new: Completion, error: ProviderError | None = None
+) -> Evaluation:
+    """Judge with the replies in the journal and a new one. After them comes the error, or Unanswered."""
+    assert line.repeat is not None
     answer = _get_answer(assignment, journal, line.sample)
     assert answer is not None
-    sample = assignment.sample_at(line.sample)
-    dialogue = judging(sample.question, answer, prompt=assignment.plan.judge_prompt, rubric=assignment.plan.rubric)
-    return dialogue, replay(dialogue, journal.replies(line.sample, line.repeat))
+    plan, question = assignment.plan, assignment.sample_at(line.sample).question
+    ask = replaying([*journal.replies(line.sample, line.repeat), *new], error)
+    judged = event_loop.wait(judge_answer(question, answer, prompt=plan.judge_prompt, rubric=plan.rubric, ask=ask))
+    return replace(judged, processing_time=0.0)
 
 
-def _answering(assignment: Assignment, i: int) -> Dialogue[AssistantAnswer]:
+def _asked(assignment: Assignment, i: int) -> Asked:
     plan = assignment.plan
     assert plan.index is not None and plan.assistant_prompt is not None
     question = assignment.sample_at(i).question.question
-    return answering(question, index=plan.index, k=plan.k, prompt=plan.assistant_prompt)
+    return prepare_answer(question, index=plan.index, k=plan.k, prompt=plan.assistant_prompt)
 
 
 def _add_result(assignment: Assignment, journal: Journal, i: int, repeat: int, evaluation: Evaluation) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,18 +13,17 @@ from ..base.texts import encodable
 from ..errors import ConfigError
 from ..flags.ambiguity import is_ambiguous
 from ..flags.dangers import AGAINST_RUNBOOKS, UNNAMED, Danger, recommends_danger
-from ..flags.evidence import rate_coverage
+from ..flags.evidence import Coverage, rate_coverage
 from ..flags.prohibitions import find_prohibitions
 from ..flags.raising import find_dangers, name_danger, raise_flags
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
-from ..records import NO_REPLY, AssistantAnswer, Flags, ModelRequest, Passage
+from ..records import NO_REPLY, AssistantAnswer, Completion, Flags, ModelRequest, Passage
 from ..runbooks.asking import wants_leave
 from ..runbooks.guide import Guide, choose_guide, find_contacts, find_precautions, find_rivals, wants_first_response
 from ..runbooks.organisation import NEUTRAL, Organisation
 from ..settings import default_k
 from .citations import format_context
-from .dialogue import Dialogue, run_dialogue
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -98,10 +97,8 @@ def handle_query(
         from ..runbooks.index import open_index  # its import takes a second of CPU, which judging alone does not need
 
         index = open_index()
-    return run_dialogue(
-        answering(question, index=index, k=k, prompt=template, previous=previous),
-        open_model(model, task="answer").complete,
-    )
+    asked = prepare_answer(question, index=index, k=k, prompt=template, previous=previous)
+    return asked.answer(open_model(model, task="answer").complete(asked.request))
 
 
 def both_ends(question: str) -> str:
@@ -121,14 +118,48 @@ def follows_on(question: str) -> bool:
     return bool(_POINTS_BACK.search(question)) or is_ambiguous(question) or not wants_first_response(question)
 
 
-def answering(
-    question: str, *, index: RunbookIndex, k: int, prompt: Prompt, previous: AssistantAnswer | str | None = None
-) -> Dialogue[AssistantAnswer]:
-    """Yield the request for the assistant's model, and return the answer. The parameters are those of `handle_query`.
+@dataclass(frozen=True)
+class Asked:
+    """A question that was looked up: the request for the assistant's model, and what makes an answer of its reply."""
 
-    The caller must send the model's reply back (judging/dialogue.py), and must have checked the prompt. Raises
-    ConfigError for an empty question, or if k < 1.
-    """
+    question: str
+    request: ModelRequest
+    context: str
+    flags: Flags
+    dangers: Sequence[Danger]
+    coverage: Coverage
+    organisation: Organisation
+    warnings: tuple[str, ...]
+
+    def answer(self, completion: Completion) -> AssistantAnswer:
+        body = completion.text.strip()
+        named = [danger for danger in self.dangers if danger.citation in body]  # only those that the answer mentions
+        flags = self.flags
+        if recommended := recommends_danger(body):
+            flags = replace(flags, dangerous_operation=True)
+        warnings = [*warning_lines(flags, [*named, *recommended], self.organisation), *self.warnings]
+        if completion.is_cut:
+            warnings.append("⚠️ 途中まで: 回答が長さの上限で途切れています。続きは手順書で確認してください。")
+        return AssistantAnswer(
+            question=self.question,
+            answer="\n".join([*warnings, "", body or NO_REPLY]) if warnings else body,
+            context=self.context,
+            passages=self.request.material["passages"],
+            flags=flags,
+            evidence=self.coverage.outcome,
+            absence_probability=round(self.coverage.probability, 3),
+            model=completion.model,
+            usage=completion.usage,
+            processing_time=completion.seconds,
+            retries=completion.retries,
+            truncated=completion.is_cut,
+        )
+
+
+def prepare_answer(
+    question: str, *, index: RunbookIndex, k: int, prompt: Prompt, previous: AssistantAnswer | str | None = None
+) -> Asked:
+    """Search the runbooks, raise the flags and fill the prompt, which was checked. ConfigError if the question is empty."""
     if not question.strip():
         raise ConfigError(say("judging.question_empty"))
     if k < 1:
@@ -166,7 +197,7 @@ def answering(
     if isinstance(previous, AssistantAnswer):
         told = f"（直前の質問）{encodable(previous.question)}\n（直前の回答）{encodable(previous.answer)[:TOLD_BACK]}\n（今回の質問）{question}"
     values = assistant_values(told, context, flags, _suspicion(dangers))
-    completion = yield ModelRequest(
+    request = ModelRequest(
         task="answer",
         messages=({"role": "user", "content": fill(prompt.text, values)},),
         material={
@@ -181,31 +212,9 @@ def answering(
         },
         max_output_tokens=OUTPUT_TOKENS,
     )
-    body = completion.text.strip()
-    named = [danger for danger in dangers if danger.citation in body]  # only dangers that the answer mentions
-    if recommended := recommends_danger(body):
-        flags = replace(flags, dangerous_operation=True)
-    warnings = warning_lines(flags, [*named, *recommended], organisation)
-    if len(told) > len(asked):
-        warnings.append(
-            f"⚠️ 長い質問: {len(told):,}字のうち、手順書を探すために読んだのは先頭と末尾の{READ // 2:,}字ずつです。要点だけで聞き直してください。"
-        )
-    if completion.is_cut:
-        warnings.append("⚠️ 途中まで: 回答が長さの上限で途切れています。続きは手順書で確認してください。")
-    return AssistantAnswer(
-        question=question,
-        answer="\n".join([*warnings, "", body or NO_REPLY]) if warnings else body,
-        context=context,
-        passages=passages,
-        flags=flags,
-        evidence=coverage.outcome,
-        absence_probability=round(coverage.probability, 3),
-        model=completion.model,
-        usage=completion.usage,
-        processing_time=completion.seconds,
-        retries=completion.retries,
-        truncated=completion.is_cut,
-    )
+    long = f"⚠️ 長い質問: {len(question):,}字のうち、手順書を探すために読んだのは先頭と末尾の{READ // 2:,}字ずつです。要点だけで聞き直してください。"
+    warnings = (long,) if len(question) > READ else ()
+    return Asked(question, request, context, flags, dangers, coverage, organisation, warnings)
 
 
 def _join(found: Sequence[Passage], more: Sequence[Passage]) -> tuple[Passage, ...]:

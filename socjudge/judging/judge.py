@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -12,7 +12,9 @@ from ..base.messages import Language, listed, say
 from ..base.missing_marks import average, outcome_of, span_of
 from ..base.texts import encodable
 from ..errors import ProviderError, RequestRefused, SocJudgeError, UnparsableJudgement
+from ..models import event_loop
 from ..models.opening import Model, open_model
+from ..models.pacing import RunGate
 from ..prompts.templates import Prompt, check_judge_prompt, fill, judge_values, load_prompt
 from ..records import (
     AssistantAnswer,
@@ -27,10 +29,10 @@ from ..records import (
     total_usage,
 )
 from ..settings import project_rubric
+from .asking import Ask, lost_usage
 from .citations import as_material, unmeasurable
 from .decisions import parse_decision
-from .dialogue import Dialogue, lost_usage, run_dialogue
-from .reasons import explaining, unexplained
+from .reasons import explain, unexplained
 from .replies import Judgement, judgement_schema, parse_judgement
 
 if TYPE_CHECKING:
@@ -91,34 +93,35 @@ def evaluate_answer(
     rubric = rubric or project_rubric()
     template = load_prompt(prompt, rubric=rubric)
     check_judge_prompt(template, rubric.criteria)
-    return run_dialogue(judging(question, answer, prompt=template, rubric=rubric), open_model(model).complete)
+    opened, gate = open_model(model), RunGate()
+
+    def ask(request: ModelRequest) -> Awaitable[Completion]:
+        return opened.complete_async(request, gate)
+
+    return event_loop.wait(judge_answer(question, answer, prompt=template, rubric=rubric, ask=ask))
 
 
-def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, rubric: Rubric) -> Dialogue[Evaluation]:
-    """Yield the requests for the judge, and return its evaluation. The parameters are those of `evaluate_answer`.
+async def judge_answer(
+    question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, rubric: Rubric, ask: Ask
+) -> Evaluation:
+    """Judge one answer with as many requests as it needs, for a prompt that was checked.
 
-    The caller must send each reply back (judging/dialogue.py), and must have checked the prompt. If the judge consists
-    of two models, the second one is asked when the first one is unsure. If a chat model is set that gives reasons
-    (`RunOptions.reasons_from`), it is asked last.
+    A second judge is asked if the first is unsure, and then a chat model for reasons, if `RunOptions` names them.
     """
-    marks, last = yield from _one_judge(question, answer, prompt, rubric, is_second=False)
+    marks, last = await _one_judge(question, answer, prompt, rubric, ask)
     if last.unsure_judge and is_unsure(marks, rubric.pass_threshold):
-        marks, last = yield from _second_judge(marks, question, answer, prompt, rubric)
+        marks, last = await _second_judge(marks, question, answer, prompt, rubric, ask)
     if last.reasons_from and (asked := unexplained(marks, rubric.pass_threshold)):
-        marks = yield from explaining(marks, asked, question, as_material(answer), rubric)
+        marks = await explain(marks, asked, question, as_material(answer), rubric, ask)
     return marks
 
 
-def _second_judge(
-    first: Evaluation, question: EvalQuestion, answer: AssistantAnswer, prompt: Prompt, rubric: Rubric
-) -> Dialogue[tuple[Evaluation, Completion]]:
-    """Yield the requests for the second judge. Return its evaluation of the answer, and its last reply.
-
-    The evaluation also has the first judge's name and scores, and the usage of both judges. first: the evaluation by
-    the first judge.
-    """
+async def _second_judge(
+    first: Evaluation, question: EvalQuestion, answer: AssistantAnswer, prompt: Prompt, rubric: Rubric, ask: Ask
+) -> tuple[Evaluation, Completion]:
+    """The second judge's evaluation, with the first judge's name and scores and the usage of both."""
     try:
-        second, last = yield from _one_judge(question, answer, prompt, rubric, is_second=True)
+        second, last = await _one_judge(question, answer, prompt, rubric, ask, is_second=True)
     except RequestRefused as error:  # no scores at all, because an unsure judge alone would decide the verdict
         error.usage = first.usage + (error.usage or Usage())
         raise
@@ -137,16 +140,8 @@ def _second_judge(
 
 
 def is_unsure(evaluation: Evaluation, line: float) -> bool:
-    """Return whether a second judge should score the answer, because the first one is unsure.
-
-    The first judge is unsure in three cases:
-
-    - The reply could not be parsed.
-    - A score is missing that another judge could give.
-    - The mean is near the pass line. For a chat model, "near" means at most UNSURE_POINTS away. For a decision model,
-      it means at most two standard deviations of the mean away. This deviation follows from the model's probabilities.
-
-    line: the pass line, in points.
+    """Whether a second judge should score the answer: the first reply could not be parsed, lacks a score that another
+    judge could give, or has a mean within UNSURE_POINTS of the pass line (two standard deviations, for a decision model).
     """
     if evaluation.status != "ok" or set(evaluation.missing.values()) - {"no_context"}:
         return True
@@ -157,21 +152,24 @@ def is_unsure(evaluation: Evaluation, line: float) -> bool:
 
 
 def _variance(probabilities: Sequence[float]) -> float:
-    """Return the variance of a score (in points, 0–100), given the probabilities of its levels."""
     step, total = 100 / (len(probabilities) - 1), sum(probabilities)
     mean = sum(i * step * each for i, each in enumerate(probabilities)) / total
     return sum((i * step - mean) ** 2 * each for i, each in enumerate(probabilities)) / total
 
 
-def _one_judge(
-    question: EvalQuestion, answer: AssistantAnswer, prompt: Prompt, rubric: Rubric, *, is_second: bool
-) -> Dialogue[tuple[Evaluation, Completion]]:
-    """Yield the requests for one judge. Return its evaluation of the answer, and its last reply.
+async def _one_judge(
+    question: EvalQuestion,
+    answer: AssistantAnswer,
+    prompt: Prompt,
+    rubric: Rubric,
+    ask: Ask,
+    *,
+    is_second: bool = False,
+) -> tuple[Evaluation, Completion]:
+    """One judge's evaluation of the answer, and its last reply.
 
-    There is a new request until a reply can be parsed, at most MAX_REPLIES in all. Raises RequestRefused if the judge
-    refuses to score the answer, or if the answer lacks the sources that every criterion needs.
-
-    is_second: whether this is the second judge.
+    It is asked until a reply can be parsed, at most MAX_REPLIES times. RequestRefused if it refuses, or if the answer
+    lacks the sources that every criterion needs.
     """
     criteria = rubric.criteria
     # Asked for anyway, because all answers have the same prompt. These scores are not used, and stay in raw_text.
@@ -188,62 +186,53 @@ def _one_judge(
         is_second=is_second,
     )
     shown = (question.question, answer.answer, answer.context, *question.expected_keypoints)
-    completions: list[Completion] = []
-    doubts: list[str] = []
-    lost = Usage()
+    completions, doubts, lost = list[Completion](), list[str](), Usage()
     judgement: Judgement | None = None
-    broken_off = False
+    status: Status = "unparsable"
+
+    def refused() -> RequestRefused:  # with the usage of all calls, because they were paid for
+        usage = total_usage([*(completion.usage for completion in completions), lost])
+        return RequestRefused("; ".join(doubts), about_content=True, usage=usage)
+
     while judgement is None and len(completions) < MAX_REPLIES:
         try:
-            completion = yield request
+            completion = await ask(request)
         except ProviderError as error:
             if not completions:
                 raise
             doubts.append(str(error))  # what was paid for before is kept
             lost = lost_usage(error)
             if isinstance(error, RequestRefused):  # it replied before, and now refuses
-                raise _refused(doubts, completions, lost) from None
-            broken_off = True
+                raise refused() from None
+            status = "failed"
             break
         completions.append(completion)
         doubts += [say("judging.retried", cause=cause) for cause in completion.retries]
         try:
-            if completion.levels:
-                judgement = parse_decision(completion.text, rubric, completion.levels)
-                if not judgement.probabilities:
-                    doubts.append(say("judging.decision_refused"))
-                    raise _refused(doubts, completions, Usage())
-                continue
-            marked = [name for name in criteria if name not in completion.missing]
-            judgement = parse_judgement(
-                completion.text,
-                marked,
-                finish_reason=completion.finish_reason,
-                quoted=shown,
-                is_of_hundred=is_embedded(completion.model),
-            )
+            judgement = _read(completion, rubric, shown)
             doubts += judgement.notes
         except UnparsableJudgement as error:
             if completion.is_refused:  # it would be withheld again
                 doubts.append(say("judging.withheld", reason=completion.finish_reason))
-                raise _refused(doubts, completions, Usage()) from None
+                raise refused() from None
             doubts.append(say("judging.reply_number", number=len(completions), reason=error))
             if not completion.levels:  # a decision model can only be asked the same question again
                 request = _ask_again(request, completion, error)
+        if judgement and len(judgement.missing) == len(criteria):
+            doubts.append(say("judging.decision_refused"))
+            raise refused()
 
-    last = completions[-1]
-    status: Status = "ok" if judgement else "failed" if broken_off else "unparsable"
-    missing = {**last.missing, **judgement.missing, **lacking} if judgement else {}
-    scores = {name: None if name in missing else judgement.scores[name] if judgement else 0 for name in criteria}
+    last, read = completions[-1], judgement or Judgement({}, {}, "")
+    status = "ok" if judgement else status
+    missing = {**last.missing, **read.missing, **lacking} if judgement else {}
+    scores = {name: None if name in missing else read.scores.get(name, 0) for name in criteria}
     mean = average(scores)
     evaluation = Evaluation(
         scores=scores,
         average_score=mean,
         # JSON escapes can hold half a character even if the reply has none.
-        rationale={
-            c: encodable(judgement.rationale.get(c, "")) if judgement and c not in missing else "" for c in criteria
-        },
-        overall_comment=encodable(judgement.overall_comment) if judgement else "",
+        rationale={c: "" if c in missing else encodable(read.rationale.get(c, "")) for c in criteria},
+        overall_comment=encodable(read.overall_comment),
         passed=outcome_of(span_of(scores, mean, status), status, rubric.pass_threshold) == "passed",
         processing_time=sum(completion.seconds for completion in completions),
         status=status,
@@ -253,17 +242,22 @@ def _one_judge(
         error="; ".join(doubts),
         raw_text="" if judgement and not judgement.notes and not lacking else last.text,
         missing={name: missing[name] for name in criteria if name in missing},
-        probabilities=judgement.probabilities if judgement else {},
+        probabilities=read.probabilities,
         request_id=last.request_id,
     )
     return evaluation, last
 
 
-def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[str]) -> Evaluation:
-    """Return the evaluation of an answer that the judge could not score because its service failed.
+def _read(completion: Completion, rubric: Rubric, shown: Sequence[str]) -> Judgement:
+    if completion.levels:
+        return parse_decision(completion.text, rubric, completion.levels)
+    marked = [name for name in rubric.criteria if name not in completion.missing]
+    of_hundred, reason = is_embedded(completion.model), completion.finish_reason
+    return parse_judgement(completion.text, marked, finish_reason=reason, quoted=shown, is_of_hundred=of_hundred)
 
-    Its status is "failed", all scores are 0, and its field `error` has the error's text.
-    """
+
+def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[str]) -> Evaluation:
+    """The evaluation, with status "failed", of an answer that the judge could not score because its service failed."""
     return Evaluation(
         scores=dict.fromkeys(criteria, 0),
         average_score=0.0,
@@ -280,26 +274,12 @@ def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[st
 
 
 def count_retries(error: str) -> int:
-    """Return how many retries the field `error` of an evaluation mentions. Its text may be in Japanese or English."""
+    """How many retries the field `error` of an evaluation mentions, in Japanese or English."""
     return sum(error.count(say("judging.retried", lang=lang, cause="")) for lang in get_args(Language))
 
 
-def _refused(doubts: Sequence[str], completions: Sequence[Completion], lost: Usage) -> RequestRefused:
-    """Return the error for an answer that the judge refuses to score.
-
-    The error has the usage of all calls for this answer, because they were paid for.
-
-    doubts: why the replies before the refusal could not be used. lost: the usage of calls without a reply.
-    """
-    usage = total_usage([*(completion.usage for completion in completions), lost])
-    return RequestRefused("; ".join(doubts), about_content=True, usage=usage)
-
-
 def _ask_again(request: ModelRequest, completion: Completion, error: UnparsableJudgement) -> ModelRequest:
-    """Return a request that asks the judge again. It contains the reply that could not be parsed, and the error.
-
-    If that reply was cut off, it is left out, and the new request has twice the limit of tokens.
-    """
+    """The request to reply again, with the reply and what was wrong with it; after a cut, with twice the room."""
     complaint = (
         f"その出力は採点結果として読み取れませんでした（{error}）。"
         "指定のJSON形式だけを、すべての観点に0-100の整数を付けて、最初から最後まで出力し直してください。"

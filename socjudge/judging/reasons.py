@@ -17,7 +17,7 @@ from ..errors import ProviderError, UnparsableJudgement
 from ..models.decision_model import material_json
 from ..prompts.for_rubric import anchors_of
 from ..records import AssistantAnswer, EvalQuestion, Evaluation, ModelRequest, Rubric
-from .dialogue import Dialogue, lost_usage
+from .asking import Ask, lost_usage
 from .replies import exactly
 from .reply_json import find_objects, without_thinking
 
@@ -34,25 +34,22 @@ _TASK = (
 
 
 def unexplained(evaluation: Evaluation, line: float) -> list[str]:
-    """Return the criteria whose scores need a reason: scores below `line` (in points), and unsure scores.
-
-    A score is unsure if none of its levels has a probability of at least 2/3. Only scores of a decision model need a
-    reason.
-    """
+    """The criteria of a decision model's scores that need a reason: below the line, or with no level at 2/3 or more."""
     return [
         name for name, levels in evaluation.probabilities.items()
         if (evaluation.scores[name] or 0) < line or max(levels) < SURE
     ]  # fmt: skip
 
 
-def explaining(
-    evaluation: Evaluation, asked: Sequence[str], question: EvalQuestion, answer: AssistantAnswer, rubric: Rubric
-) -> Dialogue[Evaluation]:
-    """Yield a request for reasons for the scores of the criteria in `asked`. Return the evaluation with these reasons.
-
-    The caller must send the chat model's reply back (judging/dialogue.py). If reasons are missing, or the call failed,
-    the evaluation's field `error` says so.
-    """
+async def explain(
+    evaluation: Evaluation,
+    asked: Sequence[str],
+    question: EvalQuestion,
+    answer: AssistantAnswer,
+    rubric: Rubric,
+    ask: Ask,
+) -> Evaluation:
+    """The evaluation with reasons for these criteria. If some are missing, its `error` says so."""
     anchors = anchors_of(rubric, 3)
     marks = {
         name: {"score": evaluation.scores[name], "asked": anchors[name][0], "levels": anchors[name][1]}
@@ -67,7 +64,7 @@ def explaining(
         max_output_tokens=OUTPUT_TOKENS,
     )
     try:
-        completion = yield request
+        completion = await ask(request)
     except ProviderError as error:  # the scores exist and are paid for
         return replace(
             evaluation,
@@ -95,7 +92,6 @@ def explaining(
 
 
 def _read(text: str) -> Mapping[str, str]:
-    """Return the reasons in a reply of the chat model, as {criterion: reason}. Return {} if there are none."""
     try:
         objects, _ = find_objects(without_thinking(text))
     except (UnparsableJudgement, ValueError, RecursionError):

@@ -1,15 +1,16 @@
 """Carry out a run: send each sample to the assistant and the judge, and write each result into the journal.
 
 The engine runs in the background event loop and calls hosted models from there. Embedded models run in threads. If the
-run has an executor, the executor makes the calls (executor_calls.py).
+run has an executor, its workers make the calls (executor.py).
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Executor
 from dataclasses import replace
 from itertools import chain
@@ -18,16 +19,17 @@ from typing import Any, TypeVar
 from ..base.messages import say
 from ..base.redact import surprise_text
 from ..errors import ConfigError, NoAnswer, ProviderError, RequestRefused, RunStopped, SocJudgeError
-from ..judging.assistant import answering
-from ..judging.dialogue import Finished, advance, run_dialogue_async
-from ..judging.judge import failed_evaluation, judging
+from ..judging.asking import keeping
+from ..judging.assistant import prepare_answer
+from ..judging.judge import failed_evaluation, judge_answer
 from ..judging.own_assistant import Assistant
 from ..models import event_loop
+from ..models.opening import Model
 from ..models.pacing import RunGate
-from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult
+from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult, ModelRequest
 from .assignment import Assignment, Sample
 from .certainty import Certainty
-from .executor_calls import ExecutorCalls
+from .executor import ask_through
 from .journal import Journal
 
 T = TypeVar("T")
@@ -59,12 +61,11 @@ class Engine:
     ) -> None:
         self._n_samples, self._sample_at, self._plan = assignment.n_samples, assignment.sample_at, assignment.plan
         self._journal, self._gate = journal, gate
-        self._max_failures = max_failures
+        self._max_failures, self._executor = max_failures, executor
         self._certainty = certainty
         self.n_left = assignment.total - journal.n_done
         if certainty is not None:
             self.n_left = sum(map(certainty.n_missing, range(self._n_samples)))
-        self._executor_calls = None if executor is None else ExecutorCalls(executor, self._plan, gate)
         self._started = time.monotonic()
         self._worked = False  # until something has worked in this session, an outage counts as a wrong set-up
         # Who has ever answered, also in the journal. A refusal by one who never did counts as a wrong set-up.
@@ -93,19 +94,14 @@ class Engine:
         refused = {i for i in range(self._n_samples) if self._journal.has_failed(i)}
         new = (i for i in range(self._n_samples) if i not in refused)
         todo = (i for i in chain(new, sorted(refused)) if self._missing(i))
-        recalling = None if self._executor_calls is None else asyncio.create_task(self._executor_calls.recall_on_stop())
-        try:
-            if self._plan.assistant is not None:
-                while not self._worked and self._gate.reason is None and (first := next(todo, None)) is not None:
-                    await self._judge_sample(first)
-            await self._work_off(todo, max_concurrency)
-            if self._certainty is not None:
-                await self._until_certain(self._certainty, max_concurrency)
-            if self._unanswered_in_a_row and not self._has_answered["assistant"]:
-                self._stop_unanswered()
-        finally:
-            if recalling is not None:
-                recalling.cancel()
+        if self._plan.assistant is not None:
+            while not self._worked and self._gate.reason is None and (first := next(todo, None)) is not None:
+                await self._judge_sample(first)
+        await self._work_off(todo, max_concurrency)
+        if self._certainty is not None:
+            await self._until_certain(self._certainty, max_concurrency)
+        if self._unanswered_in_a_row and not self._has_answered["assistant"]:
+            self._stop_unanswered()
 
     def synced_results(self) -> list[EvaluationResult]:
         """Make sure that all results are on the disk. Return the results that came since this method was last called.
@@ -312,17 +308,11 @@ class Engine:
             return await self._own_answer(plan.own, sample)
         assert plan.assistant is not None and plan.index is not None and plan.assistant_prompt is not None
         question = sample.question.question
-        if self._executor_calls is not None:
-            return await self._executor_calls.answer(sample.question)
-        dialogue = answering(question, index=plan.index, k=plan.k, prompt=plan.assistant_prompt)
         # Searching computes for milliseconds, during which the loop must not stand still.
-        request = await event_loop.in_thread(advance, dialogue, None)
-        reply: Completion | ProviderError = await plan.assistant.complete_async(request, self._gate)
-        try:
-            await event_loop.in_thread(advance, dialogue, reply)
-        except Finished as finished:
-            return finished.value  # type: ignore[no-any-return]
-        raise AssertionError("the assistant asks once")
+        prepare = functools.partial(prepare_answer, index=plan.index, k=plan.k, prompt=plan.assistant_prompt)
+        asked = await event_loop.in_thread(prepare, question)
+        completion = await self._ask(plan.assistant, asked.request)
+        return await event_loop.in_thread(asked.answer, completion)  # type: ignore[no-any-return]
 
     async def _own_answer(self, own: Assistant, sample: Sample) -> AssistantAnswer:
         answer = await own.answer(
@@ -337,19 +327,18 @@ class Engine:
         return answer
 
     async def _marks(self, i: int, sample: Sample, answer: AssistantAnswer, repeat: int) -> Evaluation:
-        paid = self._journal.replies(i, repeat)
-
-        def keep(reply: Completion) -> None:
-            self._keep(self._journal.add_reply, i, repeat, reply)
-
-        if self._executor_calls is not None:
-            return await self._executor_calls.marks(sample.question, answer, paid, keep)
-        return await run_dialogue_async(
-            judging(sample.question, answer, prompt=self._plan.judge_prompt, rubric=self._plan.rubric),
-            lambda request: self._plan.judge.complete_async(request, self._gate),
-            earlier=paid,
-            on_unfinished=keep,
+        ask = keeping(
+            lambda request: self._ask(self._plan.judge, request),
+            self._journal.replies(i, repeat),
+            lambda reply: self._keep(self._journal.add_reply, i, repeat, reply),
         )
+        prompt, rubric = self._plan.judge_prompt, self._plan.rubric
+        return await judge_answer(sample.question, answer, prompt=prompt, rubric=rubric, ask=ask)
+
+    def _ask(self, model: Model, request: ModelRequest) -> Awaitable[Completion]:
+        if self._executor is None:
+            return model.complete_async(request, self._gate)
+        return ask_through(self._executor, model, request, self._gate)
 
     def _add(self, i: int, result: EvaluationResult) -> None:
         """Write the result of the i-th sample into the journal, and count it as done.

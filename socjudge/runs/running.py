@@ -7,7 +7,6 @@ import contextlib
 import math
 import sys
 import time
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,6 @@ from .certainty import Certainty
 from .engine import Engine
 from .finishing import finish_run
 from .journal import Journal, open_journal
-from .logs import fallback_folder, nowhere
 from .unfinished import count, journal_folder, newest
 
 SHOW_S = 1.0  # seconds between updates of the bar
@@ -182,14 +180,7 @@ def _open_journal(folder: Path, info: RunInfo, key: Mapping[str, Any], **keyword
     try:
         return open_journal(folder, info, key, **keywords)
     except OSError as problem:
-        warnings.warn(
-            say("runs.journal_elsewhere", folder=folder, reason=os_reason(problem), fallback=fallback_folder()),
-            stacklevel=4,
-        )
-        try:
-            return open_journal(folder, info, key, in_fallback=True, **keywords)
-        except OSError as error:
-            raise nowhere("runs.journal_nowhere", problem, error, path=folder) from None
+        raise ConfigError(say("runs.journal_nowhere", path=folder, reason=os_reason(problem))) from None
 
 
 def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: RunTerms) -> None:

@@ -327,6 +327,17 @@ def test_a_question_outside_the_runbooks_is_declined_and_nothing_is_invented(ind
 
 
 @pytest.mark.slow
+def test_a_follow_up_is_called_long_only_if_it_is_long_itself(index: RunbookIndex) -> None:
+    before = handle_query(
+        "マルウェア検知アラートの初動を教えてください。" + "経過。" * 1320, index=index, model="offline"
+    )
+    assert (
+        "長い質問" not in handle_query("それは誰に連絡しますか", index=index, model="offline", previous=before).answer
+    )
+    long = "それは誰に連絡しますか。" + "経過。" * 1500
+    assert f"⚠️ 長い質問: {len(long):,}字" in handle_query(long, index=index, model="offline", previous=before).answer
+
+
 def test_a_very_long_question_is_read_at_both_ends_and_says_so(index: RunbookIndex, service: Service) -> None:
     asked = f"感染した端末の隔離の手順は？\n{'通常の記録です。' * 5_000}\nwevtutil cl Security を実行してログを消してよいですか。"
     answer = ask(asked, index, "gpt-4o-mini")

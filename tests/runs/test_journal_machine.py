@@ -38,7 +38,6 @@ from socjudge import (
 )
 from socjudge.errors import BudgetReached
 from socjudge.records import EvaluationResult
-from socjudge.runs.logs import fallback_folder
 
 EXAMPLES = int(os.environ.get("SOCJUDGE_EXAMPLES", "15"))
 COUNT = 5
@@ -57,8 +56,7 @@ class RunMachine(RuleBasedStateMachine):
         super().__init__()
         self.service, self.patch = service, monkeypatch
         self.folder = Path(tempfile.mkdtemp(dir=folder))
-        monkeypatch.setattr("tempfile.tempdir", str(self.folder))
-        self.logs, self.fallback = self.folder / "logs", fallback_folder()
+        self.logs = self.folder / "logs"
         service.requests.clear()
         service.default = self.reply
         self.unreadable: set[int] = set()
@@ -81,11 +79,11 @@ class RunMachine(RuleBasedStateMachine):
         return judgement(80)
 
     def journals(self) -> list[Path]:
-        found = [*self.logs.glob("*.partial.jsonl"), *self.fallback.glob("*.partial.jsonl")]
+        found = self.logs.glob("*.partial.jsonl")
         return sorted((path for path in found if b"\n" in path.read_bytes()), key=lambda path: path.name)
 
     def written_logs(self) -> list[Path]:
-        return sorted([*self.logs.glob("*.json"), *self.fallback.glob("*.json")])
+        return sorted(self.logs.glob("*.json"))
 
     # -- sessions
 
@@ -161,8 +159,7 @@ class RunMachine(RuleBasedStateMachine):
         n_logs = self.n_logs
         self.session(stop=stop, max_concurrency=at_once, on_result=on_result)
         if kept.exists():
-            for place in (self.logs, self.fallback):
-                shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(self.logs, ignore_errors=True)
             self.copy(kept, self.folder)
             shutil.rmtree(kept)
             self.n_logs = n_logs
@@ -171,15 +168,14 @@ class RunMachine(RuleBasedStateMachine):
     def killed_before_the_journal_is_removed(self) -> None:
         kept = self.folder / "kept"
         self.session(on_result=lambda result: (shutil.rmtree(kept, ignore_errors=True), self.copy(self.folder, kept)))
-        for place in ("logs", fallback_folder().name):
-            for path in (kept / place).glob("*.partial.jsonl"):
-                if not (self.folder / place / path.name).exists():
-                    shutil.copy(path, self.folder / place)
+        for path in (kept / "logs").glob("*.partial.jsonl"):
+            if not (self.logs / path.name).exists():
+                shutil.copy(path, self.logs)
         shutil.rmtree(kept, ignore_errors=True)
 
-    @rule(lines=st.integers(0, 6), both=st.booleans(), at_once=st.integers(1, 3))
-    def full_disk(self, lines: int, both: bool, at_once: int) -> None:
-        with full(self.logs, *([self.fallback] if both else []), lines=lines):
+    @rule(lines=st.integers(0, 6), at_once=st.integers(1, 3))
+    def full_disk(self, lines: int, at_once: int) -> None:
+        with full(self.logs, lines=lines):
             self.session(max_concurrency=at_once)
 
     @rule()
@@ -215,9 +211,8 @@ class RunMachine(RuleBasedStateMachine):
 
     @staticmethod
     def copy(source: Path, target: Path) -> None:
-        for place in ("logs", fallback_folder().name):
-            if (source / place).is_dir():
-                shutil.copytree(source / place, target / place, dirs_exist_ok=True)
+        if (source / "logs").is_dir():
+            shutil.copytree(source / "logs", target / "logs", dirs_exist_ok=True)
 
 
 def asked(request: dict[str, Any]) -> int:
@@ -232,14 +227,14 @@ def held(path: Path) -> Counter[str]:
 
 
 @contextlib.contextmanager
-def full(*places: Path, lines: int) -> Iterator[None]:
+def full(folder: Path, *, lines: int) -> Iterator[None]:
     """Journals there take so many more lines."""
     real, left = os.write, lines
 
     def write(handle: int, data: bytes) -> int:
         nonlocal left
         target = os.readlink(f"/proc/self/fd/{handle}")
-        if target.endswith(".partial.jsonl") and any(target.startswith(f"{place}/") for place in places):
+        if target.endswith(".partial.jsonl") and target.startswith(f"{folder}/"):
             left -= 1
             if left < 0:
                 raise OSError(errno.ENOSPC, "No space left on device")

@@ -14,7 +14,7 @@ from run_options import with_options
 from service import AfterCalls, Service
 
 from socjudge import AssistantAnswer, ConfigError, EvalQuestion, RunStopped, run_evaluation_suite, unfinished_runs
-from socjudge.runs.logs import fallback_folder
+from socjudge.runs.logs import fallback_folder, save_evaluation_results
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "geteuid"), reason="users by number"),
@@ -74,16 +74,11 @@ def not_a_folder(logs_dir: Path) -> Path:
 def test_what_has_to_go_into_the_temporary_folder_is_readable_by_its_user_alone(
     service: Service, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
-    modes = []
-
-    def look(result: Any) -> None:
-        modes.extend(stat.S_IMODE(path.stat().st_mode) for path in fallback_folder().glob("judge_eval_*"))
-
-    run = judge(questions, not_a_folder(tmp_path / "file"), on_result=look)
-    assert set(modes) == {0o600}
-    assert stat.S_IMODE(run.log_path.stat().st_mode) == 0o600
+    path = save_evaluation_results(judge(questions, tmp_path / "logs"), not_a_folder(tmp_path / "file"))
+    assert path.parent == fallback_folder()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(fallback_folder().stat().st_mode) == 0o700
-    assert str(os.getuid()) in run.log_path.parent.name
+    assert str(os.getuid()) in path.parent.name
 
 
 @pytest.mark.parametrize("how", ["owned by another", "a link"])
@@ -113,12 +108,12 @@ def _of_another(there: os.stat_result, is_it: bool) -> os.stat_result:
 def test_a_temporary_folder_that_is_taken_is_not_written_into(
     service: Service, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
+    run = judge(questions, tmp_path / "logs")
     (tmp_path / "theirs").mkdir()
     fallback_folder().symlink_to(tmp_path / "theirs")
     with pytest.raises(ConfigError, match="another user's, or a link; name another temporary folder"):
-        judge(questions, not_a_folder(tmp_path / "file"))
+        save_evaluation_results(run, not_a_folder(tmp_path / "file"))
     assert list((tmp_path / "theirs").iterdir()) == []
-    assert service.requests == []
 
 
 def test_a_pipe_among_the_logs_is_told_and_not_read_as_a_journal(

@@ -1,0 +1,125 @@
+"""`options.executor`: make a run's calls to models on other machines.
+
+What travels is one request with the model's name. The machine that makes the call uses its own key and connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import socket
+import uuid
+from concurrent.futures import BrokenExecutor, Executor
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .._version import __version__
+from ..base.messages import say
+from ..base.redact import redact, surprise_text
+from ..errors import BudgetReached, ConfigError, ProviderError, RequestRefused, SocJudgeError
+from ..models import event_loop
+from ..models.opening import Model, open_model
+from ..models.pacing import MAX_TRIES, CallSettings, RunGate
+from ..records import Completion, ModelRequest, Usage
+
+Terms = tuple[tuple[str, Any], ...]  # what must be the same on all machines of a run
+Outcome = tuple[Completion | SocJudgeError, float]  # the number is the call's cost in US dollars
+
+
+@dataclass(frozen=True)
+class RemoteCall:
+    """One request to a model, by name, and the most that it may cost in US dollars (None: no limit)."""
+
+    id: str
+    model: str
+    terms: Terms
+    most_usd: float | None
+    settings: CallSettings
+    request: ModelRequest
+
+    def __dask_tokenize__(self) -> str:
+        return self.id  # Dask makes calls with equal tokens only once, but equal calls are repeats
+
+
+async def ask_through(executor: Executor, model: Model, request: ModelRequest, gate: RunGate) -> Completion:
+    """An `ask` whose call a worker of the executor makes. After a stop, calls that were handed over are finished."""
+    lost, most = 0, None if gate.budget.max_usd is None else model.most_usd(gate.settings.fit(request))
+    while True:
+        await gate.enter(most)
+        cost: float | None = None
+        try:
+            call = RemoteCall(uuid.uuid4().hex, model.name, _terms_of(model), most, gate.settings, request)
+            reply, cost = await _submit(executor, call)
+        finally:
+            gate.leave(most, cost)
+        if isinstance(reply, BudgetReached):  # what was reserved is lost, and another try needs as much again
+            lost += 1
+            if lost < MAX_TRIES:
+                continue
+            reply = ProviderError(say("runs.executor_no_reply", model=model.name, count=lost))
+        if isinstance(reply, ProviderError):
+            reply.lost_calls += lost
+        if isinstance(reply, SocJudgeError):
+            raise reply
+        return replace(reply, usage=reply.usage + Usage(lost_calls=lost)) if lost else reply
+
+
+async def _submit(executor: Executor, call: RemoteCall) -> Outcome:
+    try:
+        future = executor.submit(run_remote_call, call)
+    except Exception as problem:  # the executor was shut down, or its processes are gone
+        raise _gone(problem) from None
+    try:
+        return await asyncio.wrap_future(future)
+    except asyncio.CancelledError as cancelled:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise _gone(cancelled) from None
+    except BrokenExecutor as problem:
+        raise _gone(problem) from None
+    except Exception as problem:
+        said = redact(f"{type(problem).__name__}: {problem}")[:300]
+        failure = RequestRefused(say("runs.executor_failed", said=said, version=__version__), about_content=False)
+        failure.lost_calls = 1  # nobody can tell whether the call was made
+        raise failure from None
+
+
+def _gone(problem: BaseException) -> ConfigError:
+    said = redact(f"{type(problem).__name__}: {problem}".removesuffix(": "))[:300]
+    return ConfigError(say("runs.executor_gone", said=said))
+
+
+def run_remote_call(call: RemoteCall) -> Outcome:
+    """Make the call on a worker. An error is returned: an executor would print it, or make the call again."""
+    gate = RunGate(budget=call.most_usd, settings=call.settings)
+    try:
+        if event_loop.is_forked():
+            raise ConfigError(say("runs.executor_forks"))
+        return event_loop.wait(_open_checked(call.model, call.terms).complete_async(call.request, gate)), gate.spent_usd
+    except ConfigError as problem:
+        error: SocJudgeError = ConfigError(say("runs.on_worker", error=problem, worker=socket.gethostname()))
+    except SocJudgeError as problem:
+        error = problem.with_traceback(None)
+        error.__cause__ = error.__context__ = None  # they would travel too, and the SDK's hold the request with its key
+    except Exception as surprise:  # only this process knows the keys that the text may contain
+        error = RequestRefused(surprise_text(surprise)[:300], about_content=False)
+    return error, gate.spent_usd
+
+
+def _terms_of(model: Model) -> Terms:
+    sample = ModelRequest("judge", ({"role": "user", "content": "x" * 1000},), {})
+    return (
+        (say("runs.version_of_socjudge"), __version__),
+        ("OPENAI_BASE_URL", getattr(model, "service", "")),
+        (say("runs.price_of", model=model.name), model.most_usd(sample)),
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def _open_checked(name: str, terms: Terms) -> Model:
+    model = open_model(name)
+    for (what, there), (_, here) in zip(terms, _terms_of(model), strict=True):
+        if there != here:
+            raise ConfigError(say("runs.worker_differs", what=what, here=here, there=there))
+    return model
