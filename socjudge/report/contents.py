@@ -141,6 +141,7 @@ def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> di
     - paired: the differences that `compare_runs` finds, paired by question. If the judging is the same and no score
       differs, the list is empty.
     - effect: the result of `compare_runs` in words, as lines. Left out if the judging differs.
+    - judges: if two judges differ, the sentences of `compare_runs` on how far apart they are.
     - unpaired: the means of both runs side by side. Only if `compare_runs` cannot compare the runs. `paired` and
       `effect` are then left out.
     """
@@ -157,7 +158,8 @@ def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> di
         effect = compare_runs(*sides)
         rows = effect.differences.to_dict("records")
         if effect.judging:
-            return found | {"paired": rows}
+            told = [effect.finding, effect.corresponding] if effect.corresponding else []
+            return found | {"paired": rows, "judges": told}
         return found | {"effect": effect.lines, "paired": [] if effect.is_unchanged else rows}
     except ConfigError:  # another judging and other answers, or no common question: the means stand side by side
         means = [{row["criterion"]: row for row in means_of(side)} for side in sides]

@@ -1,7 +1,8 @@
 """Compare two runs of the same questions.
 
 The result shows whether a change of the assistant helped. If the judge, the prompt or the criteria changed instead, it
-shows how far the scores of the same answers differ.
+shows how far the scores of the same answers differ. For another judge, it also shows which points correspond to the
+pass line.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ..errors import ConfigError
 from ..records import EvalQuestion, EvaluationRun
 from ..runs.load import find_log, load_run
 from ..stats.basics import OVERALL, need_columns, plain_floats
+from ..stats.bridge import MIN_QUESTIONS, bridge_judges
 from ..stats.comparison import LEVEL, compare_judges, pair_scores, question_pairs, same_answers
 
 _JUDGING = ("base.group_judge", "base.group_prompt", "base.group_criteria")
@@ -46,6 +48,9 @@ class RunComparison:
     - before, after: the ids of the two runs.
     - differences, questions, conditions: three frames, as described in `compare_runs`.
     - finding: the result in one sentence.
+    - corresponding: if two judges were compared, a text on which points of the second judge correspond to the pass line
+      of the first one, or why this cannot be said. "" if not.
+    - bridge: the frame of `bridge_judges` from which this text comes; empty if there are too few questions for it.
     - notes: what was left out of the comparison, and what cannot be known.
     - judging: if the judging was compared, a text on what differs in judge, prompt and criteria. "" if the assistant
       was compared.
@@ -60,6 +65,8 @@ class RunComparison:
     finding: str
     notes: tuple[str, ...] = ()
     judging: str = ""
+    corresponding: str = ""
+    bridge: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
     verdicts: tuple[Verdict, Verdict] = field(default=(Verdict("unscored"), Verdict("unscored")), repr=False)
 
     @property
@@ -115,6 +122,16 @@ class RunComparison:
         if self.is_unchanged:
             turned = _turned(self.questions)  # verdicts may have changed through another pass line
             return [self.finding, *(turned if len(turned) > 1 else []), *self.notes]
+        if self.corresponding:
+            return [
+                self.finding,
+                self.corresponding,
+                *_turned(self.questions),
+                *_moved(self.questions),
+                *_criteria_seen(self.differences),
+                say("report.what_changed", conditions=_condition_words(self.conditions)),
+                *self.notes,
+            ]
         return [
             *([say("report.page_same_answers")] if self.judging else []),
             *_turned(self.questions),
@@ -126,13 +143,14 @@ class RunComparison:
         ]
 
     def __repr__(self) -> str:
-        shown = [] if self.is_unchanged else [_table(self.differences).to_string(index=False, na_rep="–")]
+        table = _table(self.differences, self.bridge)
+        shown = [] if self.is_unchanged else [table.to_string(index=False, na_rep="–")]
         return visible("\n".join([*self.lines, *shown]))
 
     def _repr_html_(self) -> str:
         if self.is_unchanged:
             return block("grey", *map(escape, self.lines))
-        table = _table(self.differences).to_html(index=False, border=0, escape=True, na_rep="–")
+        table = _table(self.differences, self.bridge).to_html(index=False, border=0, escape=True, na_rep="–")
         row, title = _overall(self.differences), say("report.title")
         kind = ("good" if row["mean_difference"] > 0 else "bad") if _is_seen(row) else "grey"
         return block(
@@ -153,7 +171,9 @@ def compare_runs(
 
     If judge, prompt and criteria are the same, the assistant is compared. The answers may differ, as they do after a
     change of the runbooks or of the assistant's model, prompt or k. If judge, prompt or criteria differ, the judging is
-    compared, answer by answer. The runs must then have judged the same stored answers (`rejudge`).
+    compared, answer by answer. The runs must then have judged the same stored answers (`rejudge`). For two judges, the
+    first sentence says how far apart they are and how many questions pass with each. The second says which points of
+    the second judge correspond to the pass line of the first one.
 
     Parameters
     ----------
@@ -174,7 +194,8 @@ def compare_runs(
           largest_move (the largest change of one criterion, in points)
         - conditions: a row per condition that differs between the runs: column (of the frames, such as prompt_id);
           condition (its name), before, after, phrase (the difference), all in the language of the messages
-        - finding, notes: the result and its limits in words
+        - finding, corresponding, notes: the result and its limits in words
+        - bridge: for two judges, the lines between their points, from `bridge_judges`; empty below eight questions
 
     Raises
     ------
@@ -245,7 +266,18 @@ def compare_runs(
         notes.append(say("report.several_changes", groups=listed(map(say, groups))))
     if missing := int(_overall(found)["n_missing"]):
         notes.append(say("report.unread", count=missing))
-    return RunComparison(ids[0], ids[1], found, questions, words, finding, tuple(notes), judging, verdicts)
+    corresponding, bridge = "", pd.DataFrame()
+    names = tuple(told[name].get("judge_model", "") for name in ids)
+    columns = {each.condition.column for each in changed}
+    if all(names) and names[0] != names[1] and "criteria" not in columns and not _is_alike(found, questions):
+        judges, line = {"old": names[0], "new": names[1]}, frame_rule(first).line
+        finding = _judges_apart(_overall(found), questions, judges)
+        if _overall(found)["n"] >= MIN_QUESTIONS:
+            bridge = bridge_judges(pooled.assign(pass_threshold=line), old=ids[0], new=ids[1], by="run_id")
+        corresponding = _corresponding(_overall(found)["n"], bridge, questions, line, judges)
+    return RunComparison(
+        ids[0], ids[1], found, questions, words, finding, tuple(notes), judging, corresponding, bridge, verdicts
+    )
 
 
 def _sides(before: Any, after: Any, logs_dir: Path | str | None) -> list[tuple[pd.DataFrame, dict[Any, EvalQuestion]]]:
@@ -388,15 +420,51 @@ def _finding(found: pd.DataFrame, questions: pd.DataFrame, conditions: pd.DataFr
         return say("report.not_comparable")
     if _is_alike(found, questions):
         return say("report.all_alike", count=row["n"], conditions=_condition_words(conditions))
-    values = {"before": row["baseline_mean"], "after": row["mean"], "difference": row["mean_difference"]}
-    values |= {"count": row["n"], "interval": ""}
-    if math.isfinite(row["ci_low"]):
-        values["interval"] = say("report.interval", low=row["ci_low"], high=row["ci_high"])
+    values = {"before": row["baseline_mean"], "after": row["mean"], **_measured(row)}
     if _is_seen(row):
         return say("report.helped" if row["mean_difference"] > 0 else "report.harmed", **values)
+    return say("report.not_seen", visible=_visible_from(row), **values)
+
+
+def _measured(row: dict[Any, Any]) -> dict[str, Any]:
+    has_interval = math.isfinite(row["ci_low"])
+    interval = say("report.interval", low=row["ci_low"], high=row["ci_high"]) if has_interval else ""
+    return {"difference": row["mean_difference"], "count": row["n"], "interval": interval}
+
+
+def _visible_from(row: dict[Any, Any]) -> str:
     points = row["detectable_difference"]
-    visible_from = say("report.visible", points=points) if math.isfinite(points) else say("report.invisible")
-    return say("report.not_seen", visible=visible_from, **values)
+    return say("report.visible", points=points) if math.isfinite(points) else say("report.invisible")
+
+
+def _judges_apart(row: dict[Any, Any], questions: pd.DataFrame, judges: dict[str, str]) -> str:
+    """Return how much higher or lower the new judge scores, and how many questions pass with each judge."""
+    if not row["n"]:
+        return say("report.not_comparable")
+    ways = questions["direction"]
+    was, now = (int(ways.isin(["合格のまま", way]).sum()) for way in ("合格→不合格", "不合格→合格"))
+    passes = say("report.passes_stay" if was == now else "report.passes_turn", was=was, now=now)
+    values = {**judges, "passes": passes, **_measured(row)}
+    if _is_seen(row):
+        key = "report.judge_higher" if row["mean_difference"] > 0 else "report.judge_lower"
+        return say(key, points=abs(row["mean_difference"]), **values)
+    return say("report.judges_near", visible=_visible_from(row), **values)
+
+
+def _corresponding(
+    count: int, bridge: pd.DataFrame, questions: pd.DataFrame, line: float, judges: dict[str, str]
+) -> str:
+    if bridge.empty:
+        return say("report.line_few", line=line, count=count, least=MIN_QUESTIONS, **judges)
+    row = _overall(bridge)
+    if math.isnan(row["pass_line"]):
+        return say("report.line_none", line=line, correlation=row["correlation"], **judges)
+    told = say(
+        "report.line_corresponds", line=line, points=row["pass_line"], low=row["pass_line_low"], high=row["pass_line_high"],
+        kept=row["verdict_changes"], moved=row["verdict_changes_bridged"], **judges,
+    )  # fmt: skip
+    sides = set(reaches(questions["before"].dropna(), line))
+    return told if len(sides) > 1 else told + say("report.line_guessed", **judges)
 
 
 def _is_seen(row: dict[Any, Any]) -> bool:
@@ -481,8 +549,11 @@ def _names(questions: set[Any]) -> str:
     return ", ".join(map(str, names[:_SHOWN])) + (" …" if len(names) > _SHOWN else "")
 
 
-def _table(found: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame `differences` as a table for readers, rounded and with words as column names."""
+def _table(found: pd.DataFrame, bridge: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame `differences` as a table for readers, rounded and with words as column names.
+
+    The points that correspond to the pass line are added if `bridge` has them.
+    """
     columns = {
         "criterion": say("report.column_criterion"), "n": say("report.column_n"), "baseline_mean": say("report.column_before"),
         "mean": say("report.column_after"), "mean_difference": say("report.column_difference"),
@@ -492,4 +563,12 @@ def _table(found: pd.DataFrame) -> pd.DataFrame:
     shown = found[list(columns)].assign(criterion=found["criterion"].astype(str))
     points = [name for name in columns if name not in ("criterion", "n")]
     rounded = {name: plain_floats(found[name]).round(3 if name == "p_holm" else 1) for name in points}
-    return shown.assign(**rounded).rename(columns=columns)
+    table = shown.assign(**rounded).rename(columns=columns)
+    if bridge.empty:
+        return table
+    lines = {
+        row["criterion"]: "–" if math.isnan(row["pass_line"])
+        else f"{row['pass_line']:.0f} ({row['pass_line_low']:.0f} – {row['pass_line_high']:.0f})"
+        for row in bridge.to_dict("records")
+    }  # fmt: skip
+    return table.assign(**{say("report.column_line"): found["criterion"].astype(str).map(lines)})

@@ -17,6 +17,7 @@ from socjudge import ConfigError, EvalQuestion, build_index, compare_judges, com
 from socjudge import run_evaluation_suite as run_suite
 from socjudge.base.messages import speaking
 from socjudge.constants import CARRIED_DIR, RUNBOOKS_DIR
+from socjudge.report.effect import RunComparison
 from socjudge.stats.basics import OVERALL
 
 SERIES = sorted((CARRIED_DIR / "eval" / "examples" / "series").glob("*.json.gz"))
@@ -138,12 +139,84 @@ def test_two_judges_are_compared_on_the_same_answers_and_no_regression_is_read_f
     found = compare_runs(before, after)
     expected = compare_judges(pd.concat([before, after]), baseline="a", by="run_id")
     pd.testing.assert_frame_equal(found.differences, expected)
-    assert found.finding == overall(expected)["note"] and found.lines[0].startswith("同じ回答への採点")
+    assert found.lines[0] == found.finding
+    assert found.finding == (
+        "gpt-5は同じ回答にgpt-4oより4.2点低く付け、合格は8問のままです（95%区間 -5.5〜-2.9、10問）"
+    )
     assert "gpt-4o→gpt-5" in found.judging and found.judging in found.doubt
     assert found.regressions == [], "4.2 points less, but by another judge"
     other = after.assign(answer_sha256=after["answer_sha256"].replace("3", "別"))
     with pytest.raises(ConfigError, match=r"gpt-5.*rejudge"):
         compare_runs(before, other)
+
+
+def by_judges(old: list[float], new: list[float], **columns: Any) -> RunComparison:
+    """The same answers, marked by one judge and then by another."""
+    runs = (
+        run_frame(name, marks, judge=judge, **columns).assign(
+            answer_sha256=lambda rows: rows["question_id"].astype(str)
+        )
+        for name, marks, judge in (("a", old, "mild"), ("b", new, "strict"))
+    )
+    return compare_runs(*runs)
+
+
+MILD = [95, 90, 85, 80, 75, 72, 66, 60, 50, 40]
+STRICT = [0.8 * mark + 2 for mark in MILD]  # 78 74 70 66 62 59.6 54.8 50 42 34: 70 corresponds to 58
+
+
+def test_of_another_judge_the_shift_what_turns_and_the_corresponding_line_are_said_first() -> None:
+    found = by_judges(MILD, STRICT)
+    assert found.lines[0].startswith("strictは同じ回答にmildより12.3点低く付け、合格6問が3問になります（95%区間 ")
+    assert found.lines[1] == (
+        "mildの70点は、strictではおよそ58点にあたります（95%区間 58〜58点）。"
+        "合格ラインが70点のままなら3件、58点なら0件の回答で合否が変わります"
+    )
+    assert found.lines[3].startswith("不合格に変わった質問（3問）: 4（80.0→66.0点）")
+    bridge = overall(found.bridge)
+    assert (bridge["pass_line"], bridge["slope"]) == pytest.approx((58, 0.8))
+    assert "合格ラインにあたる点" in repr(found) and "58 (58 – 58)" in found._repr_html_()
+    back = by_judges(STRICT, MILD)
+    assert back.lines[0].startswith("strictは同じ回答にmildより12.3点高く付け、合格3問が6問になります")
+    assert "strictではおよそ85点" in back.lines[1]
+    with speaking("en"):
+        english = by_judges(MILD, STRICT).lines
+    assert english[0].startswith(
+        "strict scores the same answers 12.3 points lower than mild; 6 questions passed, and 3"
+    )
+    assert english[1].startswith("70 points with mild correspond to about 58 with strict")
+
+
+def test_the_corresponding_line_is_of_the_line_of_the_first_run() -> None:
+    found = by_judges(MILD, STRICT, pass_threshold=80.0)
+    assert found.lines[1].startswith("mildの80点は、strictではおよそ66点にあたります")
+
+
+def test_with_too_few_questions_no_line_is_said_to_correspond() -> None:
+    found = by_judges(MILD[:7], STRICT[:7])
+    assert found.lines[1].endswith("両方が採点した質問が8問以上ないと分かりません（今は7問）")
+    assert found.bridge.empty and "合格ラインにあたる点" not in repr(found)
+
+
+def test_judges_that_do_not_prefer_the_same_answers_have_no_corresponding_line() -> None:
+    found = by_judges(MILD, [70, 40, 80, 60, 90, 50, 75, 45, 85, 66])
+    assert "mildの70点にあたるstrictの点は分かりません" in found.lines[1] and "–" in repr(found)
+    assert found.lines[0].startswith("strictが同じ回答に付ける点は、mildと違うとは言えません")
+
+
+def test_a_line_beyond_all_answers_is_called_a_guess() -> None:
+    found = by_judges([mark / 2 for mark in MILD], [mark / 2 - 3 for mark in MILD])
+    assert found.lines[0].endswith("合格は0問のままです（10問）")
+    assert "これは推測です" in found.lines[1]
+
+
+def test_another_prompt_of_the_same_judge_is_compared_without_a_corresponding_line() -> None:
+    before, after = (
+        run_frame(name, marks, prompt_sha256=name).assign(answer_sha256=lambda rows: rows["question_id"].astype(str))
+        for name, marks in (("a", MILD), ("b", STRICT))
+    )
+    found = compare_runs(before, after)
+    assert found.corresponding == "" and found.bridge.empty and found.lines[0].startswith("同じ回答への採点")
 
 
 @pytest.mark.slow
