@@ -20,8 +20,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from socjudge.errors import ConfigError
-from socjudge.stats import bridged_trend, gate_confidence
+from socjudge.stats import gate_confidence
 from socjudge.stats.agreement import icc_agreement, krippendorff_alpha
 from socjudge.stats.basics import (
     detectable_difference,
@@ -196,35 +195,6 @@ def bridge(rng: np.random.Generator, scale: float) -> Iterator[Row]:
         yield coverage("bridge, pass line", where, lines)
 
 
-def trend(rng: np.random.Generator, scale: float) -> Iterator[Row]:
-    """The mean of a run of the old judge on the new judge's scale; the bridge is of another run."""
-    for slope in (1.0, 0.8):
-        hits = []
-        for _ in range(int(500 * scale)):
-            past, both = 78 - 12 * (rng.chisquare(6, (2, N)) - 6) / np.sqrt(12)
-            rows = [("old", "first", past), ("old", "second", both), ("new", "second", 8 + slope * both)]
-            parts = [
-                pd.DataFrame(
-                    {
-                        "run_id": f"{judge} {answers}",
-                        "started_at": pd.Timestamp("2026-01-01"),
-                        "judge_model": judge,
-                        "question_id": range(N),
-                        "answer_sha256": answers,
-                        "criterion": "one",
-                        "score": np.clip(truth + 4 * rng.standard_normal(N), 0, 100),
-                    }
-                )
-                for judge, answers, truth in rows
-            ]
-            try:
-                row = bridged_trend(pd.concat(parts), old="old", new="new").set_index("run_id").loc["old first"]
-            except ConfigError:  # not surely correlated
-                continue
-            hits.append(covered((row["ci_low"], row["ci_high"]), 8 + slope * 78))
-        yield coverage("bridge, an earlier run on the new scale", f"n = {N}, slope {slope}", hits)
-
-
 def gate(rng: np.random.Generator, scale: float) -> Iterator[Row]:
     times, repeats, noise = int(1000 * scale), 3, 5.0
     level = 75 + 4 * rng.standard_normal((times, 1))
@@ -266,7 +236,7 @@ def main() -> None:
     args = parser.parse_args()
     print("| what | where | simulations | wanted | measured | |")
     print("|---|---|---|---|---|---|")
-    parts = (means, real_marks, differences, false_alarms, detection, agreement, bridge, trend, gate)
+    parts = (means, real_marks, differences, false_alarms, detection, agreement, bridge, gate)
     rows = [part(np.random.default_rng(args.seed), args.scale) for part in parts]
     for group in [*rows[:2], pass_rates(), *rows[2:]]:
         for what, where, times, wanted, measured, good in group:

@@ -1,6 +1,6 @@
-"""How often what is said of a judge is right: corrected means, verdicts, stopping, planted flaws; Markdown tables.
+"""How often what is said of a judge is right: corrected means, verdicts, stopping, trust; Markdown tables.
 
-    python benchmarks/validation.py [corrected] [rates] [stopping] [flaws] [trust] [draws] [looks] [mended] [--scale 1.0] [--seed 0] [--data …]
+    python benchmarks/validation.py [corrected] [rates] [stopping] [trust] [draws] [looks] [mended] [--scale 1.0] [--seed 0] [--data …]
 
 The families of marks are those of benchmarks/calibration.py; people and judge mark the same answers, each with noise of
 their own, and the judge's is scaled for the correlation. The rows "real" draw answers, with replacement, from what real
@@ -39,7 +39,6 @@ from socjudge.stats.trust import (
     _Sample,
     _trust,
     _with_verdict,
-    judge_flaws,
     judge_trust,
 )
 
@@ -300,72 +299,30 @@ def stopping(rng: np.random.Generator, scale: float, data: Path) -> None:
     print()
 
 
-# Planted flaws
+# Trust
 
-QUESTIONS, LABELLED = 120, 40  # blindness once more with 70 labels
+QUESTIONS, LABELLED = 120, 40
 
 
 class Exam(NamedTuple):
-    """Answers with people's marks and a judge's, (questions, 6); its repeats (questions, repeat, 6); lengths, flags."""
+    """Answers with people's marks and a judge's, (questions, 6); the judge's repeats (questions, repeat, 6)."""
 
     people: np.ndarray
     judge: np.ndarray
-    lengths: np.ndarray
-    flags: np.ndarray
 
 
-def examined(rng: np.random.Generator, flaw: str) -> Exam:
-    """A judge with one flaw, in every criterion; "" is a clean one: people's noise, people's scale."""
+def examined(rng: np.random.Generator, *, is_blind: bool) -> Exam:
+    """A judge with people's noise and scale. A blind one has the marks of other answers."""
     worth = draw_answers(rng, 1, QUESTIONS, 0.4)
     people = marked(rng, worth, 0.3)[0]
     one_more = 0.2 * rng.standard_normal((QUESTIONS, 1))
-    noise = 0.8 if flaw == "noise" else 0.15
-    judge = np.stack([marked(rng, worth + one_more, noise)[0] for _ in range(3)], axis=1)
-    lengths, flags = np.exp(6 + 0.4 * rng.standard_normal(QUESTIONS)), (rng.random(QUESTIONS) < 0.4) * 1.0
-    whole = judge.mean(axis=2, keepdims=True)
-    if flaw in PLANTED:
-        judge = PLANTED[flaw](judge, whole, lengths, flags, rng)
-    judge = np.clip(np.round(judge / 5) * 5, 0, 100)
-    if flaw == "replies that cannot be read, 8 %":
-        judge[rng.random(judge.shape) < 0.08] = np.nan
-    return Exam(people, judge, lengths, flags)
+    judge = np.stack([marked(rng, worth + one_more, 0.15)[0] for _ in range(3)], axis=1)
+    if is_blind:
+        judge = rng.permuted(judge, axis=0)
+    return Exam(people, np.clip(np.round(judge / 5) * 5, 0, 100))
 
 
-def _lenient(marks: np.ndarray) -> np.ndarray:
-    return np.where(marks < 70, marks + 0.9 * (80 - marks), marks)
-
-
-PLANTED: dict[str, Callable[..., np.ndarray]] = {
-    "8 points too high": lambda m, whole, length, flag, rng: m + 8,
-    "8 points too low": lambda m, whole, length, flag, rng: m - 8,
-    "fails raised by 90 % of their distance to 80": lambda m, whole, length, flag, rng: _lenient(m),
-    "compressed to 40 %": lambda m, whole, length, flag, rng: 75 + 0.4 * (m - 75),
-    "10 points per sd of log length": lambda m, whole, length, flag, rng: (
-        m + 10 * ((np.log(length) - 6) / 0.4)[:, None, None]
-    ),
-    "20 points off where flagged": lambda m, whole, length, flag, rng: m - 20 * flag[:, None, None],
-    "20 points more where flagged": lambda m, whole, length, flag, rng: m + 20 * flag[:, None, None],
-    "blind: marks of other answers": lambda m, whole, length, flag, rng: rng.permuted(m, axis=0),
-    "halo: 80 % the overall impression": lambda m, whole, length, flag, rng: 0.2 * m + 0.8 * whole,
-    "80 points for every answer": lambda m, whole, length, flag, rng: np.full_like(m, 80),
-}
-FOUND_BY = {
-    "8 points too high": "bias",
-    "8 points too low": "bias",
-    "fails raised by 90 % of their distance to 80": "leniency",
-    "compressed to 40 %": "compression",
-    "noise": "noise",
-    "10 points per sd of log length": "length",
-    "20 points off where flagged": "flags",
-    "20 points more where flagged": "flags",
-    "blind: marks of other answers": "blindness",
-    "halo: 80 % the overall impression": "halo",
-    "replies that cannot be read, 8 %": "unread",
-    "80 points for every answer": "compression",
-}
-
-
-def exam_frames(exam: Exam, labelled: int = LABELLED) -> tuple[pd.DataFrame, pd.DataFrame]:
+def exam_frames(exam: Exam) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The judge's marks and people's of the first answers, as load_scores and load_labels give them."""
     question, repeat, criterion = (axis.ravel() for axis in np.indices(exam.judge.shape))
     scores = pd.DataFrame(
@@ -378,52 +335,17 @@ def exam_frames(exam: Exam, labelled: int = LABELLED) -> tuple[pd.DataFrame, pd.
             "score": exam.judge.ravel(),
         }
     )
-    question, criterion = (axis.ravel() for axis in np.indices((labelled, exam.people.shape[1])))
+    question, criterion = (axis.ravel() for axis in np.indices((LABELLED, exam.people.shape[1])))
     labels = pd.DataFrame(
         {
             "rater": "people",
             "question_id": question,
             "answer_sha256": question.astype(str),
             "criterion": criterion.astype(str),
-            "score": exam.people[:labelled].ravel(),
+            "score": exam.people[:LABELLED].ravel(),
         }
     )
     return scores, labels
-
-
-def flaws(rng: np.random.Generator, scale: float, data: Path) -> None:
-    print("### Planted flaws\n")
-    print(
-        "| planted in all six criteria | labels | seen as | judges | found: mean over criteria (least) |\n|---|---|---|---|---|"
-    )
-    blind = "blind: marks of other answers"
-    for planted, labelled in [("", LABELLED), *((name, LABELLED) for name in FOUND_BY), (blind, 70)]:
-        times = int((1000 if planted == "" else 200) * scale)
-        seen, alarms = [], 0
-        for _ in range(times):
-            exam = examined(rng, planted)
-            scores, labels = exam_frames(exam, labelled)
-            names = [str(i) for i in range(QUESTIONS)]
-            found = judge_flaws(
-                scores,
-                labels,
-                lengths=dict(zip(names, exam.lengths, strict=True)),
-                flags=dict(zip(names, exam.flags, strict=True)),
-            )
-            alarms += bool(found["found"].any())
-            if planted:
-                hit = found[found["flaw"] == FOUND_BY[planted]].set_index("criterion")["found"]
-                seen.append(hit)
-        if planted:
-            each = pd.DataFrame(seen).mean()
-            name = "noise: repeats scatter by 19 points" if planted == "noise" else planted
-            print(
-                f"| {name} | {labelled} | {FOUND_BY[planted]} | {times} | {each.mean():.1%} ({each.min():.1%}) |",
-                flush=True,
-            )
-        else:
-            print(f"| none | {labelled} | anything at all | {times} | {alarms / times:.1%} |", flush=True)
-    print()
 
 
 def trust(rng: np.random.Generator, scale: float, data: Path) -> None:
@@ -455,16 +377,16 @@ def at_the_limit(rng: np.random.Generator, what: str, bad: int) -> Exam:
         other = rng.standard_normal((QUESTIONS, bad))
         unit = (people[:, :bad] - 65) / np.sqrt(14**2 + 6**2)
         judge[:, :bad] = 65 + 15 * (CORRELATION * unit + np.sqrt(1 - CORRELATION**2) * other)
-    return Exam(people, judge[:, None, :], np.ones(QUESTIONS), np.zeros(QUESTIONS))
+    return Exam(people, judge[:, None, :])
 
 
 TRUSTED: dict[str, tuple[Callable[[np.random.Generator], Exam], list[int]]] = {
-    "clean": (lambda rng: examined(rng, ""), []),
+    "clean": (lambda rng: examined(rng, is_blind=False), []),
     "bias at the margin": (lambda rng: at_the_limit(rng, "bias", 6), list(range(6))),
     "correlation at the least": (lambda rng: at_the_limit(rng, "correlation", 6), list(range(6))),
     "bias at the margin in one": (lambda rng: at_the_limit(rng, "bias", 1), [0]),
     "correlation at the least in three": (lambda rng: at_the_limit(rng, "correlation", 3), [0, 1, 2]),
-    "blind": (lambda rng: examined(rng, "blind: marks of other answers"), list(range(6))),
+    "blind": (lambda rng: examined(rng, is_blind=True), list(range(6))),
 }
 
 
@@ -766,7 +688,6 @@ PARTS: dict[str, Callable[[np.random.Generator, float, Path], None]] = {
     "corrected": corrected,
     "rates": rates,
     "stopping": stopping,
-    "flaws": flaws,
     "trust": trust,
     "draws": draws,
     "looks": looks,

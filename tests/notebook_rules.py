@@ -59,8 +59,6 @@ def pytest_runtest_call(item: Any) -> Iterator[None]:
         texts += [str(text) for data in shown for kind, text in data.items() if kind.startswith("text/")]
         assert not NEVER.findall("\n".join(texts)), item.cell.source
         # Every chart is shown: a second one was not, when the first one's clean-up took the kernel's interactive mode back.
-        drawn = len(
-            re.findall(r"sj\.(?:charts\.)?plot_(?!cost_agreement)\w+\(", item.cell.source)
-        )  # examples cost nothing
+        drawn = len(re.findall(r"sj\.(?:charts\.)?plot_\w+\(", item.cell.source))
         assert sum("image/png" in data for data in shown) == drawn, item.cell.source
     return done

@@ -16,7 +16,7 @@ import matplotlib.pyplot as plt
 import socjudge as sj
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "eval" / "examples"
-BASELINE, NEXT = "gpt-4.1-2025-04-14", "gpt-5.1-2025-11-13"
+BASELINE = "gpt-4.1-2025-04-14"
 ANSWER = "1. 端末を隔離する。[出典: malware_response.md > 初動対応]\n2. 上長に連絡する。[出典: malware_response.md > 初動対応]"
 STYLES = {"": "default", "_dark": "dark_background"}
 DPI = 100
@@ -40,10 +40,7 @@ def charts() -> dict[str, Callable[[], Any]]:
         "criterion_trend": lambda: sj.plot_criterion_trend(series),
         "criterion_multiples": lambda: sj.charts.plot_criterion_multiples(series),
         "question_strip": lambda: sj.plot_question_strip(some),
-        "bridged_trend": lambda: sj.charts.plot_bridged_trend(sj.stats.bridged_trend(judges, old=BASELINE, new=NEXT)),
         "judge_comparison": lambda: sj.charts.plot_judge_comparison(comparison),
-        "verdict_flips": lambda: sj.charts.plot_verdict_flips(sj.verdict_flips(judges, baseline=BASELINE)),
-        "cost_agreement": lambda: sj.charts.plot_cost_agreement(comparison, sj.stats.pairwise_agreement(judges)),
         "probe_matrix": lambda: sj.charts.plot_probe_matrix(probes()),
     }
 

@@ -1,10 +1,7 @@
 """The public names of `socjudge.charts`; see `socjudge/__init__.pyi`."""
 
-from .judges import plot_cost_agreement as plot_cost_agreement
 from .judges import plot_judge_comparison as plot_judge_comparison
-from .judges import plot_verdict_flips as plot_verdict_flips
 from .probe_matrix import plot_probe_matrix as plot_probe_matrix
-from .runs import plot_bridged_trend as plot_bridged_trend
 from .runs import plot_criterion_multiples as plot_criterion_multiples
 from .scores import plot_gate_confidence as plot_gate_confidence
 from .style import japanese_text as japanese_text

@@ -18,7 +18,7 @@ from ..base.conditions import CONDITIONS, Difference, conditions_of, differences
 from ..base.messages import listed, say
 from ..base.pass_rule import reaches, row_lines
 from ..base.texts import local_time
-from ..stats.basics import OVERALL, in_order, plain_floats, question_means, summarise_scores
+from ..stats.basics import OVERALL, in_order, question_means, summarise_scores
 from .style import (
     MARKERS,
     SMALL,
@@ -26,9 +26,7 @@ from .style import (
     font_family,
     japanese_axes,
     japanese_text,
-    judge_colours,
     label,
-    legend_below,
     need_marks,
     new_figure,
     palette,
@@ -275,11 +273,10 @@ def _runs(scores: pd.DataFrame) -> pd.DataFrame:
 
 def _count_texts(summary: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
     counts = summary.groupby("run_id").agg({"n": "max", "n_missing": "sum"}).reindex(runs["run_id"])
-    return [_count_text(n, missing) for n, missing in counts.itertuples(index=False)]
-
-
-def _count_text(n: int, missing: int) -> str:
-    return f"n={n}" + ("\n" + say("charts.n_unscored", count=missing) if missing else "")
+    return [
+        f"n={n}" + ("\n" + say("charts.n_unscored", count=missing) if missing else "")
+        for n, missing in counts.itertuples(index=False)
+    ]
 
 
 def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] = (), below: str = "") -> None:
@@ -473,82 +470,6 @@ def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, lin
         text += ("" if narrow else points(mean, line)) + ("*" if missing else "")
     box = {"facecolor": palette().paper, "linewidth": 0, "pad": 1} if text and math.isnan(mean) else None
     ax.text(column, row, text, ha="center", va="center", color=colour, fontsize=SMALL, bbox=box)
-
-
-def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw the runs of an old and of a new judge as one trend, on the new judge's scale.
-
-    Each run's mean has its 95 % interval. A filled symbol is a mean from the new judge. A hollow symbol is a mean that
-    was converted from the old judge's scale. The small cross is the same mean before it was converted. Runs in which
-    the new judge only judged old answers again (overlap) are squares without a connecting line. A dotted line shows
-    where the new judge begins.
-
-    Parameters
-    ----------
-    trend
-        One row per run, from `bridged_trend`; columns used: run_id, started_at, judge, n, n_missing, own_mean, mean,
-        ci_low, ci_high, bridged, overlap, seam.
-    ax
-        The axes to draw on; new ones if left out.
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    ValueError
-        If no run has a mean.
-
-    Examples
-    --------
-    >>> import socjudge as sj
-    >>> scores = sj.load_scores("logs")
-    >>> ax = sj.charts.plot_bridged_trend(sj.stats.bridged_trend(scores, old="guide-1", new="strict-1", by="prompt_id"))
-    """
-    names = ["run_id", "started_at", "judge", "n", "n_missing", "own_mean", "ci_low", "ci_high"]
-    need_marks(trend, "mean", [*names, "bridged", "overlap", "seam"], "plot_bridged_trend", "bridged_trend")
-    trend = trend.sort_values("started_at", kind="stable").reset_index(drop=True)
-    numbers = trend[["mean", "ci_low", "ci_high", "own_mean"]].apply(plain_floats)
-    judges = in_order(trend["judge"].astype(object))
-    colours = judge_colours(judges)
-    is_state = ~trend["overlap"].astype(bool)
-    with japanese_axes(ax, 9.5, 5) as ax:
-        ax.plot(trend.index[is_state], numbers.loc[is_state, "mean"], color=palette().grey, linewidth=0.8, zorder=1)
-        for (judge, bridged, overlap), part in trend.groupby(
-            ["judge", "bridged", "overlap"], observed=True, sort=False
-        ):
-            key = "charts.bridge_as_marked"
-            if bridged or overlap:
-                key = "charts.bridge_converted" if bridged else "charts.bridge_rejudged"
-            look: dict[str, Any] = {"color": colours[judge], "marker": "s" if overlap else "o"}
-            look["markerfacecolor"] = palette().paper if bridged else colours[judge]
-            look |= {"label": say(key, judge=label(judge)), "linestyle": "", "elinewidth": 1}
-            _draw_means(ax, part.index, numbers.loc[part.index], **look)
-        moved = trend.index[trend["bridged"].astype(bool)]
-        own = numbers.loc[moved, "own_mean"]
-        ax.plot(moved, own, "x", color=palette().grey, markersize=5, label=say("charts.bridge_before"))
-        _draw_line(ax, row_lines(trend).tolist(), 1)
-        for place in trend.index[trend["seam"].astype(bool)]:
-            ax.axvline(place - 0.5, color=palette().ink, linestyle=":", linewidth=1.2)
-            ax.annotate(
-                say("charts.bridge_from_here", judge=label(trend.at[place, "judge"], 24)),
-                (place - 0.5, 1),
-                (4 if place <= len(trend) / 2 else -4, -4),
-                xycoords=ax.get_xaxis_transform(),
-                textcoords="offset points",
-                ha="left" if place <= len(trend) / 2 else "right",
-                va="top",
-                fontsize=SMALL,
-            )
-        counts = zip(trend["n"], trend["n_missing"], strict=True)
-        _label_runs(ax, trend["started_at"], [_count_text(n, missing) for n, missing in counts])
-        low = min(60.0, 10 * math.floor(numbers.min().min() / 10))
-        ax.set_ylim(max(0.0, low) - 1, 104)
-        ax.set_ylabel(say("charts.bridge_axis"))
-        ax.set_title(say("charts.bridge_title"))
-        legend_below(ax, 66)
-    return ax
 
 
 def _draw_means(ax: Axes, places: Any, part: pd.DataFrame, **look: Any) -> None:

@@ -2,16 +2,13 @@
 
 from .agreement import pairwise_agreement as pairwise_agreement
 from .bridge import bridge_judges as bridge_judges
-from .bridge import bridged_trend as bridged_trend
 from .combined_judges import combine_judges as combine_judges
 from .comparison import same_answer_runs as same_answer_runs
 from .correction import corrected_means as corrected_means
 from .correction import corrected_pass_rate as corrected_pass_rate
-from .correction import next_labels as next_labels
 from .gate import gate_confidence as gate_confidence
 from .gate import gate_questions as gate_questions
 from .people import judge_vs_people as judge_vs_people
 from .raters import rater_consistency as rater_consistency
 from .sequential import gate_progress as gate_progress
-from .trust import judge_flaws as judge_flaws
 from .trust import judge_trust as judge_trust

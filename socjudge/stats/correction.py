@@ -8,7 +8,6 @@ scores do not help, the estimate comes from people's scores alone. People's scor
 
 from __future__ import annotations
 
-import hashlib
 import math
 from typing import Any, NamedTuple
 
@@ -21,7 +20,6 @@ from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import (
-    OVERALL,
     Floats,
     beta_skewness,
     by_criterion,
@@ -155,8 +153,7 @@ def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     ----------
     labels, judged
         For each labelled unit, whether people pass it, and whether the judge passes it. The units are drawn at random.
-        They may also be drawn at random among those that the judge passes, and among those that it fails (as
-        `next_labels` does).
+        They may also be drawn at random among those that the judge passes, and among those that it fails.
     all_judged
         For each of all units, including the labelled ones, whether the judge passes it.
     level
@@ -293,7 +290,8 @@ def corrected_pass_rate(
     Parameters
     ----------
     scores, labels, by, level
-        As in `corrected_means`. `next_labels` may also have chosen the labelled answers.
+        As in `corrected_means`. The labelled answers may also be drawn at random among those that the judge passes, and
+        among those that it fails.
 
     Returns
     -------
@@ -421,139 +419,3 @@ def _note(found: Corrected, n: int, total: int, of: str) -> str:
     else:
         why = say("stats.corrected_no_help", correlation=found.correlation)
     return sentences(say(labelled, n=n, total=total), why)
-
-
-def next_labels(
-    scores: pd.DataFrame,
-    labels: pd.DataFrame | None = None,
-    *,
-    judge: Any = None,
-    by: str = "judge_model",
-    count: int = 10,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """Choose the answers that people should label next, the most helpful one first.
-
-    The same arguments always give the same choice.
-
-    Parameters
-    ----------
-    scores
-        One row per judged answer and criterion, from `load_scores`.
-    labels
-        The labels so far, from `load_labels`; None at first.
-    judge
-        The value of `by` that names the judge to be certified; not needed if there is only one judge.
-    by
-        The column that names a judge.
-    count
-        How many answers to choose.
-    seed
-        Random seed for the choice among answers that help equally.
-
-    Returns
-    -------
-    DataFrame
-        One row per answer.
-
-        - rank: 1 first
-        - question_id, answer_sha256
-        - judge_mean: the judge's mean over the criteria, 0–100; judge_passed: whether it reaches the pass line
-        - gain: expected decrease of the standard error of the corrected pass rate by this label, percentage points
-        - method, note (in the language of the messages)
-
-    Raises
-    ------
-    ConfigError
-        If no answer has a score on every criterion, if count is below 1, or if `judge` is left out although there are
-        several judges.
-
-    Notes
-    -----
-    There are two groups: the answers that the judge passes, and those that it fails. Each label goes to the group where
-    it lowers the variance of `corrected_pass_rate` most. This depends on the size of the group, and on how mixed
-    people's verdicts in it are so far (Neyman 1934, J. R. Stat. Soc. 97, 558-625). Within a group the choice does not
-    depend on the scores, so the estimate stays right. Answers to questions with fewer labels are chosen first.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> import socjudge as sj
-    >>> one = pd.DataFrame({"question_id": range(8), "answer_sha256": list("abcdefgh"), "criterion": "安全性"})
-    >>> scores = one.assign(judge_model="A", score=[90, 85, 80, 95, 90, 50, 40, 30])
-    >>> sj.stats.next_labels(scores, count=4)["judge_passed"].tolist()
-    [True, False, True, True]
-    """
-    who = "next_labels"
-    if count < 1:
-        raise ConfigError(say("stats.count", who=who, count=count))
-    judges = judges_of(scores, by, who)
-    if judge is None and len(judges) > 1:
-        raise ConfigError(say("stats.which_judge", who=who, found=", ".join(map(repr, judges))))
-    judge = judges[0] if judge is None else judge
-    if judge not in judges:
-        raise ConfigError(say("stats.no_such_row", who=who, by=by, value=judge, found=", ".join(map(repr, judges))))
-    line = frame_rule(scores).line
-    ours, theirs = _overall_marks(scores, labels, judge, by, who)
-    passed = reaches(ours, line)
-    done = theirs.reindex(ours.index)
-    n = {kind: int((done.notna() & (passed == kind)).sum()) for kind in (True, False)}
-    hits = {kind: int((reaches(done, line) & done.notna() & (passed == kind)).sum()) for kind in (True, False)}
-    share = {kind: float((passed == kind).mean()) for kind in (True, False)}
-    # so that no pass so far does not mean a rate of exactly 0
-    rate = {kind: (hits[kind] + 0.5) / (n[kind] + 1) for kind in n}
-    weight = {kind: share[kind] ** 2 * rate[kind] * (1 - rate[kind]) for kind in n}
-    labelled = done.notna().groupby(level=0).sum()
-    waiting = {
-        kind: sorted(ours.index[done.isna() & (passed == kind)], key=lambda key: (labelled[key[0]], lot(key, seed)))
-        for kind in n
-    }
-    # How much each further label lowers the variance of its group's part, the most first.
-    queue = [
-        (weight[kind] / (n[kind] + place + 1) - weight[kind] / (n[kind] + place + 2), kind, key)
-        for kind in n
-        for place, key in enumerate(waiting[kind])
-    ]
-    rows = []
-    for rank, (_, kind, key) in enumerate(sorted(queue, key=lambda each: -each[0])[:count], start=1):
-        before = sum(weight[k] / (n[k] + 1) for k in n)
-        n[kind] += 1
-        rows.append(
-            {
-                "rank": rank,
-                "question_id": key[0],
-                "answer_sha256": key[1],
-                "judge_mean": float(ours[key]),
-                "judge_passed": kind,
-                "gain": 100 * (math.sqrt(before) - math.sqrt(sum(weight[k] / (n[k] + 1) for k in n))),
-                "method": "Neyman allocation over the judge's verdicts, drawn by hash within them",
-                "note": say("stats.next_passed" if kind else "stats.next_failed", count=n[kind] - 1),
-            }
-        )
-    names = ["rank", *("question_id", "answer_sha256", "judge_mean", "judge_passed", "gain", "method", "note")]
-    return pd.DataFrame(rows, columns=names)
-
-
-def _overall_marks(
-    scores: pd.DataFrame, labels: pd.DataFrame | None, judge: Any, by: str, who: str
-) -> tuple[pd.Series, pd.Series]:
-    """Return two series over answers: the judge's mean score over the criteria, and people's mean score over the
-    criteria.
-
-    Each series has only the answers that have a score on every criterion. Without labels, people's series is empty.
-    """
-    has_labels = labels is not None and len(labels) > 0
-    own = scores[scores[by] == judge].assign(rater="judge")
-    side = beside_people(scores, labels if has_labels and labels is not None else own, judge, by=by, who=who)
-    ours = side.judge[OVERALL].dropna()
-    if ours.empty:
-        raise ConfigError(say("stats.none_complete", who=who, by=by, judge=judge))
-    return ours, side.people[OVERALL].dropna() if has_labels else ours.iloc[:0]
-
-
-def lot(key: tuple[Any, Any], seed: int = 0) -> str:
-    """Return a sort key for the pair (question id, answer hash), to sort pairs as if at random.
-
-    The same pair and seed always give the same key, whatever the scores of the answer.
-    """
-    return hashlib.sha256(f"{seed} {key[0]} {key[1]}".encode()).hexdigest()

@@ -1,12 +1,13 @@
-"""Test a judge against people's scores: find its flaws, and decide for which criteria its scores can be trusted.
+"""Test a judge against people's scores, and decide for which criteria its scores can be trusted.
 
-The p-values are adjusted for the number of tests, because some of many tests would find a flaw by chance.
+The p-values are adjusted for the number of criteria, because with many of them one would look trusted by chance.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,15 +17,14 @@ import scipy.stats  # type: ignore[import-untyped]
 from ..base.messages import listed, say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
-from .basics import OVERALL, Floats, holm_adjust, low_high, plain_floats
-from .correction import lot, regression
+from .basics import OVERALL, Floats, holm_adjust, low_high
+from .correction import regression
 from .people import Beside, beside_people, judges_of
 
 MIN_QUESTIONS = 8  # labelled questions; with fewer, no test is made
 MARGIN = 10.0  # points; a trusted judge may differ from people by this much on average
 CORRELATION = 0.5  # correlation with people; a trusted judge must surely exceed it
 MAX_NOISE = 5.0  # points; sd between repeats of the same answer
-MIN_SPREAD = 0.7  # the judge's sd divided by people's sd
 MAX_UNREAD = 0.02  # share of the scores that are missing
 LOOKS = (40, 70, 100, 200)  # labelled questions at which a judge is certified again; each look costs significance
 LIKELY = 0.8  # level of the interval for the labels that are still needed
@@ -34,123 +34,6 @@ MOST_ADVISED = 5
 _ALPHA = 0.05
 _FEW = 3  # labelled answers with a verdict; with fewer, their weight would be chance
 _TINY = 1e-9
-
-FLAWS = {
-    "bias": "stats.flaw_bias",
-    "leniency": "stats.flaw_leniency",
-    "compression": "stats.flaw_compression",
-    "noise": "stats.flaw_noise",
-    "length": "stats.flaw_length",
-    "flags": "stats.flaw_flags",
-    "blindness": "stats.flaw_blindness",
-    "halo": "stats.flaw_halo",
-    "unread": "stats.flaw_unread",
-}
-_LIMITS: dict[str, Any] = {"spread": MIN_SPREAD, "noise": MAX_NOISE, "correlation": CORRELATION, "unread": MAX_UNREAD}
-
-
-class _Test(NamedTuple):
-    flaw: str
-    criterion: str
-    n: int
-    estimate: float
-    p_value: float
-
-
-def judge_flaws(
-    scores: pd.DataFrame,
-    labels: pd.DataFrame,
-    *,
-    by: str = "judge_model",
-    lengths: Mapping[str, float] | None = None,
-    flags: Mapping[str, float] | None = None,
-) -> pd.DataFrame:
-    """Compare each judge's scores with people's scores, and test for known flaws.
-
-    There is one row per judge, flaw and criterion.
-
-    Parameters
-    ----------
-    scores
-        One row per judged answer and criterion, from `load_scores`. Repeats of the judge show its noise.
-    labels
-        People's scores, from `load_labels`.
-    by
-        The column that names a judge.
-    lengths
-        {answer_sha256: number of characters}, to test whether the judge prefers long answers.
-    flags
-        {answer_sha256: number of warnings (flags) that the assistant gave}, to test whether the scores follow these
-        warnings.
-
-    Returns
-    -------
-    DataFrame
-        - the column of `by`
-        - flaw: bias (its scores are too high or too low on average), leniency (it passes what people fail), compression
-          (its scores differ less between answers than people's), noise (repeats differ), length (it prefers long
-          answers), flags (it follows the warnings), blindness (it does not follow people's scores), halo (its criteria
-          are too alike), unread (scores are missing)
-        - criterion; 総合 for halo and unread
-        - n: questions (leniency: answers on which judge and people differ; noise: degrees of freedom; unread: scores)
-        - estimate: for bias and noise points; for leniency the share, among the verdicts on which judge and people
-          differ, of those where the judge passes the answer; for compression the judge's sd divided by people's sd; for
-          length, flags and blindness a correlation; for halo the judge's mean correlation between criteria minus that
-          of people; for unread the share of missing scores
-        - p_value; p_holm: adjusted over all rows of the judge
-        - found: whether p_holm is below 0.05
-        - method, note (in the language of the messages)
-
-        A flaw that cannot be tested (too few labels, no repeats, no lengths) has no row.
-
-    Raises
-    ------
-    ConfigError
-        If there are fewer than 8 labelled questions, or if all labels are of answers or criteria that the judge did not
-        judge.
-
-    Notes
-    -----
-    A judge can have a flaw that is not found. docs/validation.md shows how often flaws of each size are found.
-    Questions are the unit. Tests: Student's t (bias; length and flags, as their correlation with the judge's score
-    minus people's); McNemar (1947), Psychometrika 12, 153-157 (leniency); Pitman and Morgan (1939), Biometrika 31, 9-19
-    (compression); chi-squared (noise); Fisher's z (blindness); jackknife over questions (halo); binomial (unread); Holm
-    (1979).
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> import socjudge as sj
-    >>> one = pd.DataFrame({"question_id": range(20), "answer_sha256": range(20), "criterion": "安全性"})
-    >>> labels = one.assign(rater="佐藤", score=[(29 * q) % 41 + 40 for q in range(20)])
-    >>> scores = one.assign(judge_model="A", score=labels["score"] + 12 + one["question_id"] % 3)
-    >>> flaws = sj.stats.judge_flaws(scores, labels)
-    >>> flaws.loc[flaws["found"], ["flaw", "criterion", "n", "estimate"]].round(1)
-           flaw criterion   n  estimate
-    0      bias       安全性  20      13.0
-    1  leniency       安全性   7       1.0
-    """
-    who = "judge_flaws"
-    line = frame_rule(scores).line
-    rows = []
-    for judge in judges_of(scores, by, who):
-        part = scores[scores[by] == judge]
-        side = _enough(beside_people(scores, labels, judge, by=by, who=who), who)
-        tests = [*_against_people(side, line, lengths or {}, flags or {}), *_alone(part, side)]
-        adjusted = holm_adjust([test.p_value for test in tests])
-        for test, p_holm in zip(tests, adjusted, strict=True):
-            found = bool(p_holm < _ALPHA)
-            rows.append(
-                {
-                    by: judge,
-                    **test._asdict(),
-                    "p_holm": float(p_holm),
-                    "found": found,
-                    "method": f"Holm over {len(tests)} tests",
-                    "note": say(FLAWS[test.flaw], **_LIMITS) if found else say("stats.flaw_not_found"),
-                }
-            )
-    return pd.DataFrame(rows)
 
 
 def judge_trust(
@@ -168,8 +51,12 @@ def judge_trust(
 
     Parameters
     ----------
-    scores, labels, by
-        As in `judge_flaws`.
+    scores
+        One row per judged answer and criterion, from `load_scores`.
+    labels
+        People's scores, from `load_labels`.
+    by
+        The column that names a judge.
     margin
         How many points the judge may differ from people on average.
     correlation
@@ -215,7 +102,7 @@ def judge_trust(
     The bias is about all judged answers: the judge's mean minus the mean that people would give. It is computed from
     the judge's scores of all answers and people's scores of a few, as in `corrected_mean`. The labelled answers must be
     drawn at random. They may also be drawn at random in two groups, those that the judge passes and those that it
-    fails, as `next_labels` does. Each label is weighted by the number of answers that it represents
+    fails. Each label is weighted by the number of answers that it represents
     (post-stratification; Holt and Smith 1979, J. R. Stat. Soc. A 142, 33-46). more_low and more_high come from n = (t s
     / gap)², at the ends of the 80 % interval of the gap between an estimate and its limit.
 
@@ -269,9 +156,14 @@ def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float
     if row["correlation_low"] > least or bad >= FEW_BAD * len(people):
         return ""
     waiting = judge[~judge.index.isin(people.index)]
-    failed = sorted(waiting.index[~reaches(waiting, line)], key=lot)[:MOST_ADVISED]
+    failed = sorted(waiting.index[~reaches(waiting, line)], key=_lot)[:MOST_ADVISED]
     key = "stats.trust_only_good" if failed else "stats.trust_only_good_log"
     return say(key, n=len(people), bad=bad, line=line, answers=listed(str(question) for question, _ in failed))
+
+
+def _lot(answer: tuple[Any, Any]) -> str:
+    # sorts answers as if at random, and the same way every time
+    return hashlib.sha256(f"{answer[0]} {answer[1]}".encode()).hexdigest()
 
 
 def trust_power(n: int, criteria: int, *, bias: float = 3.0, correlation: float = 0.8, sd: float = 20.0) -> float:
@@ -312,125 +204,6 @@ def _pairs(side: Beside, criterion: str) -> tuple[Floats, Floats]:
     return means["people"].to_numpy(), means["judge"].to_numpy()
 
 
-def _against_people(
-    side: Beside, line: float, lengths: Mapping[str, float], flags: Mapping[str, float]
-) -> Iterator[_Test]:
-    criteria = [name for name in side.judge.columns if name != OVERALL]
-    for criterion in criteria:
-        y, f = _pairs(side, criterion)
-        n = len(y)
-        if n < MIN_QUESTIONS:
-            continue
-        yield _Test("bias", criterion, n, float((f - y).mean()), _t_test(f - y))
-        both = side.people[criterion].notna() & side.judge[criterion].notna()
-        people, judge = (reaches(x.loc[both, criterion], line) for x in (side.people, side.judge))
-        wrong, differing = int((judge & ~people).sum()), int((judge != people).sum())
-        if differing:
-            p = float(scipy.stats.binom.sf(wrong - 1, differing, 0.5))
-            yield _Test("leniency", criterion, differing, wrong / differing, p)
-        if np.ptp(y) > 0:
-            spread = float(f.std() / y.std())
-            yield _Test("compression", criterion, n, spread, _narrower(f / MIN_SPREAD, y))
-            r = _correlation(y, f)
-            z = (math.atanh(np.clip(r, -0.999, 0.999)) - math.atanh(CORRELATION)) * math.sqrt(n - 3)
-            yield _Test("blindness", criterion, n, r, float(scipy.stats.norm.cdf(z)))
-        for flaw, known, tail in (("length", lengths, "greater"), ("flags", flags, "two-sided")):
-            if known:
-                yield from _following(side, criterion, flaw, known, tail)
-    yield from _halo(side, criteria)
-
-
-def _following(side: Beside, criterion: str, flaw: str, known: Mapping[str, float], tail: str) -> Iterator[_Test]:
-    """Test whether the judge's score minus people's score depends on a property of the answers: length or number of
-    flags.
-
-    - flaw: "length" or "flags".
-    - known: {answer_sha256: length or number of flags}.
-    - tail: the alternative of the test, "greater" or "two-sided".
-
-    Yields the test, or nothing if there are too few questions or the values do not vary.
-    """
-    values = pd.Series(
-        [known.get(sha, math.nan) for sha in side.judge.index.get_level_values(1)], side.judge.index, float
-    )
-    apart = side.judge[criterion] - side.people[criterion]
-    both = pd.DataFrame(
-        {"known": np.log(values.clip(lower=1)) if flaw == "length" else values, "apart": apart}
-    ).dropna()
-    means = both.groupby(level=0).mean()
-    if len(means) < MIN_QUESTIONS or (means.nunique() < 2).any():
-        return
-    found = scipy.stats.pearsonr(means["known"], means["apart"], alternative=tail)
-    yield _Test(flaw, criterion, len(means), float(found.statistic), float(found.pvalue))
-
-
-def _halo(side: Beside, criteria: list[str]) -> Iterator[_Test]:
-    both = (side.judge[criteria].notna() & side.people[criteria].notna()).all(axis=1)
-    ours, theirs = (x.loc[both, criteria].groupby(level=0).mean().to_numpy() for x in (side.judge, side.people))
-    n = len(ours)
-    if len(criteria) < 3 or n < MIN_QUESTIONS or min(ours.std(axis=0).min(), theirs.std(axis=0).min()) == 0:
-        return
-    kept = [np.delete(np.arange(n), i) for i in range(n)]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        apart = [_linked(ours[rows]) - _linked(theirs[rows]) for rows in kept]
-    estimate, left_out = _linked(ours) - _linked(theirs), np.array(apart)
-    error = math.sqrt(float(((left_out - estimate) ** 2).sum()))
-    if not (math.isfinite(error) and error > 0):
-        return
-    yield _Test("halo", OVERALL, n, estimate, float(scipy.stats.t.sf(estimate / error, n - 2)))
-
-
-def _linked(marks: Floats) -> float:
-    """Compute the mean correlation over all pairs of criteria.
-
-    marks: scores with one row per question and one column per criterion.
-    """
-    table = np.atleast_2d(np.corrcoef(marks.T))
-    return float(table[np.triu_indices(len(table), 1)].mean())
-
-
-def _alone(part: pd.DataFrame, side: Beside) -> Iterator[_Test]:
-    """Test what the judge's scores show even without people's scores: noise between repeats, and missing scores.
-
-    - part: the judge's rows of the frame of scores.
-    - side: from `beside_people`; it says which criteria to test.
-
-    Yields one test of the noise per criterion with enough repeats, and one test of the missing scores.
-    """
-    score = plain_floats(part["score"])
-    criterion = part["criterion"].astype(object)
-    keys = [part["question_id"], part["answer_sha256"].astype(object), criterion]
-    squares = (score - score.groupby(keys).transform("mean")) ** 2
-    count = score.groupby(keys).transform("count")
-    freedom = ((count - 1) / count).where(score.notna(), 0.0)  # per score, so that those of an answer add up
-    for name in side.judge.columns.drop(OVERALL):
-        free = round(float(freedom[criterion == name].sum()))
-        if free >= MIN_QUESTIONS:
-            total = float(squares[criterion == name].sum())
-            p = float(scipy.stats.chi2.sf(total / MAX_NOISE**2, free))
-            yield _Test("noise", name, free, math.sqrt(total / free), p)
-    unread, total_marks = int(score.isna().sum()), len(score)
-    p = float(scipy.stats.binom.sf(unread - 1, total_marks, MAX_UNREAD))
-    yield _Test("unread", OVERALL, total_marks, unread / total_marks, p)
-
-
-def _t_test(values: Floats) -> float:
-    if np.ptp(values) < 1e-9:  # values that do not vary say nothing about the next one
-        return math.nan if abs(values[0]) > 1e-9 else 1.0
-    return float(scipy.stats.ttest_1samp(values, 0.0).pvalue)
-
-
-def _narrower(x: Floats, y: Floats) -> float:
-    """Compute the one-sided p-value of the Pitman and Morgan test of whether x varies less than y.
-
-    x and y are paired values. Returns NaN if all sums or all differences of the pairs are equal.
-    """
-    sums, differences = x + y, x - y
-    if np.ptp(sums) == 0 or np.ptp(differences) == 0:
-        return math.nan
-    return float(scipy.stats.pearsonr(sums, differences, alternative="less").pvalue)
-
-
 class _Sample(NamedTuple):
     """Hold the scores from which the trust in one criterion is computed.
 
@@ -448,7 +221,7 @@ class _Sample(NamedTuple):
 def _weights(side: Beside, line: float) -> pd.Series:
     """Return for each answer its weight as a label: how many answers it represents, relative to the other labels.
 
-    The weights undo the choice of `next_labels`, which may prefer answers with one verdict. The judge passes or fails
+    The weights undo a choice of labels that prefers answers with one verdict. The judge passes or fails
     each answer. The weight is the share of this verdict among all judged answers, divided by its share among the
     labelled answers. If too few labelled answers have one of the two verdicts, all weights are 1.
     """

@@ -27,9 +27,8 @@ from socjudge import constants
 from socjudge.base.conditions import CONDITIONS, Condition
 from socjudge.base.messages import say
 from socjudge.charts import style as chart_style
-from socjudge.charts.judges import plot_cost_agreement, plot_judge_comparison, plot_verdict_flips
+from socjudge.charts.judges import plot_judge_comparison
 from socjudge.charts.runs import (
-    plot_bridged_trend,
     plot_criterion_multiples,
     plot_criterion_trend,
     plot_question_strip,
@@ -38,10 +37,8 @@ from socjudge.charts.scores import plot_category_breakdown, plot_gate_confidence
 from socjudge.charts.style import MARKERS, chart_url, japanese_text, judge_colours, judge_markers
 from socjudge.errors import ConfigError
 from socjudge.panels.views.history import chart_html
-from socjudge.stats.agreement import pairwise_agreement
 from socjudge.stats.basics import OVERALL, summarise_scores
-from socjudge.stats.bridge import bridged_trend
-from socjudge.stats.comparison import compare_judges, verdict_flips
+from socjudge.stats.comparison import compare_judges
 from socjudge.stats.gate import gate_confidence, gate_questions
 
 mpl.use("agg")
@@ -125,23 +122,6 @@ def repeats(**marks: list[float | None]) -> pd.DataFrame:
     return results_of(scores)
 
 
-@made_once
-def bridged() -> pd.DataFrame:
-    """Two runs of an old judge, a new one's marks of the second's answers, a run of the new one; eight questions."""
-    marks = np.linspace(50, 96, 8)
-    parts = [
-        judged(judge, q, float(mark + shift + wobble * (-1) ** q), answer=answer, run_id=run, started_at=at)
-        for run, at, judge, answer, shift, wobble in [
-            ("old1", "2026-01-01T00:00:00Z", "old", "x", 0, 0),
-            ("old2", "2026-01-02T00:00:00Z", "old", "y", 2, 0),
-            ("again", "2026-01-03T00:00:00Z", "new", "y", -8, 1),
-            ("new1", "2026-01-04T00:00:00Z", "new", "z", -4, 0),
-        ]
-        for q, mark in enumerate(marks, start=1)
-    ]
-    return bridged_trend(framed(*parts), old="old", new="new")
-
-
 def errorbars(ax: Axes) -> list[tuple[list[float], list[float]]]:
     """x and y of each series with whiskers."""
     bars = [bar for bar in ax.containers if isinstance(bar, ErrorbarContainer)]
@@ -177,10 +157,6 @@ def dotted(ax: Axes) -> list[float]:
     return [float(line.get_xdata()[0]) for line in ax.lines if line.get_linestyle() == ":"]  # type: ignore[index]
 
 
-def cost_chart(scores: pd.DataFrame, baseline: str) -> Axes:
-    return plot_cost_agreement(compare_judges(scores, baseline=baseline), pairwise_agreement(scores))
-
-
 def gate_chart(ax: Axes | None = None, unread: bool = False) -> Axes:
     results = repeats(q1=[90, 94, 92], q2=[69, 73, 74], q10=[60, 62, 64], q3=[None if unread else 80] * 3)
     return plot_gate_confidence(gate_questions(results), confidence=gate_confidence(results), ax=ax)
@@ -192,10 +168,7 @@ CHARTS: dict[str, Callable[[Axes | None], Axes]] = {
     "gate_confidence": lambda ax: gate_chart(ax, unread=True),
     "criterion_trend": lambda ax: plot_criterion_trend(history(), ax=ax),
     "question_strip": lambda ax: plot_question_strip(history(), ax=ax),
-    "bridged_trend": lambda ax: plot_bridged_trend(bridged(), ax=ax),
     "judge_comparison": lambda ax: plot_judge_comparison(compared(), ax=ax),
-    "verdict_flips": lambda ax: plot_verdict_flips(verdict_flips(two_judges(), baseline="gpt-4o-mini"), ax=ax),
-    "cost_agreement": lambda ax: plot_cost_agreement(compared(), pairwise_agreement(two_judges()), ax=ax),
 }
 
 
@@ -365,12 +338,11 @@ def test_a_frame_without_scores_says_what_to_do(plot: Callable[[pd.DataFrame], A
 
 
 @pytest.mark.usefixtures("in_english")
-def test_frames_of_comparisons_gates_and_bridges_without_a_number_are_refused() -> None:
+def test_frames_of_comparisons_and_gates_without_a_number_are_refused() -> None:
     comparison = compared()
     cases: list[tuple[Callable[[pd.DataFrame], Axes], pd.DataFrame, str]] = [
         (plot_judge_comparison, comparison, "mean_difference"),
         (plot_gate_confidence, gate_questions(repeats(q1=[80, 90])), "mean"),
-        (plot_bridged_trend, bridged(), "mean"),
     ]
     for plot, frame, column in cases:
         with pytest.raises(ValueError, match=f"no row has a {column}"):
@@ -388,8 +360,6 @@ def test_names_from_models_and_datasets_are_plain_short_lines(tmp_path: Path) ->
     )
     charts = [
         plot_judge_comparison(comparison),
-        plot_verdict_flips(verdict_flips(scores, baseline=AWKWARD)),
-        plot_cost_agreement(comparison, pairwise_agreement(scores)),
         plot_score_distribution(scores),
         plot_category_breakdown(scores),
         plot_question_strip(runs),
@@ -399,9 +369,9 @@ def test_names_from_models_and_datasets_are_plain_short_lines(tmp_path: Path) ->
         ax.figure.savefig(tmp_path / f"{number}.png")  # broken formulas raise, and an emoji has no glyph
     assert charts[0].get_xlabel().startswith(f"{SHOWN} との差")
     assert legend(charts[0]) == [r"\$x^2\$"]
-    assert legend(charts[3]) == [SHOWN, r"\$x^2\$"]  # a leading underscore would hide it
-    assert ticks(charts[4], "y") == [SHOWN]
-    assert words(charts[6]) == [r"Judge: ＿\$\frac{long/name-long/…→\$x^2\$"]
+    assert legend(charts[1]) == [SHOWN, r"\$x^2\$"]  # a leading underscore would hide it
+    assert ticks(charts[2], "y") == [SHOWN]
+    assert words(charts[4]) == [r"Judge: ＿\$\frac{long/name-long/…→\$x^2\$"]
 
 
 def test_a_judge_keeps_its_colour_whoever_else_is_on_the_chart() -> None:
@@ -757,62 +727,6 @@ def test_judges_of_a_forest_are_dodged_in_their_colours() -> None:
     assert legend(ax) == ["b", "c"]
 
 
-def test_flips_run_from_the_baseline_to_the_judge_across_the_line() -> None:
-    flips = verdict_flips(two_judges(), baseline="gpt-4o-mini")
-    ax = plot_verdict_flips(flips)
-    assert ticks(ax, "y") == ["3  正常系", "4  正常系"]
-    assert words(ax) == ["合格→不合格  78→68点", "合格→不合格  76→65点"]  # 78 - 8 - 2 and 76 - 8 - 3
-    lines = [list(line.get_xdata()) for line in ax.lines]
-    assert lines == [[78, 68], [78], [68], [76, 65], [76], [65], [70, 70]]
-    assert ax.get_xlabel() == "平均スコア（点）。中抜きの丸は gpt-4o-mini、破線は合格ライン 70点"
-    assert ax.get_title() == "同じ回答で合否が変わった質問（2問）"
-
-
-def test_without_a_flip_the_axes_say_so() -> None:
-    flips = verdict_flips(judges_frame(a=[80, 60], b=[81, 61]), baseline="a")
-    assert words(plot_verdict_flips(flips)) == ["合否が変わった質問はありません"]
-
-
-def priced(costs: dict[str, float | None]) -> pd.DataFrame:
-    """Four questions per judge; each judge after the first fails one question more."""
-    parts = [
-        judged(judge, q, 60 if q <= place else 80, cost_usd=cost)
-        for place, (judge, cost) in enumerate(costs.items())
-        for q in range(1, 5)
-    ]
-    return framed(*parts)
-
-
-def test_cost_and_agreement_are_one_labelled_point_per_judge() -> None:
-    ax = cost_chart(priced({"gpt-4.1": 0.01, "gpt-4.1-mini": 0.002, "offline": 0.0}), "gpt-4.1")
-    assert errorbars(ax) == [([0.002], [0.75]), ([0.0], [0.5])]
-    assert words(ax) == ["gpt-4.1-mini\n75%（n=4）", "offline\n50%（n=4）"]
-    assert ax.get_xscale() == "linear"
-    assert dotted(ax) == [0.01]
-    assert ax.get_xlabel() == "1問の採点費用（米ドル）。点線は gpt-4.1 の 0.01"
-    assert ax.get_ylabel() == "gpt-4.1 との合否の一致率"
-
-
-def test_an_unknown_cost_is_shown_apart_and_named() -> None:
-    ax = cost_chart(priced({"a": 0.01, "b": 0.0001, "c": None}), "a")
-    assert words(ax) == ["費用不明", "b\n75%（n=4）", "c\n50%（n=4）"]
-    ((b,), _), ((c,), _) = errorbars(ax)
-    (strip,) = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
-    assert b == 0.0001
-    assert strip.get_x() > 0.01
-    assert strip.get_x() < c < strip.get_x() + strip.get_width()
-    assert ax.get_xticks().max() <= strip.get_x()
-    assert ax.get_xscale() == "symlog"  # 0.01 is 100 times 0.0001
-
-
-def test_where_no_cost_is_known_there_is_no_axis_of_costs() -> None:
-    ax = cost_chart(priced({"a": None, "b": None}), "a")
-    (strip,) = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
-    assert (strip.get_x(), strip.get_x() + strip.get_width()) == ax.get_xlim()
-    assert ticks(ax) == []
-    assert words(ax)[0] == "費用不明"
-
-
 def test_no_band_or_whisker_of_a_difference_ends_at_the_edge() -> None:
     scores = judges_frame(a=[60, 60, 60, 60, 60, 60], b=[40, 80, 45, 75, 50, 70])  # whose band is the widest thing
     ax = plot_judge_comparison(compare_judges(scores, baseline="a"))
@@ -829,29 +743,6 @@ def test_small_characters_are_no_black_boxes() -> None:
     figure.canvas.draw()
     pixels = np.asarray(figure.canvas.buffer_rgba())[..., 0]  # type: ignore[attr-defined]
     assert (pixels < 12).sum() < 0.1 * (pixels < 230).sum()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("in_english")
-def test_the_reference_can_be_a_person_or_come_second() -> None:
-    scores = priced({"a": 0.01, "b": 0.002})
-    labels = scores[scores["judge_model"] == "b"].assign(rater="佐藤")
-    ax = plot_cost_agreement(compare_judges(scores, baseline="b"), pairwise_agreement(scores, labels), reference="佐藤")
-    assert sorted(errorbars(ax)) == [([0.002], [1.0]), ([0.01], [0.75])]  # the baseline b costs 0.002
-    assert dotted(ax) == []
-    assert errorbars(cost_chart(scores, "b")) == [([0.01], [0.75])]
-    with pytest.raises(ValueError, match="no judge shares a scored answer with '鈴木'"):
-        plot_cost_agreement(compare_judges(scores, baseline="a"), pairwise_agreement(scores), reference="鈴木")
-
-
-@pytest.mark.slow
-def test_labels_of_equal_points_do_not_overlap() -> None:
-    marks = [80.0, 60, 80, 80]
-    ax = cost_chart(judges_frame(**dict.fromkeys("abcdefgh", marks)), "a")
-    ax.figure.canvas.draw()
-    boxes = [mpl.text.Text.get_window_extent(text) for text in ax.texts]
-    assert len(boxes) == 7
-    assert not any(a.overlaps(b) for place, a in enumerate(boxes) for b in boxes[:place])
 
 
 def test_the_gate_shows_noise_chances_and_deciding_questions() -> None:
@@ -900,22 +791,6 @@ def test_the_gate_chart_is_of_one_run() -> None:
         plot_gate_confidence(one, confidence=confidence.iloc[:1].assign(run_id="run-gpt-4o-mini"))
 
 
-def test_the_bridged_trend_tells_converted_from_judged_and_marks_the_seam() -> None:
-    trend = bridged()
-    ax = plot_bridged_trend(trend.sample(frac=1, random_state=0))
-    drawn = sorted(pair for x, y in errorbars(ax) for pair in zip(x, y, strict=True))
-    assert [place for place, _ in drawn] == [0, 1, 2, 3]
-    assert [mean for _, mean in drawn] == pytest.approx(list(trend["mean"]))
-    assert legend(ax) == ["換算前の点", "合格ライン 70点", "old（換算後）", "new（採点し直し）", "new（採点どおり）"]
-    assert filled(ax) == [False, True, True]
-    crosses = next(line for line in ax.lines if line.get_marker() == "x")
-    assert list(crosses.get_ydata()) == pytest.approx(trend["own_mean"].iloc[:2])
-    assert list(ax.lines[0].get_xdata()) == [0, 1, 3]  # the run that only measures the bridge is off the line
-    assert dotted(ax) == [1.5]
-    assert words(ax) == ["ここから new"]
-    assert ticks(ax)[0] == "09:00\n1/1\nn=8"
-
-
 @pytest.mark.slow
 def test_frames_are_not_changed() -> None:
     scores, comparison = history(), compared()
@@ -934,10 +809,8 @@ def test_frames_are_not_changed() -> None:
         plot_criterion_trend,
         plot_score_distribution,
         lambda scores: plot_gate_confidence(gate_questions(results_of(scores).assign(**rule(scores)))),
-        lambda scores: plot_verdict_flips(verdict_flips(scores, baseline="a")),
-        lambda scores: plot_bridged_trend(bridged_trend(scores, old="a", new="b")),
     ],
-    ids=["trend", "distribution", "gate", "flips", "bridge"],
+    ids=["trend", "distribution", "gate"],
 )
 def test_the_pass_line_of_a_chart_is_that_of_the_run(
     plot: Callable[[pd.DataFrame], Axes], monkeypatch: pytest.MonkeyPatch
@@ -962,12 +835,9 @@ def rule(scores: pd.DataFrame) -> dict[str, float]:
     ("draw", "maker"),
     [
         (plot_judge_comparison, "compare_judges"),
-        (plot_verdict_flips, "verdict_flips"),
         (plot_gate_confidence, "gate_questions"),
-        (plot_bridged_trend, "bridged_trend"),
         (gate_confidence, "load_results"),
         (lambda scores: plot_criterion_trend(results_of(scores)), "load_scores"),
-        (lambda scores: plot_cost_agreement(compare_judges(scores, baseline="a"), scores), "pairwise_agreement"),
     ],
 )
 def test_a_frame_of_another_kind_is_refused_with_the_function_that_makes_the_right_one(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_people import labels_of, scores_of
 
 from socjudge import ConfigError
-from socjudge.stats import corrected_means, corrected_pass_rate, next_labels
+from socjudge.stats import corrected_means, corrected_pass_rate
 from socjudge.stats.basics import mean_interval, pass_rate_interval
 from socjudge.stats.correction import corrected_mean, corrected_rate
 
@@ -215,50 +215,6 @@ def test_unread_replies_are_counted_not_averaged() -> None:
     scores, labels = many()
     row = corrected_means(scores.assign(score=scores["score"].where(scores.index != 30)), labels).iloc[0]
     assert (row["n_judged"], row["n_missing"]) == (59, 1)
-
-
-# Which to label next
-
-
-def test_the_next_labels_are_the_same_every_time_and_never_done_already() -> None:
-    scores, labels = many()
-    first = next_labels(scores, labels, count=20)
-    pd.testing.assert_frame_equal(first, next_labels(scores.sample(frac=1, random_state=1), labels, count=20))
-    assert not set(first["answer_sha256"]) & set(labels["answer_sha256"])
-    assert first["rank"].tolist() == list(range(1, 21)) and (first["gain"] > 0).all()
-
-
-def test_labels_go_where_people_were_found_to_disagree() -> None:
-    # Half pass with the judge. People passed 4 of 4 that pass, and 2 of 4 that fail: there the next ones go.
-    scores = scores_of(*[90] * 20, *[40] * 20)
-    done = labels_of(*[90] * 4, *[None] * 16, 90, 90, 40, 40)
-    assert next_labels(scores, done, count=3)["judge_passed"].tolist() == [False] * 3
-
-
-def test_all_answers_are_named_when_more_are_asked_for() -> None:
-    scores, labels = many()
-    assert len(next_labels(scores, labels, count=500)) == 48
-    assert len(next_labels(scores, count=500)) == 60
-
-
-def test_what_cannot_be_chosen_is_refused() -> None:
-    scores, _ = many()
-    with pytest.raises(ConfigError, match="count is 0"):
-        next_labels(scores, count=0)
-    with pytest.raises(ConfigError, match="say judge="):
-        next_labels(pd.concat([scores, scores.assign(judge_model="B")]))
-    with pytest.raises(ConfigError, match="no row has judge_model 'C'"):
-        next_labels(scores, judge="C")
-
-
-@pytest.mark.slow
-@settings(max_examples=20)
-@given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=10, max_size=30))
-def test_the_choice_looks_at_the_judges_verdicts_only(marks: list[tuple[int, int]]) -> None:
-    one = [mark for mark, _ in marks]
-    other = [70 + second * 0.3 if first >= 70 else second * 0.69 for first, second in marks]
-    chosen = [next_labels(scores_of(*column), count=8)["answer_sha256"].tolist() for column in (one, other)]
-    assert chosen[0] == chosen[1]
 
 
 def test_a_mean_from_few_labels_that_are_mostly_one_mark_says_what_they_do_not_show() -> None:

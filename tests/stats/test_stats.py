@@ -20,7 +20,6 @@ from score_frames import CRITERIA, framed, judged, judges_frame, results_of, six
 from socjudge import ConfigError, compare_judges, judge_agreement, summarise_scores, verdict_flips
 from socjudge.stats import (
     bridge_judges,
-    bridged_trend,
     gate_confidence,
     gate_questions,
     pairwise_agreement,
@@ -390,7 +389,6 @@ STATISTICS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "gate_confidence": lambda scores: gate_confidence(results_of(scores)),
     "gate_questions": lambda scores: gate_questions(results_of(scores)),
     "bridge_judges": lambda scores: bridge_judges(scores, old="old", new="new"),
-    "bridged_trend": lambda scores: bridged_trend(scores, old="old", new="new"),
 }
 
 
