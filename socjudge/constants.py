@@ -18,7 +18,7 @@ JUDGE_PASS_RATE = 0.7  # MVP合格率（10問中7問以上）
 
 # The models that "auto" means if a key or a base URL is configured. Judge and assistant have one each, so that a change
 # of judge does not change what is judged. The vendor has announced that gpt-4o-mini shuts down on 2027-01-14
-# (models/model_ends.toml). `socjudge migrate-judge` shows what another judge changes. Then change these lines.
+# (models/endings.py). docs/reference.md, "Recipes", shows what another judge changes. Then change these lines.
 DEFAULT_JUDGE_MODEL = "gpt-4o-mini"
 DEFAULT_ASSISTANT_MODEL = "gpt-4o-mini"
 OTHER_MODELS = ("gpt-4o",)  # panels offer these too; any other name can be typed

@@ -38,7 +38,7 @@ def doctor(
     """
     from ..history.doctor import check_logs, check_verdicts
     from ..history.frames import load_results
-    from ..models.endings import judge_ending
+    from ..models.endings import project_ending
 
     has_settings = True
     try:
@@ -59,7 +59,7 @@ def doctor(
     echo(say("cli.level_counts", error=counts["error"], warning=counts["warning"], note=counts["note"]))
     if counts["note"] and not notes:
         echo(say("cli.notes_hidden"), err=True)
-    if has_settings and (ending := judge_ending()):
+    if has_settings and (ending := project_ending()):
         echo(ending, err=True)
     raise typer.Exit(FOUND_PROBLEMS if counts["error"] or counts["warning"] else 0)
 

@@ -174,6 +174,8 @@ def confirm(estimate: Any, yes: bool) -> None:
         least = price_text(estimate.lowest.cost_usd, "cli.price_list")
         said = say("cli.estimate_range", calls=estimate.lowest.calls, price=least, most=said)
     echo(COSTS_MONEY + said, err=True)
+    if estimate.note:
+        echo(estimate.note, err=True)
     ask_to_run(yes)
 
 

@@ -1,62 +1,53 @@
-"""Warn before a judge's model is shut down.
-
-model_ends.toml has the dates with their sources. The project's own file of that name takes precedence.
-"""
+"""Say when the maker of a model has announced its end: `ending_line`."""
 
 from __future__ import annotations
 
 import os
-import tomllib
 from datetime import date
-from importlib.resources import files
-from typing import Any
 
-from .. import constants
 from ..base.messages import say
-from ..errors import ConfigError
-from ..settings import default_model
-from .cascade import THEN
+from ..settings import default_answers, default_model
 
-FILE = "model_ends.toml"
+MAKER = "api.openai.com"
+# {name: (day, source)}. The day was read on 2026-11-24 in two copies of OpenAI's table. The page itself, or
+# `shutdown_date` in GET /v1/models, has the last word.
+MODEL_ENDS = dict.fromkeys(
+    ("gpt-4o-mini", "gpt-4o", "gpt-4.1", "gpt-4.1-mini"),
+    (date(2027, 1, 14), "https://developers.openai.com/api/docs/deprecations"),
+)
 
 
-def ending_text(model: str, today: date | None = None) -> str:
-    """Return a warning that a judge's model will be or was shut down, and what to do.
+def ending_line(model: str, service: str | None = None, today: date | None = None) -> str:
+    """Return a line that says when this model ends or ended, and how to change to another one.
 
-    Return "" if no date of a shutdown is known for this model. If the name combines two judges ("first > second"), both
-    are checked.
-    Raises ConfigError if the project's table cannot be read.
+    Return "" if no end is known. Also return "" if another service than its maker's own is asked, because that service
+    may keep the model.
+
+    service: as in `OpenAIModel.service`. If left out, it is where OPENAI_BASE_URL leads.
     """
-    today = today or date.today()
-    table, told = _table(), []
-    for name in model.split(THEN):
-        row = table.get(name) or table.get(name.partition(":")[2])
-        if row is not None:
-            key = "models.ends" if row["ends"] >= today else "models.has_ended"
-            told.append(say(key, model=name, ends=row["ends"], days=(row["ends"] - today).days, source=row["source"]))
-    return "\n".join(told)
+    if service is None:
+        service = os.environ.get("OPENAI_BASE_URL", "").strip().rstrip("/") or MAKER
+    if model not in MODEL_ENDS or service not in (MAKER, f"https://{MAKER}/v1"):
+        return ""
+    day, source = MODEL_ENDS[model]
+    left = (day - (today or date.today())).days
+    if left < 0:
+        return say("models.has_ended", model=model, day=day, source=source)
+    return say("models.ends", model=model, day=day, days=left, source=source)
 
 
-def judge_ending(model: str = "auto") -> str:
-    """Return the warning of `ending_text` for the judge that the user chose. "auto" means the project's judge.
+def ended_line(model: str, service: str) -> str:
+    """Return `ending_line` if the day has come, and "" before."""
+    has_come = model in MODEL_ENDS and date.today() >= MODEL_ENDS[model][0]
+    return ending_line(model, service) if has_come else ""
 
-    Return "" if "auto" leads to the embedded judge.
+
+def project_ending(today: date | None = None) -> str:
+    """Return `ending_line` for the judge and the assistant of the project, one line for each model that ends.
+
+    Return "" if none of them ends, or if the project asks no such model.
     """
-    if model != "auto":
-        return ending_text(model)
-    model, is_named = default_model("judge")
     hosted = os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")
-    return ending_text(model) if is_named or hosted else ""
-
-
-def _table() -> dict[str, Any]:
-    own = constants.PROJECT_DIR / FILE
-    found = tomllib.loads((files(__package__) / FILE).read_text(encoding="utf-8"))
-    try:
-        found |= tomllib.loads(own.read_text(encoding="utf-8-sig")) if own.is_file() else {}
-    except (OSError, ValueError) as error:
-        raise ConfigError(say("models.ends_unreadable", path=own, reason=error)) from None
-    for model, row in found.items():
-        if not (isinstance(row, dict) and type(row.get("ends")) is date and isinstance(row.get("source"), str)):
-            raise ConfigError(say("models.ends_unreadable", path=own, reason=say("models.ends_row", model=model)))
-    return found
+    asked = [default_model("judge"), *([] if default_answers() else [default_model("answer")])]
+    names = dict.fromkeys(name for name, is_named in asked if is_named or hosted)
+    return "\n".join(filter(None, (ending_line(name, today=today) for name in names)))

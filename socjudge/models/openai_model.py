@@ -24,6 +24,7 @@ from ..base.texts import encodable
 from ..errors import ConfigError, RequestRefused, names_content
 from ..records import WITHHELD, Completion, ModelRequest
 from . import event_loop
+from .endings import MAKER, ended_line
 from .pacing import TIMEOUT_S, CallSettings, PacedModel, Retryable, RunGate, get_account
 from .prices import count_bytes, dearest_usd, most_usd_of, usage_of
 
@@ -97,7 +98,7 @@ class OpenAIModel(PacedModel):
         if "@" in urlsplit(base_url).netloc:
             raise ConfigError(say("models.base_url_password"))
         at = show_url(base_url)
-        self.service = "api.openai.com" if not base_url or at == "https://api.openai.com/v1" else at
+        self.service = MAKER if not base_url or at == f"https://{MAKER}/v1" else at
         self.settings = hash_query(base_url)
         self._timeout_s = timeout_s
         self._base_url, self._api_key = base_url, api_key
@@ -375,6 +376,8 @@ class OpenAIModel(PacedModel):
         said = said[:300]
         if status not in (401, 404, 408, 409, 425, 429) and (status < 500 or error.code) and self._names_content(error):
             return self._refusal(error)
+        if status == 404 and (ended := ended_line(self.own_name, self.service)):
+            return ConfigError(ended, of_one=True)
         if status in (401, 403, 404):
             key = "models.not_found" if status == 404 else "models.key_refused"
             return ConfigError(say(key, where=self.where, status=status, said=said), of_one=status != 401)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.messages import say
-from ..base.showing import usage_html
+from ..base.showing import block, escape, usage_html
 from ..models.cascade import THEN, Cascade, Explained
+from ..models.endings import ending_line
 from ..models.opening import OFFLINE, Model, Task, open_model, resolve_auto
 from ..models.prices import estimate_tokens, price_usd
 from ..prompts.templates import Prompt, load_prompt
@@ -33,6 +34,7 @@ class Estimate:
     """Hold the calls and tokens that a run is expected to need, and their cost.
 
     cost_usd: US dollars at list prices, or None if a price is unknown.
+    note: what else to know before the run, such as that a model ends soon; one line each.
 
     For two kinds of run, the number of calls is not known in advance: those that judge until the verdict is certain,
     and those that ask a second model about some answers only. For them, `lowest` holds the least that the run may need,
@@ -47,6 +49,7 @@ class Estimate:
     cost_usd: float | None
     lowest: Estimate | None = None
     least_share: float = field(default=1.0, repr=False)
+    note: str = field(default="", repr=False)
 
     def __add__(self, other: Estimate) -> Estimate:
         mine, theirs = (Usage(e.calls, e.input_tokens, e.output_tokens, e.cost_usd) for e in (self, other))
@@ -55,7 +58,8 @@ class Estimate:
         if self.lowest or other.lowest:
             lowest = (self.lowest or self) + (other.lowest or other)
         share = min(self.least_share, other.least_share)
-        return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd, lowest, share)
+        note = "\n".join(dict.fromkeys([*self.note.splitlines(), *other.note.splitlines()]))
+        return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd, lowest, share, note)
 
     def after(self, done: int, total: int) -> Estimate:
         """Return the estimate for the rest of the run, after `done` of its `total` judgements were made.
@@ -72,14 +76,16 @@ class Estimate:
         calls, tokens_in, tokens_out = (
             math.ceil(round(number * share, 6)) for number in (self.calls, self.input_tokens, self.output_tokens)
         )
-        return Estimate(calls, tokens_in, tokens_out, None if self.cost_usd is None else self.cost_usd * share)
+        cost_usd = None if self.cost_usd is None else self.cost_usd * share
+        return Estimate(calls, tokens_in, tokens_out, cost_usd, note=self.note)
 
     def _repr_html_(self) -> str:
+        note = block("warn", *map(escape, self.note.splitlines())) if self.note else ""
         usage = Usage(self.calls, self.input_tokens, self.output_tokens, self.cost_usd)
         if self.lowest is None:
-            return usage_html(usage, say("runs.estimate"))
+            return usage_html(usage, say("runs.estimate")) + note
         least = Usage(self.lowest.calls, self.lowest.input_tokens, self.lowest.output_tokens, self.lowest.cost_usd)
-        return usage_html(least, say("runs.estimate_least")) + usage_html(usage, say("runs.estimate_most"))
+        return usage_html(least, say("runs.estimate_least")) + usage_html(usage, say("runs.estimate_most")) + note
 
 
 def estimate_run(
@@ -104,7 +110,8 @@ def estimate_run(
     Returns
     -------
     Estimate
-        calls, input_tokens, output_tokens, cost_usd (US dollars, None if a price is unknown). With until_certain, or with
+        calls, input_tokens, output_tokens, cost_usd (US dollars, None if a price is unknown), and note, which says if a
+        model ends soon. With until_certain, or with
         a judge of two models ("a > b"), these are the most that the run may need, and `lowest` is the least.
 
     Raises
@@ -141,7 +148,11 @@ def estimate_run(
         total = total_usage(parts)
         return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd)
 
-    most = taking(most_repeats(judge_repeats, until_certain), [*firsts, *seconds])
+    asked: list[tuple[Any, Task]] = [(judge, "judge") for judge in (*firsts, *seconds)]
+    if answers is None:
+        asked.append((assistant_model, "answer"))
+    note = "\n".join(filter(None, dict.fromkeys(_ending(model, task) for model, task in asked)))
+    most = replace(taking(most_repeats(judge_repeats, until_certain), [*firsts, *seconds]), note=note)
     if until_certain or seconds:  # at the least, the second model is asked about no answer
         least = FIRST if until_certain else judge_repeats
         share = least / most_repeats(judge_repeats, until_certain)
@@ -167,10 +178,19 @@ def _in_two_steps(judges: Sequence[str | BaseChatModel | Model]) -> tuple[list[A
     return firsts, seconds
 
 
+def _name(model: str | BaseChatModel | Model, task: Task) -> str:
+    return resolve_auto(task) if model == "auto" else model if isinstance(model, str) else open_model(model).name
+
+
+def _ending(model: str | BaseChatModel | Model, task: Task) -> str:
+    service = None if isinstance(model, str) else getattr(open_model(model), "service", "")
+    return ending_line(_name(model, task), service)
+
+
 def _estimate(
     model: str | BaseChatModel | Model, task: Task, input_tokens: list[int], output_tokens_each: int, repeats: int
 ) -> Usage:
-    name = resolve_auto(task) if model == "auto" else model if isinstance(model, str) else open_model(model).name
+    name = _name(model, task)
     if name == OFFLINE or not input_tokens:
         return Usage()
     calls = len(input_tokens) * repeats

@@ -19,7 +19,6 @@ from ...errors import BudgetReached, ConfigError, RunStopped, SocJudgeError
 from ...judging.dataset import load_eval_dataset
 from ...judging.judge import count_retries
 from ...judging.own_assistant import Assistant
-from ...models.endings import judge_ending
 from ...models.opening import with_reasons, with_second
 from ...models.pacing import get_settings
 from ...records import EvalQuestion, EvaluationResult, EvaluationRun, Rubric
@@ -361,8 +360,7 @@ class RunSession(Session):
         task, assign = self._foresee_again(settings) if settings.answers else self._foresee(settings)
         own = task.answering.get("answers")
         told = [own.told_before] if isinstance(own, Assistant) else []
-        note = "\n".join(filter(None, [*told, *map(judge_ending, settings.judges)]))
-        preview = RunPreview(len(task.questions), task.estimate(), note=note)
+        preview = RunPreview(len(task.questions), task.estimate(), note="\n".join(filter(None, told)))
         if assign is None:
             return preview
         try:

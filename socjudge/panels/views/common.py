@@ -40,7 +40,7 @@ def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) 
     calls = say(
         "panels.cost_calls", calls=due.calls, input=due.input_tokens, output=due.output_tokens, cost=money(due.cost_usd)
     )
-    return block("warn", line, say(key, least=least, calls=calls))
+    return block("warn", line, say(key, least=least, calls=calls), *map(escape, due.note.splitlines()))
 
 
 def progress_text(progress: Progress) -> str:

@@ -1,0 +1,112 @@
+"""A model whose maker has announced its end: said where that model is asked, before the day and after it."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+from service import KEY, Service, error
+
+from socjudge import ConfigError, EvalQuestion, constants, estimate_run
+from socjudge.models import endings
+from socjudge.models.endings import MODEL_ENDS, ending_line, project_ending
+from socjudge.models.opening import open_model
+
+NAME = "gpt-4o-mini"
+OURS = "https://api.openai.com/v1"
+ELSEWHERE = ("http://127.0.0.1:8000/v1", "https://me.openai.azure.com/openai/v1", "https://api.openai.com.example/v1")
+BEFORE, AFTER = date(2026, 12, 31), date(2027, 2, 1)
+
+
+def on(day: date, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Day(date):
+        @classmethod
+        def today(cls) -> date:
+            return day
+
+    monkeypatch.setattr(endings, "date", Day)
+
+
+def test_the_day_stands_with_its_source() -> None:
+    day, source = MODEL_ENDS[NAME]
+    assert day == date(2027, 1, 14) and source.startswith("https://")
+
+
+@pytest.mark.parametrize("address", ["", OURS, f"{OURS}/"])
+def test_the_end_is_said_where_the_model_is_asked_at_its_makers(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    assert "gpt-4o-mini ends on 2027-01-14, in 14 days" in ending_line(NAME, today=BEFORE)
+    assert "ends on 2027-01-14, in 0 days" in ending_line(NAME, today=date(2027, 1, 14))
+    assert "gpt-4o-mini ended on 2027-01-14" in ending_line(NAME, today=AFTER)
+    for day in (BEFORE, AFTER):
+        assert "docs/reference.md" in ending_line(NAME, today=day) and "Another judge" in ending_line(NAME, today=day)
+        assert ending_line("gpt-6", today=day) == ending_line("offline", today=day) == ""
+
+
+@pytest.mark.parametrize("address", ELSEWHERE)
+@pytest.mark.parametrize("day", [BEFORE, AFTER])
+def test_another_address_may_keep_the_model(address: str, day: date, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    assert ending_line(NAME, today=day) == ""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert project_ending(day) == "" and ending_line(NAME, open_model(NAME).service, day) == ""  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("day", "told"), [(BEFORE, "ends on 2027-01-14"), (AFTER, "ended on 2027-01-14")])
+def test_the_estimate_says_it_once_for_the_models_that_are_asked(
+    day: date, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on(day, monkeypatch)
+    questions = [EvalQuestion(1, "正常系", "初動は？", ("隔離",))]
+    both = estimate_run(questions, assistant_model=NAME, judge_model=NAME)
+    assert told in both.note and len(both.note.splitlines()) == 1 and told in both._repr_html_()
+    assert (both + both).note == both.after(0, 1).note == both.note
+    assert told in estimate_run(questions, assistant_model="offline", judge_model=NAME).note
+    assert estimate_run(questions, assistant_model="offline", judge_model="offline").note == ""
+
+    class Own:
+        name = NAME
+
+        def complete(self, request: Any) -> str:
+            return ""
+
+    assert estimate_run(questions, assistant_model="offline", judge_model=Own()).note == ""
+
+
+def test_the_project_says_it_only_if_it_asks_such_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert project_ending(BEFORE) == ""  # no key: the embedded default
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert len(project_ending(BEFORE).splitlines()) == 1  # judge and assistant are the same model
+    monkeypatch.setattr(constants, "DEFAULT_ASSISTANT_MODEL", "gpt-6")
+    assert "ends on 2027-01-14" in project_ending(BEFORE)
+    monkeypatch.setattr(constants, "DEFAULT_JUDGE_MODEL", "gpt-6")
+    assert project_ending(BEFORE) == ""
+
+
+@pytest.mark.parametrize(("day", "told"), [(BEFORE, "no such model or path"), (AFTER, "ended on 2027-01-14")])
+def test_a_model_that_is_not_found_after_its_day_has_ended(
+    day: date, told: str, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on(day, monkeypatch)
+    monkeypatch.setattr(endings, "MAKER", service.base_url)  # as if the maker answered
+    service.default = error(404, f"The model {NAME} does not exist", code="model_not_found")
+    with pytest.raises(ConfigError, match=told) as caught:
+        ask(NAME)
+    assert ("Recipes" in str(caught.value)) == (day == AFTER)
+
+
+def test_a_model_that_another_address_does_not_have_has_not_ended(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on(AFTER, monkeypatch)
+    service.default = error(404, f"The model {NAME} does not exist", code="model_not_found")
+    with pytest.raises(ConfigError, match="no such model or path"):
+        ask(NAME)
+
+
+def ask(model: str) -> None:
+    from socjudge import AssistantAnswer, evaluate_answer
+
+    question = EvalQuestion(1, "正常系", "初動は？", ("隔離",))
+    evaluate_answer(question, AssistantAnswer("初動は？", "隔離します。", "文脈"), model=model)
