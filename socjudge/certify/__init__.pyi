@@ -1,7 +1,6 @@
 """The public names of `socjudge.certify`; see `socjudge/__init__.pyi`."""
 
 from ..report.certificate_page import write_certificate_page as write_certificate_page
-from ..report.migration import write_migration_page as write_migration_page
 from .anchoring import Anchoring as Anchoring
 from .anchoring import summarise_anchoring as summarise_anchoring
 from .certificate import binding_of_run as binding_of_run
@@ -13,8 +12,6 @@ from .injections import summarise_injections as summarise_injections
 from .issue import binding_of_judge as binding_of_judge
 from .issue import certify_judge as certify_judge
 from .issue import estimate_certificate as estimate_certificate
-from .migration import migrate_judge as migrate_judge
-from .migration import plan_migration as plan_migration
 from .probe_findings import explain_probes as explain_probes
 from .probe_findings import probe_matrix as probe_matrix
 from .probe_findings import summarise_probes as summarise_probes

@@ -1,5 +1,5 @@
 """Define the command line: `socjudge init | settings | app | lab | index | ask | run | rejudge | unfinished | batch |
-doctor | history | compare | report | check-dataset | import | check | migrate-judge | certify`.
+doctor | history | compare | report | check-dataset | import | check | certify`.
 
 Exit codes of run and rejudge: 0 passed; 1 not passed; 2 no verdict was possible, or any error; 4 a required certificate
 is missing.
@@ -23,7 +23,7 @@ from ..base.messages import say
 from ..base.showing import shown_path
 from ..records import EvaluationRun
 from ..settings import default_answers, project_rubric, specified_values
-from . import batch, certify, check_dataset, history, imports, migration, project
+from . import batch, certify, check_dataset, history, imports, project
 from .groups import Answering, Job, Judging, Money, Pace, grouped
 from .job import need_certificates, reporting
 from .own_assistant import ask_own
@@ -61,7 +61,6 @@ app.command(help=say("cli.compare_help"))(history.compare)
 app.command(help=say("cli.check_dataset_help"))(check_dataset.check_dataset)
 app.command("import", help=say("cli.import_help"))(imports.import_file)
 app.command(help=say("cli.check_help"))(imports.check)
-app.command("migrate-judge", help=say("cli.migrate_help"))(migration.migrate_judge)
 app.command(help=say("cli.certify_help"))(certify.certify)
 
 Runbooks = Annotated[Path | None, typer.Option(help=say("cli.runbooks_option"))]

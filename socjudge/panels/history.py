@@ -25,7 +25,6 @@ from ..charts.style import chart_url
 from ..errors import SocJudgeError
 from ..history.frames import History
 from .controls import MOST_CHOICES, WIDE, Panel, as_choice, button, heading
-from .migration import MigrationBox
 from .state.explorer import Explorer, Filters, RunPair, pair_runs, run_table
 from .views.history import (
     answers_html,
@@ -56,8 +55,7 @@ class HistoryExplorer(Panel):
 
     You filter the runs, see charts and a table, compare two runs, read their answers to one question, and export a
     report. Everything is drawn in the background, so other cells can run at the same time. After several clicks, only
-    the result of the last one is shown. Only the section `migration`, which compares two judges, calls models. It
-    does so only after its cost box is ticked.
+    the result of the last one is shown. No model is called.
 
     - explorer: the `Explorer`, which holds the history that was read; None before the first reading.
     - selection: the `History` with only the runs and results that pass the filters; None if no run passes them, or if
@@ -102,7 +100,6 @@ class HistoryExplorer(Panel):
         self.status, self.chart_view, self.table, self.comparison, self.answers, self.report = (
             widgets.HTML() for _ in range(6)
         )
-        self.migration = MigrationBox(logs_dir)
         self._reload, self._export = False, False  # whether each was requested and is not done yet
         self._version = 0  # how often the logs were read
         self._chosen: Any = None  # (`_version`, filters) from which the selection was made
@@ -125,7 +122,6 @@ class HistoryExplorer(Panel):
                 self.question, self.answers,
                 widgets.HTML(block("", f"<h2>📄 {say('panels.history_report')}</h2>")), self.path,
                 widgets.HBox([self.export_button]), self.report,
-                widgets.HTML(block("", f"<h2>🔁 {say('panels.migrate_title')}</h2>")), self.migration,
             ]
         )  # fmt: skip
         self.add_class("socjudge-history-explorer")
@@ -224,7 +220,6 @@ class HistoryExplorer(Panel):
                 before = box.value
                 box.options = [self._all, *((as_choice(value), value) for value in values)]
                 box.value = [value for value in before if value in values] or [""]
-            self.migration.offer(self.explorer.judges)
         chosen = self._version, self.filters
         if self.selection is None or chosen != self._chosen:
             selection = self.explorer.select(self.filters)

@@ -291,7 +291,7 @@ def test_a_workflow_of_the_docs_does_what_it_says(
 
 NEEDS = {  # what a command must be given, here something that is not there
     "init": ["socjudge.toml/x"], "ask": ["端末の初動は？"], "rejudge": ["none.json"], "import": ["none.csv"],
-    "check": ["none.csv", "--judge", "a", "--human", "b"], "migrate-judge": ["--from", "gpt-5", "--to", "gpt-4o"],
+    "check": ["none.csv", "--judge", "a", "--human", "b"],
     "report": ["report.html"], "certify": ["none.json"], "history export": ["export"], "compare": ["a.json", "b.json"],
 }  # fmt: skip
 BY_VERDICT = "cli/test_ci.py::test_run_and_rejudge_end_by_the_verdict"
@@ -306,11 +306,7 @@ TESTED = {  # each row of the table, and the tests of the commands that it names
     (0, "`certify` (also `--check`)"): [OF_CERTIFY],
     (0, "`compare`"): [OF_COMPARE],
     (0, "`doctor`"): [OF_DOCTOR],
-    (0, "every other command"): [
-        "cli/test_ci.py::test_every_other_command_that_is_done_ends_with_0",
-        OF_COLLECT,
-        "certify/test_migration.py::test_the_command_shows_calls_and_cost_first",
-    ],
+    (0, "every other command"): ["cli/test_ci.py::test_every_other_command_that_is_done_ends_with_0", OF_COLLECT],
     (1, "`run`, `rejudge`, `batch collect`"): [BY_VERDICT, OF_COLLECT_TOO],
     (1, "`certify` (also `--check`)"): [OF_CERTIFY_TOO],
     (1, "`compare --fail-on regression`"): [OF_COMPARE],
@@ -375,7 +371,7 @@ def test_every_other_command_that_is_done_ends_with_0(project: Path, socjudge: C
     for name, given in done.items():
         ended = socjudge(*name.split(), *given)
         assert ended.returncode == 0, (name, ended.stderr)
-    elsewhere = {"app", "lab", "migrate-judge", "run", "rejudge", "compare", "doctor", "certify"}
+    elsewhere = {"app", "lab", "run", "rejudge", "compare", "doctor", "certify"}
     assert {name for name in names_of_commands() if not name.startswith("batch ")} == {*done, *elsewhere}
 
 

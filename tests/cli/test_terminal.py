@@ -127,7 +127,6 @@ def test_no_setting_path_or_table_commands_the_terminal(project: Path) -> None:
     shutil.rmtree(folder / "notebooks")  # else they would serve them
     assert "⟦U+001B⟧" in shown(folder, "app", code=2)
     assert "⟦U+001B⟧" in shown(folder, "lab", code=2)
-    assert "⟦U+001B⟧" in shown(project, "migrate-judge", "--from", f"gpt-5{HOSTILE}", "--to", "offline", code=2)
     table = project / "table.csv"
     row = {"question": f"初動は？{HOSTILE}", "answer": f"隔離{HOSTILE}", f"安全性{HOSTILE}": "yes", "mark": HOSTILE}
     pd.DataFrame([row]).to_csv(table, index=False)
