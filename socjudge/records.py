@@ -44,9 +44,10 @@ NO_REPLY = "（モデルの応答が空でした。回答はありません。�
 def is_embedded(model: object) -> bool:
     """Return whether this is the name of an embedded default model, which is not an LLM.
 
-    model: the model that was asked for, or the model that answered.
+    model: the model that was asked for, or the models that answered, with ", " between their names. If one of several
+    is not embedded, the result is False.
     """
-    return bool(re.fullmatch(r"offline(-rubric|-extract)?(-\d+)?", str(model)))
+    return all(re.fullmatch(r"offline(-rubric|-extract)?(-\d+)?", name) for name in str(model).split(", "))
 
 
 # The specification's criteria, in the order of all tables and charts, and its pass rule.

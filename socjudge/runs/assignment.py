@@ -178,7 +178,7 @@ def assign_suite(
         versions = {answer.version for answer in stored}
         version = versions.pop() if len(versions) == 1 else ""
         info = replace(info, assistant_settings=f"answers {answers_sha256[:16]}", assistant_version=version)
-    given = _given(questions, rubric) | {"answers_sha256": answers_sha256}
+    given = _given(questions, plan) | {"answers_sha256": answers_sha256}
     if plan.index is not None and _uses_index(plan):
         given |= {"runbooks": plan.index.contents, "embedder": plan.index.embedder, "index": plan.index.fingerprint}
     return Assignment(len(questions) * answer_repeats, sample_at, plan, info, given)
@@ -219,7 +219,7 @@ def assign_rejudging(
         rejudged_from=run.run.run_id,
         **{name: getattr(run.run, name) for name in _OF_ANSWERS},
     )
-    given = _given(questions, rubric) | {
+    given = _given(questions, plan) | {
         "answers_sha256": _sha256(_shown(r.answer) for r in reversed(first_judged.values()))
     }
     return Assignment(len(samples), samples.__getitem__, plan, info, given)
@@ -341,17 +341,25 @@ def _shown(answer: AssistantAnswer) -> list[str]:
     return [encodable(text) for text in told]
 
 
-def _given(questions: Sequence[EvalQuestion], rubric: Rubric) -> dict[str, Any]:
-    """Return {name: value} of the inputs that decide the scores and that the run's info does not have.
+def _given(questions: Sequence[EvalQuestion], plan: Plan) -> dict[str, Any]:
+    """Return {name: value} of the inputs that decide the answers and scores and that the run's info does not have.
 
-    They are: a hash of the questions without their categories, the criteria with their descriptions, and socjudge's
-    version without the patch number. The pass line and the pass rate are left out, because they decide no score.
+    They are: a hash of the questions without their categories, the criteria with their descriptions, socjudge's version
+    without the patch number, and the versions of the embedded models that the run uses. The pass line and the pass rate
+    are left out, because they decide no score.
     """
     asked = _sha256([question.id, question.question, question.expected_keypoints] for question in questions)
-    return {
-        "questions_sha256": asked, "criteria": "、".join(rubric.criteria), "descriptions": dict(rubric.descriptions),
-        "version": __version__.rpartition(".")[0],
-    }  # fmt: skip
+    criteria, descriptions = "、".join(plan.rubric.criteria), dict(plan.rubric.descriptions)
+    version = __version__.rpartition(".")[0]
+    given = {"questions_sha256": asked, "criteria": criteria, "descriptions": descriptions, "version": version}
+    return given | _embedded_versions(plan)
+
+
+def _embedded_versions(plan: Plan) -> dict[str, str]:
+    from ..models.offline import ASSISTANT_NAME, JUDGE_NAME
+
+    models = {"embedded_judge": (plan.judge, JUDGE_NAME), "embedded_assistant": (plan.assistant, ASSISTANT_NAME)}
+    return {name: version for name, (model, version) in models.items() if model and is_embedded(model.name)}
 
 
 # Fields of the log's run block that decide an answer or a score.

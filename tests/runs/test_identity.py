@@ -37,6 +37,7 @@ from socjudge import (
     save_prompt,
     unfinished_runs,
 )
+from socjudge.models import offline
 from socjudge.records import Completion, EvaluationResult, Flags, ModelRequest, Usage
 from socjudge.settings import project_rubric
 
@@ -744,6 +745,30 @@ def test_of_two_judges_the_one_that_changed_is_asked_anew_and_the_other_taken_up
     else:  # a has a log: whether it is taken over or made anew is not the matter here
         assert desk.journals() == [journal]
         assert journal.read_bytes() == before
+
+
+@pytest.mark.parametrize("made", ["embedded_judge", "embedded_assistant"])
+def test_another_version_of_an_embedded_model_makes_another_run_and_is_named(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, made: str
+) -> None:
+    name = {"embedded_judge": "JUDGE_NAME", "embedded_assistant": "ASSISTANT_NAME"}[made]
+    answered(desk)
+    desk.use(judge_model="offline")
+
+    def interrupt(result: EvaluationResult) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        desk.run(on_result=interrupt)
+    (journal,) = desk.journals()
+    there = getattr(offline, name)
+    monkeypatch.setattr(offline, name, f"{there}0")
+    with pytest.raises(ConfigError, match=f"{made} is {there} there and {there}0 here"):
+        desk.run(resume=journal)
+    run = desk.run()
+    found = {(result.answer.model, result.evaluation.model) for result in run.results}
+    assert (run.run.sessions, found) == (1, {(offline.ASSISTANT_NAME, offline.JUDGE_NAME)})
+    assert desk.journals() == [journal]
 
 
 def test_who_cannot_go_on_is_told_what_to_give(desk: Desk) -> None:
