@@ -423,7 +423,7 @@ def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str
     values |= {"pass_threshold": rule.line, "pass_rate_required": rule.rate}  # old logs have the specification's
     values["n_results"], values["n_unscored"] = len(rows), len(rows) - len(averages)
     is_whole = all(row[_LOW] == row[_HIGH] for row in rows)
-    values["is_open"] = not is_whole and _is_open(rows, rule)
+    values["is_open"] = info.judges_asked > 1 or (not is_whole and _is_open(rows, rule))
     values["mean_score"] = fmean(averages) if averages else None
     values["criteria"] = _joined(*lists)
     values["runbooks"] = runbooks_text(info.runbooks)

@@ -100,6 +100,28 @@ def test_judges_that_differ_or_are_missing_are_no_verdict_anywhere(
     assert run_verdict(run).outcome == "open" and f"**⚠️ 判定保留（{why}）**" in summary_text(run)
 
 
+@pytest.mark.parametrize("points", [80, 50])
+@everywhere
+def test_the_loaded_log_of_one_of_several_judges_is_no_verdict_anywhere(
+    view: View, points: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = judged_by("gpt-1", points)
+    log = save_evaluation_results(replace(run, run=replace(run.run, judges_asked=2)), tmp_path / "logs")
+    loaded = load_run(log)
+    page = view(loaded, tmp_path, capsys)
+    assert "⚠️ 判定保留" in page
+    assert view is not terminal or page.endswith("exit 2")
+    assert (run_verdict(loaded).outcome, run_verdict(loaded).paint) == ("open", "warn")
+    assert "**⚠️ 判定保留（採点したJudgeは2人中1人）**" in summary_text(loaded)
+    assert load_runs(log.parent)["is_open"].tolist() == [True]
+
+
+def test_a_run_of_two_versions_of_the_embedded_judge_is_for_reference() -> None:
+    mixed = run_verdict(judged_by("offline-rubric-10, offline-rubric-11", 80))
+    assert mixed.is_reference and mixed.paint == "grey"
+    assert not run_verdict(judged_by("offline-rubric-11, gpt-4o", 50)).is_reference
+
+
 def test_each_of_several_judges_stands_with_its_own_verdict_also_an_open_one() -> None:
     unread = judged_by("gpt-2", 0, status="unparsable")
     page = replace(judged_by("gpt-1", 80), others=(unread,), judges_asked=2)._repr_html_()
