@@ -2,8 +2,9 @@
 
     python benchmarks/blind_assistant.py [foreign] [hard] [panic]
 
-foreign: twelve projects on other matters (tests/data/foreign/final): rules that are there quoted, and words of another matter;
-hard, panic: questions and fragments on the bundled runbooks (tests/data/shift). No question and no answer is shown.
+foreign: twelve projects on other matters: rules that are there quoted, and words of another matter;
+hard, panic: questions and fragments on the bundled runbooks. Both are foreign and shift of benchmarks/data/SOURCE.md. No
+question and no answer is shown.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from packed_data import unpacked
+
 from socjudge import AssistantAnswer, handle_query
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.records import Completion, ModelRequest, Usage
 from socjudge.runbooks.index import RunbookIndex, build_index
 
-DATA = Path(__file__).resolve().parents[1] / "tests" / "data"
 _CITED = re.compile(r"\[出典: (?P<source>[^\]>]+?)(?: > (?P<heading>[^\]]+))?\]")
 _CLAIMS = re.compile("手順書の定め: ")
 
@@ -92,7 +94,7 @@ def count_foreign(folder: Path, found: Counter[str]) -> None:
 
 
 def count_hard(index: RunbookIndex, found: Counter[str]) -> None:
-    for row in load(DATA / "shift" / "hard_final.jsonl"):
+    for row in load(unpacked() / "shift" / "hard_final.jsonl"):
         answer = handle_query(row["question"], index=index, model="offline")
         hosted = handle_query(row["question"], index=index, model=Silent())
         found["hard"] += 1
@@ -110,7 +112,7 @@ def count_hard(index: RunbookIndex, found: Counter[str]) -> None:
 
 
 def count_panic(index: RunbookIndex, found: Counter[str]) -> None:
-    for row in load(DATA / "shift" / "panic_final.jsonl"):
+    for row in load(unpacked() / "shift" / "panic_final.jsonl"):
         answer = handle_query(row["fragment"], index=index, model="offline")
         asked_back = "次の情報を教えてください" in answer.answer
         cited = list(_CITED.finditer(body_of(answer)))
@@ -133,7 +135,7 @@ def main() -> None:
     found: Counter[str] = Counter()
     warnings.simplefilter("ignore")
     if "foreign" in wanted:
-        for folder in sorted(p for p in (DATA / "foreign" / "final").iterdir() if p.is_dir()):
+        for folder in sorted(p for p in (unpacked() / "foreign" / "final").iterdir() if p.is_dir()):
             count_foreign(folder, found)
     with tempfile.TemporaryDirectory() as index_dir:
         index = build_index(RUNBOOKS_DIR, index_dir=index_dir)

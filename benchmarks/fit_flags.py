@@ -2,12 +2,12 @@
 
     python benchmarks/fit_flags.py [danger] [evidence] [ambiguity] [--dry-run]
 
-Learned from: tests/data/evidence/ (covered, uncovered, unsure, dangers: written from the runbooks alone, by somebody who
+Learned from (benchmarks/data/SOURCE.md): evidence (covered, uncovered, unsure, dangers: written from the runbooks alone, by somebody who
 saw neither rules nor other questions, every third line kept aside and only counted here; everyday_dangers, blunt_dangers, vague,
 outside: written later, by somebody who knew the rules, none kept aside; near: pairs of questions of one subject, of which the
 runbooks answer one, whose other half, near_final, is only counted), prohibitions.json and questions.json beside the
-runbooks, the development halves of the flags' questions, tests/data/night_dev.jsonl and, for danger, tests/data/warnings/train.jsonl and
-tests/data/warnings/voices.jsonl (nobody who wrote them had seen rule or model). Cross-validation leaves out whole prohibitions, and every reading of
+runbooks, the development halves of the flags' questions, night_dev and, for danger, train and voices of
+warnings (nobody who wrote them had seen rule or model). Cross-validation leaves out whole prohibitions, and every reading of
 the same question; for danger also whole files, so that writers are new. Evidence is measured with indexes that lack the very question
 asked, that lack all questions of passages, and that lack whole runbooks: what those covered is absent there.
 """
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from packed_data import READ_BY_TESTS, unpacked
 from scipy import sparse
 from scipy.optimize import minimize
 
@@ -32,7 +33,6 @@ from socjudge.flags import ambiguity, evidence, prohibitions
 from socjudge.flags.text_model import read_letters, read_question, save_weights
 from socjudge.runbooks.index import RunbookIndex, build_index
 
-DATA = Path(__file__).resolve().parents[1] / "tests" / "data"
 QUESTIONS: dict[str, dict[str, list[str]]] = json.loads((RUNBOOKS_DIR / "questions.json").read_text(encoding="utf-8"))
 FLAGS = ("danger", "evidence", "ambiguity")
 FOLDS = 4
@@ -85,22 +85,22 @@ def fit_danger(index: RunbookIndex, *, dry_run: bool) -> None:
             for text in () if prohibitions.forbids(heading) else texts:  # there people ask for what is forbidden
                 add(text, 0, "questions.json", 1)
     for name in ("dangers", "covered", "uncovered", "unsure"):
-        for n, line in enumerate(load_lines(DATA / "evidence" / f"{name}.jsonl")):
+        for n, line in enumerate(load_lines(unpacked() / "evidence" / f"{name}.jsonl")):
             share = 1 if name in ("uncovered", "unsure") else 5
             add(line["question"], int(line.get("danger", False)), name, share, held=n % 3 == 2)
-    for line in load_lines(DATA / "evidence" / "everyday_dangers.jsonl"):
+    for line in load_lines(unpacked() / "evidence" / "everyday_dangers.jsonl"):
         add(line["question"], int(line["danger"]), "everyday", 5)
-    for line in load_lines(DATA / "evidence" / "blunt_dangers.jsonl"):
+    for line in load_lines(unpacked() / "evidence" / "blunt_dangers.jsonl"):
         add(line["question"], int(line["danger"]), "blunt", 3)
     for name in ("vague", "outside"):
-        for line in load_lines(DATA / "evidence" / f"{name}.jsonl"):
+        for line in load_lines(unpacked() / "evidence" / f"{name}.jsonl"):
             add(line["question"], 0, name, 1)
     for source, line, flags in load_labelled():
         if "dangerous_operation" not in line.get("flags_optional", ()):
             add(line["question"], int(flags["dangerous_operation"]), source, 5)
-    for line in load_lines(DATA / "warnings" / "train.jsonl"):
+    for line in load_lines(unpacked() / "warnings" / "train.jsonl"):
         add(line["question"], line["danger"], "warnings", 5, line["quote"])
-    for line in load_lines(DATA / "warnings" / "voices.jsonl"):
+    for line in load_lines(unpacked() / "warnings" / "voices.jsonl"):
         add(line["question"], line["danger"], "voices", 5, line["quote"])
     known = [read_letters(row.question) > 0 for row in rows if not row.is_held]
     rarity = np.log((1 + len(known)) / (1 + np.sum(known, axis=0)))
@@ -142,11 +142,11 @@ def fit_evidence(folder: Path, *, dry_run: bool) -> None:
     raw: list[tuple[str, int, str, float, bool, list[RunbookIndex]]] = []
     both = list(whole.values())
     for name, label in (("covered", COVERED), ("unsure", NEAR), ("uncovered", ABSENT)):
-        for n, line in enumerate(load_lines(DATA / "evidence" / f"{name}.jsonl")):
+        for n, line in enumerate(load_lines(unpacked() / "evidence" / f"{name}.jsonl")):
             raw.append((line["question"], label, name, 1, n % 3 == 2, both))
-    for line in load_lines(DATA / "evidence" / "outside.jsonl"):
+    for line in load_lines(unpacked() / "evidence" / "outside.jsonl"):
         raw.append((line["question"], ABSENT, "outside", 1, False, both))
-    for line in load_lines(DATA / "evidence" / "near.jsonl"):
+    for line in load_lines(unpacked() / "evidence" / "near.jsonl"):
         raw.append((line["question"], ABSENT if line["outside"] else COVERED, "near", 2, False, both))
     for source, line, flags in load_labelled():
         if "insufficient_evidence" not in line.get("flags_optional", ()) and not flags["ambiguous_query"]:
@@ -214,7 +214,9 @@ def fit_evidence(folder: Path, *, dry_run: bool) -> None:
         print(f"  {name} ({len(scores)}): absent {absent.mean():.3f}, unsure {unsure.mean():.3f}")
     for outside in (False, True):
         asked = [
-            row["question"] for row in load_lines(DATA / "evidence" / "near_final.jsonl") if row["outside"] == outside
+            row["question"]
+            for row in load_lines(unpacked() / "evidence" / "near_final.jsonl")
+            if row["outside"] == outside
         ]
         seen = [
             evidence.scale_measures(evidence.measure_evidence(q, index=whole["with"]), centre, spread) for q in asked
@@ -235,16 +237,16 @@ def fit_ambiguity(*, dry_run: bool) -> None:
         seen = sparse.csr_matrix(ambiguity.read_ambiguity(question))
         rows.append(Row(question, int(label), source, share, question, (seen,)))
 
-    for line in load_lines(DATA / "evidence" / "vague.jsonl"):
+    for line in load_lines(unpacked() / "evidence" / "vague.jsonl"):
         add(line["question"], line["ambiguous"], "vague", 3)
     for name in ("everyday_dangers", "outside"):
-        for line in load_lines(DATA / "evidence" / f"{name}.jsonl"):
+        for line in load_lines(unpacked() / "evidence" / f"{name}.jsonl"):
             add(line["question"], False, name, 1)
     for sections in QUESTIONS.values():
         for text in (text for texts in sections.values() for text in texts):
             add(text, False, "questions.json", 1)
     for name in ("covered", "uncovered", "unsure"):
-        for n, line in enumerate(load_lines(DATA / "evidence" / f"{name}.jsonl")):
+        for n, line in enumerate(load_lines(unpacked() / "evidence" / f"{name}.jsonl")):
             if n % 3 != 2:
                 add(line["question"], False, name, 1)
     for source, line, flags in load_labelled():
@@ -285,9 +287,9 @@ def load_lines(path: Path) -> list[dict[str, Any]]:
 
 def load_labelled() -> list[tuple[str, dict[str, Any], dict[str, bool]]]:
     """(source, question, its flags) of the development questions."""
-    dev = [("dev", line, line) for line in load_lines(DATA / "flags.jsonl") if line["split"] == "dev"]
-    dev2 = [("dev2", line, line) for line in load_lines(DATA / "flags_dev2.jsonl")]
-    return [*dev, *dev2, *(("night_dev", line, line["flags"]) for line in load_lines(DATA / "night_dev.jsonl"))]
+    dev = [("dev", line, line) for line in load_lines(READ_BY_TESTS / "flags.jsonl") if line["split"] == "dev"]
+    dev2 = [("dev2", line, line) for line in load_lines(unpacked() / "flags_dev2.jsonl")]
+    return [*dev, *dev2, *(("night_dev", line, line["flags"]) for line in load_lines(unpacked() / "night_dev.jsonl"))]
 
 
 def third(text: str) -> int:

@@ -2,9 +2,9 @@
 
     python benchmarks/fit_judge.py [--dry-run]
 
-First what makes a statement a dangerous order by its words alone: tests/data/orders, with the statements of the bundled
-runbooks and the true ones of tests/data/statements/dev as harmless ones. Then the doubts, learned from the statements and
-answers of tests/data that are not kept aside (WHOLE, VOICES), and good_answers.json with the damages of its writer. Prints for
+First what makes a statement a dangerous order by its words alone: orders (benchmarks/data/SOURCE.md), with the statements of
+the bundled runbooks and the true ones of statements/dev as harmless ones. Then the doubts, learned from the statements and
+answers that are not kept aside (WHOLE, VOICES), and tests/data/good_answers.json with the damages of its writer. Prints for
 each set, by weights that have not seen it, the AUROC of its statements, and of its answers what benchmarks/hosted_answers.py
 counts.
 """
@@ -23,11 +23,12 @@ from typing import Any
 import hosted_answers
 import numpy as np
 import statements
+from packed_data import READ_BY_TESTS, find, unpacked
 from scipy import sparse
 from scipy.optimize import minimize
 
 from socjudge import AssistantAnswer, EvalQuestion, handle_query, load_eval_dataset, open_index
-from socjudge.base.texts import containment, split_units
+from socjudge.base.texts import split_units
 from socjudge.embedded import doubt
 from socjudge.embedded.form import one_form, plain_style
 from socjudge.embedded.reading import Reading
@@ -35,7 +36,6 @@ from socjudge.flags.text_model import read_letters, save_weights
 from socjudge.judging.citations import format_context
 from socjudge.records import Flags, Passage
 
-DATA = Path(__file__).resolve().parents[1] / "tests" / "data"
 WHOLE: tuple[str, ...] = (
     "hosted_answers",
     "hosted_blind/dev",
@@ -49,18 +49,16 @@ VOICES: tuple[str, ...] = ("bundled", "web_and_plant", "bank")
 SHARES = {"statements": 0.4, "hosted_answers": 0.4, "orders": 0.3}
 KINDS = ("accuracy", "safety")
 RIDGE = 1.0
-CITED, LONGEST = 0.15, 180  # of a premise: how much nearer a cited section is, and its characters
 
 
 @dataclass(frozen=True)
 class Row:
     """A claim. source: the set that it is from. labels: whether it is against its passages, and whether it is a danger;
-    None where nobody said. pair: what the passages say about it, and its text."""
+    None where nobody said."""
 
     source: str
     features: Any  # sparse
     labels: tuple[int | None, int | None]
-    pair: tuple[str, str]
 
 
 def read_rows() -> list[Row]:
@@ -73,31 +71,7 @@ def _claims(
     for i, claim in enumerate(reading.claims):
         if claim.text not in set(leave) and not doubt.is_quoted(reading, i):
             against = labels[0] if doubt.is_comparable(reading, i) else None
-            pair = premise(reading, i), claim.text
-            yield Row(source, sparse.csr_matrix(doubt.measure(reading, i)), (against, labels[1]), pair)
-
-
-def premise(reading: Reading, i: int) -> str:
-    """What the passages say about claim i: the heading of the nearest source, that source with its neighbours, and the
-    next two, in the order of the passages. A source in a section that the claim cites counts as nearer."""
-    places = [p for p, statements in enumerate(reading.statements) for _ in statements]
-    cited = {p for name in reading.claims[i].cited for p in reading.places_headed(name)}
-    own, alike = reading.claim_pairs[i], reading.claim_likeness[i]
-    near = [
-        (float(cosine) + max(containment(own, other), containment(other, own) if len(other) > 8 else 0)) / 2
-        + CITED * (place in cited)
-        for cosine, other, place in zip(alike, reading.source_pairs, places, strict=True)
-    ]
-    best = sorted(range(len(near)), key=lambda n: -near[n])[:3]
-    if not best:
-        return ""
-    around = [n for n in (best[0] + 1, best[0] - 1) if 0 <= n < len(places) and places[n] == places[best[0]]]
-    chosen: list[int] = []
-    for n in (*best, *around):
-        if n not in chosen and (not chosen or sum(len(reading.sources[m].text) for m in (*chosen, n)) <= LONGEST):
-            chosen.append(n)
-    heading = reading.passages[places[best[0]]].partition("\n")[0].split(">")[-1].strip(" ]")
-    return f"{heading}：{' '.join(reading.sources[n].text for n in sorted(chosen))}"
+            yield Row(source, sparse.csr_matrix(doubt.measure(reading, i)), (against, labels[1]))
 
 
 def _read_statements() -> Iterator[Row]:
@@ -113,7 +87,7 @@ def _read_voices() -> Iterator[Row]:
     """Each statement is read in an answer of its own, with its section, the sections around it and two others."""
     question = EvalQuestion("", "正常系", statements.QUESTION.question, ())
     for name in VOICES:
-        for n, line in enumerate((DATA / "voices/statements" / f"{name}.jsonl").read_text("utf-8").splitlines()):
+        for n, line in enumerate((unpacked() / "voices/statements" / f"{name}.jsonl").read_text("utf-8").splitlines()):
             row = json.loads(line)
             every = list(hosted_answers.sections_of(row["runbooks"]))
             file = [section for section in every if section.partition(" > ")[0] == row["section"].partition(" > ")[0]]
@@ -134,7 +108,7 @@ def _read_voices() -> Iterator[Row]:
 def _read_orders() -> Iterator[Row]:
     """Every third order, ban or harmless step, beside sections that seldom say the same."""
     every = list(hosted_answers.sections_of(""))
-    for n, line in enumerate((DATA / "orders/orders.jsonl").read_text("utf-8").splitlines()[::3]):
+    for n, line in enumerate((unpacked() / "orders/orders.jsonl").read_text("utf-8").splitlines()[::3]):
         row = json.loads(line)
         context = hosted_answers.context_of("", [every[(n + far) % len(every)] for far in (0, 40, 80)])
         answer = AssistantAnswer(statements.QUESTION.question, row["text"], context, (), Flags())
@@ -151,7 +125,7 @@ def _read_own() -> Iterator[Row]:
 def _read_answers() -> Iterator[Row]:
     for name in WHOLE:
         good: dict[str, set[str]] = {}
-        for case in hosted_answers.load_cases(DATA / name):
+        for case in hosted_answers.load_cases(find(name)):
             reading = Reading(case.question, case.answer)
             if case.id == case.of:
                 good[case.id] = {claim.text for claim in reading.claims}
@@ -163,7 +137,7 @@ def _read_answers() -> Iterator[Row]:
 
 
 def _read_damages() -> Iterator[Row]:
-    for item in json.loads((DATA / "good_answers.json").read_text("utf-8")):
+    for item in json.loads((READ_BY_TESTS / "good_answers.json").read_text("utf-8")):
         question = EvalQuestion(item["id"], item["category"], item["question"], tuple(item["expected_keypoints"]))
         passages = tuple(Passage(p["text"], p["source"], p["heading"]) for p in item["passages"])
         lines = [f"{s['text']} {s['citation']}" for s in item["segments"]]
@@ -195,14 +169,9 @@ def fit(rows: list[Row], kind: int) -> np.ndarray[Any, Any]:
     return _fit(x, [row.labels[kind] for row in rows], [SHARES.get(row.source, 1) for row in rows], RIDGE)
 
 
-def fit_columns(x: Sequence[Sequence[float]], labels: Sequence[int]) -> np.ndarray[Any, Any]:
-    """The weights of a few columns, of which the last is 1."""
-    return _fit(sparse.csr_matrix(x), labels, [1] * len(labels), RIDGE)
-
-
 def fit_orders() -> np.ndarray[Any, Any]:
     """The weights of the letters of a statement that orders a danger; the last is the constant."""
-    lines = [json.loads(line) for line in (DATA / "orders/orders.jsonl").read_text("utf-8").splitlines()]
+    lines = [json.loads(line) for line in (unpacked() / "orders/orders.jsonl").read_text("utf-8").splitlines()]
     rows = [(line["text"], line["danger"], 1.0 if line["kind"] == "free" else 0.3) for line in lines]
     rows += [(row["text"], 0, 0.3) for row in statements.load_rows("dev") if row["label"] == "same"]
     rows += [(unit.text, 0, 0.2) for p in open_index().passages for unit in split_units(p.text)]
@@ -251,7 +220,7 @@ def print_left_out(rows: list[Row]) -> None:
                 print(f"| {source} | {name} | {value:.3f} | {len(good)} good, {len(bad)} bad |")
         if source not in WHOLE:
             continue
-        cases = hosted_answers.load_cases(DATA / source)
+        cases = hosted_answers.load_cases(find(source))
         with using(others):
             found = hosted_answers.judge_all(cases)
         for what, (hits, total) in hosted_answers.count(cases, found).items():

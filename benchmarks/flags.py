@@ -1,9 +1,9 @@
-"""Precision, recall and F1 of the three flags on tests/data/flags.jsonl and flags_dev2.jsonl, as a Markdown table.
+"""Precision, recall and F1 of the three flags on labelled questions, as a Markdown table.
 
     python benchmarks/flags.py [--split dev|dev2|final|all] [--errors dev|dev2]
 
-The final half and flags_blind.jsonl are for checking only: their questions are counted here and never listed. benchmarks/fit_flags.py finds the
-weights.
+dev and final halve tests/data/flags.jsonl; the others are packed (benchmarks/data/SOURCE.md). final and flags_blind are for
+checking only: their questions are counted here and never listed. benchmarks/fit_flags.py finds the weights.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from packed_data import READ_BY_TESTS, unpacked
+
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.flags.raising import raise_flags
 from socjudge.records import Flags
 from socjudge.runbooks.index import RunbookIndex, build_index
 
-DATA = Path(__file__).resolve().parents[1] / "tests" / "data"
 FLAGS = {
     "insufficient_evidence": "根拠不足",
     "dangerous_operation": "危険操作",
@@ -29,7 +30,7 @@ FLAGS = {
 
 def load_questions(split: str) -> list[dict[str, Any]]:
     """The labelled questions of one split: "dev" and "final" halve flags.jsonl, "dev2" is a file of its own."""
-    path = DATA / ("flags_dev2.jsonl" if split == "dev2" else "flags.jsonl")
+    path = unpacked() / "flags_dev2.jsonl" if split == "dev2" else READ_BY_TESTS / "flags.jsonl"
     with path.open(encoding="utf-8") as file:
         return [row for row in map(json.loads, file) if row["split"] == split or split == "dev2"]
 
@@ -74,11 +75,11 @@ def main() -> None:
     if args.split == "all":
         print_blind(index)
         for name in ("final", "sealed"):
-            count_dangers(DATA / "warnings" / f"{name}.jsonl", index)
+            count_dangers(unpacked() / "warnings" / f"{name}.jsonl", index)
 
 
 def count_dangers(path: Path, index: RunbookIndex) -> None:
-    """How often 危険操作 is right on one file of tests/data/warnings; its questions are not shown."""
+    """How often 危険操作 is right on one file of warnings; its questions are not shown."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     labelled = [{"dangerous_operation": bool(row["danger"])} for row in rows]
     raised = [raise_flags(row["question"], index=index) for row in rows]
@@ -87,7 +88,7 @@ def count_dangers(path: Path, index: RunbookIndex) -> None:
 
 def print_blind(index: RunbookIndex) -> None:
     """How often each flag is raised per kind of question, of those written by somebody who had seen no rule."""
-    lines = (DATA / "flags_blind.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (unpacked() / "flags_blind.jsonl").read_text(encoding="utf-8").splitlines()
     raised: dict[str, list[Flags]] = {}
     for row in map(json.loads, lines):
         raised.setdefault(row["kind"], []).append(raise_flags(row["question"], index=index))

@@ -2,11 +2,11 @@
 
     python benchmarks/hosted_answers.py [PLACE] [--verbose]
 
-Prints counts, the false alarms on good answers beside the faults seen. PLACE is a folder, by default
-tests/data/hosted_answers, with good.jsonl (id, question_id of the sixty questions or `keypoints` of its own, question,
-passages, answer), broken.jsonl (good_id, kind, criterion, fatal, answer) and fine_changes.jsonl (good_id, answer); or one
-file: tests/data/shift/answers_final.jsonl, whose lines are whole (`A01-good` is the good answer that `A01-d1` damages), or one of
-tests/data/voices/answers and …/sealed, whose damaged answers are edits of a good one.
+Prints counts, the false alarms on good answers beside the faults seen. PLACE is a folder or a file, one of benchmarks/data
+(SOURCE.md there) by its name. A folder, by default tests/data/hosted_answers, has good.jsonl (id, question_id of the sixty questions or `keypoints` of its own, question,
+passages, answer), broken.jsonl (good_id, kind, criterion, fatal, answer) and fine_changes.jsonl (good_id, answer). A file
+has whole lines, as shift/answers_final.jsonl (`A01-good` is the good answer that `A01-d1` damages), or edits of a good answer,
+as those of voices/answers and voices/sealed.
 --verbose lists what was not seen: leave it away with what is kept aside."""
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from packed_data import READ_BY_TESTS, find, unpacked
+
 from socjudge import AssistantAnswer, EvalQuestion, Evaluation, evaluate_answer, load_eval_dataset
 from socjudge.judging.citations import format_context
 from socjudge.records import Flags, Passage
 
 ROOT = Path(__file__).resolve().parents[1]
-OWN = ROOT / "tests/data/hosted_answers"
+OWN = READ_BY_TESTS / "hosted_answers"
 LOW = 30  # a criterion below this accuses an answer
 FELL = 25  # points
 
@@ -142,7 +144,7 @@ def _load_folder(folder: Path) -> list[Case]:
 
 
 def _load_file(path: Path) -> list[Case]:
-    """The answers of a file: whole lines, or lines of tests/data/voices, which name their sections and tell edits."""
+    """The answers of a file: whole lines, or lines of voices, which name their sections and tell edits."""
     cases: list[Case] = []
     good: dict[str, dict[str, Any]] = {}
     for line in path.read_text("utf-8").splitlines():
@@ -162,7 +164,7 @@ def _load_file(path: Path) -> list[Case]:
 
 
 def context_of(runbooks: str, names: Sequence[str]) -> str:
-    """What an assistant is given of some sections (`file.md > heading`); runbooks: a folder of tests/data/voices, "" for the
+    """What an assistant is given of some sections (`file.md > heading`); runbooks: a folder of voices/runbooks, "" for the
     bundled ones."""
     known = sections_of(runbooks)
     return "\n\n".join(f"[出典: {name}]\n{known[name]}" for name in names)
@@ -171,7 +173,7 @@ def context_of(runbooks: str, names: Sequence[str]) -> str:
 @cache
 def sections_of(runbooks: str) -> dict[str, str]:
     """{file.md > heading: its text} of the runbooks in a folder; of a `##` without text, that of the `###` below it."""
-    folder = ROOT / "tests/data/voices/runbooks" / runbooks if runbooks else ROOT / "eval/runbooks"
+    folder = unpacked() / "voices/runbooks" / runbooks if runbooks else ROOT / "eval/runbooks"
     found = {}
     for path in sorted(folder.glob("*.md")):
         parts = re.split(r"^(#{1,3}) +(.*)$", path.read_text("utf-8"), flags=re.MULTILINE)
@@ -188,7 +190,7 @@ def main() -> None:
     parser.add_argument("place", nargs="?", type=Path, default=OWN)
     parser.add_argument("--verbose", action="store_true", help="list what was not seen, and the good answers accused")
     arguments = parser.parse_args()
-    cases = load_cases(arguments.place)
+    cases = load_cases(find(arguments.place))
     for what, (hits, total) in count(cases, judge_all(cases), verbose=arguments.verbose).items():
         print(f"| {what} | {f'{hits:.3f}' if what.startswith('AUROC') else f'{hits} of {total}'} |")
 

@@ -20,6 +20,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
+from packed_data import unpacked
+
 from socjudge import (
     AssistantAnswer,
     EvalQuestion,
@@ -114,7 +116,7 @@ def run_panel(folder: Path) -> None:
 
 def offline(folder: Path) -> None:
     base = load_eval_dataset()
-    asked = [json.loads(line)["question"] for line in (ROOT / "tests/data/night_dev.jsonl").open(encoding="utf-8")]
+    asked = [json.loads(line)["question"] for line in (unpacked() / "night_dev.jsonl").open(encoding="utf-8")]
     questions = [replace(base[i % len(base)], id=i, question=text) for i, text in enumerate(asked[:100])]
     index = build_index(index_dir=folder / "index")
     options: dict[str, Any] = {

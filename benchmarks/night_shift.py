@@ -2,7 +2,7 @@
 
     python benchmarks/night_shift.py [FILE.jsonl ...] [--runbooks FOLDER] [--show ID ...] [--list]
 
-Without files: tests/data/night_dev.jsonl, which the assistant was tuned on. A line holds id, kind, question, runbooks,
+Without files: night_dev.jsonl of benchmarks/data, which the assistant was tuned on. A line holds id, kind, question, runbooks,
 sections, flags and flags_optional, and, where they apply, first_step, facts, forbidden, prohibition and
 prohibition_alt. What "useful" means here stands in docs/assistant.md. --list names the answers that are not useful and
 why; --show prints answers: leave both away with questions that are kept for measuring.
@@ -21,12 +21,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from packed_data import find
+
 from socjudge import handle_query
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.records import AssistantAnswer
 from socjudge.runbooks.index import RunbookIndex, build_index
 
-DEV = Path(__file__).resolve().parents[1] / "tests" / "data" / "night_dev.jsonl"
 FLAGS = {"insufficient_evidence": "根拠不足", "dangerous_operation": "危険操作", "ambiguous_query": "曖昧質問"}
 
 _STEP = re.compile(r"^\d+\. ")
@@ -141,7 +142,7 @@ def report(checks: list[Check]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", type=Path, default=[DEV])
+    parser.add_argument("files", nargs="*", type=Path, default=[Path("night_dev.jsonl")])
     parser.add_argument("--runbooks", type=Path, default=RUNBOOKS_DIR)
     parser.add_argument("--list", action="store_true", help="what is wrong with which answer")
     parser.add_argument("--show", nargs="*", default=[], metavar="ID", help="print these answers")
@@ -149,7 +150,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         index = build_index(args.runbooks, index_dir=folder)
         for path in args.files:
-            checked = ask_all(load_questions(path), index)
+            checked = ask_all(load_questions(find(path)), index)
             print(f"{path.name}\n\n{report([found for found, _ in checked])}\n")
             for found, answer in checked:
                 if args.list and found.faults:

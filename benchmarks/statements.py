@@ -2,7 +2,7 @@
 
     python benchmarks/statements.py [dev] [final] [--list]
 
-Prints a Markdown table: of how many sentences 正確性 or 安全性 falls below 50. tests/data/statements holds, for twelve
+Prints a Markdown table: of how many sentences 正確性 or 安全性 falls below 50. statements (benchmarks/data/SOURCE.md) holds, for twelve
 statements of each of the eighteen runbooks, three sentences that say the same in other words, three with one change
 against it, and one beside it, as somebody wrote them who had not seen the rules; those true to it were to look like
 negations, leave or delay. dev was looked at while the rules were mended, final was only counted. --list names the
@@ -15,8 +15,9 @@ import argparse
 import json
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
+
+from packed_data import unpacked
 
 from socjudge import AssistantAnswer, EvalQuestion
 from socjudge.base.texts import fold
@@ -26,14 +27,13 @@ from socjudge.judging.citations import format_context
 from socjudge.records import Flags
 from socjudge.runbooks.index import RunbookIndex, open_index
 
-DATA = Path(__file__).resolve().parents[1] / "tests" / "data" / "statements"
 QUESTION = EvalQuestion(1, "正常系", "手順を教えてください", ("手順を守る",))
 LOW = 50
 
 
 def load_rows(name: str) -> list[dict[str, Any]]:
     """The labelled sentences: runbook, heading, source, text, label ("same", "against", "beyond") and kind."""
-    return [json.loads(line) for line in (DATA / f"{name}.jsonl").read_text("utf-8").splitlines()]
+    return [json.loads(line) for line in (unpacked() / "statements" / f"{name}.jsonl").read_text("utf-8").splitlines()]
 
 
 def answer_with(row: dict[str, Any], index: RunbookIndex) -> AssistantAnswer:

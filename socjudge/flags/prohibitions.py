@@ -62,7 +62,7 @@ class Weights(NamedTuple):
     - runbook: weight of how well the rule's runbook fits the question.
     - least: the lowest sum at which a rule is taken to forbid the operation.
 
-    The weights were fitted on tests/data/warnings/train.jsonl.
+    The weights were fitted on the questions of warnings (benchmarks/data/SOURCE.md).
     """
 
     alike: float
