@@ -3,7 +3,6 @@
     python benchmarks/history.py                       # 10,000 logs of ten answers, 1.4 GB; about 6 minutes
     python benchmarks/history.py --bare                # logs of the specification, which have no hashes in them
     python benchmarks/history.py --logs 1000 --quick   # without the slow ones
-    python benchmarks/history.py --million             # export a million judged answers, and ask DuckDB about them
 
 The logs are those of real offline runs, with the lines of each answer in another order and other marks. Every
 measurement is a process of its own, the best of five; imports and the first call on a folder with one log are not
@@ -46,15 +45,14 @@ def real_log() -> dict[str, Any]:
         return orjson.loads(run.log_path.read_bytes())
 
 
-def write_logs(folder: Path, numbers: range, log: dict[str, Any], *, bare: bool, answers: int = 10) -> None:
+def write_logs(folder: Path, numbers: range, log: dict[str, Any], *, bare: bool) -> None:
     from socjudge.runs.log_json import answer_sha256
 
     folder.mkdir(parents=True, exist_ok=True)
     for i in numbers:
         rng = random.Random(i)
         rows = []
-        for n in range(answers):
-            row = log["results"][n % len(log["results"])]
+        for n, row in enumerate(log["results"]):
             scores = {criterion: rng.randrange(8, 21) * 5 for criterion in row["evaluation"]["scores"]}
             average = sum(scores.values()) / len(scores)
             marks = {**row["evaluation"], "scores": scores, "average_score": average, "passed": average >= 70}
@@ -104,23 +102,9 @@ def json_normalize(folder: Path) -> int:
     return len(frame.melt(["log", "question_id", "category"], columns))
 
 
-def duckdb_json(folder: Path) -> int:
-    import duckdb
-
-    scores = "MAP(VARCHAR, DOUBLE)"
-    columns = f"""{{'results': 'STRUCT(question_id BIGINT, category VARCHAR, evaluation STRUCT(scores {scores}))[]'}}"""
-    frame = duckdb.sql(f"""
-        SELECT filename, r.question_id, r.category, unnest(map_keys(r.evaluation.scores)) AS criterion,
-               unnest(map_values(r.evaluation.scores)) AS score
-        FROM (SELECT filename, unnest(results) AS r
-              FROM read_json('{folder}/*.json', columns={columns}, filename=true, maximum_object_size=100000000))
-    """).df()
-    return len(frame)
-
-
 WAYS: dict[str, Callable[[Path], int]] = {
     "floor": floor, "cold": socjudge_scores, "warm": socjudge_scores, "ten new": socjudge_scores,
-    "json + json_normalize": json_normalize, "DuckDB read_json": duckdb_json,
+    "json + json_normalize": json_normalize,
 }  # fmt: skip
 NAMES = {
     "floor": "orjson.loads of every file (the floor)", "cold": "load_scores, cold",
@@ -174,44 +158,18 @@ def compare(folder: Path, small: Path, log: dict[str, Any], count: int, *, bare:
     return cold
 
 
-def million(work: Path, log: dict[str, Any]) -> None:
-    """A million judged answers in 1,000 logs, to partitioned Parquet, and a question to DuckDB."""
-    import duckdb
-
-    write_logs(work / "logs", range(1000), log, bare=False, answers=1000)
-    command = [sys.executable, "-m", "socjudge", "history", "export", str(work / "export"), "--logs-dir"]
-    started = time.perf_counter()
-    process = subprocess.Popen([*command, str(work / "logs")])
-    _, status, usage = os.wait4(process.pid, 0)
-    size = sum(path.stat().st_size for path in (work / "export").rglob("*.parquet")) / 1e9
-    print(
-        f"export: exit {status}, {time.perf_counter() - started:.0f} s, CPU {usage.ru_utime + usage.ru_stime:.0f} s, "
-        f"peak {usage.ru_maxrss / 1024:.0f} MB, {size:.2f} GB of Parquet"
-    )
-    started = time.perf_counter()
-    found = duckdb.sql(
-        f"SELECT judge_model, criterion, count(*) AS n, avg(score) AS mean "
-        f"FROM '{work}/export/scores/*/*.parquet' GROUP BY ALL ORDER BY ALL"
-    ).df()
-    print(f"DuckDB, mean by judge and criterion: {time.perf_counter() - started:.2f} s, {found['n'].sum():,} scores")
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--way", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--logs", type=int, default=10_000)
     parser.add_argument("--bare", action="store_true")
     parser.add_argument("--quick", action="store_true", help="only socjudge and the floor")
-    parser.add_argument("--million", action="store_true")
     chosen = parser.parse_args()
     if chosen.way:
         measure_here(chosen.way[0], Path(chosen.way[1]), Path(chosen.way[2]))
         sys.exit()
     with tempfile.TemporaryDirectory(prefix="socjudge-history-") as temporary:
         work, log = Path(temporary), real_log()
-        if chosen.million:
-            million(work, log)
-            sys.exit()
         write_logs(work / "small", range(1), log, bare=chosen.bare)
         keywords = {"bare": chosen.bare, "quick": chosen.quick}
         tenth = compare(work / "tenth", work / "small", log, chosen.logs // 10, bare=chosen.bare, quick=True)

@@ -21,6 +21,8 @@ def table_text(raw: bytes) -> str:
     try:
         return decoded(raw)
     except ValueError as error:
+        if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):  # UTF-16, of which cp932 would make other letters
+            raise
         try:
             return raw.decode("cp932")
         except UnicodeDecodeError:

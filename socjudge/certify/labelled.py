@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..base.messages import os_reason, say
+from ..base.messages import say
 from ..errors import ConfigError
 from ..history.labels import load_labels
 from ..stats.basics import same_raters
@@ -24,17 +24,15 @@ COLUMNS = ["rater", "question_id", "answer_sha256", "criterion", "score"]
 def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
     """Read people's scores, with one name for each person.
 
-    given: a frame, a folder of rater files, an .xlsx file of `write_marks_sheet`, or a CSV file. A frame or CSV file
-    has the columns rater, question_id, answer_sha256, criterion and score (0–100).
+    given: what `load_labels` reads, or a frame with the columns rater, question_id, answer_sha256, criterion and score
+    (0–100).
 
     Raises ConfigError if `given` is none of these, if it has no score, or if a score or a name is not usable.
     """
     if isinstance(given, pd.DataFrame):
         labels, named = given, say("certify.the_frame")
-    elif Path(given).is_dir() or Path(given).suffix.lower() == ".xlsx":
-        labels, named = load_labels(given), str(given)
     else:
-        labels, named = _csv(Path(given)), str(given)
+        labels, named = load_labels(given), str(given)
     missing = [name for name in COLUMNS if name not in labels.columns]
     if missing:
         raise ConfigError(say("certify.labels_columns", named=named, missing=", ".join(missing)))
@@ -62,7 +60,7 @@ def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.Dat
         raise ConfigError(say("certify.labels_of_others", count=labels["answer_sha256"].nunique(), answers=len(hashes)))
     marked = set(mine["answer_sha256"].astype(str))
     ids = mine["answer_sha256"].astype(str).map({sha: s.question.id for sha, s in hashes.items()})
-    # A CSV file may have changed the type of the ids.
+    # A spreadsheet may have changed the type of the ids.
     return mine.assign(question_id=ids), [subject for sha, subject in hashes.items() if sha in marked]
 
 
@@ -73,14 +71,3 @@ def marked_by_two(labels: pd.DataFrame) -> bool:
     """
     answers = [set(mine) for _, mine in labels.groupby("rater", observed=True)["answer_sha256"]]
     return any(len(one & other) >= LEAST_SHARED for one, other in combinations(answers, 2))
-
-
-def _csv(path: Path) -> pd.DataFrame:
-    try:
-        return pd.read_csv(
-            path, dtype={"rater": str, "question_id": object, "answer_sha256": str}, encoding="utf-8-sig"
-        )
-    except OSError as error:
-        raise ConfigError(say("certify.labels_unreadable", path=path, reason=os_reason(error))) from None
-    except (ValueError, UnicodeDecodeError) as error:  # pandas raises these for a file that is no CSV
-        raise ConfigError(say("certify.labels_unreadable", path=path, reason=f"{error!s:.200}")) from None

@@ -1,5 +1,5 @@
 """Define the command line: `socjudge init | settings | app | lab | index | ask | run | rejudge | unfinished | batch |
-doctor | history | compare | report | check-dataset | import | check | certify`.
+doctor | compare | report | check-dataset | certify`.
 
 Exit codes of run and rejudge: 0 passed; 1 not passed; 2 no verdict was possible, or any error; 4 a required certificate
 is missing.
@@ -23,7 +23,7 @@ from ..base.messages import say
 from ..base.showing import shown_path
 from ..records import EvaluationRun
 from ..settings import default_answers, project_rubric, specified_values
-from . import batch, certify, check_dataset, history, imports, project
+from . import batch, certify, check_dataset, history, project
 from .groups import Answering, Job, Judging, Money, Pace, grouped
 from .job import need_certificates, reporting
 from .own_assistant import ask_own
@@ -54,13 +54,10 @@ _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 app.command("app", help=say("cli.app_help"), context_settings=_PASSED_ON)(project.open_app)
 app.command("lab", help=say("cli.lab_help"), context_settings=_PASSED_ON)(project.open_lab)
 app.add_typer(batch.app, name="batch")
-app.add_typer(history.app, name="history")
 app.command(help=say("cli.doctor_help"))(history.doctor)
 app.command(help=say("cli.report_help"))(history.report)
 app.command(help=say("cli.compare_help"))(history.compare)
 app.command(help=say("cli.check_dataset_help"))(check_dataset.check_dataset)
-app.command("import", help=say("cli.import_help"))(imports.import_file)
-app.command(help=say("cli.check_help"))(imports.check)
 app.command(help=say("cli.certify_help"))(certify.certify)
 
 Runbooks = Annotated[Path | None, typer.Option(help=say("cli.runbooks_option"))]
@@ -268,7 +265,7 @@ def rejudge(
     from ..base.conditions import rubric_changes
     from ..prompts.saved import judge_prompt_of
     from ..runs import suite
-    from ..runs.assignment import assign_rejudging, rubric_to_judge
+    from ..runs.assignment import assign_rejudging
     from ..runs.certainty import most_repeats
     from ..runs.estimate import estimate_run
     from ..runs.load import find_log, load_run
@@ -279,7 +276,7 @@ def rejudge(
     judge_repeats = most_repeats(judging.judge_repeats, judging.until_certain)
     prompt = judging.judge_prompt or judge_prompt_of(earlier.run)
     stored = [result for result in earlier.results if result.judge_repeat == 0]
-    rubric = rubric_to_judge(earlier)
+    rubric = earlier.rubric
     if told := rubric_changes(project_rubric(), rubric):
         echo(say("cli.rubric_of_log", told=told), err=True)
     if job.require_certificate:

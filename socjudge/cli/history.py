@@ -1,4 +1,4 @@
-"""Define the command line of the logs: `socjudge doctor | compare | report | history export`. No model is called."""
+"""Define the command line of the logs: `socjudge doctor | compare | report`. No model is called."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from .. import constants
 from ..base.messages import say
 from ..errors import ConfigError
 from ..settings import current_project
@@ -16,8 +15,6 @@ from .shared import NOT_PASSED, echo, stop
 
 LEVELS = {"error": "cli.level_error", "warning": "cli.level_warning", "note": "cli.level_note"}
 FOUND_PROBLEMS = 1
-
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=say("cli.history_help"))
 
 LogsDir = Annotated[str | None, typer.Option(help=say("cli.logs_read_option"))]
 
@@ -70,24 +67,15 @@ def report(
     log: Annotated[str | None, typer.Option(help=say("cli.report_log"))] = None,
     baseline: Annotated[str | None, typer.Option(help=say("cli.report_baseline"))] = None,
     lang: Annotated[str, typer.Option(help=say("cli.report_lang"))] = "ja",
-    marks: Annotated[Path | None, typer.Option(help=say("cli.report_marks"))] = None,
 ) -> None:
     """Write one self-contained HTML file about a run: its verdict, charts, every answer, and the change since an
     earlier run.
 
-    With --marks, also write an Excel file in which people score answers of the run. Example: socjudge report
-    report.html --log judge_eval_20260101_090000.json
+    Example: socjudge report report.html --log judge_eval_20260101_090000.json
     """
-    from ..history.frames import load_runs
-    from ..history.marks_sheet import write_marks_sheet
     from ..report.page import write_report
-    from ..runs.load import load_run
 
     echo(say("cli.written", path=write_report(path, logs_dir, run_id=log, baseline=baseline, lang=lang)))
-    if marks:
-        folder = logs_dir or constants.LOGS_DIR
-        newest = load_runs(folder).sort_values("started_at", kind="stable", na_position="first")["log"].iloc[-1]
-        echo(say("cli.written", path=write_marks_sheet(marks, load_run(f"{folder}/{log or newest}"))))
 
 
 def compare(
@@ -112,13 +100,3 @@ def compare(
         stop(say("report.regression_unknown", reason=found.doubt))
     if fail_on:
         echo("\n" + say("report.regression_none"))
-
-
-@app.command(help=say("cli.export_help"))
-def export(folder: Annotated[Path, typer.Argument(help=say("cli.export_folder"))], logs_dir: LogsDir = None) -> None:
-    """Write all logs as partitioned Parquet (runs, results, scores), for DuckDB, Dask and the like.
-
-    Example: socjudge history export export && duckdb -c "SELECT avg(score) FROM 'export/scores/*/*.parquet'" """
-    from ..history.export import export_history
-
-    echo(say("cli.written", path=export_history(folder, logs_dir)))

@@ -341,17 +341,6 @@ def run_wide(run: EvaluationRun) -> pd.DataFrame:
     return wide.join(marks.rename(columns=str))
 
 
-def frames_of(tables: Tables, seen: set[str]) -> dict[str, pd.DataFrame]:
-    """Return the frames "runs", "results" and "scores" of the tables, without the runs whose ids are in `seen`.
-
-    The ids of the runs in these frames are added to `seen`.
-    """
-    runs = tables.runs.filter(pc.is_null(tables.runs["problem"]))
-    new = [run_id not in seen and not seen.add(run_id) for run_id in runs["run_id"].to_pylist()]  # type: ignore[func-returns-value]
-    chosen = History(Tables(runs.filter(pa.array(new, pa.bool_())), tables.results))
-    return {"runs": chosen.runs, "results": chosen.results, "scores": chosen.scores}
-
-
 def _in_order(runs: pa.Table) -> Positions:
     """Return the row numbers of the runs, the oldest first. Logs that could not be read are left out.
 

@@ -1,8 +1,14 @@
-"""Read and write people's scores of stored answers (`eval/human_labels/<rater>.jsonl`). Each save appends a line."""
+"""Read and write people's scores of stored answers (`eval/human_labels/<rater>.jsonl`). Each save appends a line.
+
+Scores that people wrote into a spreadsheet are read from a CSV file.
+"""
 
 from __future__ import annotations
 
 import codecs
+import csv
+import io
+import math
 import re
 import unicodedata
 import warnings
@@ -18,15 +24,19 @@ import pandas as pd
 from .. import constants
 from ..base.atomic_files import append_line
 from ..base.messages import explained, os_reason, say
+from ..base.sheets import table_text
 from ..base.texts import DEVICE_NAME, plain_name
 from ..errors import ConfigError
 from ..runs.logs import to_json
-from .marks_sheet import sheet_rows
 
 Key = tuple[int | str, str]  # question_id and answer_sha256, which identify a stored answer
 NAME = re.compile(r"\w[\w.-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NAMED = 5  # broken lines that a warning names
+_COLUMNS = (
+    "rater", "question_id", "answer_sha256", "run_id", "criterion", "score", "blind", "comment", "saved_at", "again",
+)  # fmt: skip
+_NEEDED = ("rater", "question_id", "answer_sha256", "criterion", "score")  # of a CSV file
 
 
 @dataclass(frozen=True)
@@ -138,13 +148,14 @@ def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
     Parameters
     ----------
     folder
-        A folder with one file per rater, or an .xlsx file from `write_marks_sheet` that people filled in. If left
-        out, it is eval/human_labels. If the folder does not exist, the frame has no rows.
+        A folder with one file per rater; eval/human_labels if left out. If the folder does not exist, the frame has no
+        rows. Or a CSV file (UTF-8 or cp932) with the columns rater, question_id, answer_sha256, criterion and score,
+        and perhaps further columns of the returned frame, such as `load_labels(…).to_csv(path, index=False)` writes.
 
     Returns
     -------
     DataFrame
-        - rater: the name of the rater's file without its extension; for an .xlsx, its column `rater`
+        - rater: the name of the rater's file without its extension; for a CSV file, its column `rater`
         - question_id, answer_sha256, run_id
         - criterion (ordered)
         - score: 0–100
@@ -157,13 +168,14 @@ def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
     Notes
     -----
     If a rater corrected a score, the last one counts. Some things are left out, with a UserWarning that names them:
-    damaged lines, files that cannot be read, files whose name cannot be a rater's, and rows of an .xlsx without a
-    score. Scores from an .xlsx are not blind, and their saved_at is the time at which the file was saved.
+    damaged lines, files that cannot be read, files whose name cannot be a rater's, and rows of a CSV file without a
+    score. If a CSV file does not say otherwise, its scores are not blind, and their saved_at is the time at which the
+    file was saved. In a CSV file, a question_id of digits alone is a whole number.
 
     Raises
     ------
     ConfigError
-        If an .xlsx cannot be read, or has invalid cells. The message names these cells and their rows.
+        If a CSV file cannot be read, or has invalid cells. The message names these cells and their rows.
 
     Examples
     --------
@@ -172,15 +184,8 @@ def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
     True
     """
     folder = Path(folder or constants.LABELS_DIR)
-    rows = [
-        (rater, *mark.key, mark.run_id, criterion, score, mark.blind, mark.comment, mark.saved_at, mark.again)
-        for rater, mark in (_sheet_marks(folder) if folder.suffix.lower() == ".xlsx" else _all_marks(folder))
-        for criterion, score in mark.scores.items()
-    ]
-    columns = [
-        "rater", "question_id", "answer_sha256", "run_id", "criterion", "score", "blind", "comment", "saved_at", "again",
-    ]  # fmt: skip
-    frame = pd.DataFrame(rows, columns=columns, dtype=object)
+    rows = _csv_rows(folder) if folder.is_file() or folder.suffix.lower() == ".csv" else _folder_rows(folder)
+    frame = pd.DataFrame(rows, columns=_COLUMNS, dtype=object)
     whole = all(isinstance(name, int) for name in frame["question_id"])
     order = pd.CategoricalDtype(list(dict.fromkeys(frame["criterion"])), ordered=True)
     frame = frame.assign(
@@ -193,8 +198,8 @@ def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
     return frame.astype(types)
 
 
-def _all_marks(folder: Path) -> list[tuple[str, Mark]]:
-    found: list[tuple[str, Mark]] = []
+def _folder_rows(folder: Path) -> list[tuple[Any, ...]]:
+    rows: list[tuple[Any, ...]] = []
     for path in sorted(folder.glob("*.jsonl")):
         try:
             rater, file = rater_name(path.stem), read_rater(path)
@@ -203,54 +208,75 @@ def _all_marks(folder: Path) -> list[tuple[str, Mark]]:
             continue
         if file.problem:
             warnings.warn(file.problem, stacklevel=3)
-        found += [(rater, mark) for mark in (*file.marks.values(), *file.again.values())]
-    return found
+        rows += [
+            (rater, *mark.key, mark.run_id, criterion, score, mark.blind, mark.comment, mark.saved_at, mark.again)
+            for mark in (*file.marks.values(), *file.again.values())
+            for criterion, score in mark.scores.items()
+        ]
+    return rows
 
 
-def _sheet_marks(path: Path) -> list[tuple[str, Mark]]:
-    """Read people's scores in an .xlsx as (rater, mark), one for each row with a score."""
-    rows = sheet_rows(path)
+def _csv_rows(path: Path) -> list[tuple[Any, ...]]:
+    """Read the rows of a CSV file that have a score."""
+    try:
+        table = list(csv.reader(io.StringIO(table_text(path.read_bytes()), newline="")))
+    except OSError as error:
+        raise ConfigError(say("history.labels_unreadable", path=path, reason=os_reason(error))) from None
+    except (ValueError, csv.Error) as error:
+        raise ConfigError(say("history.labels_unreadable", path=path, reason=error)) from None
+    head = [name.strip() for name in table[0]] if table else []
+    if missing := [name for name in _NEEDED if name not in head]:
+        raise ConfigError(say("history.labels_columns", path=path, missing=", ".join(missing)))
     saved_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
-    found: dict[tuple[str, Key, str], Mark] = {}
+    found: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     wrong: list[str] = []
     empty: list[str] = []
-    for number, row in rows:
-        if row["score"] is None or row["score"] == "":
-            empty.append(str(number))
+    for number, cells in enumerate(table[1:], start=2):
+        # The rater stays as typed: `same_raters` says which names are one person's.
+        row = {name: cell if name == "rater" else cell.strip() for name, cell in zip(head, cells, strict=False)}
+        if not row.get("score"):
+            if any(row.values()):
+                empty.append(str(number))
             continue
-        texts = {
-            name: str(row.get(name) or "") for name in ("rater", "answer_sha256", "criterion", "run_id", "comment")
-        }
         try:
-            if blank := [name for name in ("rater", "criterion") if not texts[name].strip()]:
-                raise ValueError(say("history.sheet_blank", names=", ".join(blank)))
-            rater, criterion = rater_name(texts["rater"]), texts["criterion"].strip()
-            mark = _mark(
-                {**texts, "question_id": _cell(row["question_id"]), "answer_sha256": texts["answer_sha256"].strip(),
-                 "scores": {criterion: _cell(row["score"], is_number=True)}, "blind": False, "seconds": 0, "saved_at": saved_at}
-            )  # fmt: skip
-            if (rater, mark.key, criterion) in found:
-                raise ValueError(say("history.sheet_twice"))
-            found[rater, mark.key, criterion] = mark
-        except (ConfigError, ValueError) as error:
+            read = _csv_row({"saved_at": saved_at} | {name: cell for name, cell in row.items() if cell.strip()})
+            key = tuple(read[name] for name in ("rater", "question_id", "answer_sha256", "criterion", "again"))
+            if key in found:
+                raise ValueError(say("history.labels_twice"))
+            found[key] = tuple(read[name] for name in _COLUMNS)
+        except ValueError as error:
             wrong.append(say("history.broken_line", number=number, reason=error))
     if wrong:
-        raise ConfigError(say("history.sheet_wrong", path=path, lines=_first(wrong)))
+        raise ConfigError(say("history.labels_wrong", path=path, lines=_first(wrong)))
     if empty:
-        more = "…" if len(empty) > _NAMED else ""
-        rows_named = ", ".join(empty[:_NAMED]) + more
-        warnings.warn(say("history.sheet_empty", path=path, count=len(empty), rows=rows_named), stacklevel=3)
-    return [(rater, mark) for (rater, _, _), mark in found.items()]
+        rows = ", ".join(empty[:_NAMED]) + ("…" if len(empty) > _NAMED else "")
+        warnings.warn(say("history.labels_empty", path=path, count=len(empty), rows=rows), stacklevel=3)
+    return list(found.values())
 
 
-def _cell(value: Any, *, is_number: bool = False) -> Any:
-    """Return the value of a cell. A whole float becomes an int: 80.0 becomes 80.
-
-    is_number: whether the text "80" becomes 80 too.
-    """
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return int(value) if is_number and isinstance(value, str) and value.strip().isdecimal() else value
+def _csv_row(row: dict[str, str]) -> dict[str, Any]:
+    """Return the values in a row of a CSV file, by column. A ValueError says what is wrong with the row."""
+    if blank := [name for name in _NEEDED if name not in row]:
+        raise ValueError(say("history.labels_blank", names=", ".join(blank)))
+    question, criterion = row["question_id"], row["criterion"]
+    if not _SHA256.fullmatch(row["answer_sha256"]):
+        raise ValueError(say("history.mark_answer"))
+    try:
+        score = float(row["score"])
+    except ValueError:
+        score = math.nan
+    if not 0 <= score <= 100:
+        raise ValueError(say("history.labels_score", criterion=criterion, score=f"{row['score']:.20}"))
+    facts: dict[str, bool] = {}
+    for name in ("blind", "again"):
+        told = row.get(name, "false").casefold()
+        if told not in ("true", "false"):
+            raise ValueError(say("history.mark_blind", name=name))
+        facts[name] = told == "true"
+    if not _is_moment(row["saved_at"]):
+        raise ValueError(say("history.mark_time"))
+    question_id = int(question) if re.fullmatch(r"-?[0-9]{1,18}", question) else question
+    return {"run_id": "", "comment": "", **row, **facts, "question_id": question_id, "score": score}
 
 
 def _object(line: bytes) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from ..prompts.for_rubric import anchors_of
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
 from ..records import MOST_ID, AssistantAnswer, EvalQuestion, EvaluationRun, Rubric, RunInfo, is_embedded
-from ..settings import current_project, default_k, project_rubric
+from ..settings import current_project, default_k
 from .given_answers import Given, needs_index, open_answers
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from ..runbooks.index import RunbookIndex
 
-IMPORTED = "imported"  # the mode of a run that another tool made
 STORED = "stored"  # the assistant model of a run over answers that existed before
 OWN = "own-assistant"  # the assistant prompt of a run in which your own assistant answered
 
@@ -184,14 +183,6 @@ def assign_suite(
     return Assignment(len(questions) * answer_repeats, sample_at, plan, info, given)
 
 
-def rubric_to_judge(run: EvaluationRun) -> Rubric:
-    """Return the rubric for judging a run's answers again.
-
-    This is the run's own rubric, or the project's rubric if another tool judged the run.
-    """
-    return project_rubric() if run.run.mode == IMPORTED else run.rubric
-
-
 def assign_rejudging(
     run: EvaluationRun,
     *,
@@ -202,12 +193,12 @@ def assign_rejudging(
 ) -> Assignment:
     """Work out what `rejudge` has to do with these arguments. No request is sent.
 
-    judge_prompt: the run's own if None. rubric: that of `rubric_to_judge` if None.
+    judge_prompt, rubric: the run's own if None.
 
     Raises ConfigError if an argument is unfit.
     """
     check_counts(judge_repeats=judge_repeats)
-    judge_prompt, rubric = judge_prompt or judge_prompt_of(run.run), rubric or rubric_to_judge(run)
+    judge_prompt, rubric = judge_prompt or judge_prompt_of(run.run), rubric or run.rubric
     first_judged = {(r.question.id, r.answer_repeat): r for r in reversed(run.results)}
     samples = [Sample(r.question, r.answer_repeat, r.answer) for r in reversed(first_judged.values())]
     if not samples:

@@ -290,9 +290,8 @@ def test_a_workflow_of_the_docs_does_what_it_says(
 
 
 NEEDS = {  # what a command must be given, here something that is not there
-    "init": ["socjudge.toml/x"], "ask": ["端末の初動は？"], "rejudge": ["none.json"], "import": ["none.csv"],
-    "check": ["none.csv", "--judge", "a", "--human", "b"],
-    "report": ["report.html"], "certify": ["none.json"], "history export": ["export"], "compare": ["a.json", "b.json"],
+    "init": ["socjudge.toml/x"], "ask": ["端末の初動は？"], "rejudge": ["none.json"],
+    "report": ["report.html"], "certify": ["none.json"], "compare": ["a.json", "b.json"],
 }  # fmt: skip
 BY_VERDICT = "cli/test_ci.py::test_run_and_rejudge_end_by_the_verdict"
 OF_COLLECT = "batch/test_batch.py::test_the_commands_from_end_to_end"
@@ -361,12 +360,9 @@ def test_every_other_command_that_is_done_ends_with_0(project: Path, socjudge: C
     runbook = project / "eval" / "runbooks" / "malware.md"
     runbook.parent.mkdir()
     runbook.write_text("# 手順\n\n## 初動\n\n端末を隔離し、SOCリーダーに報告します。\n", "utf-8")
-    (project / "table.csv").write_text("question,answer,判定,人\n初動は？,隔離します。,yes,yes\n", "utf-8")
-    table, pair = str(project / "table.csv"), ["--judge", "判定", "--human", "人"]
     done = {
         "init": [str(project / "other"), "--empty"], "settings": [], "unfinished": [], "index": [], "check-dataset": [],
         "ask": ["端末の初動は？", "--model", "offline"], "report": [str(project / "report.html")],
-        "history export": [str(project / "export")], "import": [table, "--mark", "判定"], "check": [table, *pair],
     }  # fmt: skip
     for name, given in done.items():
         ended = socjudge(*name.split(), *given)

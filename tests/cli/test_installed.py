@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
-from conftest import ROOT
-from installed import SETTINGS, Installed, install, judging
+from installed import SETTINGS, install, judging
 from report_logs import words
+
+import socjudge as sj
 
 pytestmark = pytest.mark.slow
 
@@ -51,31 +48,7 @@ def test_a_rubric_of_ones_own_holds_in_every_command_without_a_line_of_python(tm
         assert "平均60点" not in page
         compared = socjudge("compare", first.name, second.name)
         assert "変化なし" in compared and "60" not in compared
-        socjudge("history", "export", "export")
-        runs = pd.concat([pd.read_parquet(path) for path in (project / "export" / "runs").rglob("*.parquet")])
+        runs = sj.load_runs(project / "logs")
         assert runs["pass_threshold"].tolist() == [80, 80] and not runs["mvp_passed"].any()
         kept = socjudge("rejudge", str(first), "--yes", "--quiet", code=1, judge=judge)
         assert "平均80点以上" in kept
-
-
-def test_in_an_empty_folder_another_tools_result_is_imported_judged_again_compared_and_reported(tmp_path: Path) -> None:
-    here = Installed(tmp_path / "empty", install(tmp_path).package)
-    here.project.mkdir()
-    shutil.copy(ROOT / "tests" / "data" / "imports" / "promptfoo.json", here.project / "results.json")
-    said = here.socjudge("import", "results.json")
-    (log,) = [Path(line.split()[0]).name for line in said.splitlines() if "our-bot" in line]
-    with judging() as judge:
-        here.socjudge("rejudge", log, "--yes", "--quiet", "--judge-model", "my-judge", judge=judge)  # by its name
-    code = (ROOT / "docs" / "import.md").read_text("utf-8").split("```python")[2].split("```")[0]
-    shown = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=here.project,
-        env=here.environment(),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert "my-judge" in shown.stdout and "網羅性" in shown.stdout and "判定保留" in shown.stdout, shown.stderr
-    here.socjudge("report", "report.html")
-    assert "my-judge" in words((here.project / "report.html").read_text("utf-8"))
-    assert judge.judge_calls == 3 and len(here.logs) == 3

@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyte
 import pytest
 import typer
@@ -83,7 +82,6 @@ def test_no_command_lets_a_question_or_a_runbook_command_the_terminal(project: P
     shown(project, "report", str(project / "report.html"), code=0)
     shown(project, "certify", str(log), "--only", "probes", "-q", code=0)
     shown(project, "certify", str(log), "-q", code=(0, 1, 2))
-    shown(project, "history", "export", str(project / "export"), code=0)
 
 
 @pytest.mark.parametrize("status", [200, 400, 401, 503])
@@ -119,7 +117,7 @@ def test_no_log_commands_the_terminal(project: Path) -> None:
     shown(project, "rejudge", str(project / "logs" / "judge_eval_20260101_000000.json"), "-q", code=(0, 1, 2))
 
 
-def test_no_setting_path_or_table_commands_the_terminal(project: Path) -> None:
+def test_no_setting_or_path_commands_the_terminal(project: Path) -> None:
     (project / "socjudge.toml").write_text(f"[report]\ntitle = {json.dumps(HOSTILE)}\n", encoding="utf-8")
     assert "⟦U+001B⟧" in shown(project, "settings", code=0)
     folder = project / "\x1b[2J\x1b]0;MVP PASS\x07"
@@ -127,12 +125,6 @@ def test_no_setting_path_or_table_commands_the_terminal(project: Path) -> None:
     shutil.rmtree(folder / "notebooks")  # else they would serve them
     assert "⟦U+001B⟧" in shown(folder, "app", code=2)
     assert "⟦U+001B⟧" in shown(folder, "lab", code=2)
-    table = project / "table.csv"
-    row = {"question": f"初動は？{HOSTILE}", "answer": f"隔離{HOSTILE}", f"安全性{HOSTILE}": "yes", "mark": HOSTILE}
-    pd.DataFrame([row]).to_csv(table, index=False)
-    assert "⟦U+001B⟧" in shown(project, "import", str(table), "--mark", "none", code=2)
-    shown(project, "import", str(table), "--mark", f"安全性{HOSTILE}", code=0)
-    assert "⟦U+001B⟧" in shown(project, "check", str(table), "--judge", "mark", "--human", f"安全性{HOSTILE}", code=2)
 
 
 def test_no_word_of_a_batch_service_commands_the_terminal(project: Path) -> None:

@@ -256,6 +256,89 @@ def test_a_file_of_no_rater_is_left_out_and_said(tmp_path: Path) -> None:
         assert set(load_labels(tmp_path)["rater"]) == {"sato"}
 
 
+# -- a spreadsheet
+
+ROW = {"rater": "佐藤 花子", "question_id": "1", "answer_sha256": SHA, "criterion": "安全性", "score": "80"}
+
+
+def sheet(folder: Path, *rows: dict[str, Any], encoding: str = "utf-8-sig") -> Path:
+    """A CSV file as a spreadsheet saves it; each row differs from ROW in these cells."""
+    path = folder / "marks.csv"
+    pd.DataFrame([ROW | row for row in rows]).to_csv(path, index=False, encoding=encoding)
+    return path
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp932"])
+def test_marks_of_a_spreadsheet_are_labels(tmp_path: Path, encoding: str) -> None:
+    rows = {"comment": "良い"}, {"rater": "田中", "score": " 72.5 "}, {"criterion": "簡潔性", "comment": "=1+1\n次の行"}
+    labels = load_labels(sheet(tmp_path, *rows, encoding=encoding))
+    assert labels["score"].tolist() == [80, 72.5, 80] and not labels["blind"].any() and not labels["again"].any()
+    assert labels["rater"].tolist() == ["佐藤 花子", "田中", "佐藤 花子"] and set(labels["question_id"]) == {1}
+    assert labels["criterion"].cat.categories.tolist() == ["安全性", "簡潔性"]
+    assert labels["comment"].tolist() == ["良い", "", "=1+1\n次の行"]
+    assert labels.dtypes.astype(str).to_dict() == load_labels(tmp_path / "nowhere").dtypes.astype(str).to_dict()
+
+
+def test_people_of_a_spreadsheet_and_the_judge_are_compared(tmp_path: Path) -> None:
+    run_of(tmp_path / "logs", [80, 60, 40])
+    scores = load_scores(tmp_path / "logs", cache=False)
+    rows = scores[["question_id", "answer_sha256", "criterion"]].astype(str).to_dict("records")
+    agreement = judge_agreement(scores, load_labels(sheet(tmp_path, *rows)))
+    assert set(agreement["n_complete"]) == {3}
+
+
+def test_labels_that_were_saved_as_csv_come_back_the_same(tmp_path: Path) -> None:
+    save(tmp_path / "labels", "佐藤", line(), line(again=True), line(question_id=2, comment="", blind=False))
+    labels = load_labels(tmp_path / "labels")
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    pd.testing.assert_frame_equal(load_labels(tmp_path / "labels.csv"), labels)
+
+
+def test_rows_without_a_score_are_named_and_are_no_zeros(tmp_path: Path) -> None:
+    path = sheet(tmp_path, {"score": ""}, {}, {"criterion": "簡潔性", "score": " "})
+    with pytest.warns(UserWarning, match=r"2 rows without a score .*\(rows 2, 4\)"):
+        assert load_labels(path)["score"].tolist() == [80]
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ({"score": "101"}, r"line 3 \(正確性 is 101"),
+        ({"score": "良い"}, "line 3 .*良い"),
+        ({"score": "nan"}, "line 3 .*nan"),
+        ({"rater": "", "question_id": " "}, r"line 3 \(rater, question_id: empty"),
+        ({"answer_sha256": "abc"}, r"line 3 \(answer_sha256"),
+        ({"criterion": "安全性"}, "line 3 .*marked this answer and criterion already"),
+        ({"blind": "yes"}, "line 3 .*blind is not true or false"),
+        ({"saved_at": "2026-01-31"}, "line 3 .*saved_at is no time with a zone"),
+    ],
+)
+def test_odd_cells_are_refused_by_row(tmp_path: Path, cells: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        load_labels(sheet(tmp_path, {}, {"criterion": "正確性"} | cells))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("marks.csv", b"\xff\xfe\x00", "labels cannot be read"),
+        ("marks.csv", b"", "labels lack the columns rater, question_id"),
+        (
+            "marks.csv",
+            "rater,score\n佐藤,80\n".encode(),
+            "labels lack the columns question_id, answer_sha256, criterion",
+        ),
+        ("marks.xlsx", b"PK\x03\x04", "labels lack the columns rater"),
+    ],
+)
+def test_what_is_no_table_of_labels_is_one_named_problem(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"{name}: {said}"):
+        load_labels(tmp_path / name)
+    with pytest.raises(ConfigError, match=r"none\.csv: labels cannot be read"):
+        load_labels(tmp_path / "none.csv")
+
+
 # -- a person's way
 
 
