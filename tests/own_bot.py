@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
+PAGE = Path(__file__).parents[1] / "docs" / "servers.md"
 ANSWER = "端末を隔離します[1]。"
 CITED = [{"text": "端末を隔離する。", "source": "malware.md"}, {"text": "報告する。", "source": "report.md"}]
 
@@ -75,40 +78,69 @@ def running(reply: Callable[[Any], Said]) -> Iterator[Bot]:
         thread.join()
 
 
+def page_tables(url: str) -> dict[str, str]:
+    """The tables [assistants.NAME] that docs/servers.md shows, as {name: text}, for a service at this address."""
+    blocks = re.findall(r"```toml\n(\[assistants\.(\w+)\].*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    return {name: re.sub(r"https?://HOST", url, text) for text, name in blocks}
+
+
 # -- replies in the published shapes of services
 
 
+def plain(asked: Any) -> Said:
+    if not asked.get("question"):
+        return Said({"detail": "question is missing"}, status=422)
+    sources = [{"body": c["text"], "name": c["source"], "section": "初動"} for c in CITED]
+    return Said({"reply": {"text": ANSWER}, "sources": sources, "release": "7"})
+
+
 def dify(asked: Any) -> Said:
-    resources = [{"position": k, "document_name": c["source"], "content": c["text"]} for k, c in enumerate(CITED, 1)]
+    if not asked.get("query") or not asked.get("user") or not isinstance(asked.get("inputs"), dict):
+        return Said({"code": "invalid_param", "message": "query is required", "status": 400}, status=400)
+    known = {"conversation_id": "c-1", "message_id": "m-1", "task_id": "t-1", "created_at": 1764000000}
+    resources = [
+        {
+            "position": k, "dataset_id": "d-1", "dataset_name": "runbooks", "document_id": f"o-{k}", "segment_id": f"s-{k}",
+            "document_name": c["source"], "content": c["text"], "score": 0.9, "retriever_from": "api",
+        }
+        for k, c in enumerate(CITED, 1)
+    ]  # fmt: skip
     usage = {
-        "prompt_tokens": 1033,
-        "completion_tokens": 128,
-        "total_tokens": 1161,
-        "total_price": "0.0012890",
-        "currency": "USD",
-    }
+        "prompt_tokens": 1033, "prompt_unit_price": "0.001", "prompt_price_unit": "0.001", "prompt_price": "0.0010330",
+        "completion_tokens": 128, "completion_unit_price": "0.002", "completion_price_unit": "0.001",
+        "completion_price": "0.0002560", "total_tokens": 1161, "total_price": "0.0012890", "currency": "USD",
+        "latency": 0.77,
+    }  # fmt: skip
     metadata = {"usage": usage, "retriever_resources": resources}
     if asked["response_mode"] == "blocking":
-        return Said({"event": "message", "message_id": "m", "mode": "chat", "answer": ANSWER, "metadata": metadata})
-    events = [{"event": "message", "answer": piece} for piece in (ANSWER[:4], ANSWER[4:])]
-    events.append({"event": "message_end", "metadata": metadata})
+        return Said({"event": "message", "id": "m-1", "mode": "chat", "answer": ANSWER, "metadata": metadata, **known})
+    events = [{"event": "message", "answer": piece, **known} for piece in (ANSWER[:4], ANSWER[4:])]
+    events.append({"event": "message_end", "id": "m-1", "metadata": metadata, **known})
     ping = "event: ping\n\n"
     body = ping.join(f"data: {json.dumps(event, ensure_ascii=False)}\n\n" for event in events)
     return Said(body, kind="text/event-stream")
 
 
 def azure(asked: Any) -> Said:
+    (source,) = asked.get("data_sources") or [{}]
+    if not {"endpoint", "index_name", "authentication"} <= source.get("parameters", {}).keys():
+        said = {"code": "400", "message": "Validation error at #/data_sources/0/parameters"}
+        return Said({"error": said}, status=400)
     citations = [
         {"content": c["text"], "title": "", "filepath": c["source"], "url": None, "chunk_id": "0"} for c in CITED
     ]
     message = {
         "role": "assistant",
         "content": "端末を隔離します[doc1]。",
-        "context": {"citations": citations, "intent": "[]"},
+        "end_turn": True,
+        "context": {"citations": citations, "intent": '["初動"]'},
     }
-    usage = {"prompt_tokens": 1033, "completion_tokens": 128}
+    usage = {"prompt_tokens": 1033, "completion_tokens": 128, "total_tokens": 1161}
     choices = [{"index": 0, "finish_reason": "stop", "message": message}]
-    return Said({"id": "x", "model": "gpt-4o", "choices": choices, "usage": usage})
+    kind = "extensions.chat.completion"
+    return Said(
+        {"id": "x", "object": kind, "created": 1764000000, "model": "gpt-4o", "choices": choices, "usage": usage}
+    )
 
 
 def chat(asked: Any) -> Said:

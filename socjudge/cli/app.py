@@ -35,7 +35,6 @@ from .shared import (
     confirm,
     cost_text,
     echo,
-    price_text,
     stop,
 )
 from .wording import in_our_words
@@ -72,24 +71,15 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help=say("cli.quiet_option
 
 
 @app.command(help=say("cli.index_help"))
-@grouped
 def index(
-    *,
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
     embeddings: Annotated[str, typer.Option(help=say("cli.embeddings_option"))] = "use",
-    write_questions: Annotated[bool, typer.Option("--write-questions", help=say("cli.write_questions_option"))] = False,
-    model: Annotated[str | None, typer.Option(help=say("cli.write_questions_model"))] = None,
-    money: Money,
-    yes: Yes = False,
 ) -> None:
     """Build the search index of the runbooks. Only texts that changed since the last build are embedded again."""
     runbooks = runbooks or constants.RUNBOOKS_DIR
     index_dir = index_dir or constants.INDEX_DIR
     from tqdm.auto import tqdm
-
-    if write_questions:
-        _write_questions(runbooks, model, money.cap, yes)
 
     from ..runbooks.index import build_index
 
@@ -342,34 +332,6 @@ def unfinished(
         )  # fmt: skip
     if not runs:
         echo(say("cli.no_unfinished"))
-
-
-def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | None, yes: bool) -> None:
-    """Let a model write typical questions for the sections of the runbooks.
-
-    Before that, show the most that this can cost, and ask the user whether to go on.
-
-    name: the name of the model. If it is None, end the command with a message.
-    """
-    from tqdm.auto import tqdm
-
-    from ..judging.question_writing import find_sections, most_usd, write_questions
-    from ..models.opening import open_model
-
-    if name is None:
-        stop(say("cli.questions_need_model"))
-    model = open_model(name)
-    sections = find_sections(runbooks)
-    if sections:
-        cost = most_usd(sections.values(), model)
-        price = price_text(cost, "cli.price_at_most")
-        echo(say("cli.questions_cost", calls=len(sections), model=model.name, price=price), err=True)
-        ask_to_run(yes)
-    with tqdm(
-        desc=say("cli.questions_bar"), unit=say("cli.section_unit"), total=len(sections), leave=False, disable=None
-    ) as bar:
-        written = write_questions(runbooks, model=model, max_cost_usd=max_cost_usd, on_progress=lambda *_: bar.update())
-    echo(say("cli.questions_done", path=runbooks / "questions.json", count=written))
 
 
 # The base class of all complaints of typer about what was typed.

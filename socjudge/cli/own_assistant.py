@@ -16,12 +16,12 @@ import typer
 from .. import constants, settings
 from ..base.messages import listed, say
 from ..base.project_file import ASSISTANTS
+from ..errors import NoAnswer
 from ..records import EvalQuestion
 from .shared import echo, stop
 
 _TRIED = "マルウェア検知アラートが発生しました。初動対応の手順を教えてください。"  # the specification's first question
 _WAIT_S = 120.0
-_LIKELY = {"/chat-messages": "dify", "/chat/completions": "openai-chat"}  # recognised by the end of the address
 
 
 def ask_own(question: str, answers: str, open_index: Callable[[], Any]) -> None:
@@ -63,7 +63,7 @@ def add_assistant(folder: Path, url: str) -> None:
 
     The user is asked for its name and its settings. The assistant is asked a test question.
     """
-    from ..judging.http_assistant import HttpAssistant, guess_paths, ready_made
+    from ..judging.http_assistant import HttpAssistant, guess_paths
     from ..judging.own_assistant import Assistant
     from ..models import event_loop
 
@@ -72,23 +72,23 @@ def add_assistant(folder: Path, url: str) -> None:
     name = typer.prompt(say("cli.own_name"), default="bot")
     if name in settings.assistant_tables():
         stop(say("cli.own_exists", name=name, path=path))
-    likely = next((like for end, like in _LIKELY.items() if url.partition("?")[0].endswith(end)), "-")
-    like = typer.prompt(say("cli.own_like", known=listed(ready_made())), default=likely)
-    table: dict[str, Any] = {"url": url} if like == "-" else {"url": url, "like": like}
-    if like == "-":
-        if "{question}" not in url:
-            table["body"] = {typer.prompt(say("cli.own_question_key"), default="question"): "{question}"}
-        if variable := typer.prompt(say("cli.own_variable"), default="", show_default=False):
-            table["headers"] = {"Authorization": f"Bearer ${{{variable}}}"}
-        tried = HttpAssistant(table | {"answer": "$"}, where=f"[{ASSISTANTS}.{name}]")
-        replies, _, _ = event_loop.wait(tried.reply({"question": _TRIED}, _WAIT_S))
-        reply = replies[-1] if replies else ""
-        echo(say("cli.own_replied", reply=json.dumps(reply, ensure_ascii=False)[:1000]), err=True)
-        guessed = guess_paths(reply)
-        table["answer"] = typer.prompt(say("cli.own_answer_path"), default=guessed.get("answer", "answer"))
-        contexts = typer.prompt(say("cli.own_contexts_path"), default=guessed.get("contexts", "-"))
-        if contexts != "-":
-            table["contexts"] = contexts
+    table: dict[str, Any] = {"url": url}
+    if "{question}" not in url:
+        table["body"] = {typer.prompt(say("cli.own_question_key"), default="question"): "{question}"}
+    if variable := typer.prompt(say("cli.own_variable"), default="", show_default=False):
+        table["headers"] = {"Authorization": f"Bearer ${{{variable}}}"}
+    tried = HttpAssistant(table | {"answer": "$"}, where=f"[{ASSISTANTS}.{name}]")
+    try:
+        replies, _ = event_loop.wait(tried.reply({"question": _TRIED}, _WAIT_S))
+    except NoAnswer as error:
+        stop(say("cli.own_refused", said=error, name=name, path=path))
+    reply = replies[-1] if replies else ""
+    echo(say("cli.own_replied", reply=json.dumps(reply, ensure_ascii=False)[:1000]), err=True)
+    guessed = guess_paths(reply)
+    table["answer"] = typer.prompt(say("cli.own_answer_path"), default=guessed.get("answer", "answer"))
+    contexts = typer.prompt(say("cli.own_contexts_path"), default=guessed.get("contexts", "-"))
+    if contexts != "-":
+        table["contexts"] = contexts
     assistant = Assistant(table, name=name)
     echo(assistant.told_before, err=True)
     _show(assistant.ask(_TRIED))

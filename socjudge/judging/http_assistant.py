@@ -9,13 +9,10 @@ assistant's fingerprint depends on the values of the variables, except of those 
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -32,7 +29,7 @@ _PATH = re.compile(r"(?:\.?[^.\[\]]++|\[(?:\d+|\*)\])++")
 _IS_PATH = re.compile(r"[A-Za-z_][\w-]*(?:\[(?:\d+|\*)\]|\.[A-Za-z_][\w-]*)+|path:.+")
 _SECRET = re.compile(r"auth|key|token|cookie|secret|passw|passphrase|pwd|credential", re.IGNORECASE)
 _OF_REPLY = ("contexts", "sources", "headings", "model", "input_tokens", "output_tokens", "cost_usd")
-KEYS = ("url", "like", "method", "headers", "body", "answer", *_OF_REPLY, "version", "timeout_s", "concurrency")
+KEYS = ("url", "method", "headers", "body", "answer", *_OF_REPLY, "version", "timeout_s", "concurrency")
 
 
 class HttpAssistant:
@@ -42,7 +39,6 @@ class HttpAssistant:
     """
 
     def __init__(self, table: Mapping[str, Any], *, where: str) -> None:
-        table = _with_ready_made(table, where)
         if unknown := [key for key in table if key not in KEYS]:
             raise ConfigError(say("judging.table_keys", where=where, found=", ".join(unknown), known=", ".join(KEYS)))
         self._table = table
@@ -67,7 +63,7 @@ class HttpAssistant:
         self.host = parts.netloc.rpartition("@")[2]
         self.service = self._hide(show_url(url))
         version = str(table.get("version", ""))
-        self.version = "" if version.startswith("header:") or _IS_PATH.fullmatch(version) else version
+        self.version = "" if _IS_PATH.fullmatch(version) else version
         self._told_version = "" if self.version else version
 
     @property
@@ -94,9 +90,8 @@ class HttpAssistant:
         """
         return self._mapped(*await self.reply(values, timeout_s))
 
-    async def reply(self, values: Mapping[str, Any], timeout_s: float) -> tuple[list[Any], dict[str, str], bool]:
-        """Send one question. Return the values in the reply, the reply's headers, and whether the reply is an event
-        stream.
+    async def reply(self, values: Mapping[str, Any], timeout_s: float) -> tuple[list[Any], bool]:
+        """Send one question. Return the values in the reply, and whether the reply is an event stream.
 
         An event stream has one value per event. Any other reply has one value. Errors as in `ask`.
         """
@@ -132,7 +127,7 @@ class HttpAssistant:
                 raise Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s)
             raise NoAnswer(say("judging.app_status", status=status, said=said))
         streams = kind == "text/event-stream"
-        return list(_events(text)) if streams else [_json(text, kind)], told, streams
+        return list(_events(text)) if streams else [_json(text, kind)], streams
 
     async def _read(self, response: Any) -> bytes:
         content = bytearray()
@@ -142,7 +137,7 @@ class HttpAssistant:
                 raise NoAnswer(say("models.too_large", limit=MAX_BYTES >> 20))
         return bytes(content)
 
-    def _mapped(self, replies: list[Any], headers: Mapping[str, str], streams: bool) -> dict[str, Any]:
+    def _mapped(self, replies: list[Any], streams: bool) -> dict[str, Any]:
         """Return the values in a reply as a dict with the keys that `as_answer` accepts.
 
         In an event stream, the pieces of the answer are joined. For each of the other keys, the last value is used.
@@ -166,13 +161,10 @@ class HttpAssistant:
         }
         if told.get("contexts") is not None:
             reply_of["contexts"] = self._contexts(told)
-        if self._told_version.startswith("header:"):
-            named = self._told_version.removeprefix("header:").lower()
-            reply_of["version"] = next((value for name, value in headers.items() if name.lower() == named), None)
-        elif self._told_version:
+        if self._told_version:
             reply_of["version"] = _last(replies, self._told_version.removeprefix("path:"))
-        if self._told_version and not reply_of["version"]:
-            raise NoAnswer(say("judging.app_no_version", version=self._told_version))
+            if not reply_of["version"]:
+                raise NoAnswer(say("judging.app_no_version", version=self._told_version))
         return reply_of
 
     def _contexts(self, told: Mapping[str, Any]) -> list[Any]:
@@ -225,24 +217,6 @@ class HttpAssistant:
         """
         text = without_secrets(text, [os.environ.get(name, "").strip() for name in self.variables])
         return text if keep else redact(text)
-
-
-@functools.cache
-def ready_made() -> dict[str, dict[str, Any]]:
-    """Return {name: table} of the tables for common services that come with socjudge."""
-    return tomllib.loads((files("socjudge.judging") / "services.toml").read_text(encoding="utf-8"))
-
-
-def _with_ready_made(table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    if (like := table.get("like")) is None:
-        return dict(table)
-    if like not in ready_made():
-        raise ConfigError(say("judging.table_like", where=where, like=like, known=", ".join(ready_made())))
-    given = {name: value for name, value in table.items() if name != "like"}
-    whole = {**ready_made()[like], **given}
-    if isinstance(given.get("body"), Mapping):
-        whole["body"] = {**ready_made()[like]["body"], **given["body"]}
-    return whole
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -83,7 +83,6 @@ MATERIAL = {
     "judging/stored_answers.py",
     "judging/judge.py",
     "judging/reasons.py",
-    "judging/question_writing.py",
     "judging/replies.py",
     "judging/shown_verdicts.py",
     "prompts/for_rubric.py",

@@ -116,7 +116,7 @@ def test_an_unset_variable_ends_the_command_before_anything_is_sent(
 
 
 def test_an_address_is_tried_once_guessed_and_written(project: Path, bot: Bot) -> None:
-    said = command("init", str(project), "--assistant", f"{bot.url}/ask", input="second\n\nq\nBOT_KEY\n\n\n")
+    said = command("init", str(project), "--assistant", f"{bot.url}/ask", input="second\nq\nBOT_KEY\n\n\n")
     assert said.exit_code == 0, said.output
     table = settings.assistant_tables()["second"]
     assert table == {
@@ -125,6 +125,15 @@ def test_an_address_is_tried_once_guessed_and_written(project: Path, bot: Bot) -
     }  # fmt: skip
     assert KEY not in (project / "socjudge.toml").read_text("utf-8")
     assert sj.Assistant("second").ask("初動は。").context
+
+
+def test_a_service_that_needs_more_is_told_where_examples_of_tables_are(project: Path, bot: Bot) -> None:
+    before = (project / "socjudge.toml").read_text("utf-8")
+    bot.reply = lambda asked: Said({"message": "inputs is required"}, status=400)
+    said = command("init", str(project), "--assistant", f"{bot.url}/ask", input="second\nq\n\n")
+    assert said.exit_code == 2
+    assert "inputs is required" in said.output and "docs/servers.md" in said.output
+    assert (project / "socjudge.toml").read_text("utf-8") == before
 
 
 @pytest.mark.parametrize("given", ["http://127.0.0.1:9/ask", test_a_file_of_answers_is_judged])

@@ -201,30 +201,6 @@ def test_asking_needs_no_write_permission_once_the_index_is_built(tmp_path: Path
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "index").iterdir()} == before
 
 
-def test_a_model_writes_questions_once_after_the_cost_was_shown(service: Service, tmp_path: Path) -> None:
-    runbooks = tmp_path / "runbooks"
-    runbooks.mkdir()
-    (runbooks / "a.md").write_text("# 手順\n## 隔離\n端末を隔離する。\n## 報告\n内線へ電話する。\n", encoding="utf-8")
-    (runbooks / "questions.json").write_text('{"a.md": {"報告": ["誰に言えば？"]}}', encoding="utf-8")
-    service.default = "1. 線を抜けばいい？\n\n- 30分で切り離すの？\n"
-    keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
-    command = ["index", "--runbooks", str(runbooks), "--index-dir", str(tmp_path / "index"), "--write-questions"]
-    assert "--model" in socjudge_here(*command, **keys).stderr
-    refused = socjudge_here(*command, "--model", "gpt-4o-mini", **keys)
-    assert refused.returncode == 2 and "1 calls to gpt-4o-mini" in refused.stderr and service.requests == []
-    capped = socjudge_here(*command, "--model", "gpt-4o-mini", "--yes", "--max-cost-usd", "0", **keys)
-    assert capped.returncode == 2 and "raise the cap" in capped.stderr and service.requests == []
-    done = socjudge_here(*command, "--model", "gpt-4o-mini", "--yes", **keys)
-    assert done.returncode == 0, done.stderr
-    assert "端末を隔離する" in service.requests[0]["messages"][1]["content"]
-    assert json.loads((runbooks / "questions.json").read_text("utf-8")) == {
-        "a.md": {"報告": ["誰に言えば？"], "隔離": ["線を抜けばいい？", "30分で切り離すの？"]}
-    }
-    again = socjudge_here(*command, "--model", "gpt-4o-mini", **keys)
-    assert again.returncode == 0 and len(service.requests) == 1  # nothing is left to write, so nothing is asked
-    assert socjudge_here(*command, "--model", "offline").returncode == 2
-
-
 def test_check_dataset_names_what_to_mend_and_what_is_weak(tmp_path: Path) -> None:
     fine = socjudge_here("check-dataset", SOCJUDGE_LANG="ja")
     assert fine.returncode == 0

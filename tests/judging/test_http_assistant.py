@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from socjudge import settings
 from socjudge.errors import ConfigError, NoAnswer
 from socjudge.judging.own_assistant import Assistant
-from tests.own_bot import ANSWER, CITED, Said, azure, chat, dify, running
+from tests.own_bot import ANSWER, CITED, Said, azure, chat, dify, page_tables, plain, running
 
 KEY = "bot-key-0123456789"
 QUESTION = "マルウェアの初動は。{category} ${BOT_KEY}"
@@ -27,6 +30,14 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BOT_KEY", KEY)
 
 
+@pytest.fixture
+def own_project(tmp_path: Path) -> Iterator[Path]:
+    before = settings.current_project().folder
+    settings.use_project(tmp_path)
+    yield tmp_path
+    settings.use_project(before)
+
+
 def test_a_plain_service_is_asked_as_the_table_says() -> None:
     reply = {"reply": {"text": ANSWER}, "sources": [{"body": c["text"], "name": c["source"]} for c in CITED], "v": "7"}
     with running(said(reply)) as bot:
@@ -41,30 +52,50 @@ def test_a_plain_service_is_asked_as_the_table_says() -> None:
     assert [(p.text, p.source) for p in answer.passages] == [(c["text"], c["source"]) for c in CITED]
 
 
+@pytest.mark.parametrize(("name", "reply"), [("bot", plain), ("dify", dify), ("azure", azure)])
+def test_each_table_of_the_page_on_servers_reads_its_service(
+    name: str, reply: Any, own_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("DIFY_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_SEARCH_KEY"):
+        monkeypatch.setenv(variable, KEY)
+    with running(reply) as bot:
+        (own_project / "socjudge.toml").write_text(page_tables(bot.url)[name], encoding="utf-8")
+        answer = Assistant(name).ask("初動は。")
+    assert answer.answer.startswith("端末を隔離します[")
+    assert [(p.text, p.source) for p in answer.passages] == [(c["text"], c["source"]) for c in CITED]
+    assert KEY in str(bot.headers[0])
+    told = (answer.version, {p.heading for p in answer.passages}, answer.model, answer.usage.cost_usd)
+    assert (
+        told
+        == {
+            "bot": ("7", {"初動"}, "unknown", None),
+            "dify": ("", {""}, "unknown", pytest.approx(0.001289)),
+            "azure": ("", {""}, "gpt-4o", None),
+        }[name]
+    )
+    tokens = (0, 0) if name == "bot" else (1033, 128)
+    assert (answer.usage.input_tokens, answer.usage.output_tokens) == tokens
+
+
+def test_the_page_on_servers_shows_no_other_tables() -> None:
+    assert list(page_tables("http://127.0.0.1")) == ["bot", "dify", "azure"]
+
+
+DELTA = {"answer": "choices[0].delta.content", "model": "model", "output_tokens": "usage.completion_tokens"}
+
+
 @pytest.mark.parametrize(
-    ("like", "reply", "contexts"),
+    ("body", "paths", "reply"),
     [
-        ("dify", dify, True),
-        ("dify-stream", dify, True),
-        ("azure-on-your-data", azure, True),
-        ("openai-chat", chat, False),
-        ("openai-stream", chat, False),
+        ({"query": "{question}", "inputs": {}, "user": "x", "response_mode": "streaming"}, {"answer": "answer"}, dify),
+        ({"messages": [{"role": "user", "content": "{question}"}], "stream": True}, DELTA, chat),
     ],
 )
-def test_the_ready_made_tables_read_their_services(
-    like: str, reply: Any, contexts: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("DIFY_API_KEY", "OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_SEARCH_KEY"):
-        monkeypatch.setenv(name, KEY)
-    monkeypatch.setenv("AZURE_SEARCH_ENDPOINT", "https://search.example")
-    monkeypatch.setenv("AZURE_SEARCH_INDEX", "runbooks")
+def test_an_answer_that_comes_in_pieces_is_put_together(body: Any, paths: dict[str, str], reply: Any) -> None:
     with running(reply) as bot:
-        answer = Assistant({"like": like, "url": bot.url, "body": {"extra": 1}}, name="bot").ask("初動は。")
-    assert answer.answer.startswith("端末を隔離します[")
-    assert [p.source for p in answer.passages] == ([c["source"] for c in CITED] if contexts else [])
-    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (1033, 128)
-    assert bot.asked[0]["extra"] == 1
-    assert answer.usage.cost_usd == (pytest.approx(0.001289) if like.startswith("dify") else None)
+        answer = Assistant({"url": bot.url, "body": body, **paths}, name="bot").ask("初動は。")
+    assert answer.answer == ANSWER
+    assert (answer.model, answer.usage.output_tokens) == (("bot-1", 128) if reply is chat else ("unknown", 0))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +162,7 @@ def test_what_goes_where_is_said_before_the_first_call() -> None:
         ({"body": {"q": "fixed"}}, "question"),
         ({"url": "ftp://bot/{question}"}, "ftp"),
         ({"sources": "s[*]"}, "contexts"),
-        ({"like": "difi"}, "dify"),
+        ({"like": "dify"}, "like"),
     ],
 )
 def test_a_wrong_table_is_told(change: dict[str, Any], told: str) -> None:

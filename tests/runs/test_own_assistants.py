@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -25,7 +26,7 @@ from socjudge.runs.assignment import assign_suite
 from socjudge.runs.journal import open_journal
 from socjudge.runs.repair import estimate_repair, repair_run
 from socjudge.runs.unfinished import newest
-from tests.own_bot import Bot, Said, azure, chat, dify, running
+from tests.own_bot import Bot, Said, azure, chat, dify, page_tables, plain, running
 from tests.service import Service, judgement, serving
 
 QUESTIONS = [EvalQuestion(i, "正常系", f"質問{i}の初動は。", ("隔離",)) for i in range(1, 13)]
@@ -391,21 +392,27 @@ def test_a_file_written_anew_another_key_and_how_it_is_called_take_the_journal_u
 
 def _asked_question(asked: Any) -> str:
     """The question in the body that a service of any of the shapes was sent."""
-    return asked.get("q") or asked.get("query") or asked["messages"][0]["content"]
+    return asked.get("question") or asked.get("query") or asked["messages"][0]["content"]
 
 
-SHAPES: dict[str, tuple[str, Any]] = {
-    "plain": ('body = { q = "{question}" }\nanswer = "answer"', lambda asked: Said({"answer": "隔離します。"})),
-    "dify": ('like = "dify"', dify),
-    "dify-stream": ('like = "dify-stream"', dify),
-    "azure": ('like = "azure-on-your-data"', azure),
-    "chat": ('like = "openai-chat"', chat),
-    "chat-stream": ('like = "openai-stream"', chat),
-}
+# The last two are read as the page's: from a stream of events.
+SHAPES = {"bot": plain, "dify": dify, "azure": azure, "dify-stream": dify, "chat-stream": chat}
+STREAM = """[assistants.chat-stream]
+url = "https://HOST"
+headers = { Authorization = "Bearer ${BOT_KEY}" }
+body = { messages = [{ role = "user", content = "{question}" }], stream = true }
+answer = "choices[0].delta.content"
+"""
 KEYS = {
-    "BOT_KEY": "bot-key-0123456789", "DIFY_API_KEY": "dify-key-0123456789", "OPENAI_API_KEY": "openai-key-0123456789",
+    "BOT_KEY": "bot-key-0123456789", "DIFY_API_KEY": "dify-key-0123456789",
     "AZURE_OPENAI_API_KEY": "azure-key-0123456789", "AZURE_SEARCH_KEY": "search-key-0123456789",
 }  # fmt: skip
+
+
+def table_of(shape: str, url: str) -> str:
+    tables = page_tables(url) | {"chat-stream": STREAM.replace("https://HOST", url)}
+    tables["dify-stream"] = tables["dify"].replace("blocking", "streaming")
+    return re.sub(r"\bassistants\.[\w-]+", "assistants.bot", tables[shape])
 
 
 @pytest.mark.slow
@@ -423,7 +430,7 @@ def test_a_killed_run_over_a_shaky_service_asks_for_each_answer_once(
     (tmp_path / "eval" / "eval_dataset.json").write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
     answered: Counter[str] = Counter()
     fiftieth = threading.Event()
-    table, said = SHAPES[shape]
+    said = SHAPES[shape]
 
     def reply(asked: Any) -> Said:
         question = _asked_question(asked)
@@ -438,17 +445,12 @@ def test_a_killed_run_over_a_shaky_service_asks_for_each_answer_once(
         return said(asked)
 
     with running(reply) as bot:
-        (tmp_path / "socjudge.toml").write_text(
-            f'[assistants.bot]\nurl = "{bot.url}"\n{table}\n'
-            + ('headers = { X-Key = "${BOT_KEY}" }\n' if shape == "plain" else ""),
-            encoding="utf-8",
-        )
+        (tmp_path / "socjudge.toml").write_text(table_of(shape, bot.url), encoding="utf-8")
         command = [
             sys.executable, "-m", "socjudge", "--project", str(tmp_path), "run", "--answers", "bot", "--judge-model",
             "judge-1", "--yes", "--quiet",
         ]  # fmt: skip
-        search = {"AZURE_SEARCH_ENDPOINT": "https://search.example", "AZURE_SEARCH_INDEX": "runbooks"}
-        environment = {**os.environ, **KEYS, **search}
+        environment = {**os.environ, **KEYS}
         first = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         assert fiftieth.wait(60)
         first.kill()
@@ -456,7 +458,7 @@ def test_a_killed_run_over_a_shaky_service_asks_for_each_answer_once(
         (journal,) = (tmp_path / "logs").glob("*.partial.jsonl")
         kept = journal.read_text(encoding="utf-8")
         before = Counter(answered)
-        done = socjudge_here(*command[3:], OPENAI_BASE_URL=judge.base_url, **KEYS, **search)
+        done = socjudge_here(*command[3:], OPENAI_BASE_URL=judge.base_url, **KEYS)
     assert 0 < sum(before.values()) < 75, done.stderr
     (log,) = (tmp_path / "logs").glob("judge_eval_*.json")
     found = sj.load_run(log)
