@@ -1,10 +1,11 @@
-"""The recipes of docs/reference.md do what they say."""
+"""The recipes of docs/reference.md: each does offline what it says, in at most ten lines."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,37 +14,41 @@ import pytest
 from conftest import ROOT
 
 import socjudge as sj
-from socjudge import constants
+from socjudge import constants, settings
+from socjudge.errors import BudgetReached
+from tests.own_bot import azure, dify, page_tables, running
+from tests.service import KEY, Service, judgement_of, serving
 
-SECTION = (ROOT / "docs" / "reference.md").read_text("utf-8").split("\n## Recipes\n")[1].split("\n## ")[0]
-RECIPES = {
-    title.strip(): re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    for title, _, text in (part.partition("\n") for part in SECTION.split("\n### ")[1:])
-}
+SECTION = (ROOT / "docs" / "reference.md").read_text("utf-8").partition("\n## Recipes\n")[2].partition("\n## ")[0]
+RECIPES = dict(re.findall(r"^### ([^\n]+)\n.*?```python\n(.*?)```", SECTION, re.DOTALL | re.MULTILINE))
 
 
-@pytest.fixture(autouse=True)
+def cook(title: str, **given: Any) -> dict[str, Any]:
+    """Run a recipe, and return what its names stand for then."""
+    names = {**given}
+    exec(compile(RECIPES[title], title, "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("title", RECIPES)
+def test_a_recipe_has_at_most_ten_lines(title: str) -> None:
+    assert len(RECIPES[title].strip().splitlines()) <= 10
+
+
+def test_every_recipe_is_run_here() -> None:
+    assert RECIPES.keys() == set(re.findall(r'\bcook\(\s*"(.+?)"', Path(__file__).read_text("utf-8")))
+    assert SECTION.count("```python") == len(RECIPES)
+
+
+@pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a dataset and the logs of two runs, in which the recipes are run."""
+    """A folder with the logs of two runs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(constants, "LOGS_DIR", tmp_path / "logs")
     (tmp_path / "logs").mkdir()
     for log in sorted((ROOT / "eval" / "examples" / "judges").glob("judge_eval_*.json"))[:2]:
         shutil.copy(log, tmp_path / "logs")
     return tmp_path
-
-
-def run(title: str) -> dict[str, Any]:
-    """What the names of the recipe stand for after it was run."""
-    names: dict[str, Any] = {}
-    (code,) = RECIPES[title]
-    exec(compile(code, title, "exec"), names)
-    return names
-
-
-@pytest.mark.parametrize("title", RECIPES)
-def test_a_recipe_has_at_most_ten_lines(title: str) -> None:
-    assert all(len(code.strip().splitlines()) <= 10 for code in RECIPES[title])
 
 
 def test_the_scores_of_another_tool_are_compared_with_those_of_a_judge(
@@ -61,7 +66,7 @@ def test_the_scores_of_another_tool_are_compared_with_those_of_a_judge(
         for question, marks in zip(questions, scores, strict=True)
     ]
     (project / "theirs.json").write_text(json.dumps(theirs, ensure_ascii=False), encoding="utf-8")
-    frame = run("Another tool's scores as a frame")["scores"]
+    frame = cook("Another tool's scores as a frame")["scores"]
     mine = frame[frame["judge_model"] == "their-tool"].set_index(["question_id", "criterion"])["score"]
     assert mine.dropna().to_dict() == {(1, "安全性"): 90, (1, "簡潔性"): 100, (2, "簡潔性"): 50, (3, "簡潔性"): 0}
     compared = sj.compare_judges(frame, baseline="their-tool").set_index("criterion")
@@ -70,7 +75,7 @@ def test_the_scores_of_another_tool_are_compared_with_those_of_a_judge(
 
 
 def test_answers_go_to_a_spreadsheet_and_come_back_as_labels(project: Path) -> None:
-    run("Answers for people to score in a spreadsheet")
+    cook("Answers for people to score in a spreadsheet")
     rows = pd.read_csv(project / "marks.csv", dtype=str)
     scores = sj.load_scores(project / "logs")
     assert rows[["answer_sha256", "criterion"]].nunique().tolist() == [scores["answer_sha256"].nunique(), 1]
@@ -87,14 +92,133 @@ def test_a_text_that_a_spreadsheet_would_run_is_kept_from_it(project: Path) -> N
     log = json.loads(path.read_text("utf-8"))
     log["results"][0] |= {"answer": "=1+1", "answer_sha256": "0" * 64}
     path.write_text(json.dumps(log), "utf-8")
-    run("Answers for people to score in a spreadsheet")
+    cook("Answers for people to score in a spreadsheet")
     assert (pd.read_csv(project / "marks.csv")["answer"] == "'=1+1").sum() == 1
 
 
 def test_frames_are_saved_for_other_programs(project: Path) -> None:
-    run("Frames for other programs")
+    cook("Frames for other programs")
     scores = sj.load_scores(project / "logs")
     kept, text = pd.read_parquet(project / "scores.parquet"), pd.read_csv(project / "scores.csv")
     for frame in (kept, text):
         assert frame["score"].astype(float).tolist() == scores["score"].astype(float).tolist()
         assert list(frame.columns) == list(scores.columns)
+
+
+# Recipes on a run, with two judges behind HTTP.
+
+# US dollars per million tokens, so that the three calls of a judge cost about $0.15 and $0.30.
+PRICES = {"gpt-4o-mini": (50, 1), "gpt-4o": (100, 1)}
+SCORES = {"one.": {"gpt-4o-mini": 95}, "two.": {"gpt-4o-mini": 72, "gpt-4o": 60}, "three.": {"gpt-4o-mini": 20}}
+
+
+def scores(request: dict[str, Any]) -> str:
+    """A judgement by the model and by the answer that it is shown."""
+    prompt = request["messages"][0]["content"]
+    (answer,) = [name for name in SCORES if name in prompt]
+    return judgement_of(request, SCORES[answer].get(request["model"], 80))
+
+
+@pytest.fixture
+def judges(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    with serving(scores) as service:
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        monkeypatch.setenv("OPENAI_BASE_URL", service.base_url)
+        yield service
+
+
+@pytest.fixture
+def priced_project(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "eval").mkdir()
+    rows = [
+        {"id": i, "category": "正常系", "question": f"質問{i}の初動は。", "expected_keypoints": ["隔離"]}
+        for i in range(1, 4)
+    ]
+    (tmp_path / "eval" / "eval_dataset.json").write_text(json.dumps(rows), encoding="utf-8")
+    prices = [f'[prices."{name}"]\ninput = {paid}\noutput = {back}\n' for name, (paid, back) in PRICES.items()]
+    (tmp_path / "socjudge.toml").write_text("\n".join(prices), encoding="utf-8")
+    before = settings.current_project().folder
+    settings.use_project(tmp_path)
+    yield tmp_path
+    settings.use_project(before)
+
+
+@pytest.fixture
+def run(priced_project: Path, judges: Service) -> sj.EvaluationRun:
+    """A finished run, as the recipes load it. Its judge is the cheap one."""
+    answers = [{"answer": f"{text}[1]", "contexts": ["端末を隔離する。"]} for text in SCORES]
+    done = sj.run_evaluation_suite(
+        sj.load_eval_dataset(), answers=answers, judge_model="gpt-4o-mini", max_cost_usd=float("inf"), progress=False
+    )
+    judges.requests.clear()
+    assert done.log_path is not None
+    return sj.load_run(done.log_path)
+
+
+def paid(service: Service) -> float:
+    """What the service's calls have cost, in US dollars, by the tokens that its replies tell."""
+    total = 0.0
+    for request in service.requests:
+        prompt = max(1000, sum(len(each["content"].encode()) for each in request["messages"]) // 16 + 1)
+        price, price_back = PRICES[request["model"]]
+        total += (prompt * price + 200 * price_back) / 1e6
+    return total
+
+
+@pytest.mark.parametrize(("cap", "is_enough"), [(0.8, True), (0.44, False), (0.26, False)])
+def test_several_judges_stay_below_one_cap(
+    run: sj.EvaluationRun, judges: Service, monkeypatch: pytest.MonkeyPatch, cap: float, is_enough: bool
+) -> None:
+    title = "Several judges under one cap"
+    monkeypatch.setitem(RECIPES, title, RECIPES[title].replace("0.50", str(cap)))
+    if is_enough:
+        left = cook("Several judges under one cap", run=run)
+        assert left["left"] == pytest.approx(cap - paid(judges))
+        assert len(judges.requests) == 6
+    else:
+        with pytest.raises(BudgetReached):
+            cook(title, run=run)
+    assert 0 < paid(judges) <= cap
+
+
+def test_the_answers_near_the_line_get_the_second_judges_scores(run: sj.EvaluationRun, judges: Service) -> None:
+    found = cook("Judge again near the line", run=run)["scores"]
+    assert [request["model"] for request in judges.requests] == ["gpt-4o"]
+    judged = found.groupby("question_id")[["judge_model", "score"]].agg(["min", "max", "size"])
+    assert judged.to_numpy().tolist() == [
+        ["gpt-4o-mini", "gpt-4o-mini", 6, 95, 95, 6],
+        ["gpt-4o", "gpt-4o", 6, 60, 60, 6],
+        ["gpt-4o-mini", "gpt-4o-mini", 6, 20, 20, 6],
+    ]
+
+
+def test_several_looks_show_which_verdicts_the_judge_changes(run: sj.EvaluationRun, judges: Service) -> None:
+    looks = iter(range(99))
+
+    def moody(request: dict[str, Any]) -> str:
+        is_near = "two." in request["messages"][0]["content"]
+        return judgement_of(request, 60 + 20 * (next(looks) % 2)) if is_near else scores(request)
+
+    judges.default = moody
+    found = cook("Look several times instead of once", run=run)
+    assert len(judges.requests) == 5 * 3
+    assert found["unsure"].to_dict("index") == {2: {"mean": 68.0, "min": 60.0, "max": 80.0}}
+    assert list(found["means"].index) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("name", "reply"), [("dify", dify), ("azure", azure)])
+def test_an_assistant_of_a_page_table_is_judged(
+    priced_project: Path, judges: Service, monkeypatch: pytest.MonkeyPatch, name: str, reply: Any
+) -> None:
+    for variable in ("DIFY_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_SEARCH_KEY"):
+        monkeypatch.setenv(variable, KEY)
+    judges.default = lambda request: judgement_of(request, 80)
+    title = "An assistant of Dify or of Azure OpenAI"
+    monkeypatch.setitem(RECIPES, title, RECIPES[title].replace("dify", name))
+    with running(reply) as bot:
+        with (priced_project / "socjudge.toml").open("a", encoding="utf-8") as file:
+            file.write(page_tables(bot.url)[name])
+        done = cook("An assistant of Dify or of Azure OpenAI")["run"]
+    assert len(bot.asked) == len(judges.requests) == 3
+    assert done.info.assistant_model == name
+    assert done.summary.passed_questions == 3
