@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, get_args
 
 from ..errors import ConfigError
 from ..records import Rubric
+from .former_names import instead_of
 from .json_files import decoded
 from .messages import Language, listed, os_reason, say
 
@@ -208,7 +209,8 @@ def _unknown(name: str, known: Sequence[str], key: str) -> str:
         hint = say("settings.elsewhere", table=home[0])
     else:
         hint = say("settings.nearest", name=near[0]) if near else say("settings.known", names=listed(known))
-    return say(key, name=name, hint=hint)
+    instead = "" if key == "settings.no_criterion" else instead_of(name)
+    return "\n".join(filter(None, [say(key, name=name, hint=hint), instead]))
 
 
 def _shown(value: Any) -> str:

@@ -53,10 +53,15 @@ def _absent(name: str, package: str, folder: Path) -> str:
     """
     if name.startswith("_") or any(folder.glob(f"{name}*")):
         return name  # a module that is not imported yet; the import statement itself asks for it
-    from .messages import say
+    import difflib  # only needed for a name that is not there
+
+    from .former_names import instead_of
+    from .messages import say, sentences
 
     for space in [each for each, home in homes(folder).items() if home == "."]:
         stub, module = folder / space / "__init__.pyi", sys.modules.get(f"{package}.{space}")
         if name in (homes(stub.parent) if stub.exists() else vars(module) if module else ()):
             return say("base.name_elsewhere", package=package, name=name, now=f"{package}.{space}.{name}")
-    return say("base.no_such_name", package=package, name=name)
+    near = difflib.get_close_matches(name, homes(folder), n=1)
+    hint = instead_of(name) or (say("base.nearest_name", name=near[0]) if near else "")
+    return sentences(say("base.no_such_name", package=package, name=name), hint)

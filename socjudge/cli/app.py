@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import constants
+from ..base.former_names import instead_of
 from ..base.messages import say
 from ..base.showing import shown_path
 from ..records import EvaluationRun
@@ -374,6 +375,9 @@ def main() -> None:
     except _UsageError as error:
         error.show(told := io.StringIO())
         echo(in_our_words(told.getvalue()), nl=False, err=True)
+        typed = getattr(error, "option_name", None) or "".join(re.findall(r"'(\S+)'", error.message)[:1])
+        if instead := instead_of(typed):
+            echo(instead, err=True)
         sys.exit(error.exit_code)
     except Exception:  # Python would exit with 1, which means "not passed" here
         echo(traceback.format_exc(), err=True)

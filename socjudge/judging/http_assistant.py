@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
+from ..base.former_names import instead_of
 from ..base.messages import say
 from ..base.redact import hash_query, redact, show_url, without_secrets
 from ..base.showing import one_line
@@ -40,7 +41,8 @@ class HttpAssistant:
 
     def __init__(self, table: Mapping[str, Any], *, where: str) -> None:
         if unknown := [key for key in table if key not in KEYS]:
-            raise ConfigError(say("judging.table_keys", where=where, found=", ".join(unknown), known=", ".join(KEYS)))
+            told = say("judging.table_keys", where=where, found=", ".join(unknown), known=", ".join(KEYS))
+            raise ConfigError("\n".join(filter(None, [told, *map(instead_of, unknown)])))
         self._table = table
         self._url, self._answer = str(table["url"]), str(table.get("answer") or "")
         if not self._answer:
@@ -63,6 +65,8 @@ class HttpAssistant:
         self.host = parts.netloc.rpartition("@")[2]
         self.service = self._hide(show_url(url))
         version = str(table.get("version", ""))
+        if version.startswith("header:"):  # as a version it would hide that the assistant changes
+            raise ConfigError(say("judging.table_header", where=where, version=version))
         self.version = "" if _IS_PATH.fullmatch(version) else version
         self._told_version = "" if self.version else version
 

@@ -1,0 +1,82 @@
+"""What earlier versions had and this one has not: the error for an unknown name, and where its use is told now."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from command_line import socjudge_here
+from conftest import ROOT
+
+import socjudge as sj
+from socjudge.base import former_names
+from socjudge.base.former_names import instead_of
+from socjudge.base.messages import say
+from socjudge.cli.app import app
+from socjudge.errors import ConfigError
+
+FORMER = former_names._INSTEAD
+
+
+def _known() -> set[str]:
+    """The commands, options and public names that there are, in the form of the table."""
+    found = {name for space in (sj, sj.stats, sj.charts, sj.certify, sj.history) for name in dir(space)}
+    left: list[Any] = [typer.main.get_command(app)]
+    while left:
+        command = left.pop()
+        found |= {option for param in command.params for option in param.opts}
+        found |= {*getattr(command, "commands", {})}
+        left += getattr(command, "commands", {}).values()
+    return {name.lstrip("-").replace("-", "_") for name in found - {"history"}}  # of frames, and once a command
+
+
+def test_no_name_that_there_is_stands_among_the_former_ones() -> None:
+    assert not FORMER.keys() & _known()
+
+
+@pytest.mark.parametrize("name", FORMER)
+def test_where_a_former_name_is_sent_is_there(name: str) -> None:
+    for lang in ("ja", "en"):
+        told = say(FORMER[name], lang=lang)  # type: ignore[arg-type]
+        pages = re.findall(r"docs/\w+\.md", told)
+        assert all((ROOT / page).exists() for page in pages)
+        for title in re.findall(r'"(.+?)"', told):
+            assert re.search(rf"^##+ {re.escape(title)}$", (ROOT / pages[0]).read_text("utf-8"), re.MULTILINE)
+
+
+def test_a_public_name_that_went_is_told_with_its_place() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'write_questions'\. Write questions\.json yourself"):
+        sj.write_questions  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_misspelt_public_name_is_told_with_the_nearest() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'load_answer'\. Did you mean 'load_answers'"):
+        sj.load_answer  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_setting_that_went_is_told_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "socjudge.toml").write_text("[defaults]\nwrite_questions = true\n", encoding="utf-8")
+    said = socjudge_here("--project", str(tmp_path), "settings")
+    assert "socjudge.toml, line 2" in said.stderr and "docs/retrieval.md" in said.stderr
+
+
+def test_an_option_that_went_is_told_with_its_place() -> None:
+    said = socjudge_here("index", "--write-questions")
+    assert said.returncode == 2
+    assert "--write-questions" in said.stderr and "docs/retrieval.md" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "told"), [({"like": "dify"}, "An assistant behind HTTP"), ({"version": "header:X-Version"}, "path:")]
+)
+def test_a_key_of_an_assistants_table_that_went_is_told_with_its_place(change: dict[str, str], told: str) -> None:
+    table = {"url": "http://127.0.0.1:9/{question}", "answer": "$", **change}
+    with pytest.raises(ConfigError, match=told):
+        sj.Assistant(table, name="bot")
+
+
+def test_other_names_have_nothing_instead() -> None:
+    assert instead_of("no_such_name") == ""
