@@ -1,13 +1,32 @@
-"""Read tables in the formats that users save: a CSV file, or the first sheet of an Excel workbook."""
+"""Read tables in the formats that users save: CSV, TSV, or the first sheet of an Excel workbook."""
 
 from __future__ import annotations
 
+import csv
 import io
 from pathlib import Path
 from typing import Any
 
 from .extras import missing_extra
 from .json_files import decoded
+from .messages import say
+
+TABLES = (".csv", ".tsv", ".xlsx")
+
+
+def read_table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
+    """Return the table in a file, as (names of the columns, rows).
+
+    Each row is (its number as a spreadsheet shows it, {column: cell}). Empty rows are left out. Raises OSError or
+    ValueError if the file cannot be read, and ConfigError if it is a workbook and openpyxl is not installed.
+    """
+    raw = path.read_bytes()
+    rows = _sheet_rows(raw, path) if path.suffix.lower() == ".xlsx" else _text_rows(raw, path)
+    filled = [(number, row) for number, row in enumerate(rows, start=1) if any(cell not in (None, "") for cell in row)]
+    head = [str(cell).strip() if cell is not None else "" for cell in filled[0][1]] if filled else []
+    return head, [
+        (number, {name: cell for name, cell in zip(head, row, strict=False) if name}) for number, row in filled[1:]
+    ]
 
 
 def table_text(raw: bytes) -> str:
@@ -15,9 +34,11 @@ def table_text(raw: bytes) -> str:
 
     raw: the bytes of the file.
 
-    The file may be UTF-8, with or without a byte order mark, or cp932, the encoding of Excel's CSV files in Japan.
-    Raises ValueError if it is neither.
+    The file may be UTF-8, with or without a byte order mark, UTF-16 with one, or cp932, the encoding of Excel's CSV
+    files in Japan. Raises ValueError if it is none of them.
     """
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return raw.decode("utf-16")
     try:
         return decoded(raw)
     except ValueError as error:
@@ -29,23 +50,30 @@ def table_text(raw: bytes) -> str:
             raise error from None
 
 
-def first_sheet(path: Path) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
-    """Return the first sheet of a workbook, as (names of the columns, rows).
+def _text_rows(raw: bytes, path: Path) -> list[list[Any]]:
+    text = io.StringIO(table_text(raw), newline="")
+    # Strict, because otherwise a quote that is never closed swallows all rows below it.
+    reader = csv.reader(text, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
+    rows: list[list[Any]] = []
+    try:
+        rows.extend(reader)
+    except csv.Error as error:
+        raise ValueError(say("base.table_line", line=reader.line_num, reason=error)) from None
+    columns = len(next(filter(any, rows), []))
+    for number, row in enumerate(rows, start=1):
+        if any(row[columns:]):  # of an unquoted comma; the cells behind it would be lost
+            raise ValueError(say("base.table_long_row", number=number, cells=len(row), columns=columns))
+    return rows
 
-    Each row is (row number as in Excel, {column: cell}). Empty rows are left out. Raises OSError or ValueError if the
-    file cannot be read, and ConfigError if openpyxl is not installed.
-    """
+
+def _sheet_rows(raw: bytes, path: Path) -> list[tuple[Any, ...]]:
     try:
         from openpyxl import load_workbook
     except ImportError as error:
         raise missing_extra(error, wanted=str(path)) from error
-    content = io.BytesIO(path.read_bytes())
     try:
-        rows = list(load_workbook(content, read_only=True, data_only=True).worksheets[0].iter_rows(values_only=True))
+        sheet = load_workbook(io.BytesIO(raw), read_only=True, data_only=True).worksheets[0]
+        sheet.reset_dimensions()  # other programs than Excel may state a smaller area than they fill
+        return list(sheet.iter_rows(values_only=True))
     except Exception as error:  # for a damaged file, its reader may raise any error
         raise ValueError(f"{type(error).__name__}: {error}") from None
-    head = [str(cell).strip() if cell is not None else "" for cell in rows[0]] if rows else []
-    filled = ((number, row) for number, row in enumerate(rows[1:], start=2) if any(cell is not None for cell in row))
-    return head, [
-        (number, {name: cell for name, cell in zip(head, row, strict=False) if name}) for number, row in filled
-    ]

@@ -1,8 +1,9 @@
-"""Read the questions of a dataset file, check them one by one, and write them."""
+"""Read the questions of a dataset file (JSON, CSV or Excel), check them one by one, and write them."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -15,6 +16,7 @@ from .. import constants
 from ..base.atomic_files import replacing
 from ..base.json_files import read_json
 from ..base.messages import listed, say
+from ..base.sheets import TABLES, read_table
 from ..errors import ConfigError
 from ..records import MOST_ID, EvalQuestion
 from ..settings import project_categories
@@ -35,6 +37,11 @@ class _DatasetItem(BaseModel):
 
 
 _DATASET = TypeAdapter(list[_DatasetItem])
+# Names that a table's columns may have, in any case.
+_COLUMNS = {
+    "id": ("id", "question_id", "番号"), "category": ("category", "カテゴリ", "カテゴリー"), "question": ("question", "質問"),
+    "expected_keypoints": ("expected_keypoints", "keypoints", "キーポイント", "期待されるキーポイント"),
+}  # fmt: skip
 # {pydantic's name for a problem: our message}. Other problems are described in pydantic's words.
 _REASONS = {
     "missing": "judging.field_missing",
@@ -49,18 +56,22 @@ _REASONS = {
 
 
 def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
-    """Return the questions of a dataset file, in the file's order. The file has the specification's schema.
+    """Return the questions of a dataset file, in the file's order.
 
     Parameters
     ----------
     path
-        The file; EVAL_DATASET_PATH if left out.
+        The file; EVAL_DATASET_PATH if left out. It is JSON with the specification's schema, or a table (.csv, .tsv, or
+        the first sheet of an .xlsx) with one row per question and the columns id (番号), category (カテゴリ), question (質問)
+        and expected_keypoints (キーポイント). Other columns are ignored. The keypoints of a question stand in one cell, one a
+        line, or on one line with | or ； between them. A text file is UTF-8, with or without a byte order mark, UTF-16
+        with one, or cp932.
 
     Raises
     ------
     ConfigError
-        If the JSON is malformed, a field is missing or empty, a category is unknown, or an id occurs twice. The message
-        names each wrong question and field, and says what was expected there.
+        If the file cannot be read, a field or column is missing, a field is empty, a category is unknown, or an id occurs
+        twice. The message names each wrong question (in a table, its row) and field, and says what was expected there.
 
     Examples
     --------
@@ -68,18 +79,16 @@ def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
     >>> len(sj.load_eval_dataset())
     10
     """
-    path = path or constants.EVAL_DATASET_PATH
+    path = Path(path or constants.EVAL_DATASET_PATH)
     try:
-        raw = Path(path).read_bytes()
+        if path.suffix.lower() in TABLES:
+            questions, problems = _read_table(*read_table(path))
+        else:
+            questions, problems = _read(_json(path))
     except FileNotFoundError:
         raise ConfigError(say("judging.dataset_missing", path=path)) from None
     except (OSError, ValueError) as error:
         raise ConfigError(say("judging.dataset_unreadable", path=path, reason=error)) from None
-    try:
-        data = read_json(raw, object_pairs_hook=_fields)
-    except ValueError as error:
-        raise ConfigError(say("judging.dataset_no_json", path=path, reason=error)) from None
-    questions, problems = _read(data)
     if problems:
         raise _unusable(path, problems)
     return questions
@@ -154,8 +163,68 @@ def _rows(questions: Sequence[EvalQuestion]) -> list[dict[str, object]]:
     return [asdict(question) | {"expected_keypoints": list(question.expected_keypoints)} for question in questions]
 
 
-def _read(data: object) -> tuple[list[EvalQuestion], list[str]]:
-    """Return the questions in the parsed contents of a dataset file, and everything that is wrong with them."""
+def _json(path: Path) -> object:
+    raw = path.read_bytes()
+    try:
+        return read_json(raw, object_pairs_hook=_fields)
+    except ValueError as error:
+        raise ConfigError(say("judging.dataset_no_json", path=path, reason=error)) from None
+
+
+def _read_table(
+    head: Sequence[str], rows: Sequence[tuple[int, dict[str, Any]]]
+) -> tuple[list[EvalQuestion], list[str]]:
+    """Return the questions in a table (see `base.sheets.read_table`), and everything that is wrong with them."""
+    found = {field: [name for name in head if name.casefold() in names] for field, names in _COLUMNS.items()}
+    if problems := [
+        say("judging.column_missing", names=listed(_COLUMNS[field]), there=listed(filter(None, head)))
+        for field, names in found.items() if not names
+    ]:  # fmt: skip
+        return [], problems
+    if problems := [say("judging.column_twice", names=listed(names)) for names in found.values() if len(names) > 1]:
+        return [], problems
+    items, numbers = [], []
+    for number, row in rows:
+        cells = {field: _cell_text(row.get(name)) for field, (name,) in found.items()}
+        item = {**cells, "id": _id(cells["id"]), "expected_keypoints": _keypoints(cells["expected_keypoints"])}
+        empty = [found[field][0] for field, value in item.items() if value in ("", [])]
+        problems += [say("judging.cell_empty", number=number, column=name) for name in empty]
+        if not empty:
+            items.append(item)
+            numbers.append(number)
+    if not items and problems:
+        return [], problems
+    questions, others = _read(items, numbers)
+    return questions, problems + others
+
+
+def _cell_text(cell: Any) -> str:
+    """Return a cell as text. A workbook may have the number 3 as 3.0; this becomes "3"."""
+    if cell is None:
+        return ""
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
+
+
+def _id(text: str) -> int | str:
+    """Return an id as the number that it would be in a JSON dataset."""
+    return int(text) if re.fullmatch(r"0|-?[1-9][0-9]{0,29}", text) else text
+
+
+def _keypoints(text: str) -> list[str]:
+    """Return the keypoints in a cell. If it has several lines, a separator within a line is part of its keypoint."""
+    parts = text.split("\n") if "\n" in text else re.split("[|｜；]", text)
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _read(data: object, rows: Sequence[int] = ()) -> tuple[list[EvalQuestion], list[str]]:
+    """Return the questions in the parsed contents of a dataset file, and everything that is wrong with them.
+
+    rows: the row of each question, if the file is a table.
+    """
+
+    def at(places: Sequence[int], reason: str) -> str:
+        return say("judging.at_rows", rows=listed(str(rows[i]) for i in places), reason=reason) if rows else reason
+
     problems: list[str] = []
     items: list[_DatasetItem] = []
     try:
@@ -163,17 +232,20 @@ def _read(data: object) -> tuple[list[EvalQuestion], list[str]]:
     except ValidationError as error:
         problems += [_told(data, problem) for problem in error.errors()]
     known = project_categories()
-    for item in items:
+    for place, item in enumerate(items):
         if item.category not in known:
-            problems.append(say("judging.category_unknown", id=item.id, category=item.category, known=listed(known)))
+            told = say("judging.category_unknown", id=item.id, category=item.category, known=listed(known))
+            problems.append(at([place], told))
     if twice := [name for name, count in Counter(known).items() if count > 1 or not name.strip()]:
         problems.append(say("judging.category_twice", names=listed(map(repr, twice))))
-    large = [item.id for item in items if isinstance(item.id, int) and abs(item.id) >= MOST_ID]
-    problems += [say("judging.id_too_large", id=f"{number!s:.30}") for number in large]
-    # In a table, 1 and "1" would be the same question.
-    for repeated, count in Counter(str(item.id) for item in items).items():
-        if count > 1:
-            problems.append(say("judging.id_twice", id=repeated, count=count))
+    places: dict[str, list[int]] = {}  # by the id as text, because in a table 1 and "1" would be the same question
+    for place, item in enumerate(items):
+        if isinstance(item.id, int) and abs(item.id) >= MOST_ID:
+            problems.append(at([place], say("judging.id_too_large", id=f"{item.id!s:.30}")))
+        places.setdefault(str(item.id), []).append(place)
+    for repeated, there in places.items():
+        if len(there) > 1:
+            problems.append(at(there, say("judging.id_twice", id=repeated, count=len(there))))
     if not items and not problems:
         problems.append(say("judging.dataset_empty"))
     return [EvalQuestion(it.id, it.category, it.question, tuple(it.expected_keypoints)) for it in items], problems

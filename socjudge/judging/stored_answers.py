@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,14 +10,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..base.messages import listed, say
-from ..base.sheets import first_sheet, table_text
+from ..base.sheets import TABLES, read_table, table_text
 from ..base.showing import one_line
 from ..base.texts import fold
 from ..errors import ConfigError, NoAnswer
 from ..records import AssistantAnswer, EvalQuestion
 from .own_answers import KEYS, as_answer, with_contexts
 
-SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".xlsx")
+SUFFIXES = (*TABLES, ".jsonl", ".json")
 _PLACE = ("question_id", "question")
 # Column names of other tools. Our own names are tried first.
 _OTHER_NAMES = {
@@ -86,8 +84,8 @@ def load_answers(
     Parameters
     ----------
     source
-        The path of the file, or a DataFrame. A text file is UTF-8, with or without a byte order mark, or cp932 (CSV
-        from Excel in Japan).
+        The path of the file, or a DataFrame. A text file is UTF-8, with or without a byte order mark, UTF-16 with one,
+        or cp932 (CSV from Excel in Japan).
     columns
         {our name: the file's name} for the columns that have other names in the file than here. Our names are
         `question_id` and `question`, of which one must say to which question an answer belongs, and the keys that the
@@ -163,15 +161,9 @@ def _read(path: Path) -> list[Mapping[str, Any]]:
     if suffix not in SUFFIXES:
         raise ConfigError(say("judging.answers_suffix", path=path, known=", ".join(SUFFIXES)))
     try:
-        if suffix == ".xlsx":
-            return [row for _, row in first_sheet(path)[1]]
+        if suffix in TABLES:
+            return [row for _, row in read_table(path)[1]]
         text = table_text(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise ConfigError(say("judging.answers_unreadable", path=path, reason=error)) from None
-    if suffix in (".csv", ".tsv"):
-        delimiter = "\t" if suffix == ".tsv" else ","
-        return list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restkey="…"))
-    try:
         texts = [text] if suffix == ".json" else filter(str.strip, text.splitlines())
         data = [json.loads(each) for each in texts]
         data = data[0] if suffix == ".json" else data

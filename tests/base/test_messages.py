@@ -79,6 +79,7 @@ MATERIAL = {
     "cli/own_assistant.py",
     "judging/assistant.py",
     "judging/citations.py",
+    "judging/dataset.py",
     "judging/own_answers.py",
     "judging/stored_answers.py",
     "judging/judge.py",

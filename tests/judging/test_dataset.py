@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import base64
+import csv
+import io
 import json
+import re
+import zipfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -160,6 +165,121 @@ def test_any_valid_dataset_loads_as_written(tmp_path_factory: pytest.TempPathFac
         assert [(q.id, q.category, q.question, list(q.expected_keypoints)) for q in loaded] == [
             tuple(row.values()) for row in rows
         ]
+
+
+# -- tables
+
+OURS = ("id", "category", "question", "expected_keypoints")
+THEIRS = ("番号", "カテゴリ", "質問", "キーポイント")
+ROWS: list[tuple[Any, ...]] = [
+    (1, "正常系", "端末の隔離は、\n誰が行いますか？", "SOC当番\n30分以内|厳守"),
+    ("b", "危険操作系", '「"削除"」してよいですか？', "許可しない | 承認を得る；記録する"),
+]
+QUESTIONS = [
+    EvalQuestion(1, "正常系", "端末の隔離は、\n誰が行いますか？", ("SOC当番", "30分以内|厳守")),
+    EvalQuestion("b", "危険操作系", '「"削除"」してよいですか？', ("許可しない", "承認を得る", "記録する")),
+]
+
+
+def csv_of(head: Sequence[str], rows: Sequence[Sequence[Any]], **form: Any) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text, **form).writerows([head, *rows])
+    return text.getvalue()
+
+
+def table(folder: Path, text: str, *, name: str = "質問.csv", encoding: str = "utf-8") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp932", "utf-16"])
+@pytest.mark.parametrize("head", [OURS, THEIRS, [name.upper() for name in OURS]])
+def test_a_csv_has_the_questions_whoever_wrote_it(tmp_path: Path, encoding: str, head: Sequence[str]) -> None:
+    text = csv_of([*head, "備考"], [[*row, "メモ"] for row in ROWS])
+    assert load_eval_dataset(table(tmp_path, text, encoding=encoding)) == QUESTIONS
+    tabs = csv_of(head, ROWS, delimiter="\t", lineterminator="\n")
+    assert load_eval_dataset(table(tmp_path, tabs, name="a.TSV", encoding=encoding)) == QUESTIONS
+
+
+def workbook(path: Path, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> Path:
+    from openpyxl import Workbook
+
+    book = Workbook()
+    for row in (head, *rows):
+        book.active.append(list(row))
+    book.create_sheet("別の表").append(["id"])
+    book.save(path)
+    return path
+
+
+def test_the_first_sheet_of_a_workbook_has_the_questions(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "質問.xlsx", THEIRS, [(1.0, *ROWS[0][1:]), (None,) * 4, ROWS[1]])
+    assert load_eval_dataset(path) == QUESTIONS
+
+
+def test_a_sheet_that_states_too_small_an_area_is_read_whole(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "a.xlsx", OURS, ROWS)
+    with zipfile.ZipFile(path) as book:
+        parts = {name: book.read(name) for name in book.namelist()}
+    with zipfile.ZipFile(path, "w") as book:
+        for name, part in parts.items():
+            book.writestr(name, re.sub(rb'<dimension ref="[^"]*"', b'<dimension ref="A1"', part))
+    assert load_eval_dataset(path) == QUESTIONS
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (csv_of(OURS, [*ROWS, (1, "正常系", "別の質問", "要点")]), "row 2, 4: id 1 is used 2 times"),
+        (csv_of(THEIRS, [ROWS[0], (2, "正常系", " ", "要点")]), "row 3: the column '質問' is empty"),
+        (csv_of(OURS, [ROWS[0], ("", "正常系", "質問", "要点")]), "row 3: the column 'id' is empty"),
+        (csv_of(OURS, [(2, "正常系", "質問", " ；|\n")]), "row 2: the column 'expected_keypoints' is empty"),
+        (csv_of(OURS, [(2, "異常系", "質問", "要点")]), "row 2: id 2: the category '異常系' is unknown"),
+        (csv_of(OURS, [(2**64, "正常系", "質問", "要点")]), "row 2: id 18446744073709551616 is too large"),
+        (csv_of(OURS[:3], [row[:3] for row in ROWS]), "names expected_keypoints, .*キーポイント.*; there are id, category, question$"),
+        (csv_of([*OURS, "質問"], [[*row, "x"] for row in ROWS]), "these columns mean the same: question, 質問"),
+        (csv_of(OURS, []), "the list is empty"),
+        ("", "it needs a column with one of the names id"),
+        ("id,category,question,expected_keypoints\n1,正常系,隔離は,誰が？,要点\n", "row 2 has 5 cells, the first row 4"),
+        ('id,category,question,expected_keypoints\n1,正常系,"隔離は？,要点\n2,正常系,b,c\n', "up to line 3: .*every quote"),
+    ],
+)  # fmt: skip
+def test_a_problem_of_a_table_is_named_with_file_row_and_column(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=rf"(?s)質問\.csv.*{why}"):
+        load_eval_dataset(table(tmp_path, text))
+
+
+def test_all_problems_of_a_table_are_named_at_once_with_the_rows_that_a_spreadsheet_shows(tmp_path: Path) -> None:
+    rows = [*ROWS, ("", "", "", ""), ("c", "正常系", "", "要点"), ("b", "異常系", "質問", "要点")]
+    with (
+        speaking("ja"),
+        pytest.raises(
+            ConfigError, match=r"(?s)\n  5行目: 「質問」の列が空です\n  6行目: id b: .*\n  3、6行目: id b が2回"
+        ),
+    ):
+        load_eval_dataset(table(tmp_path, csv_of(THEIRS, rows)))
+
+
+def test_a_file_that_is_no_workbook_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"質問\.xlsx: the dataset cannot be read \(BadZipFile"):
+        load_eval_dataset(table(tmp_path, "id,question\n", name="質問.xlsx"))
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**40), st.sampled_from(constants.QUESTION_CATEGORIES), words, st.lists(words, min_size=2, max_size=6)),
+        min_size=1, max_size=5, unique_by=lambda item: item[0],
+    ),
+    st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
+)  # fmt: skip
+def test_a_table_and_the_json_of_the_same_questions_are_the_same_dataset(
+    tmp_path_factory: pytest.TempPathFactory, items: list[Any], encoding: str
+) -> None:
+    folder = tmp_path_factory.mktemp("d")
+    text = csv_of(OURS, [(*item[:3], "\n".join(item[3])) for item in items])
+    rows = [dict(zip(ITEM, item, strict=True)) for item in items]
+    assert load_eval_dataset(table(folder, text, encoding=encoding)) == load_eval_dataset(written(folder, rows))
 
 
 def test_no_json_conformance_file_is_taken_for_a_dataset(tmp_path: Path) -> None:

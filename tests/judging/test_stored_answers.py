@@ -17,7 +17,7 @@ QUESTIONS = [EvalQuestion(1, "正常系", "初動は。", ("隔離",)), EvalQues
 CSV = 'question_id,answer,contexts,model\n1,"端末を隔離します[1]。","[""端末を隔離する。""]",bot-3\nb,報告します。,,bot-3\nz,余り,,\n'
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp932"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp932", "utf-16"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_a_csv_is_read_as_whoever_wrote_it(tmp_path: Path, encoding: str, newline: str) -> None:
     file = tmp_path / "answers.csv"
@@ -68,6 +68,8 @@ def test_columns_of_another_name_are_told_and_ids_of_a_sheet_are_numbers(tmp_pat
         ("id,回答文\n1,a\n", "回答文"),
         ("question_id,answer\n", "no row"),
         ("question_id,answer,cost_usd\n1,a,dear\n", "row 1"),
+        ("question_id,answer\n1,隔離し,報告します。\nb,c\n", "row 2 has 3 cells, the first row 2"),
+        ('question_id,answer\n1,"隔離します。\nb,c\n', "every quote"),
     ],
 )
 def test_what_does_not_fit_is_told(tmp_path: Path, text: str, told: str) -> None:
