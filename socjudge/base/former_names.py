@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from .messages import say
 
-# The command, the option, the argument and the public name of one thing share a row, which is written without dashes.
+# Commands stand as they are typed, options with their dashes; the rest are public names, arguments and settings.
 _INSTEAD = {
+    "socjudge import": "former.answers_of_another_tool",
+    "import_results": "former.answers_of_another_tool",
+    "socjudge check": "former.scores_of_another_tool",
+    "--marks": "former.labels",
+    "write_marks_sheet": "former.labels",
+    "next_labels": "former.labels",
+    "socjudge history": "former.frames",
+    "export_history": "former.frames",
+    "write_table": "former.frames",
+    "load_table": "former.frames",
+    "judge_flaws": "former.agreement",
+    "plot_cost_agreement": "former.agreement",
+    "plot_verdict_flips": "former.flips",
+    "--write-questions": "former.questions",
     "like": "former.http_tables",
-    "write_questions": "former.questions",
 }
 
 
@@ -15,7 +28,7 @@ def instead_of(name: str) -> str:
     """Return one sentence on what to do instead of a former name, with the place that shows how. Return "" for a name
     that is not a former one.
 
-    name: a command, an option, an argument, a setting or a public name.
+    name: a command with "socjudge" before it, an option with its dashes, a public name, an argument or a setting.
     """
-    key = _INSTEAD.get(name.lstrip("-").replace("-", "_"))
+    key = _INSTEAD.get(name)
     return "" if key is None else say(key)

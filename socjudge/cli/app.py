@@ -375,8 +375,8 @@ def main() -> None:
     except _UsageError as error:
         error.show(told := io.StringIO())
         echo(in_our_words(told.getvalue()), nl=False, err=True)
-        typed = getattr(error, "option_name", None) or "".join(re.findall(r"'(\S+)'", error.message)[:1])
-        if instead := instead_of(typed):
+        named = re.search(r"'(\S+)'", error.message)  # the command, where it is not an option
+        if instead := instead_of(getattr(error, "option_name", None) or f"socjudge {named and named[1]}"):
             echo(instead, err=True)
         sys.exit(error.exit_code)
     except Exception:  # Python would exit with 1, which means "not passed" here

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +24,13 @@ FORMER = former_names._INSTEAD
 
 
 def _known() -> set[str]:
-    """The commands, options and public names that there are, in the form of the table."""
+    """The commands, options, arguments and public names that there are, in the form of the table."""
     found = {name for space in (sj, sj.stats, sj.charts, sj.certify, sj.history) for name in dir(space)}
-    left: list[Any] = [typer.main.get_command(app)]
-    while left:
-        command = left.pop()
-        found |= {option for param in command.params for option in param.opts}
-        found |= {*getattr(command, "commands", {})}
-        left += getattr(command, "commands", {}).values()
-    return {name.lstrip("-").replace("-", "_") for name in found - {"history"}}  # of frames, and once a command
+    found |= {field.name for field in fields(sj.RunOptions)}
+    found |= {name for made in (sj.run_evaluation_suite, sj.rejudge) for name in inspect.signature(made).parameters}
+    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    options = {option for command in commands.values() for param in command.params for option in param.opts}
+    return found | options | {f"socjudge {name}" for name in commands}
 
 
 def test_no_name_that_there_is_stands_among_the_former_ones() -> None:
@@ -48,8 +48,8 @@ def test_where_a_former_name_is_sent_is_there(name: str) -> None:
 
 
 def test_a_public_name_that_went_is_told_with_its_place() -> None:
-    with pytest.raises(AttributeError, match=r"no attribute 'write_questions'\. Write questions\.json yourself"):
-        sj.write_questions  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute 'judge_flaws'\. Use the tables of .*docs/statistics\.md"):
+        sj.stats.judge_flaws  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_a_misspelt_public_name_is_told_with_the_nearest() -> None:
@@ -58,15 +58,23 @@ def test_a_misspelt_public_name_is_told_with_the_nearest() -> None:
 
 
 def test_a_setting_that_went_is_told_with_its_place(tmp_path: Path) -> None:
-    (tmp_path / "socjudge.toml").write_text("[defaults]\nwrite_questions = true\n", encoding="utf-8")
+    (tmp_path / "socjudge.toml").write_text("[defaults]\nlike = true\n", encoding="utf-8")
     said = socjudge_here("--project", str(tmp_path), "settings")
-    assert "socjudge.toml, line 2" in said.stderr and "docs/retrieval.md" in said.stderr
+    assert "socjudge.toml, line 2" in said.stderr and "docs/servers.md" in said.stderr
 
 
-def test_an_option_that_went_is_told_with_its_place() -> None:
-    said = socjudge_here("index", "--write-questions")
+@pytest.mark.parametrize(
+    ("typed", "place"),
+    [
+        (["index", "--write-questions"], "docs/retrieval.md"),
+        (["history", "export", "all.parquet"], "Frames for other programs"),
+        (["check", "--judge", "gpt-4o"], "Another tool's scores as a frame"),
+    ],
+)
+def test_an_option_or_a_command_that_went_is_told_with_its_place(typed: list[str], place: str) -> None:
+    said = socjudge_here(*typed)
     assert said.returncode == 2
-    assert "--write-questions" in said.stderr and "docs/retrieval.md" in said.stderr
+    assert "No such" in said.stderr and place in said.stderr
 
 
 @pytest.mark.parametrize(
