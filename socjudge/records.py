@@ -477,8 +477,8 @@ class RunOptions:
         How long a service that worked before may be unavailable, in seconds. If left out: SOCJUDGE_PATIENCE_S, or else
         60.
     executor
-        An executor that makes the answers and judgements, such as Dask's `client.get_executor()` (docs/scaling.md).
-        Models must then be given by name.
+        An executor that makes the calls to models, such as Dask's `client.get_executor()` (docs/scaling.md). Models must
+        then be given by name.
     unsure_judge
         A second judge, for the answers about which the first judge is unsure. The first judge is unsure if its reply
         could not be parsed, if scores are missing, or if the mean of the scores is so near the pass line that the
