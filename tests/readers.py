@@ -101,7 +101,7 @@ def read_log(data: bytes) -> None:
             assert "64" in problems[0], problems
             return
         apart = {"log", "size", "modified_ns", "changed_ns", "problem"}
-        # An edited answer keeps the hash that its log says, for the doctor to see; and no text is a number.
+        # An edited answer keeps the hash that its log says; and no text is a number.
         if b"answer_sha256" in data or re.search(rb"\d{20}", data):
             apart.add("answer_sha256")
         for table in tables:

@@ -20,6 +20,8 @@ _INSTEAD = {
     "plot_cost_agreement": "former.agreement",
     "plot_verdict_flips": "former.flips",
     "--write-questions": "former.questions",
+    "socjudge check-dataset": "former.check_dataset",
+    "check_verdicts": "former.check_verdicts",
     "like": "former.http_tables",
 }
 

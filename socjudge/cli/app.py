@@ -1,5 +1,5 @@
 """Define the command line: `socjudge init | settings | app | lab | index | ask | run | rejudge | unfinished | batch |
-doctor | compare | report | check-dataset | certify`.
+doctor | compare | report | certify`.
 
 Exit codes of run and rejudge: 0 passed; 1 not passed; 2 no verdict was possible, or any error; 4 a required certificate
 is missing.
@@ -24,7 +24,7 @@ from ..base.messages import say
 from ..base.showing import shown_path
 from ..records import EvaluationRun
 from ..settings import default_answers, project_rubric, specified_values
-from . import batch, certify, check_dataset, history, project
+from . import batch, certify, history, project
 from .groups import Answering, Job, Judging, Money, Pace, grouped
 from .job import need_certificates, reporting
 from .own_assistant import ask_own
@@ -57,7 +57,6 @@ app.add_typer(batch.app, name="batch")
 app.command(help=say("cli.doctor_help"))(history.doctor)
 app.command(help=say("cli.report_help"))(history.report)
 app.command(help=say("cli.compare_help"))(history.compare)
-app.command(help=say("cli.check_dataset_help"))(check_dataset.check_dataset)
 app.command(help=say("cli.certify_help"))(certify.certify)
 
 Runbooks = Annotated[Path | None, typer.Option(help=say("cli.runbooks_option"))]

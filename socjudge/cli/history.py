@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from .. import constants
 from ..base.messages import say
 from ..errors import ConfigError
 from ..settings import current_project
@@ -27,36 +28,36 @@ class FailOn(StrEnum):
 
 def doctor(
     logs_dir: LogsDir = None,
-    notes: Annotated[bool, typer.Option("--notes", help=say("cli.notes_option"))] = False,
+    dataset: Annotated[Path | None, typer.Option(help=say("cli.dataset_option"))] = None,
+    runbooks: Annotated[Path | None, typer.Option(help=say("cli.runbooks_option"))] = None,
 ) -> None:
-    """List the problems of the logs in a folder, and what to do about each problem. Nothing is changed.
+    """List what is wrong with the questions, the runbooks and the logs, and what to do about it. Nothing is changed.
 
-    Exit code 0: no problems; 1: errors or warnings were found; 2: the folder could not be read.
+    Exit code 0: no problems; 1: errors or warnings were found; 2: the folder of the logs could not be read.
     """
-    from ..history.doctor import check_logs, check_verdicts
-    from ..history.frames import load_results
+    import pandas as pd
+
+    from ..history.doctor import check_dataset, check_logs, check_runbooks
     from ..models.endings import project_ending
 
-    has_settings = True
+    checks: list[pd.DataFrame] = []
+    ending = ""
     try:
         current_project()
-    except ConfigError as error:  # the logs can still be looked at
-        has_settings = False
+        checks += [check_dataset(dataset)] if dataset or constants.EVAL_DATASET_PATH.is_file() else []
+        checks += [check_runbooks(runbooks)] if runbooks or constants.RUNBOOKS_DIR.is_dir() else []
+        ending = project_ending()
+    except ConfigError as error:  # the settings are at fault; the logs can still be looked at
         echo(f"socjudge: {error}\n", err=True)
-    problems = check_logs(logs_dir)
-    verdicts = check_verdicts(load_results(logs_dir))
-    shown = problems if notes else problems[problems["level"] != "note"]
-    for row in shown.to_dict("records"):
+    if logs_dir or constants.LOGS_DIR.is_dir() or not checks:
+        checks.append(check_logs(logs_dir))
+    found = pd.concat(checks)
+    for row in found.to_dict("records"):
         place = f": {row['where']}" if row["where"] else ""
-        level = say(LEVELS[row["level"]])
-        echo(f"{level}: {row['log']}{place}\n    {row['what']}\n    → {row['remedy']}")
-    for row in verdicts[verdicts["n_missing"] > 0].to_dict("records"):
-        echo(f"{row['log']}: {row['note']}")
-    counts = {level: int((problems["level"] == level).sum()) for level in LEVELS}
+        echo(f"{say(LEVELS[row['level']])}: {row['file']}{place}\n    {row['what']}\n    → {row['remedy']}")
+    counts = {level: int((found["level"] == level).sum()) for level in LEVELS}
     echo(say("cli.level_counts", error=counts["error"], warning=counts["warning"], note=counts["note"]))
-    if counts["note"] and not notes:
-        echo(say("cli.notes_hidden"), err=True)
-    if has_settings and (ending := project_ending()):
+    if ending:
         echo(ending, err=True)
     raise typer.Exit(FOUND_PROBLEMS if counts["error"] or counts["warning"] else 0)
 

@@ -313,7 +313,6 @@ TESTED = {  # each row of the table, and the tests of the commands that it names
     (2, "`run`, `rejudge`, `batch collect`"): [BY_VERDICT, OF_COLLECT_TOO],
     (2, "`certify --check`"): [OF_CERTIFY],
     (2, "`compare --fail-on regression`"): [OF_COMPARE],
-    (2, "`check-dataset`"): ["cli/test_cli.py::test_check_dataset_names_what_to_mend_and_what_is_weak"],
     (2, "every command"): ["cli/test_ci.py::test_an_error_of_any_command_ends_with_2_in_one_line"],
     (3, "`batch collect`"): [OF_COLLECT],
     (4, "`run`, `rejudge` with `--require-certificate`"): [
@@ -361,7 +360,7 @@ def test_every_other_command_that_is_done_ends_with_0(project: Path, socjudge: C
     runbook.parent.mkdir()
     runbook.write_text("# 手順\n\n## 初動\n\n端末を隔離し、SOCリーダーに報告します。\n", "utf-8")
     done = {
-        "init": [str(project / "other"), "--empty"], "settings": [], "unfinished": [], "index": [], "check-dataset": [],
+        "init": [str(project / "other"), "--empty"], "settings": [], "unfinished": [], "index": [],
         "ask": ["端末の初動は？", "--model", "offline"], "report": [str(project / "report.html")],
     }  # fmt: skip
     for name, given in done.items():

@@ -201,21 +201,18 @@ def test_asking_needs_no_write_permission_once_the_index_is_built(tmp_path: Path
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "index").iterdir()} == before
 
 
-def test_check_dataset_names_what_to_mend_and_what_is_weak(tmp_path: Path) -> None:
-    fine = socjudge_here("check-dataset", SOCJUDGE_LANG="ja")
+def test_doctor_names_what_to_mend_in_a_dataset_and_what_is_weak(tmp_path: Path) -> None:
+    fine = socjudge_here("doctor", SOCJUDGE_LANG="ja")
     assert fine.returncode == 0
-    assert fine.stdout.endswith("全10問を使えます（正常系 4、危険操作系 2、根拠不足系 2、曖昧質問系 2）\n")
     path = tmp_path / "own.json"
     question = {"id": 1, "category": "正常系", "question": "端末の隔離は？", "expected_keypoints": ["隔離"]}
     path.write_text(json.dumps([question], ensure_ascii=False), encoding="utf-8")
-    assert (
-        "- id 1: 期待されるキーポイントが1個です"
-        in socjudge_here("check-dataset", str(path), SOCJUDGE_LANG="ja").stdout
-    )
+    weak = socjudge_here("doctor", "--dataset", str(path), SOCJUDGE_LANG="ja")
+    assert (weak.returncode, "参考: own.json\n    id 1: 期待されるキーポイントが1個です" in weak.stdout) == (0, True)
     path.write_text(json.dumps([question, {**question, "id": 2, "question": ""}]), encoding="utf-8")
-    wrong = socjudge_here("check-dataset", str(path), SOCJUDGE_LANG="ja")
-    assert wrong.returncode == 2
-    assert "2問目（id 2）: question が空です" in wrong.stderr
+    wrong = socjudge_here("doctor", "--dataset", str(path), SOCJUDGE_LANG="ja")
+    assert wrong.returncode == 1
+    assert "2問目（id 2）: question が空です" in wrong.stdout
 
 
 def test_compare_says_whether_a_change_helped_and_what_it_was() -> None:

@@ -46,9 +46,8 @@ def back() -> object:
 def test_init_lays_out_a_project_that_answers_for_itself(tmp_path: Path, back: None) -> None:
     project = tmp_path / "わたしの 評価"
     assert "an evaluation project" in init(project)
-    done = CliRunner().invoke(app, ["--project", str(project), "check-dataset"])
-    assert done.exit_code == 0
-    assert str(project) in done.output
+    done = CliRunner().invoke(app, ["--project", str(project), "doctor"])
+    assert (done.exit_code, done.stdout) == (0, "0 errors, 0 warnings, 0 notes\n")
     assert project / "logs" == constants.LOGS_DIR
     assert len(load_eval_dataset()) == 10
     assert load_prompt("strict-1").text
@@ -64,7 +63,7 @@ def test_a_command_outside_of_any_project_says_whose_it_uses(
     monkeypatch.delenv("SOCJUDGE_HOME", raising=False)
 
     def stderr(*arguments: str) -> str:
-        return CliRunner().invoke(app, [*arguments, "check-dataset"]).stderr
+        return CliRunner().invoke(app, [*arguments, "doctor"]).stderr
 
     assert "is in no evaluation project" not in stderr()
     monkeypatch.chdir(tmp_path)

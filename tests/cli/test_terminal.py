@@ -72,7 +72,7 @@ def shown(
 
 
 def test_no_command_lets_a_question_or_a_runbook_command_the_terminal(project: Path) -> None:
-    assert "⟦U+001B⟧" in shown(project, "check-dataset", code=0)
+    assert "⟦U+001B⟧" in shown(project, "doctor", code=(0, 1))
     assert "⟦U+001B⟧" in shown(project, "ask", f"端末の初動は？{HOSTILE}", code=0)
     assert "⟦U+001B⟧" in shown(project, "run", "-q", code=(0, 1))
     (log,) = (project / "logs").glob("judge_eval_*.json")
@@ -112,7 +112,7 @@ def test_no_log_commands_the_terminal(project: Path) -> None:
     (project / "logs").mkdir(exist_ok=True)
     (project / "logs" / "judge_eval_20260101_000000.json").write_text(json.dumps(_hostile(log)), encoding="utf-8")
     (project / "logs" / "judge_eval_20260102_000000 \x1b[2J\x1b]0;MVP PASS\x07.json").write_text("{", encoding="utf-8")
-    assert "⟦U+001B⟧" in shown(project, "doctor", "--notes", code=1)
+    assert "⟦U+001B⟧" in shown(project, "doctor", code=1)
     shown(project, "report", str(project / "report.html"), code=(0, 2))
     shown(project, "rejudge", str(project / "logs" / "judge_eval_20260101_000000.json"), "-q", code=(0, 1, 2))
 

@@ -200,10 +200,10 @@ def test_a_category_of_ones_own_is_asked_for_by_name_and_then_counts(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_questions(2, category="夜間対応系")
-    refused = CliRunner().invoke(app, ["check-dataset"])
-    assert refused.exit_code == 2 and "QUESTION_CATEGORIES" in refused.output
+    refused = CliRunner().invoke(app, ["doctor"])
+    assert refused.exit_code == 1 and "QUESTION_CATEGORIES" in refused.output
     monkeypatch.setattr(constants, "QUESTION_CATEGORIES", [*constants.QUESTION_CATEGORIES, "夜間対応系"])
-    assert "夜間対応系 2" in CliRunner().invoke(app, ["check-dataset"]).output
+    assert "0 errors" in CliRunner().invoke(app, ["doctor"]).output
     assert run("--judge-model", "offline", "--assistant-model", "offline").exit_code in (0, 1)
     drawn = sj.plot_category_breakdown(sj.load_scores()).get_yticklabels()
     assert [each.get_text() for each in drawn] == ["夜間対応系"]
@@ -226,7 +226,9 @@ def test_another_default_judge_moves_the_judge_and_not_the_assistant(
 @pytest.mark.slow
 def test_more_questions_are_all_run_and_the_rule_counts_them(project: Path) -> None:
     write_questions(13)
-    assert "all 13 questions can be used" in CliRunner().invoke(app, ["check-dataset"]).output
+    assert (
+        "0 errors, 0 warnings, 1 notes" in CliRunner().invoke(app, ["doctor"]).output
+    )  # categories without a question
     done = run("--judge-model", "offline", "--assistant-model", "offline")
     assert "13問中10問以上が平均70点以上" in done.output  # 0.7 × 13 = 9.1
     assert len(logs()[0]["results"]) == 13 and "総問題数 13問" in report()
