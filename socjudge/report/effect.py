@@ -457,7 +457,7 @@ def _corresponding(
     if bridge.empty:
         return say("report.line_few", line=line, count=count, least=MIN_QUESTIONS, **judges)
     row = _overall(bridge)
-    if math.isnan(row["pass_line"]):
+    if math.isnan(row["pass_line_low"]):  # no correlation is shown, or a single question decides the line
         return say("report.line_none", line=line, correlation=row["correlation"], **judges)
     told = say(
         "report.line_corresponds", line=line, points=row["pass_line"], low=row["pass_line_low"], high=row["pass_line_high"],
@@ -567,7 +567,7 @@ def _table(found: pd.DataFrame, bridge: pd.DataFrame) -> pd.DataFrame:
     if bridge.empty:
         return table
     lines = {
-        row["criterion"]: "–" if math.isnan(row["pass_line"])
+        row["criterion"]: "–" if math.isnan(row["pass_line_low"])
         else f"{row['pass_line']:.0f} ({row['pass_line_low']:.0f} – {row['pass_line_high']:.0f})"
         for row in bridge.to_dict("records")
     }  # fmt: skip

@@ -200,8 +200,17 @@ def test_with_too_few_questions_no_line_is_said_to_correspond() -> None:
 
 def test_judges_that_do_not_prefer_the_same_answers_have_no_corresponding_line() -> None:
     found = by_judges(MILD, [70, 40, 80, 60, 90, 50, 75, 45, 85, 66])
-    assert "mildの70点にあたるstrictの点は分かりません" in found.lines[1] and "–" in repr(found)
+    assert found.lines[1].startswith(
+        "mildの70点にあたるstrictの点は、これらの回答からは分かりません（2つのJudgeの点の相関 "
+    )
+    assert "–" in repr(found)
     assert found.lines[0].startswith("strictが同じ回答に付ける点は、mildと違うとは言えません")
+
+
+def test_a_line_that_a_single_question_decides_has_no_interval_and_is_not_said() -> None:
+    found = by_judges([*[90.0] * 9, 40.0], [*[70.0] * 9, 30.0])  # without the last question no judge tells two apart
+    assert "これらの回答からは分かりません" in found.lines[1]
+    assert "nan" not in repr(found) and "nan" not in found._repr_html_()
 
 
 def test_a_line_beyond_all_answers_is_called_a_guess() -> None:
