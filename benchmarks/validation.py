@@ -1,6 +1,6 @@
-"""How often what is said of a judge is right: corrected means, verdicts, stopping, trust; Markdown tables.
+"""How often what is said of a judge is right: corrected means, verdicts, trust; Markdown tables.
 
-    python benchmarks/validation.py [corrected] [rates] [stopping] [trust] [draws] [looks] [mended] [--scale 1.0] [--seed 0] [--data …]
+    python benchmarks/validation.py [corrected] [rates] [trust] [draws] [looks] [mended] [--scale 1.0] [--seed 0] [--data …]
 
 The families of marks are those of benchmarks/calibration.py; people and judge mark the same answers, each with noise of
 their own, and the judge's is scaled for the correlation. The rows "real" draw answers, with replacement, from what real
@@ -22,13 +22,10 @@ import pandas as pd
 import scipy.stats
 from calibration import draw_answers
 
-from socjudge.base.pass_rule import PassRule
 from socjudge.certify.noise import JUMP
 from socjudge.certify.trust_conditions import ALPHA, MAX_JUMPY
-from socjudge.runs.certainty import FIRST, ROUND
 from socjudge.stats.changes import sd_ends, share_ends, share_power
 from socjudge.stats.correction import MANY_LABELS, Corrected, corrected_mean, corrected_rate
-from socjudge.stats.sequential import Progress, gate_progress
 from socjudge.stats.trust import (
     CORRELATION,
     FEW_BAD,
@@ -45,20 +42,10 @@ from socjudge.stats.trust import (
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"  # --data
 SIZES = (10, 20, 30, 40)
 JUDGED = 400  # answers with the judge's marks
-RULE = PassRule(70, 0.7)
 DRAWN = (40, 80, 160, 240)  # labels
 FIRM = ("信頼できる", "信頼できない")
 WORDS = ("信頼できる", "条件つき", "分からない", "信頼できない")
 BESIDE = ("the same", "less said", "more said", "the opposite")
-NOISES = ("normal", "less near the ends", "steps of five", "heavy tails")
-WORST = {  # each as near as can be to the other verdict
-    "six at 90, four just below the line": [90.0] * 6 + [69.99] * 4,
-    "six at 95, four just below the line": [95.0] * 6 + [69.99] * 4,
-    "seven at 90, three at 23: the mean just below": [90.0] * 7 + [23.3] * 3,
-    "ten on the line": [70.0] * 10,
-    "seven on the line, three at 69": [70.0] * 7 + [69.0] * 3,
-    "seven at 82, three at 42": [82.0] * 7 + [42.0] * 3,
-}
 
 
 class Population(NamedTuple):
@@ -225,78 +212,6 @@ def rates(rng: np.random.Generator, scale: float, data: Path) -> None:
     print("### Pass rates\n")
     both = [*simulated_verdicts(rng, scale), *real_verdicts(data, scale)]
     show_coverage(coverage(rng, iter(both), corrected_rate))
-
-
-# Stopping
-
-
-def is_met(truth: np.ndarray) -> bool:
-    return bool(RULE.is_met(int((truth >= RULE.line - 1e-9).sum()), len(truth), truth.mean()))
-
-
-def repeats(rng: np.random.Generator, truth: np.ndarray, noise: str) -> np.ndarray:
-    """Ten judgements of each question, (questions, 10)."""
-    sd = np.full(len(truth), 4.0)
-    if noise == "less near the ends":
-        sd = 4 * np.sqrt(np.clip(truth * (100 - truth), 1, None) / (75 * 25))
-    draws = (
-        rng.standard_t(4, (len(truth), 10)) / np.sqrt(2)
-        if noise == "heavy tails"
-        else rng.standard_normal((len(truth), 10))
-    )
-    marks = np.clip(truth[:, None] + sd[:, None] * draws, 0, 100)
-    return np.round(marks / 5) * 5 if noise == "steps of five" else marks
-
-
-def until_certain(marks: np.ndarray) -> Progress:
-    """What a run with until_certain comes to when these are the marks that it gets, as runs/certainty.py asks for them."""
-    so_far = {q: list(marks[q, :FIRST]) for q in range(len(marks))}
-    while (found := gate_progress(so_far, rule=RULE)).ask:
-        for q in found.ask[:ROUND]:
-            so_far[q].append(marks[q, len(so_far[q])])
-    return found
-
-
-def stopping(rng: np.random.Generator, scale: float, data: Path) -> None:
-    print("### Stopping\n")
-    print(
-        "| runs | noise (sd 4) | streams | same as ten repeats | calls of 100 | firm | wrong firm |\n|---|---|---|---|---|---|---|"
-    )
-    for where, noises in (("mixed", NOISES), ("half of the questions within 3 points of the line", NOISES[:2])):
-        for noise in noises:
-            times, same, calls, firm, wrong = int(1000 * scale), 0, 0, 0, 0
-            for _ in range(times):
-                truth = np.clip(75 + 4 * rng.standard_normal() - 10 * (rng.chisquare(6, 10) - 6) / np.sqrt(12), 0, 98)
-                if where != "mixed":
-                    truth = np.where(rng.random(10) < 0.5, rng.normal(RULE.line, 3, 10), truth)
-                marks = repeats(rng, truth, noise)
-                found = until_certain(marks)
-                said = found.passes if found.verdict == "判定保留" else found.verdict == "合格"
-                same += said == is_met(marks.mean(axis=1))
-                calls += found.calls
-                firm += found.verdict != "判定保留"
-                wrong += found.verdict != "判定保留" and said != is_met(truth)
-            print(
-                f"| {where} | {noise} | {times} | {same / times:.1%} | {calls / times:.0f} | {firm / times:.0%} | {wrong / times:.1%} |",
-                flush=True,
-            )
-    print("\nWrong firm verdict at any moment, looked at after every round of ten, true scores at the worst places:\n")
-    print(
-        "| true scores | noise (sd 4) | streams | firm and wrong | firm and wrong with until_certain |\n|---|---|---|---|---|"
-    )
-    for what, scores in WORST.items():
-        for noise in ("normal", "less near the ends"):
-            truth, times = np.array(scores), int(5000 * scale)
-            wrong = stopped_wrong = 0
-            for _ in range(times):
-                marks = repeats(rng, truth, noise)
-                ended = until_certain(marks).verdict
-                stopped_wrong += ended != "判定保留" and (ended == "合格") != is_met(truth)
-                seen = (gate_progress(dict(enumerate(marks[:, :k])), rule=RULE).verdict for k in range(2, 11))
-                firm_word = next((verdict for verdict in seen if verdict != "判定保留"), None)
-                wrong += firm_word is not None and (firm_word == "合格") != is_met(truth)
-            print(f"| {what} | {noise} | {times} | {wrong / times:.1%} | {stopped_wrong / times:.1%} |", flush=True)
-    print()
 
 
 # Trust
@@ -687,7 +602,6 @@ def trust_word(people: np.ndarray, judge: np.ndarray) -> str:
 PARTS: dict[str, Callable[[np.random.Generator, float, Path], None]] = {
     "corrected": corrected,
     "rates": rates,
-    "stopping": stopping,
     "trust": trust,
     "draws": draws,
     "looks": looks,

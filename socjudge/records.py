@@ -400,10 +400,6 @@ class RunInfo(_Shown):
     - wall_time_s: the duration of all sessions together, in seconds.
     - sessions: how many times the run was started or resumed. It is 1 if the run was never interrupted.
     - mode: "batch" if a batch endpoint was used for any part of the run, else "live".
-    - repeats: {question_id: number of judgements}, only for a run that is repeated until its verdict is certain. For
-      such a run, judge_repeats is the highest number of judgements that one answer may get.
-    - stopped_because: for a run that is repeated until its verdict is certain, why it ended (runs/certainty.py). It is
-      empty for other runs.
     - most_usd: the most that the run can have cost, in US dollars. Calls of unknown cost are included. It is None if no
       price is known.
     - unsure_usage: the second judge's part of judge_usage. n_unsure: the number of answers that have the second judge's
@@ -443,8 +439,6 @@ class RunInfo(_Shown):
     wall_time_s: float = 0.0
     sessions: int = 1
     socjudge_version: str = ""
-    repeats: Mapping[str, int] = field(default_factory=dict, metadata={"absent": {}})
-    stopped_because: str = ""
     rubric: Rubric | None = None
     judge_prompt_text: str = field(default="", repr=False)
     judges_asked: int = 1

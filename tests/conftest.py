@@ -99,7 +99,7 @@ def _nonsense_today(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 
 # An option, an argument or a command: what is typed, and nobody can click.
 TYPED = re.compile(
-    r"--[a-z]|\b(?!src=|href=|on\w+=)[a-z_]{2,}=|\bsocjudge [a-z]+|\b(fresh|judge_model|judge_prompt|judge_repeats|answer_repeats|until_certain|max_cost_usd|index_dir)\b"
+    r"--[a-z]|\b(?!src=|href=|on\w+=)[a-z_]{2,}=|\bsocjudge [a-z]+|\b(fresh|judge_model|judge_prompt|judge_repeats|answer_repeats|max_cost_usd|index_dir)\b"
 )
 
 

@@ -70,10 +70,9 @@ class World:
         self.fate, self.fate_at, self.is_calm = "whole", 0, False
         self.n, self.line = min(draw.randint(2, 12), draw.randint(2, 12)), draw.choice([50, 60, 70, 80])
         self.rate = draw.choice([0.5, 0.7, 0.8, 1.0])
-        self.certain = draw.random() < 0.25
         self.stored = draw.random() < 0.5
-        self.answer_repeats = 1 if self.stored or self.certain else draw.choice([1, 1, 2, 3])
-        self.judge_repeats = draw.choice([1, 4]) if self.certain else draw.choice([1, 1, 2, 3])
+        self.answer_repeats = 1 if self.stored else draw.choice([1, 1, 2, 3])
+        self.judge_repeats = draw.choice([1, 1, 2, 3])
         self.names = draw.sample(["mine-a", "mine-b"], k=2)[: draw.choice([1, 1, 2])] + ["mine-c"] * (
             draw.random() < 0.25
         )

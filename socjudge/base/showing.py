@@ -27,7 +27,6 @@ from .texts import visible
 from .verdict import (
     Verdict,
     answer_verdict,
-    certainty_text,
     judge_verdict,
     mark_text,
     mean_text,
@@ -223,8 +222,6 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
         facts[say("base.show_partial")] = say("base.show_answers", count=summary.n_partial)
     if summary.n_unscored:
         facts[say("base.show_unscored")] = say("base.show_as_zero", count=summary.n_unscored)
-    if info.stopped_because:
-        facts[say("base.show_repeats")] = certainty_text(info)
     for each in (run, *run.others) if run.judges_asked > 1 else ():
         facts[f"Judge {each.judge_model}"] = judge_verdict(each).headline
     facts |= {

@@ -270,31 +270,6 @@ def summarise_results(results: Iterable[EvaluationResult], rule: PassRule = SPEC
     return tally.summary(rule)
 
 
-# Why a run that judged until its verdict was certain ended (runs/certainty.py).
-_CERTAIN = {
-    "certain pass": "base.certain_pass",
-    "certain fail": "base.certain_fail",
-    "settled": "base.certain_settled",
-    "most": "base.certain_most",
-    "unread": "base.certain_unread",
-    "budget": "base.certain_budget",
-}
-
-
-def certainty_text(info: RunInfo) -> str:
-    """Return the text below the verdict of a run that judged again and again until its verdict was certain.
-
-    The text says how often each question was judged, and why the run ended. Return "" for other runs.
-    """
-    if not info.stopped_because:
-        return ""
-    counts = info.repeats.values()
-    key = _CERTAIN.get(info.stopped_because)
-    why = say(key) if key else info.stopped_because
-    least, most = min(counts, default=0), max(counts, default=0)
-    return say("base.certainty", total=sum(counts), least=least, most=most, why=why)
-
-
 def mixed_text(info: RunInfo, judged: int) -> str:
     """Return the text below the verdict of a run whose scores do not all come from one model.
 

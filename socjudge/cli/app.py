@@ -122,7 +122,7 @@ def ask(
 
 _NOT_OF_A_REPAIR = {
     "dataset", "judge_models", "unsure_judge", "reasons_from", "assistant_model", "judge_prompt", "assistant_prompt", "answer_repeats", "judge_repeats",
-    "until_certain", "k",
+    "k",
 }  # fmt: skip
 
 
@@ -153,7 +153,6 @@ def run(
     """
     from ..judging.dataset import load_eval_dataset
     from ..prompts.saved import judge_prompt_of
-    from ..runs.certainty import most_repeats
     from ..runs.estimate import estimate_run
     from ..runs.given_answers import needs_index, open_answers
     from ..runs.several_judges import assign_judges, estimate_judges_left, judged_already
@@ -174,7 +173,7 @@ def run(
     marking: dict[str, Any] = {
         "judge_prompt": judging.judge_prompt or (there and judge_prompt_of(there)),
         "rubric": (there and there.rubric) or project_rubric(),
-        "judge_repeats": most_repeats(judging.judge_repeats, judging.until_certain),
+        "judge_repeats": judging.judge_repeats,
     }
     if job.require_certificate:
         # imports pandas and scipy, which takes as long as the rest of a run's start
@@ -184,7 +183,7 @@ def run(
         need_certificates(binding_of_judge(judge, prompt, rubric=rubric) for judge in judges)
     given = open_answers(answering.answers or default_answers() or None, questions)
     asking: dict[str, Any] = asdict(answering) | {"answers": given}
-    how = {**marking, **asking, "judge_model": judges, "until_certain": judging.until_certain}
+    how = {**marking, **asking, "judge_model": judges}
     estimate = estimate_run(questions, **how)
     index = None
     if needs_index(given):
@@ -195,9 +194,7 @@ def run(
         what: dict[str, Any] = {"judging": marking, "answering": asking}
         assignments, over = assign_judges(questions, judges, index=index, **what)
         already = judged_already(assignments, over, logs_dir)
-        estimate = estimate_judges_left(
-            questions, judges, already, assignments[0].total, **what, until_certain=judging.until_certain
-        )
+        estimate = estimate_judges_left(questions, judges, already, assignments[0].total, **what)
     confirm(estimate, yes)
     # The run itself says how its rubric differs from that of a journal.
     return run_evaluation_suite(questions, index=index, **how | {"rubric": None}, **made)
@@ -256,14 +253,12 @@ def rejudge(
     from ..prompts.saved import judge_prompt_of
     from ..runs import suite
     from ..runs.assignment import assign_rejudging
-    from ..runs.certainty import most_repeats
     from ..runs.estimate import estimate_run
     from ..runs.load import find_log, load_run
     from ..runs.several_judges import judged_already
 
     earlier = load_run(find_log(log, logs_dir))
     (judge,) = judging.judges([judge_model])
-    judge_repeats = most_repeats(judging.judge_repeats, judging.until_certain)
     prompt = judging.judge_prompt or judge_prompt_of(earlier.run)
     stored = [result for result in earlier.results if result.judge_repeat == 0]
     rubric = earlier.rubric
@@ -275,22 +270,21 @@ def rejudge(
         need_certificates([binding_of_judge(judge, prompt, rubric=rubric)])
     estimate = estimate_run(
         [r.question for r in stored], answers=[r.answer for r in stored],
-        judge_model=judge, judge_prompt=prompt, rubric=rubric, judge_repeats=judge_repeats,
-        until_certain=judging.until_certain,
+        judge_model=judge, judge_prompt=prompt, rubric=rubric, judge_repeats=judging.judge_repeats,
     )  # fmt: skip
     if estimate.calls and not pace.fresh:
         how: dict[str, Any] = {
             "judge_model": judge,
             "judge_prompt": judging.judge_prompt,
-            "judge_repeats": judge_repeats,
+            "judge_repeats": judging.judge_repeats,
         }
         assignment = assign_rejudging(earlier, **how)
         (already,) = judged_already([assignment], lambda *_: assignment, logs_dir)
         estimate = estimate.after(already, assignment.total)
     confirm(estimate, yes)
     return suite.rejudge(
-        earlier, judge_model=judge, judge_prompt=judging.judge_prompt, judge_repeats=judge_repeats,
-        until_certain=judging.until_certain, max_cost_usd=money.cap, logs_dir=logs_dir, progress=not quiet,
+        earlier, judge_model=judge, judge_prompt=judging.judge_prompt, judge_repeats=judging.judge_repeats,
+        max_cost_usd=money.cap, logs_dir=logs_dir, progress=not quiet,
         options=pace.options,
     )  # fmt: skip
 

@@ -54,7 +54,6 @@ class Judging:
 
     judge_prompt: Annotated[str | None, typer.Option(help=say("cli.judge_prompt_option"))] = None
     judge_repeats: Annotated[int, typer.Option(min=1, help=say("cli.judge_repeats_option"))] = 1
-    until_certain: Annotated[bool, typer.Option("--until-certain", help=say("cli.until_certain_option"))] = False
     unsure_judge: Annotated[str | None, typer.Option(help=say("cli.unsure_judge_option"))] = None
     reasons_from: Annotated[str | None, typer.Option(help=say("cli.reasons_from_option"))] = None
 

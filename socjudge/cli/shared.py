@@ -70,7 +70,7 @@ def report_run(finished: EvaluationRun, uncertified: str = "") -> Never:
 
 def _report_judge(finished: EvaluationRun) -> None:
     """Print the results of one judge: those in `finished`, without those of further judges in `finished.others`."""
-    from ..base.verdict import answer_verdict, certainty_text, judge_verdict, of_criteria, summary_text
+    from ..base.verdict import answer_verdict, judge_verdict, of_criteria, summary_text
     from ..certify.certificate import run_certificate_line
 
     unscored = [result.evaluation.error for result in finished.results if result.evaluation.status != "ok"]
@@ -90,8 +90,6 @@ def _report_judge(finished: EvaluationRun) -> None:
         echo("\n" + say("cli.all_one_cause", count=len(unscored), cause=unscored[0]))
     echo("\n" + FINISHED.format(path=shown_path(finished.log_path)) + "\n")
     echo(summary_text(replace(finished, others=(), judges_asked=1)))
-    if said := certainty_text(finished.run):
-        echo(said)
     if note := judge_verdict(finished).note:
         echo(note)
     echo(run_certificate_line(finished))

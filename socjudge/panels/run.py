@@ -57,7 +57,7 @@ RUNNING = "⏳ 評価を実行中... これには数分かかる場合があり�
 _MODELS = ("assistant_model", "judge_model", "unsure_judge", "reasons_from")
 _PROMPTS = ("judge_prompt", "assistant_prompt")
 _PLAIN = (
-    "answer_repeats", "judge_repeats", "until_certain", "k", "max_concurrency", "require_certificate", "output_tokens",
+    "answer_repeats", "judge_repeats", "k", "max_concurrency", "require_certificate", "output_tokens",
     "timeout_s", "patience_s",
 )  # fmt: skip
 
@@ -110,7 +110,6 @@ class RunPanel(SessionPanel):
             self.answers.value = f"{OWN}{default}"
         self.answer_repeats = number_box(say("panels.run_answer_repeats"), 1)
         self.judge_repeats = number_box(say("panels.run_judge_repeats"), 1)
-        self.until_certain = tick_box(say("panels.run_until_certain"))
         self.require_certificate = tick_box(say("panels.run_require_certificate"))
         self.k = number_box(say("panels.run_k"), default_k())
         self.max_concurrency = number_box(say("panels.run_concurrency"), 8)
@@ -143,7 +142,7 @@ class RunPanel(SessionPanel):
             self.judge_model, *self.more_judges, self.unsure_judge, self.reasons_from, self.judge_prompt, self.answers,
             self.assistant_model, self.assistant_prompt, self.dataset, self.answer_repeats, self.judge_repeats, self.k,
             self.max_concurrency, self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
-            self.until_certain, self.require_certificate,
+            self.require_certificate,
         ]  # fmt: skip
         self._controls = [*boxes, self.allow_cost, self.fresh]
         # Two columns if there is room.

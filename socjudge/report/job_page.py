@@ -20,7 +20,6 @@ from ..base.texts import visible
 from ..base.verdict import (
     Verdict,
     answer_verdict,
-    certainty_text,
     judge_verdict,
     judges_text,
     mark_text,
@@ -141,7 +140,6 @@ def _facts(run: EvaluationRun, outcomes: list[Outcome]) -> list[str]:
     return [
         *([judges_text(run)] if run.judges_asked > 1 else []),
         say("report.job_counts", open=outcomes.count("open"), unscored=outcomes.count("unscored")),
-        *filter(None, [certainty_text(info)]),
         cost,
         *(run_certificate_line(each) for each in runs),
         say("report.job_made_by", judge=listed(each.judge_model for each in runs), assistant=info.assistant_model,

@@ -112,10 +112,7 @@ class Assignment:
 
     @property
     def total(self) -> int:
-        """Return the number of judgements in the finished run: answers × judge repeats.
-
-        A run that judges until the verdict is certain may need fewer.
-        """
+        """Return the number of judgements in the finished run: answers × judge repeats."""
         return self.n_samples * self.plan.judge_repeats
 
     def is_done_in(self, run: EvaluationRun) -> bool:

@@ -28,7 +28,6 @@ from ..models.opening import Model
 from ..models.pacing import RunGate
 from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult, ModelRequest
 from .assignment import Assignment, Sample
-from .certainty import Certainty
 from .executor import ask_through
 from .journal import Journal
 
@@ -57,15 +56,11 @@ class Engine:
         *,
         max_failures: int,
         executor: Executor | None = None,
-        certainty: Certainty | None = None,
     ) -> None:
         self._n_samples, self._sample_at, self._plan = assignment.n_samples, assignment.sample_at, assignment.plan
         self._journal, self._gate = journal, gate
         self._max_failures, self._executor = max_failures, executor
-        self._certainty = certainty
         self.n_left = assignment.total - journal.n_done
-        if certainty is not None:
-            self.n_left = sum(map(certainty.n_missing, range(self._n_samples)))
         self._started = time.monotonic()
         self._worked = False  # until something has worked in this session, an outage counts as a wrong set-up
         # Who has ever answered, also in the journal. A refusal by one who never did counts as a wrong set-up.
@@ -98,8 +93,6 @@ class Engine:
             while not self._worked and self._gate.reason is None and (first := next(todo, None)) is not None:
                 await self._judge_sample(first)
         await self._work_off(todo, max_concurrency)
-        if self._certainty is not None:
-            await self._until_certain(self._certainty, max_concurrency)
         if self._unanswered_in_a_row and not self._has_answered["assistant"]:
             self._stop_unanswered()
 
@@ -113,20 +106,6 @@ class Engine:
         if batch:
             self._journal.sync()
         return batch
-
-    async def _until_certain(self, certainty: Certainty, max_concurrency: int) -> None:
-        """Judge again the answers that decide the verdict, until it is certain or nothing more can be done."""
-        while not self.n_undelivered:
-            if certainty.ends_with(self._gate.reason):
-                self.n_left = 0
-                return
-            if self._gate.reason is not None and self.n_left:
-                return
-            asked = certainty.next_round()
-            self.n_left = sum(map(certainty.n_missing, range(self._n_samples)))
-            if not asked or self._gate.reason is not None:
-                return
-            await self._work_off(iter(asked), max_concurrency)
 
     async def _work_off(self, todo: Iterator[int], max_concurrency: int) -> None:
         """Judge the answers with the numbers in `todo`, at most `max_concurrency` answers at once.
@@ -153,8 +132,7 @@ class Engine:
 
     def _missing(self, i: int) -> list[int]:
         """Return the numbers of the judgements that the i-th answer still needs. Return [] if it needs none."""
-        missing = [repeat for repeat in range(self._plan.judge_repeats) if not self._journal.is_done(i, repeat)]
-        return missing if self._certainty is None else missing[: self._certainty.n_missing(i)]
+        return [repeat for repeat in range(self._plan.judge_repeats) if not self._journal.is_done(i, repeat)]
 
     async def _judge_sample(self, i: int) -> None:
         sample, repeats = self._sample_at(i), self._missing(i)
@@ -350,9 +328,6 @@ class Engine:
         if self._keep(self._journal.add_result, i, result):
             self._uncounted.append(result)
             self.n_left -= 1
-            if self._certainty is not None:
-                marks = result.evaluation
-                self._certainty.add(i, result.judge_repeat, marks.scores, marks.average_score, marks.status)
 
     def _keep(self, add: Callable[..., None], *what: Any) -> bool:
         """Write `what` to the journal with its method `add`, and return whether this worked.

@@ -18,7 +18,6 @@ from ..prompts.templates import Prompt, load_prompt
 from ..records import EvalQuestion, Rubric, Usage, total_usage
 from ..settings import default_k, project_rubric
 from .assignment import each_judge
-from .certainty import FIRST, most_repeats
 from .given_answers import Given, open_answers
 
 if TYPE_CHECKING:
@@ -36,9 +35,9 @@ class Estimate:
     cost_usd: US dollars at list prices, or None if a price is unknown.
     note: what else to know before the run, such as that a model ends soon; one line each.
 
-    For two kinds of run, the number of calls is not known in advance: those that judge until the verdict is certain,
-    and those that ask a second model about some answers only. For them, `lowest` holds the least that the run may need,
-    and all other fields hold the most. For all other runs, `lowest` is None.
+    For a run that asks a second model about some answers only, the number of calls is not known in advance. Then,
+    `lowest` holds the least that the run may need, and all other fields hold the most. For all other runs, `lowest` is
+    None.
 
     least_share: the share (0–1) of all judgements that `lowest` covers.
     """
@@ -99,7 +98,6 @@ def estimate_run(
     rubric: Rubric | None = None,
     answer_repeats: int = 1,
     judge_repeats: int = 1,
-    until_certain: bool = False,
     k: int | None = None,
 ) -> Estimate:
     """Estimate calls, tokens and list price of `run_evaluation_suite` with the same arguments. No request is sent.
@@ -111,8 +109,8 @@ def estimate_run(
     -------
     Estimate
         calls, input_tokens, output_tokens, cost_usd (US dollars, None if a price is unknown), and note, which says if a
-        model ends soon. With until_certain, or with
-        a judge of two models ("a > b"), these are the most that the run may need, and `lowest` is the least.
+        model ends soon. With a judge of two models ("a > b"), these are the most that the run may need, and `lowest` is
+        the least.
 
     Raises
     ------
@@ -141,8 +139,8 @@ def estimate_run(
         answer_in = [answering + estimate_tokens(q.question) for q in questions]
     judge_out = _COMMENT_TOKENS + _CRITERION_TOKENS * len(rubric.criteria)
 
-    def taking(judgements: int, judges: Sequence[str | BaseChatModel | Model]) -> Estimate:
-        parts = [_estimate(judge, "judge", judge_in, judge_out, answer_repeats * judgements) for judge in judges]
+    def taking(judges: Sequence[str | BaseChatModel | Model]) -> Estimate:
+        parts = [_estimate(judge, "judge", judge_in, judge_out, answer_repeats * judge_repeats) for judge in judges]
         if answers is None:
             parts.append(_estimate(assistant_model, "answer", answer_in, _ANSWER_TOKENS, answer_repeats))
         total = total_usage(parts)
@@ -152,12 +150,9 @@ def estimate_run(
     if answers is None:
         asked.append((assistant_model, "answer"))
     note = "\n".join(filter(None, dict.fromkeys(_ending(model, task) for model, task in asked)))
-    most = replace(taking(most_repeats(judge_repeats, until_certain), [*firsts, *seconds]), note=note)
-    if until_certain or seconds:  # at the least, the second model is asked about no answer
-        least = FIRST if until_certain else judge_repeats
-        share = least / most_repeats(judge_repeats, until_certain)
-        return replace(most, lowest=taking(least, firsts), least_share=share)
-    return most
+    most = replace(taking([*firsts, *seconds]), note=note)
+    # At the least, the second model is asked about no answer.
+    return replace(most, lowest=taking(firsts)) if seconds else most
 
 
 def _in_two_steps(judges: Sequence[str | BaseChatModel | Model]) -> tuple[list[Any], list[Any]]:

@@ -14,7 +14,6 @@ from ..base.pass_rule import run_rule
 from ..base.verdict import Tally
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, Usage
 from .assignment import Assignment
-from .certainty import Certainty
 from .journal import Journal
 from .log_json import from_dict
 from .logs import LoggedResults, log_chunks, write_log
@@ -29,7 +28,6 @@ def finish_run(
     logs_dir: Path | str,
     *,
     spent_usd: float | None = None,
-    certainty: Certainty | None = None,
 ) -> EvaluationRun:
     """Write the log from the journal, row by row, and return the run.
 
@@ -85,12 +83,8 @@ def finish_run(
             most_usd=max([cost for cost in (spent_usd, told) if cost is not None], default=None),
             wall_time_s=journal.wall_time_s + in_session_s,
             sessions=journal.sessions,
-            repeats={} if certainty is None else certainty.repeats,
-            stopped_because="" if certainty is None else certainty.stopped_because,
         )
 
-    if certainty is not None:
-        journal.note_end()
     path = write_log(chunks, journal.info.started_at, logs_dir)
     results = tuple(totals.in_memory) if small else LoggedResults(path, totals.starts[1:])
     return EvaluationRun(results, totals.tally.summary(rule), info(), path)

@@ -7,7 +7,6 @@ since its session began, and "spent_usd", the run's cost so far. `sample` and `r
 - {"answer", "sample"}: an answer of the assistant
 - {"reply", "sample", "repeat"}: a judge's reply that could not be parsed
 - {"row", "sample", "repeat"}: a judged answer, as a row of the log; the last one of a judgement counts
-- {"over"}: a run that judges until its verdict is certain will request nothing more
 """
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ class Journal:
         self.info, self.key = RunInfo("", ""), dict[str, Any]()
         self.sessions = self.n_done = 0  # n_done: judgements that will not be requested again
         self.wall_time_s = self._in_session_s = 0.0  # of all earlier sessions, and of the last one
-        self.is_over = False
         self.meter: Callable[[], float] = lambda: 0.0  # the run's cost so far in US dollars
         self.noted_usd = 0.0  # the cost that was last written
         self._rows: dict[int, int] = {}
@@ -138,9 +136,6 @@ class Journal:
     def add_result(self, sample: int, result: EvaluationResult, t: float) -> None:
         self._add({"row": result_to_dict(result), "sample": sample, "repeat": result.judge_repeat, "t": t})
 
-    def note_end(self) -> None:
-        self._add({"over": True})
-
     def note_spending(self, t: float) -> None:
         if self.meter() > self.noted_usd:
             self._add({"t": t})
@@ -203,8 +198,6 @@ class Journal:
             self.sessions += 1
             self.wall_time_s += self._in_session_s
             self._in_session_s = 0.0
-        elif "over" in line:
-            self.is_over = True
         elif "answer" in line:
             self._answers[line["sample"]] = start
         elif "reply" in line:

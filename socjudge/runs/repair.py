@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,10 +65,7 @@ def repair_run(
         there.pop("assistant_version", None)
     if told := [each.phrase() for each in differences(there, here) if each.condition.column in _SAME and each.before]:
         raise ConfigError(say("runs.not_the_same", run=run.log_path or say("runs.the_run"), told="; ".join(told)))
-    terms = terms_of(
-        options, max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=progress,
-        until_certain=bool(run.run.stopped_because),
-    )  # fmt: skip
+    terms = terms_of(options, max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=progress)
     return run_assignment(assignment, terms, known=map(_paid, run.results))
 
 
@@ -96,41 +92,18 @@ def _paid(result: EvaluationResult) -> EvaluationResult:
 
 
 def estimate_repair(run: EvaluationRun, *, answers: Given = None) -> Estimate:
-    """Estimate calls, tokens and list price of `repair_run`. Answers in the old log are not requested again.
-
-    For a run that judges until the verdict is certain, the estimate is the most that the repair may need. The field
-    `lowest` then holds the estimate for the failed results alone.
-    """
+    """Estimate calls, tokens and list price of `repair_run`. Answers in the old log are not requested again."""
     own = own_assistant(run, answers)
-    least = _estimate(run, own, lambda rows: sum(row.evaluation.status == "failed" for row in rows))
-    if not run.run.stopped_because:
-        return least
-
-    def most(rows: Sequence[EvaluationResult]) -> int:
-        known = [row.evaluation.status for row in rows if row.evaluation.status != "failed"]
-        return run.run.judge_repeats - len(known) + known.count("unparsable")  # these are requested once more
-
-    return replace(_estimate(run, own, most), lowest=least)
-
-
-def _estimate(
-    run: EvaluationRun, own: Assistant | None, n_judgements: Callable[[Sequence[EvaluationResult]], int]
-) -> Estimate:
-    """Estimate calls, tokens and list price of a repair: its new judgements, and the answers that are still missing.
-
-    - own: your own assistant if it must be asked, or None.
-    - n_judgements: a function that takes the old rows of an answer and returns how many judgements to make.
-    """
-    answers: dict[tuple[int | str, int], list[EvaluationResult]] = {}
+    rows_of: dict[tuple[int | str, int], list[EvaluationResult]] = {}
     for row in run.results:
-        answers.setdefault((row.question.id, row.answer_repeat), []).append(row)
+        rows_of.setdefault((row.question.id, row.answer_repeat), []).append(row)
     info, given, unanswered = run.run, [], Estimate(0, 0, 0, 0.0)
     how: Any = {"judge_model": info.judge_model, "judge_prompt": _prompt(info), "rubric": run.rubric}
     answering: Any = {
         "answers": own, "assistant_model": info.assistant_model, "assistant_prompt": info.assistant_prompt_id, "k": info.k
     }  # fmt: skip
-    for rows in answers.values():
-        count = n_judgements(rows)
+    for rows in rows_of.values():
+        count = sum(row.evaluation.status == "failed" for row in rows)
         if count and rows[0].answer.is_empty and (own is not None or asks_assistant(run)):
             unanswered += estimate_run([rows[0].question], **how, **answering, judge_repeats=count)
         else:

@@ -22,7 +22,6 @@ from ..models.budget import Budget, as_budget
 from ..models.pacing import RunGate, get_settings
 from ..records import EvaluationResult, EvaluationRun, ModelRequest, RunInfo, RunOptions
 from .assignment import Assignment, Plan, begin_now, check_counts
-from .certainty import Certainty
 from .engine import Engine
 from .finishing import finish_run
 from .journal import Journal, open_journal
@@ -42,7 +41,6 @@ class RunTerms(RunOptions):
     max_cost_usd: Budget | float | None = None
     logs_dir: Path | str | None = None
     progress: bool = True
-    until_certain: bool = False
 
 
 def terms_of(options: RunOptions | None, **direct: Any) -> RunTerms:
@@ -106,18 +104,12 @@ def run_assignment(
             settings=settings,
         )
         journal.meter = lambda: gate.spent_usd
-        certainty = Certainty(assignment, journal) if terms.until_certain else None
-        engine = Engine(
-            assignment, journal, gate,
-            max_failures=terms.max_failures, executor=terms.executor, certainty=certainty,
-        )  # fmt: skip
+        engine = Engine(assignment, journal, gate, max_failures=terms.max_failures, executor=terms.executor)
         if plan.asks and not journal.has_judgements and (check := getattr(plan.judge, "check_name", None)):
             event_loop.wait(check())  # before the answers are paid for
         _work(engine, gate, journal, total, terms)
         spent_usd = None if _unpriced(plan) else gate.spent_usd
-        run = finish_run(
-            journal, assignment, engine.elapsed_s, logs_dir, spent_usd=spent_usd, certainty=certainty
-        )  # fmt: skip
+        run = finish_run(journal, assignment, engine.elapsed_s, logs_dir, spent_usd=spent_usd)
         discard = True
         return run
     except (SocJudgeError, KeyboardInterrupt) as error:
@@ -214,8 +206,6 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: Ru
                     else:
                         unread += 1
                 if news:  # tqdm would also draw an empty update
-                    if terms.until_certain:  # the final number is not known
-                        bar.total = bar.n + len(news) + engine.n_left
                     bar.update(len(news))
                 if (now := time.monotonic()) - shown_at >= every_s:
                     shown_at = now

@@ -103,7 +103,6 @@ def estimate_judges_left(
     *,
     judging: dict[str, Any],
     answering: dict[str, Any],
-    until_certain: bool = False,
 ) -> Estimate:
     """Estimate what these judges still have to do. No request is sent.
 
@@ -112,13 +111,12 @@ def estimate_judges_left(
     - already: from `judged_already`, how many judgements each judge has made.
     - total: how many judgements each judge's finished run has.
     - questions, judges, judging, answering: as for `assign_judges`.
-    - until_certain: as for `run_evaluation_suite`.
     """
     left = Estimate(0, 0, 0, 0.0)
     for place, (judge, done) in enumerate(zip(judges, already, strict=True)):
         makes_answers = place == 0 and total not in already  # a judge that finished has the answers
         whole = estimate_run(
-            questions, judge_model=judge, **judging, until_certain=until_certain,
+            questions, judge_model=judge, **judging,
             **(answering if makes_answers else answering | {"assistant_model": OFFLINE}),
         )  # fmt: skip
         left += whole.after(done, total)

@@ -17,7 +17,6 @@ from ..prompts.templates import Prompt
 from ..records import EvalQuestion, EvaluationRun, Rubric, RunOptions
 from ..settings import project_rubric
 from .assignment import assign_rejudging, each_judge
-from .certainty import most_repeats
 from .given_answers import Given, open_answers
 from .running import run_assignment, terms_of
 from .several_judges import assign_judges, run_judges
@@ -42,7 +41,6 @@ def run_evaluation_suite(
     rubric: Rubric | None = None,
     answer_repeats: int = 1,
     judge_repeats: int = 1,
-    until_certain: bool = False,
     max_cost_usd: float | None = None,
     logs_dir: Path | str | None = None,
     progress: bool = True,
@@ -80,11 +78,6 @@ def run_evaluation_suite(
         rubric and judge prompt are used.
     answer_repeats, judge_repeats
         The number of answers per question, and of judgements per answer.
-    until_certain
-        Judge each answer twice, then judge again only the answers that decide the verdict. The run ends when the
-        verdict is certain, when further repeats would hardly change it, or at max_cost_usd. judge_repeats is then the
-        largest number of judgements per answer (10 if left out). `run.info.repeats` and `run.info.stopped_because`
-        say how the run ended. More judgements reduce the judge's noise. They do not replace more questions.
     max_cost_usd
         A hard cap on the whole run in US dollars, repeated calls included. Prices must be known. The project's cap if left
         out; infinity for no cap.
@@ -130,9 +123,7 @@ def run_evaluation_suite(
     1
     """
     answers = open_answers(answers, questions)
-    terms = terms_of(
-        options, max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=progress, until_certain=until_certain
-    )
+    terms = terms_of(options, max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=progress)
     judges = [with_second(judge, terms.unsure_judge) for judge in each_judge(judge_model)]
     judges = with_reasons(judges, terms.reasons_from)
     _check_names(terms.executor, *judges, assistant_model)
@@ -149,7 +140,7 @@ def run_evaluation_suite(
                 print(say("runs.keeps_rubric", told=told), file=aside())
     rubric = rubric or project_rubric()
     judging: dict[str, Any] = {
-        "judge_prompt": judge_prompt, "rubric": rubric, "judge_repeats": most_repeats(judge_repeats, until_certain),
+        "judge_prompt": judge_prompt, "rubric": rubric, "judge_repeats": judge_repeats,
     }  # fmt: skip
     answering: dict[str, Any] = {
         "answers": answers, "assistant_model": assistant_model, "assistant_prompt": assistant_prompt,
@@ -168,7 +159,6 @@ def rejudge(
     judge_prompt: Prompt | str | Path | None = None,
     rubric: Rubric | None = None,
     judge_repeats: int = 1,
-    until_certain: bool = False,
     max_cost_usd: float | None = None,
     logs_dir: Path | str | None = None,
     progress: bool = True,
@@ -185,7 +175,7 @@ def rejudge(
     judge_prompt, rubric
         The run's own if left out. If the log does not have its prompt, the project's prompt is used. If the new rubric
         differs from the run's own, the differences are shown before the first call.
-    judge_model, judge_repeats, until_certain, max_cost_usd, logs_dir, progress, options
+    judge_model, judge_repeats, max_cost_usd, logs_dir, progress, options
         As in `run_evaluation_suite`.
 
     Returns
@@ -207,9 +197,7 @@ def rejudge(
     >>> again.info.rejudged_from == run.info.run_id
     True
     """
-    terms = terms_of(
-        options, max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=progress, until_certain=until_certain
-    )
+    terms = terms_of(options, max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=progress)
     (judge_model,) = with_reasons([with_second(judge_model, terms.unsure_judge)], terms.reasons_from)
     _check_names(terms.executor, judge_model)
     assignment = assign_rejudging(
@@ -217,7 +205,7 @@ def rejudge(
         judge_model=judge_model,
         judge_prompt=judge_prompt,
         rubric=rubric,
-        judge_repeats=most_repeats(judge_repeats, until_certain),
+        judge_repeats=judge_repeats,
     )
     if told := rubric_changes(run.rubric, assignment.plan.rubric):
         print(say("runs.another_rubric", told=told), file=aside())

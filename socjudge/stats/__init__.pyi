@@ -10,5 +10,4 @@ from .gate import gate_confidence as gate_confidence
 from .gate import gate_questions as gate_questions
 from .people import judge_vs_people as judge_vs_people
 from .raters import rater_consistency as rater_consistency
-from .sequential import gate_progress as gate_progress
 from .trust import judge_trust as judge_trust

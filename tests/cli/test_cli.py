@@ -127,19 +127,6 @@ def test_a_wrong_key_is_one_clear_line(service: Service, places: list[str]) -> N
     assert "Traceback" not in done.stderr
 
 
-def test_until_certain_judges_twice_and_says_why_it_ended(service: Service, tmp_path: Path, places: list[str]) -> None:
-    keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
-    refused = socjudge_here("run", "--until-certain", "--assistant-model", "offline", *places, **keys)
-    assert "at least 20 calls, cost about $0" in refused.stderr
-    assert "; at most 100 calls" in refused.stderr
-    done = socjudge_here("run", "-y", "-q", "--until-certain", "--assistant-model", "offline", *places, **keys)
-    assert done.returncode == 0, done.stderr
-    assert service.judge_calls == 20
-    assert "20 in all (2 to 2 per question). Stopped because a pass had become certain" in done.stdout
-    assert "repeats do not replace more questions" in done.stdout
-    assert json.loads(logs(tmp_path)[0].read_text("utf-8"))["run"]["stopped_because"] == "certain pass"
-
-
 def test_judges_that_differ_are_no_verdict(service: Service, tmp_path: Path, places: list[str]) -> None:
     service.default = lambda request: judgement(80 if request["model"] == "gpt-4o" else 60)
     two = ["--judge-model", "gpt-4o", "--judge-model", "gpt-4o-mini", "--assistant-model", "offline"]
@@ -351,12 +338,10 @@ def test_the_help_of_every_command_is_whole_and_in_the_language_asked_for(lang: 
 
 
 def test_a_repair_refuses_the_options_that_it_does_not_take() -> None:
-    done = socjudge(
-        "run", "--repair", "log.json", "--judge-model", "gpt-4o", "--judge-repeats", "5", "--until-certain", "--k", "1"
-    )
+    done = socjudge("run", "--repair", "log.json", "--judge-model", "gpt-4o", "--judge-repeats", "5", "--k", "1")
     assert done.returncode == 2, done
     assert "--repair does not take" in done.stderr
-    assert all(option in done.stderr for option in ("--judge-model", "--judge-repeats", "--until-certain", "--k"))
+    assert all(option in done.stderr for option in ("--judge-model", "--judge-repeats", "--k"))
 
 
 def test_a_run_that_will_not_go_on_is_dropped_and_one_under_way_is_not(

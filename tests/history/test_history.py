@@ -463,7 +463,7 @@ def test_an_answer_that_was_cut_is_told_in_the_frame_and_where_nobody_said_it_is
 def test_what_is_known_of_a_run_is_a_condition_or_known_to_be_none() -> None:
     """A new field of RunInfo has to be put into one of the two."""
     none = {"run_id", "started_at", "finished_at", "rejudged_from", "assistant_usage", "judge_usage"}
-    none |= {"wall_time_s", "sessions", "schema_version", "repeats", "stopped_because", "most_usd"}
+    none |= {"wall_time_s", "sessions", "schema_version", "most_usd"}
     none |= {"rubric", "judge_prompt_text"}  # its criteria, line and rate, and its hash, are
     none |= {"project", "settings_sha256"}  # what of them decides is
     none |= {"judges_asked"}  # each judge marks by itself

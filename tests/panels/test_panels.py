@@ -338,18 +338,6 @@ def test_a_budget_that_is_used_up_is_said_in_the_panel(hosted: RunPanel, service
 
 
 @pytest.mark.slow
-def test_a_tick_judges_until_the_verdict_is_certain(hosted: RunPanel, service: Service) -> None:
-    hosted.until_certain.value = True
-    assert "最小で呼び出し 20 回" in hosted.cost.value
-    assert "最大で呼び出し 100 回" in hosted.cost.value
-    run(hosted)
-    assert hosted.session.state == "finished"
-    assert service.judge_calls == 20
-    assert "「合格」が確実になったので止めました" in hosted.results.value
-    assert "反復は質問を増やす代わりになりません" in hosted.results.value
-
-
-@pytest.mark.slow
 def test_retries_and_unread_replies_are_counted(hosted: RunPanel, service: Service) -> None:
     service.script = [error(429, "slow down"), error(500, "oops"), judgement(80), *["読めない返事"] * 3]
     run(hosted)

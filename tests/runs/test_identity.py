@@ -513,7 +513,6 @@ ANOTHER_RUN = table(
     Row("answer_repeats", lambda d: d.use(answer_repeats=2), r"answer.?repeat|repeat", answered),
     Row("judge_repeats", lambda d: d.use(judge_repeats=2), r"repeat"),
     Row("judge_repeats less", lambda d: d.use(judge_repeats=1), r"repeat", lambda d: d.use(judge_repeats=2)),
-    Row("until_certain", lambda d: d.use(until_certain=True, judge_repeats=3), r"certain|repeat"),
     # prompts
     Row("judge prompt's text", lambda d: d.edit_prompt("plain", "あなたは", "君は"), JUDGE_PROMPT, plain_prompt),
     Row("a blank more in the judge prompt", lambda d: d.edit_prompt("plain", "回答:\n", "回答: \n"), JUDGE_PROMPT, plain_prompt),

@@ -28,7 +28,6 @@ from service import CRITERIA, KEY, serving
 
 import socjudge as sj
 from socjudge import constants
-from socjudge.base.verdict import certainty_text
 from socjudge.report import page
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.repair import repair_run
@@ -119,7 +118,7 @@ class Trial:
             so_far = sum(call.against_cap for call in world.calls[first:])
             by_command = command is not None and world.draw.random() < 0.4
             cap, seen = world.begin(number, so_far, by_command=by_command), len(world.calls)
-            told, run, printed = self.by_command(command or [], cap) if by_command else self.by_library(begin, cap)
+            told, run = self.by_command(command or [], cap) if by_command else self.by_library(begin, cap)
             logs = [path for path in self.written() if path not in before]
             counted = sum(call.against_cap for call in world.calls[first:])
             if cap is not None and len(world.calls) > seen:
@@ -139,11 +138,7 @@ class Trial:
             for each in unfinished:
                 self.law(each.done <= each.total, f"{what}: more is done than there is")
             # A judge may have two, of which the lesser is superseded.
-            # Until it is certain, what could not be read is asked for again before it ends; `unread` tells of it.
-            kept = {each.path: each.done - each.unread * world.certain for each in unfinished}
-            farthest = {
-                each.run.judge_model: kept[each.path] for each in sorted(unfinished, key=lambda each: each.done)
-            }
+            farthest = {each.run.judge_model: each.done for each in sorted(unfinished, key=lambda each: each.done)}
             done_at += [(name, done, world.start) for name, done in farthest.items()]
         else:
             self.is_stuck = True
@@ -154,7 +149,6 @@ class Trial:
         if by_command:
             codes = {truth.code for truth in truths.values()}
             self.law(run == (codes.pop() if len(codes) == 1 else 2), f"{what}: the exit code")
-            self.check_words(what, list(truths.values()), printed)
         else:
             for each in (run, *run.others):
                 self.check_summary(f"{what}: the run", vars(each.summary), truths[each.log_path])
@@ -167,8 +161,8 @@ class Trial:
             self.law(json.loads(path.read_text("utf-8"))["run"]["judge_model"] == judge, f"{what}: another judge")
         return logs
 
-    def by_library(self, begin: Begin, cap: float | None) -> tuple[str, Any, str]:
-        """One start: what was said of why it ended, if it was not finished; the run; what was printed."""
+    def by_library(self, begin: Begin, cap: float | None) -> tuple[str, Any]:
+        """One start: what was said of why it ended, if it was not finished; the run."""
         world, results = self.world, iter(range(1, 1000))
 
         def on_result(_: Any) -> None:
@@ -187,15 +181,15 @@ class Trial:
                 run, told = None, f"{type(problem).__name__}: {problem}"
                 fine = not isinstance(problem, sj.ConfigError) or "judgements could be read" in told
                 self.law(fine, f"stopped by {told[:200]}")
-        return "\n".join([told, *(str(each.message) for each in caught)]), run, ""
+        return "\n".join([told, *(str(each.message) for each in caught)]), run
 
-    def by_command(self, command: list[str], cap: float | None) -> tuple[str, int, str]:
+    def by_command(self, command: list[str], cap: float | None) -> tuple[str, int]:
         at_once = f"--max-concurrency={self.world.at_once}"
         given = [*command, "--yes", "--quiet", "--max-failures=4", at_once, f"--logs-dir={self.logs}"]
         given += [] if cap is None else [f"--max-cost-usd={cap!r}"]
         done = socjudge_here(*given, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=self.url)
         self.law("Traceback" not in done.stderr, f"traceback: {done.stderr[-300:]}")
-        return done.stderr, done.returncode, done.stdout
+        return done.stderr, done.returncode
 
     def check_money(self, what: str, first: int, costs: list[float | None]) -> None:
         right = paid(self.world.calls[first:])["cost_usd"]
@@ -209,16 +203,13 @@ class Trial:
         judge, places = info["judge_model"], Counter(
             (row["question_id"], row["answer_repeat"], row["judge_repeat"]) for row in rows
         )  # fmt: skip
-        repeats = info["repeats"] or dict.fromkeys(map(str, range(world.n)), info["judge_repeats"])
         wanted = {
             (q, a, j)
             for q in range(world.n)
             for a in range(info["answer_repeats"])
-            for j in range(repeats.get(str(q), 0))
+            for j in range(info["judge_repeats"])
         }
         self.law(set(places) == wanted and set(places.values()) == {1}, f"{what}: rows are not each exactly once")
-        least = 2 if info["stopped_because"] not in ("", "budget") else 1
-        self.law(min(repeats.values()) >= least, f"{what}: certain after one judgement")
         used, answers, points, last = Counter[int](), dict[Any, set[str]](), list[Any](), list[tuple[str, int]]()
         for row in rows:
             marks, question = row["evaluation"], row["question_id"]
@@ -271,14 +262,6 @@ class Trial:
         )
         self.law(summary["n_unscored"] == truth.n_unscored, f"{what}: n_unscored")
 
-    def check_words(self, what: str, truths: list[Truth], text: str) -> None:
-        """What is said of certainty fits the verdict beside it."""
-        if len(truths) == 1:
-            pass_said = "a pass had become certain" in text or "「合格」が確実" in text
-            fail_said = "a fail had become certain" in text or "「不合格」が確実" in text
-            self.law(not pass_said or truths[0].mvp, f"{what}: a pass is certain beside a verdict that is none")
-            self.law(not fail_said or truths[0].code == 1, f"{what}: a fail is certain beside a verdict that is none")
-
     # -- the views
 
     def check_views(self) -> None:
@@ -330,7 +313,6 @@ class Trial:
         self.law(numbers[:2] == [str(truth.total), str(truth.passed)], "report: counts")
         icon = "✅" if truth.mvp else "⚠️" if truth.is_open else "❌"
         self.law(f"<title>{icon}" in html, "report: title")
-        self.check_words("texts", [truth], text + html + certainty_text(run.run) + run._repr_html_())
 
 
 def same(here: Any, right: float | None) -> bool:
@@ -371,8 +353,8 @@ def what_breaks(seed: int, folder: Path, index: RunbookIndex) -> list[str]:
         world, draw = it.world, it.world.draw
         stored = [sj.AssistantAnswer(q.question, f"保存した回答 {q.id}", "文脈") for q in it.questions]
         judges = [Own(name, world) if name in world.own else name for name in world.names]
-        how: dict[str, Any] = {"judge_repeats": world.judge_repeats, "until_certain": world.certain}
-        flags = [f"--judge-repeats={world.judge_repeats}", *["--until-certain"] * world.certain]
+        how: dict[str, Any] = {"judge_repeats": world.judge_repeats}
+        flags = [f"--judge-repeats={world.judge_repeats}"]
         quiet: dict[str, Any] = {"logs_dir": it.logs, "progress": False}
         answering: dict[str, Any] = {
             "assistant_model": ASSISTANT,
@@ -400,8 +382,8 @@ def what_breaks(seed: int, folder: Path, index: RunbookIndex) -> list[str]:
                 kept = [
                     (row["evaluation"]["scores"], row["evaluation"]["overall_comment"], row["answer"])
                     == (was["evaluation"]["scores"], was["evaluation"]["overall_comment"], was["answer"])
-                    for row, was in zip(rows, old["results"], strict=not old["run"]["stopped_because"])
-                    if was["evaluation"]["status"] != "failed" and not old["run"]["stopped_because"]
+                    for row, was in zip(rows, old["results"], strict=True)
+                    if was["evaluation"]["status"] != "failed"
                 ]
                 it.law(all(kept), "repair: what had not failed is changed")
         if logs and not it.is_stuck and draw.random() < 0.3:

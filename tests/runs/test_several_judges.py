@@ -268,12 +268,6 @@ def test_a_list_of_one_judge_is_an_ordinary_run(service: Service, tmp_path: Path
     assert (run.others, run.judge_model) == ((), "gpt-4o")
 
 
-def test_each_judge_of_several_may_be_asked_until_it_is_certain(service: Service, tmp_path: Path) -> None:
-    service.default = replies()
-    run = judge_all(tmp_path, until_certain=True)
-    assert all(each.run.stopped_because for each in (run, *run.others))
-
-
 def test_the_estimate_adds_the_judges_up() -> None:
     alone = [estimate_run(QUESTIONS, answers=STORED, judge_model=judge) for judge in JUDGES]
     together = estimate_run(QUESTIONS, answers=STORED, judge_model=JUDGES)

@@ -649,24 +649,6 @@ def test_a_repair_is_priced_by_what_failed_and_an_answer_that_is_there_is_not_as
     assert estimate_repair(replace(run, run=replace(info, rejudged_from="x"))).calls == 2
 
 
-def test_a_repair_of_a_run_until_it_was_certain_may_go_on_to_its_most() -> None:
-    statuses = {1: ("ok", "ok", "ok"), 2: ("ok", "unparsable"), 3: ("ok", "failed"), 4: ("failed", "failed")}
-    results = tuple(
-        replace(
-            result(i, 80.0), question=EvalQuestion(i, "正常系", "q", ("k",)), judge_repeat=repeat,
-            answer=AssistantAnswer("q", "" if i == 4 else "回答"),
-            evaluation=replace(result(i, 80.0).evaluation, status=status),
-        )
-        for i, of_answer in statuses.items() for repeat, status in enumerate(of_answer)
-    )  # fmt: skip
-    info = RunInfo("r", "", judge_model="gpt-4o-mini", assistant_model="gpt-4o-mini", judge_repeats=5)
-    info = replace(info, judge_prompt_id="guide-1", assistant_prompt_id="assistant-1", stopped_because="unread")
-    estimate = estimate_repair(EvaluationRun(results, summarise_results(results), info))
-    assert estimate.lowest is not None
-    assert estimate.lowest.calls == 0 + 0 + 1 + (1 + 2)
-    assert estimate.calls == 2 + (3 + 1) + 4 + (1 + 5)
-
-
 @pytest.mark.slow
 def test_judging_stored_answers_loads_no_search_and_no_langchain(service: Service, tmp_path: Path) -> None:
     """They are more than half of what the first run of a process took."""

@@ -23,7 +23,6 @@ from ...models.opening import with_reasons, with_second
 from ...models.pacing import get_settings
 from ...records import EvalQuestion, EvaluationResult, EvaluationRun, Rubric
 from ...runs.assignment import Assignment, assign_rejudging
-from ...runs.certainty import most_repeats
 from ...runs.estimate import Estimate
 from ...runs.given_answers import needs_index, open_answers
 from ...runs.load import load_run
@@ -65,7 +64,6 @@ class Settings:
     assistant_prompt: str | None = None
     answer_repeats: int = 1
     judge_repeats: int = 1
-    until_certain: bool = False
     k: int = field(default_factory=default_k)
     max_concurrency: int = 8
     max_cost_usd: float | None = None
@@ -130,14 +128,12 @@ class _Task:
     """Hold what a run has to do: the questions, the judges, and how to make and to judge the answers.
 
     - judging, answering: the arguments of `assign_judges` with these names.
-    - until_certain: whether an answer is judged again until its verdict is certain.
     """
 
     questions: Sequence[EvalQuestion]
     judges: Sequence[Any]
     judging: dict[str, Any]
     answering: dict[str, Any]
-    until_certain: bool
 
     def estimate(self, already: Sequence[int] = (), total: int = 1) -> Estimate:
         """Return the estimated calls and cost of what remains to be done. If `already` is empty, this is the whole run.
@@ -147,7 +143,7 @@ class _Task:
         """
         return estimate_judges_left(
             self.questions, self.judges, already or [0] * len(self.judges), total, judging=self.judging,
-            answering=self.answering, until_certain=self.until_certain,
+            answering=self.answering,
         )  # fmt: skip
 
 
@@ -482,7 +478,7 @@ class RunSession(Session):
 
         terms = RunTerms(
             **{name: getattr(settings, name) for name in HOW}, logs_dir=self.logs_dir, on_result=count, stop=self._stop,
-            progress=False, until_certain=settings.until_certain,
+            progress=False,
         )  # fmt: skip
         if len(preview.assignments) == 1:
             finished = run_assignment(preview.assignments[0], terms)
@@ -505,7 +501,6 @@ def _answer(result: EvaluationResult) -> tuple[Any, int]:
 
 
 def _task(settings: Settings, questions: Sequence[EvalQuestion], answering: dict[str, Any], rubric: Rubric) -> _Task:
-    repeats = most_repeats(settings.judge_repeats, settings.until_certain)
-    judging = {"judge_prompt": settings.judge_prompt, "rubric": rubric, "judge_repeats": repeats}
+    judging = {"judge_prompt": settings.judge_prompt, "rubric": rubric, "judge_repeats": settings.judge_repeats}
     judges = with_reasons(settings.judges, settings.reasons_from or None)
-    return _Task(questions, judges, judging, answering, settings.until_certain)
+    return _Task(questions, judges, judging, answering)

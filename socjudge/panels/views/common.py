@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...base.messages import say
 from ...base.showing import block, cost_text, escape, money, note_html, question_html, shown_path, warning_html
-from ...base.verdict import FINISHED, certainty_text, judge_verdict, summary_text
+from ...base.verdict import FINISHED, judge_verdict, summary_text
 from ...certify.certificate import run_certificate_line
 from ...records import EvaluationResult, EvaluationRun
 from ...runs.estimate import Estimate
@@ -99,10 +99,7 @@ def summary_html(run: EvaluationRun) -> str:
         saved.append(say("panels.rescued"))
     return block("warn" if rescued else "good", *saved) + block(
         verdict.paint,
-        MarkdownIt("js-default").render(summary_text(alone))
-        + warning_html(verdict)
-        + escape(certainty_text(run.run))
-        + note_html(verdict),
+        MarkdownIt("js-default").render(summary_text(alone)) + warning_html(verdict) + note_html(verdict),
         say("panels.judge_and_cost", judge=judge, embedded=offline, cost=cost_text(run)),
         escape(run_certificate_line(run)),
     )
