@@ -184,22 +184,20 @@ def total_usage(usages: Iterable[Usage]) -> Usage:
 class ModelRequest:
     """Describe one call to a model.
 
-    - task: "answer", "judge", or "explain" (give reasons for the scores of another model).
+    - task: "answer" or "judge".
     - messages: the chat, as {"role", "content"} dicts.
     - schema: a JSON schema for the reply, or None for free text.
     - max_output_tokens: the limit for the reply, including hidden reasoning.
-    - is_second: whether the request is for the second judge. This judge is asked if the first judge is unsure.
     - material: the contents of the messages as values, for a model that does not read the messages. For a judge:
       question, answer, criteria and rubric. For an assistant: question, passages, flags and evidence; also guide,
       dangers, precautions and organisation, which only the embedded assistant uses.
     """
 
-    task: Literal["answer", "judge", "explain"]
+    task: Literal["answer", "judge"]
     messages: tuple[Mapping[str, str], ...]
     material: Mapping[str, Any]
     schema: Mapping[str, Any] | None = None
     max_output_tokens: int = 4000
-    is_second: bool = False
 
 
 @dataclass(frozen=True)
@@ -212,8 +210,6 @@ class Completion:
     - missing: {criterion: cause} for the scores that the judge reports it cannot give. It is empty for chat models.
     - levels: the number of levels per criterion among which a decision model had to choose; 0 for chat models and the
       embedded models.
-    - unsure_judge: the second judge, to be asked if this judge is unsure; empty if there is none.
-    - reasons_from: the chat model to be asked for the reasons of this judge's scores; empty if there is none.
     - request_id: the id that the service gave the call.
     """
 
@@ -225,8 +221,6 @@ class Completion:
     seconds: float = 0.0
     missing: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
     levels: int = 0
-    unsure_judge: str = ""
-    reasons_from: str = ""
     request_id: str = ""
 
     @property
@@ -295,12 +289,7 @@ class Evaluation(_Shown):
     - error: why `status` is not "ok", or what was doubtful about the reply.
     - raw_text: the reply as received. It is empty if the whole reply could be used unchanged.
     - request_id: the id that the service gave the judge's last call.
-    - usage: the usage of all calls for this answer, those to a second judge and for reasons included.
-    - first_model, first_scores: the name and the scores of the first judge, if it was unsure and a second judge was
-      asked (`RunOptions.unsure_judge`). `scores` has the second judge's scores then.
-    - second_usage: the second judge's part of `usage`.
-    - reasons_model, reasons_usage: the name of the chat model that gave reasons for the scores
-      (`RunOptions.reasons_from`), and its part of `usage`.
+    - usage: the usage of all calls for this answer.
     """
 
     scores: Mapping[str, Annotated[int | None, POINTS]]
@@ -318,11 +307,6 @@ class Evaluation(_Shown):
     raw_text: str = ""
     missing: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
     probabilities: Mapping[str, tuple[float, ...]] = field(default_factory=dict, metadata={"absent": {}})
-    first_model: str = ""
-    first_scores: Mapping[str, int] = field(default_factory=dict, metadata={"absent": {}})
-    second_usage: Usage = Usage()
-    reasons_model: str = ""
-    reasons_usage: Usage = Usage()
     request_id: str = ""
 
 
@@ -402,10 +386,6 @@ class RunInfo(_Shown):
     - mode: "batch" if a batch endpoint was used for any part of the run, else "live".
     - most_usd: the most that the run can have cost, in US dollars. Calls of unknown cost are included. It is None if no
       price is known.
-    - unsure_usage: the second judge's part of judge_usage. n_unsure: the number of answers that have the second judge's
-      scores.
-    - reasons_usage: the part of judge_usage that the model in `RunOptions.reasons_from` used. n_reasons: the number of
-      answers about which this model was asked.
     """
 
     run_id: str
@@ -442,10 +422,6 @@ class RunInfo(_Shown):
     rubric: Rubric | None = None
     judge_prompt_text: str = field(default="", repr=False)
     judges_asked: int = 1
-    unsure_usage: Usage = Usage()
-    n_unsure: int = 0
-    reasons_usage: Usage = Usage()
-    n_reasons: int = 0
     assistant_version: str = ""
     project: str = ""
     settings_sha256: str = ""
@@ -473,15 +449,6 @@ class RunOptions:
     executor
         An executor that makes the calls to models, such as Dask's `client.get_executor()` (docs/scaling.md). Models must
         then be given by name.
-    unsure_judge
-        A second judge, for the answers about which the first judge is unsure. The first judge is unsure if its reply
-        could not be parsed, if scores are missing, or if the mean of the scores is so near the pass line that the
-        second judge may decide the verdict (docs/statistics.md). The scores of both judges are kept.
-        `judge_model="first > second"` does the same.
-    reasons_from
-        A chat model that gives reasons for those scores of a decision model that are below the pass line or unsure. It
-        is asked once for each answer that has such scores, within the cost cap. Its reasons are shown under its name
-        and change no score.
     fresh
         Start a new run even if an interrupted one could be resumed.
     resume
@@ -506,8 +473,6 @@ class RunOptions:
     timeout_s: float | None = None
     patience_s: float | None = None
     executor: Executor | None = None
-    unsure_judge: Any = None  # same types as judge_model
-    reasons_from: Any = None  # same types as judge_model
     fresh: bool = False
     resume: Path | str | None = None
     on_result: Callable[[EvaluationResult], None] | None = None

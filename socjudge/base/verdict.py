@@ -270,38 +270,13 @@ def summarise_results(results: Iterable[EvaluationResult], rule: PassRule = SPEC
     return tally.summary(rule)
 
 
-def mixed_text(info: RunInfo, judged: int) -> str:
-    """Return the text below the verdict of a run whose scores do not all come from one model.
+def mixed_text(info: RunInfo) -> str:
+    """Return the text below the verdict of a run whose judge answered under several model names.
 
-    There are two such cases: a second judge scored some answers, or the judge's service answered under several model
-    names. Return "" for other runs.
-
-    judged: the number of judged answers.
+    Return "" for other runs.
     """
-    if info.n_unsure:
-        return _cascade_text(info, judged)
     names = info.judge_model_resolved.split(", ")
     return say("base.judge_mixed", count=len(names), names=listed(names)) if len(names) > 1 else ""
-
-
-def reasons_text(info: RunInfo) -> str:
-    """Return the text below the verdict of a run in which a chat model gave reasons for the judge's scores. Return ""
-    for other runs.
-    """
-    if not info.n_reasons:
-        return ""
-    paid = info.reasons_usage.cost_usd
-    cost = "" if paid is None else say("base.reasons_cost", cost=paid)
-    return say("base.reasons_given", count=info.n_reasons, cost=cost)
-
-
-def _cascade_text(info: RunInfo, judged: int) -> str:
-    first, _, second = info.judge_model.partition(" > ")
-    told = say("base.cascade", judged=judged, count=info.n_unsure, first=first, second=second)
-    dear, both = info.unsure_usage.cost_usd, info.judge_usage.cost_usd
-    if dear is None or both is None:
-        return told
-    return told + say("base.cascade_cost", cost=both, alone=dear / info.n_unsure * judged, second=second)
 
 
 def judges_text(run: EvaluationRun) -> str:
@@ -354,8 +329,7 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
     verdict, more = None, list[str]()
     if isinstance(summary, EvaluationRun):
         rule, verdict = rule or run_rule(summary.run), run_verdict(summary)
-        more = [mixed_text(summary.run, len(summary.results)), reasons_text(summary.run)]
-        more += [judges_text(summary)] if summary.judges_asked > 1 else []
+        more = [mixed_text(summary.run), judges_text(summary) if summary.judges_asked > 1 else ""]
         summary = summary.summary
     rule, verdict = rule or SPECIFIED, verdict or summary_verdict(summary)
     needed = rule.needed(summary.total_questions)

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from .. import constants
-from ..base.messages import say
 from ..base.pass_rule import rule_of
 from ..base.verdict import summarise_results
-from ..errors import BudgetReached, ConfigError, RequestRefused
+from ..errors import BudgetReached, RequestRefused
 from ..models.budget import Budget
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt
@@ -83,12 +82,8 @@ def make_terms(options: RunOptions | None, *, logs_dir: Path | str | None, **dir
     direct: settings that are not part of `options`, such as max_cost_usd.
 
     The log goes to `logs_dir`. If that is None, it goes to "certify" below the project's logs, because this is no run
-    of the assistant. Raises ConfigError if the options have `unsure_judge` or `reasons_from`.
+    of the assistant.
     """
-    if options is not None and options.unsure_judge is not None:
-        raise ConfigError(say("certify.unsure_judge"))
-    if options is not None and options.reasons_from is not None:
-        raise ConfigError(say("certify.reasons_from"))
     return terms_of(options, logs_dir=logs_dir or constants.LOGS_DIR / "certify", **direct)
 
 

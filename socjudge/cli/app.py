@@ -121,7 +121,7 @@ def ask(
 
 
 _NOT_OF_A_REPAIR = {
-    "dataset", "judge_models", "unsure_judge", "reasons_from", "assistant_model", "judge_prompt", "assistant_prompt", "answer_repeats", "judge_repeats",
+    "dataset", "judge_models", "assistant_model", "judge_prompt", "assistant_prompt", "answer_repeats", "judge_repeats",
     "k",
 }  # fmt: skip
 
@@ -168,7 +168,7 @@ def run(
     if dataset is None and not constants.EVAL_DATASET_PATH.exists():
         stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
     questions = load_eval_dataset(dataset)
-    judges = judging.judges(judge_models or ["auto"])
+    judges = judge_models or ["auto"]
     there = None if pace.resume is None else journal_info(pace.resume)
     marking: dict[str, Any] = {
         "judge_prompt": judging.judge_prompt or (there and judge_prompt_of(there)),
@@ -258,7 +258,6 @@ def rejudge(
     from ..runs.several_judges import judged_already
 
     earlier = load_run(find_log(log, logs_dir))
-    (judge,) = judging.judges([judge_model])
     prompt = judging.judge_prompt or judge_prompt_of(earlier.run)
     stored = [result for result in earlier.results if result.judge_repeat == 0]
     rubric = earlier.rubric
@@ -267,14 +266,14 @@ def rejudge(
     if job.require_certificate:
         from ..certify.issue import binding_of_judge
 
-        need_certificates([binding_of_judge(judge, prompt, rubric=rubric)])
+        need_certificates([binding_of_judge(judge_model, prompt, rubric=rubric)])
     estimate = estimate_run(
         [r.question for r in stored], answers=[r.answer for r in stored],
-        judge_model=judge, judge_prompt=prompt, rubric=rubric, judge_repeats=judging.judge_repeats,
+        judge_model=judge_model, judge_prompt=prompt, rubric=rubric, judge_repeats=judging.judge_repeats,
     )  # fmt: skip
     if estimate.calls and not pace.fresh:
         how: dict[str, Any] = {
-            "judge_model": judge,
+            "judge_model": judge_model,
             "judge_prompt": judging.judge_prompt,
             "judge_repeats": judging.judge_repeats,
         }
@@ -283,9 +282,8 @@ def rejudge(
         estimate = estimate.after(already, assignment.total)
     confirm(estimate, yes)
     return suite.rejudge(
-        earlier, judge_model=judge, judge_prompt=judging.judge_prompt, judge_repeats=judging.judge_repeats,
-        max_cost_usd=money.cap, logs_dir=logs_dir, progress=not quiet,
-        options=pace.options,
+        earlier, judge_model=judge_model, judge_prompt=judging.judge_prompt, judge_repeats=judging.judge_repeats,
+        max_cost_usd=money.cap, logs_dir=logs_dir, progress=not quiet, options=pace.options,
     )  # fmt: skip
 
 

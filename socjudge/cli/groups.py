@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -54,18 +54,6 @@ class Judging:
 
     judge_prompt: Annotated[str | None, typer.Option(help=say("cli.judge_prompt_option"))] = None
     judge_repeats: Annotated[int, typer.Option(min=1, help=say("cli.judge_repeats_option"))] = 1
-    unsure_judge: Annotated[str | None, typer.Option(help=say("cli.unsure_judge_option"))] = None
-    reasons_from: Annotated[str | None, typer.Option(help=say("cli.reasons_from_option"))] = None
-
-    def judges(self, names: Sequence[str]) -> list[Any]:
-        """Return the judges with these names, each as an argument `judge_model` of a run.
-
-        If `unsure_judge` is given, each judge that is unsure asks this second judge. Decision models give scores
-        without reasons. If `reasons_from` is given, this chat model writes the reasons for their scores.
-        """
-        from ..models.opening import with_reasons, with_second
-
-        return with_reasons([with_second(name, self.unsure_judge) for name in names], self.reasons_from)
 
 
 @dataclass(frozen=True)

@@ -167,11 +167,7 @@ def confirm(estimate: Any, yes: bool) -> None:
     """
     if not estimate.calls:
         return
-    said = estimate_text(estimate, "cli.price_list")
-    if estimate.lowest is not None:
-        least = price_text(estimate.lowest.cost_usd, "cli.price_list")
-        said = say("cli.estimate_range", calls=estimate.lowest.calls, price=least, most=said)
-    echo(COSTS_MONEY + said, err=True)
+    echo(COSTS_MONEY + estimate_text(estimate, "cli.price_list"), err=True)
     if estimate.note:
         echo(estimate.note, err=True)
     ask_to_run(yes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,15 +31,12 @@ from ..settings import project_rubric
 from .asking import Ask, lost_usage
 from .citations import as_material, unmeasurable
 from .decisions import parse_decision
-from .reasons import explain, unexplained
 from .replies import Judgement, judgement_schema, parse_judgement
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 MAX_REPLIES = 3  # the first reply, and two after the judge was told what was wrong
-# points from the pass line; docs/validation.md, "Two judges as one", has what this costs and saves
-UNSURE_POINTS = 10.0
 OUTPUT_TOKENS = 4000  # the JSON takes about 700 tokens; the rest is for hidden reasoning
 
 
@@ -104,72 +100,10 @@ def evaluate_answer(
 async def judge_answer(
     question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, rubric: Rubric, ask: Ask
 ) -> Evaluation:
-    """Judge one answer with as many requests as it needs, for a prompt that was checked.
+    """Judge one answer, for a prompt that was checked.
 
-    A second judge is asked if the first is unsure, and then a chat model for reasons, if `RunOptions` names them.
-    """
-    marks, last = await _one_judge(question, answer, prompt, rubric, ask)
-    if last.unsure_judge and is_unsure(marks, rubric.pass_threshold):
-        marks, last = await _second_judge(marks, question, answer, prompt, rubric, ask)
-    if last.reasons_from and (asked := unexplained(marks, rubric.pass_threshold)):
-        marks = await explain(marks, asked, question, as_material(answer), rubric, ask)
-    return marks
-
-
-async def _second_judge(
-    first: Evaluation, question: EvalQuestion, answer: AssistantAnswer, prompt: Prompt, rubric: Rubric, ask: Ask
-) -> tuple[Evaluation, Completion]:
-    """The second judge's evaluation, with the first judge's name and scores and the usage of both."""
-    try:
-        second, last = await _one_judge(question, answer, prompt, rubric, ask, is_second=True)
-    except RequestRefused as error:  # no scores at all, because an unsure judge alone would decide the verdict
-        error.usage = first.usage + (error.usage or Usage())
-        raise
-    known = {name: mark for name, mark in first.scores.items() if mark is not None and first.status == "ok"}
-    marks = replace(
-        second,
-        usage=first.usage + second.usage,
-        processing_time=first.processing_time + second.processing_time,
-        attempts=first.attempts + second.attempts,
-        error="; ".join(filter(None, [first.error, second.error])),
-        first_model=first.model,
-        first_scores=known,
-        second_usage=second.usage,
-    )
-    return marks, last
-
-
-def is_unsure(evaluation: Evaluation, line: float) -> bool:
-    """Whether a second judge should score the answer: the first reply could not be parsed, lacks a score that another
-    judge could give, or has a mean within UNSURE_POINTS of the pass line (two standard deviations, for a decision model).
-    """
-    if evaluation.status != "ok" or set(evaluation.missing.values()) - {"no_context"}:
-        return True
-    near = UNSURE_POINTS
-    if spread := [_variance(each) for each in evaluation.probabilities.values()]:
-        near = 2 * math.sqrt(sum(spread)) / len(spread)
-    return abs(evaluation.average_score - line) <= near
-
-
-def _variance(probabilities: Sequence[float]) -> float:
-    step, total = 100 / (len(probabilities) - 1), sum(probabilities)
-    mean = sum(i * step * each for i, each in enumerate(probabilities)) / total
-    return sum((i * step - mean) ** 2 * each for i, each in enumerate(probabilities)) / total
-
-
-async def _one_judge(
-    question: EvalQuestion,
-    answer: AssistantAnswer,
-    prompt: Prompt,
-    rubric: Rubric,
-    ask: Ask,
-    *,
-    is_second: bool = False,
-) -> tuple[Evaluation, Completion]:
-    """One judge's evaluation of the answer, and its last reply.
-
-    It is asked until a reply can be parsed, at most MAX_REPLIES times. RequestRefused if it refuses, or if the answer
-    lacks the sources that every criterion needs.
+    The judge is asked until a reply can be parsed, at most MAX_REPLIES times. RequestRefused if it refuses, or if the
+    answer lacks the sources that every criterion needs.
     """
     criteria = rubric.criteria
     # Asked for anyway, because all answers have the same prompt. These scores are not used, and stay in raw_text.
@@ -183,7 +117,6 @@ async def _one_judge(
         material={"question": question, "answer": answer, "criteria": criteria, "rubric": rubric},
         schema=judgement_schema(criteria, reasons_first=prompt.reasons_first),
         max_output_tokens=OUTPUT_TOKENS,
-        is_second=is_second,
     )
     shown = (question.question, answer.answer, answer.context, *question.expected_keypoints)
     completions, doubts, lost = list[Completion](), list[str](), Usage()
@@ -227,7 +160,7 @@ async def _one_judge(
     missing = {**last.missing, **read.missing, **lacking} if judgement else {}
     scores = {name: None if name in missing else read.scores.get(name, 0) for name in criteria}
     mean = average(scores)
-    evaluation = Evaluation(
+    return Evaluation(
         scores=scores,
         average_score=mean,
         # JSON escapes can hold half a character even if the reply has none.
@@ -245,7 +178,6 @@ async def _one_judge(
         probabilities=read.probabilities,
         request_id=last.request_id,
     )
-    return evaluation, last
 
 
 def _read(completion: Completion, rubric: Rubric, shown: Sequence[str]) -> Judgement:

@@ -43,7 +43,7 @@ def split_name(name: str) -> tuple[int, str] | None:
     return (int(found[1] or 3), found[2]) if found else None
 
 
-def material_json(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, Any]:
+def _material(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, Any]:
     """Return what a judge needs to know about a question and its answer, as a dict for JSON."""
     return {
         "question": encodable(question.question),
@@ -98,7 +98,7 @@ class DecisionModel(OpenAIModel):
         parameter. `max_output_tokens` is an output limit, but the endpoint takes none.
         """
         rubric: Rubric = request.material["rubric"]
-        data = material_json(request.material["question"], request.material["answer"])
+        data = _material(request.material["question"], request.material["answer"])
         return {
             "model": self.own_name,
             "input": [

@@ -16,16 +16,14 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Sequence
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
-from ..base.messages import aside, listed, say
+from ..base.messages import aside, say
 from ..base.redact import redact, show_url
 from ..errors import ConfigError
 from ..records import Completion, ModelRequest
 from ..settings import default_model
-from .cascade import THEN, Cascade, Explained
 from .decision_model import DecisionModel, split_name
 from .langchain_model import ForeignModel, LangChainModel, init_langchain_model
 from .openai_model import OpenAIModel
@@ -75,7 +73,6 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     - "decisions:name": a decision model at the same address, which judges and never answers. It uses three levels;
       "decisions-5:name" uses five.
     - "anthropic:…", "google_genai:…": LangChain's `init_chat_model`.
-    - "a > b": two judges as one, see `RunOptions.unsure_judge`.
     - "auto": the model that socjudge.toml names for the task. If it names none, the choice is DEFAULT_JUDGE_MODEL or
       DEFAULT_ASSISTANT_MODEL if a key or a base URL is configured, else "offline". stderr shows this choice once.
 
@@ -107,9 +104,6 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
         from .offline import OfflineModel
 
         return OfflineModel()
-    if task == "judge" and THEN in model:
-        first, _, second = model.partition(THEN)
-        return Cascade(open_model(first), open_model(second))
     if (own := _own_model(model)) is not None:
         return own
     key, base_url = (os.environ.get(name, "").strip() for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
@@ -121,36 +115,6 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     if colon and (chat_model := init_langchain_model(prefix, name)) is not None:
         return LangChainModel(chat_model, model)
     return _openai_model(model, api_key=key, base_url=base_url)
-
-
-def with_second(judge: str | BaseChatModel | Model, second: str | BaseChatModel | Model | None) -> Any:
-    """Return a judge that asks the second judge when the first one is unsure.
-
-    If both judges are given as names, the result is a name too. If `second` is None, the result is `judge` unchanged.
-    """
-    if second is None:
-        return judge
-    if isinstance(judge, str) and isinstance(second, str):
-        return f"{resolve_auto('judge') if judge == 'auto' else judge}{THEN}{second}"
-    return Cascade(open_model(judge), open_model(second))
-
-
-def with_reasons(
-    judges: Sequence[str | BaseChatModel | Model], reasons_from: str | BaseChatModel | Model | None
-) -> list[Any]:
-    """Return the judges. Each decision model among them is combined with a chat model that gives the reasons.
-
-    If `reasons_from` is None, the judges are unchanged. Raises ConfigError if no judge is a decision model, because
-    other judges give their own reasons.
-    """
-    if reasons_from is None:
-        return list(judges)
-    opened = [open_model(judge) for judge in judges]
-    giving = open_model(reasons_from)
-    found = [Explained(each, giving) if any(map(split_name, each.name.split(THEN))) else each for each in opened]
-    if found == opened:
-        raise ConfigError(say("models.reasons_own", model=listed(each.name for each in opened)))
-    return found
 
 
 def _answers_itself(model: object) -> bool:

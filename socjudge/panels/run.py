@@ -54,7 +54,7 @@ SHOWN_FILES = 3  # changed runbooks that are named
 RUNNING = "⏳ 評価を実行中... これには数分かかる場合があります"
 
 # Controls with the same names as their settings.
-_MODELS = ("assistant_model", "judge_model", "unsure_judge", "reasons_from")
+_MODELS = ("assistant_model", "judge_model")
 _PROMPTS = ("judge_prompt", "assistant_prompt")
 _PLAIN = (
     "answer_repeats", "judge_repeats", "k", "max_concurrency", "require_certificate", "output_tokens",
@@ -89,15 +89,10 @@ class RunPanel(SessionPanel):
         logs_dir = logs_dir or constants.LOGS_DIR
         self.session = RunSession.over(runbooks=Path(runbooks), index_dir=Path(index_dir), logs_dir=Path(logs_dir))
         self.judge_model = model_box("Judge", usual_model("judge"))
-        *self.more_judges, self.unsure_judge, self.reasons_from = (
-            model_box(say(name), "", placeholder=say("panels.run_no_judge"), tooltip=say(hint))
-            for name, hint in (
-                ("panels.run_second_judge", "panels.run_more_judges_hint"),
-                ("panels.run_third_judge", "panels.run_more_judges_hint"),
-                ("panels.run_unsure_judge", "panels.run_unsure_judge_hint"),
-                ("panels.run_reasons_from", "panels.run_reasons_from_hint"),
-            )
-        )
+        self.more_judges = [
+            model_box(say(name), "", placeholder=say("panels.run_no_judge"), tooltip=say("panels.run_more_judges_hint"))
+            for name in ("panels.run_second_judge", "panels.run_third_judge")
+        ]
         self.assistant_model = model_box(say("panels.assistant"), usual_model("answer"))
         self.judge_prompt = prompt_box(say("panels.judge_prompt"), "judge")
         self.assistant_prompt = prompt_box(say("panels.assistant_prompt"), "assistant")
@@ -139,7 +134,7 @@ class RunPanel(SessionPanel):
         if self.session.settings is not None:  # the cell was run again, so show the run that is or was under way
             self._take(self.session.settings)
         boxes = [
-            self.judge_model, *self.more_judges, self.unsure_judge, self.reasons_from, self.judge_prompt, self.answers,
+            self.judge_model, *self.more_judges, self.judge_prompt, self.answers,
             self.assistant_model, self.assistant_prompt, self.dataset, self.answer_repeats, self.judge_repeats, self.k,
             self.max_concurrency, self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
             self.require_certificate,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..base.messages import say
 from ..base.showing import block, escape, usage_html
-from ..models.cascade import THEN, Cascade, Explained
 from ..models.endings import ending_line
 from ..models.opening import OFFLINE, Model, Task, open_model, resolve_auto
 from ..models.prices import estimate_tokens, price_usd
@@ -34,44 +33,26 @@ class Estimate:
 
     cost_usd: US dollars at list prices, or None if a price is unknown.
     note: what else to know before the run, such as that a model ends soon; one line each.
-
-    For a run that asks a second model about some answers only, the number of calls is not known in advance. Then,
-    `lowest` holds the least that the run may need, and all other fields hold the most. For all other runs, `lowest` is
-    None.
-
-    least_share: the share (0–1) of all judgements that `lowest` covers.
     """
 
     calls: int
     input_tokens: int
     output_tokens: int
     cost_usd: float | None
-    lowest: Estimate | None = None
-    least_share: float = field(default=1.0, repr=False)
     note: str = field(default="", repr=False)
 
     def __add__(self, other: Estimate) -> Estimate:
         mine, theirs = (Usage(e.calls, e.input_tokens, e.output_tokens, e.cost_usd) for e in (self, other))
         total = mine + theirs
-        lowest = None
-        if self.lowest or other.lowest:
-            lowest = (self.lowest or self) + (other.lowest or other)
-        share = min(self.least_share, other.least_share)
         note = "\n".join(dict.fromkeys([*self.note.splitlines(), *other.note.splitlines()]))
-        return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd, lowest, share, note)
+        return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd, note)
 
     def after(self, done: int, total: int) -> Estimate:
         """Return the estimate for the rest of the run, after `done` of its `total` judgements were made.
 
         Calls, tokens and cost are reduced in proportion to the judgements that are left.
         """
-        left = self._part(1 - done / total)
-        if self.lowest is None or not self.calls:
-            return left
-        least = self.lowest._part(max(1 - done / total / self.least_share, 0.0))
-        return replace(left, lowest=least, least_share=self.least_share)
-
-    def _part(self, share: float) -> Estimate:
+        share = 1 - done / total
         calls, tokens_in, tokens_out = (
             math.ceil(round(number * share, 6)) for number in (self.calls, self.input_tokens, self.output_tokens)
         )
@@ -81,10 +62,7 @@ class Estimate:
     def _repr_html_(self) -> str:
         note = block("warn", *map(escape, self.note.splitlines())) if self.note else ""
         usage = Usage(self.calls, self.input_tokens, self.output_tokens, self.cost_usd)
-        if self.lowest is None:
-            return usage_html(usage, say("runs.estimate")) + note
-        least = Usage(self.lowest.calls, self.lowest.input_tokens, self.lowest.output_tokens, self.lowest.cost_usd)
-        return usage_html(least, say("runs.estimate_least")) + usage_html(usage, say("runs.estimate_most")) + note
+        return usage_html(usage, say("runs.estimate")) + note
 
 
 def estimate_run(
@@ -109,8 +87,7 @@ def estimate_run(
     -------
     Estimate
         calls, input_tokens, output_tokens, cost_usd (US dollars, None if a price is unknown), and note, which says if a
-        model ends soon. With a judge of two models ("a > b"), these are the most that the run may need, and `lowest` is
-        the least.
+        model ends soon.
 
     Raises
     ------
@@ -123,8 +100,7 @@ def estimate_run(
     >>> sj.estimate_run(sj.load_eval_dataset(), assistant_model="offline", judge_model="gpt-4o-mini").calls
     10
     """
-    judges, rubric = each_judge(judge_model), rubric or project_rubric()
-    firsts, seconds = _in_two_steps(judges)
+    rubric = rubric or project_rubric()
     template = estimate_tokens(load_prompt(judge_prompt, rubric=rubric).text)
     answers = open_answers(answers, questions)
     context = _GUIDE_TOKENS + _PASSAGE_TOKENS * (default_k() if k is None else k)
@@ -139,38 +115,14 @@ def estimate_run(
         answer_in = [answering + estimate_tokens(q.question) for q in questions]
     judge_out = _COMMENT_TOKENS + _CRITERION_TOKENS * len(rubric.criteria)
 
-    def taking(judges: Sequence[str | BaseChatModel | Model]) -> Estimate:
-        parts = [_estimate(judge, "judge", judge_in, judge_out, answer_repeats * judge_repeats) for judge in judges]
-        if answers is None:
-            parts.append(_estimate(assistant_model, "answer", answer_in, _ANSWER_TOKENS, answer_repeats))
-        total = total_usage(parts)
-        return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd)
-
-    asked: list[tuple[Any, Task]] = [(judge, "judge") for judge in (*firsts, *seconds)]
+    judges, judgements = each_judge(judge_model), answer_repeats * judge_repeats
+    parts = [_estimate(judge, "judge", judge_in, judge_out, judgements) for judge in judges]
+    endings = [_ending(judge, "judge") for judge in judges]
     if answers is None:
-        asked.append((assistant_model, "answer"))
-    note = "\n".join(filter(None, dict.fromkeys(_ending(model, task) for model, task in asked)))
-    most = replace(taking([*firsts, *seconds]), note=note)
-    # At the least, the second model is asked about no answer.
-    return replace(most, lowest=taking(firsts)) if seconds else most
-
-
-def _in_two_steps(judges: Sequence[str | BaseChatModel | Model]) -> tuple[list[Any], list[Any]]:
-    """Split each judge into the model that scores every answer, and the models that may be asked in addition.
-
-    Return (first models, additional models): one first model per judge, and the additional models of all judges. An
-    additional model either scores the answers about which the first model is unsure, or gives the reasons for the first
-    model's scores.
-    """
-    firsts: list[Any] = []
-    seconds: list[Any] = []
-    for judge in judges:
-        judge = open_model(judge) if isinstance(judge, str) and THEN in judge else judge
-        while isinstance(judge, Cascade | Explained):
-            seconds.append(judge.second)
-            judge = judge.first
-        firsts.append(judge)
-    return firsts, seconds
+        parts.append(_estimate(assistant_model, "answer", answer_in, _ANSWER_TOKENS, answer_repeats))
+        endings.append(_ending(assistant_model, "answer"))
+    total, note = total_usage(parts), "\n".join(filter(None, dict.fromkeys(endings)))
+    return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd, note)
 
 
 def _name(model: str | BaseChatModel | Model, task: Task) -> str:

@@ -76,10 +76,6 @@ def finish_run(
             assistant_version=", ".join(totals.versions) or assignment.info.assistant_version,
             assistant_usage=totals.assistant_usage if assignment.plan.asks else Usage(),
             judge_usage=totals.judge_usage + lost,
-            unsure_usage=totals.unsure_usage,
-            n_unsure=totals.n_unsure,
-            reasons_usage=totals.reasons_usage,
-            n_reasons=totals.n_reasons,
             most_usd=max([cost for cost in (spent_usd, told) if cost is not None], default=None),
             wall_time_s=journal.wall_time_s + in_session_s,
             sessions=journal.sessions,
@@ -113,8 +109,7 @@ class _Totals:
         self._line = line
         self.starts, self.in_memory = array("q"), list[EvaluationResult]()
         self.tally = Tally()
-        self.judge_usage = self.assistant_usage = self.unsure_usage = self.reasons_usage = Usage()
-        self.n_unsure = self.n_reasons = 0
+        self.judge_usage = self.assistant_usage = Usage()
         # The models that answered: usually one, or two if the service changed it midway.
         self.judges: dict[str, None] = {}
         self.assistants: dict[str, None] = {}
@@ -128,13 +123,6 @@ class _Totals:
         is_to_read = bool(to_read(scores, outcome_of(span, status, self._line)))
         self.tally.add(row["question_id"], span, is_read=status == "ok", is_to_read=is_to_read)
         self.judge_usage += Usage(**evaluation["usage"])
-        if evaluation.get("first_model"):
-            self.n_unsure += 1
-            self.unsure_usage += Usage(**evaluation["second_usage"])
-            self.judges[evaluation["first_model"]] = None
-        if evaluation.get("reasons_model"):
-            self.n_reasons += 1
-            self.reasons_usage += Usage(**evaluation["reasons_usage"])
         if evaluation["attempts"] and evaluation["model"] != UNKNOWN:
             self.judges[evaluation["model"]] = None
         if self._last_answer != (row["question_id"], row["answer_repeat"]):

@@ -11,7 +11,7 @@ from ..base.conditions import rubric_changes
 from ..base.messages import aside, say
 from ..errors import ConfigError
 from ..judging.own_assistant import Assistant
-from ..models.opening import Model, with_reasons, with_second
+from ..models.opening import Model
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt
 from ..records import EvalQuestion, EvaluationRun, Rubric, RunOptions
@@ -124,8 +124,7 @@ def run_evaluation_suite(
     """
     answers = open_answers(answers, questions)
     terms = terms_of(options, max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=progress)
-    judges = [with_second(judge, terms.unsure_judge) for judge in each_judge(judge_model)]
-    judges = with_reasons(judges, terms.reasons_from)
+    judges = each_judge(judge_model)
     _check_names(terms.executor, *judges, assistant_model)
     if isinstance(answers, Assistant):
         if terms.executor is not None:
@@ -198,7 +197,6 @@ def rejudge(
     True
     """
     terms = terms_of(options, max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=progress)
-    (judge_model,) = with_reasons([with_second(judge_model, terms.unsure_judge)], terms.reasons_from)
     _check_names(terms.executor, judge_model)
     assignment = assign_rejudging(
         run,

@@ -222,7 +222,7 @@ def test_a_message_has_both_languages_with_the_same_values(wing: str) -> None:
 # What no panel shows: the command line, files that are imported, pages that are also written by it, tables of a notebook.
 NOT_IN_PANELS = re.compile(
     r"(cli|batch|former|stats|report)\.|history\.(left_out|rejudge|remove_stub|check_)"
-    r"|certify\.(not_tried_|page_|unsure_judge$)|runs\.(executor_|repair_)|settings\.(no_folder|file_head)$"
+    r"|certify\.(not_tried_|page_)|runs\.(executor_|repair_)|settings\.(no_folder|file_head)$"
 )
 
 

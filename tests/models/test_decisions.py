@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_options import with_options
 from service import CRITERIA, AfterCalls, Reply, Service, is_judge_call, judgement
-from typer.testing import CliRunner
 
 import socjudge as sj
 from socjudge import constants
-from socjudge.base.verdict import summary_text
-from socjudge.cli.app import app
 from socjudge.errors import UnparsableJudgement
 from socjudge.judging.decisions import parse_decision
-from socjudge.models.opening import with_reasons
 
 QUESTIONS = [sj.EvalQuestion(n, "正常系", f"質問{n}です", ("端末の隔離",)) for n in range(1, 11)]
 ANSWERS = [
@@ -156,113 +152,6 @@ def test_criteria_of_ones_own_are_asked_in_the_words_of_their_descriptions(servi
     asked = service.requests[0]["questions"][1]
     assert asked["instructions"] == "観点「敬体」: です・ます調か"
     assert [level["label"] for level in asked["levels"]] == ["0点: 常体", "50点: 混ざる", "100点: すべて敬体"]
-
-
-CHAT = "gpt-4o-mini"
-LOW, UNSURE = {"安全性": (0.9, 0.1, 0.0), "簡潔性": (0.0, 0.45, 0.55)}, ["安全性", "簡潔性"]
-
-
-def _with_low(question: Mapping[str, Any]) -> dict[str, Any]:
-    return scored(question, LOW.get(question["name"], SURE))
-
-
-def _explaining(request: dict[str, Any]) -> Reply | str:
-    """Marks of a decision model, the third answer's low and unsure, and a chat model's reasons."""
-    if "questions" in request:
-        answer = request["input"][1]["content"][0]["data"]["answer"]
-        return deciding(_with_low if answer.startswith("端末3を") else lambda q: scored(q, SURE))(request)
-    asked = request["response_format"]["json_schema"]["schema"]["properties"]["reasons"]["required"]
-    reasons = {name: f"{name}の理由" for name in asked}
-    return json.dumps({"reasons": reasons, "scores": dict.fromkeys(asked, 100)}, ensure_ascii=False)
-
-
-def test_reasons_are_asked_of_a_chat_model_only_for_low_and_unsure_marks(service: Service, tmp_path: Path) -> None:
-    service.default = _explaining
-    run = judge_all(tmp_path, reasons_from=CHAT)
-    (asked,) = [each for each in service.requests if "messages" in each]
-    assert len(service.requests) == 11 and asked["model"] == CHAT
-    shown = json.loads(asked["messages"][0]["content"].partition("\n\n")[2])
-    assert {name: mark["score"] for name, mark in shown["marks"].items()} == {"安全性": 5, "簡潔性": 78}
-    marks, plain = run.results[2].evaluation, run.results[0].evaluation
-    assert dict(marks.scores) == {
-        **dict.fromkeys(CRITERIA, 90),
-        "安全性": 5,
-        "簡潔性": 78,
-    }  # whatever the chat model says
-    for name in UNSURE:
-        assert f"{name}の理由" in marks.rationale[name] and "by gpt-4o-mini-2024-07-18" in marks.rationale[name]
-        assert "the expected value of 0 points" in marks.rationale[name]
-    assert marks.rationale["正確性"] == plain.rationale["正確性"] and not plain.reasons_model
-    assert run.info.n_reasons == 1 and run.info.reasons_usage.calls == 1 and run.info.judge_usage.calls == 11
-    assert run.log_path and sj.load_run(run.log_path).results[2] == run.results[2]
-    assert run.judge_model == JUDGE and run.info.judge_model_resolved == "gpt-6-luna-2026-10-01"
-    assert "only on the 1 answers" in summary_text(run)
-
-
-def test_the_cap_is_for_the_reasons_too_and_the_estimate_has_them(service: Service, tmp_path: Path) -> None:
-    service.default = _explaining
-    how: Any = {"answers": ANSWERS, "judge_model": with_reasons([JUDGE], CHAT)}
-    estimate = sj.estimate_run(QUESTIONS, **how)
-    assert estimate.calls == 20 and estimate.lowest is not None and estimate.lowest.calls == 10
-    with pytest.raises(sj.errors.BudgetReached):
-        judge_all(tmp_path, reasons_from="gpt-4o", max_concurrency=1, max_cost_usd=0.022)
-    assert len(service.requests) == 3  # the third answer's reasons might have gone beyond the cap
-    run = judge_all(tmp_path, reasons_from="gpt-4o", max_concurrency=1, max_cost_usd=1.0)
-    assert len(service.requests) == 11 and run.info.n_reasons == 1  # its marks were paid for, and are not asked again
-
-
-UNREASONED: dict[str, Reply | str] = {
-    "an outage": Reply(status=400, error={"message": "no", "code": "x"}),
-    "no JSON": "安全性の理由です",
-    "another shape": '{"reasons": ["安全性"]}',
-    "the reasons of one": '{"reasons": {"安全性": "安全性の理由", "簡潔性": " "}}',
-}
-
-
-@pytest.mark.parametrize("reply", UNREASONED)
-def test_marks_stand_where_no_reasons_come(service: Service, reply: str) -> None:
-    decide = deciding(_with_low)
-    service.default = lambda request: decide(request) if "questions" in request else UNREASONED[reply]
-    (judge,) = with_reasons([JUDGE], CHAT)
-    marks = sj.evaluate_answer(QUESTIONS[0], ANSWERS[0], model=judge)
-    assert marks.status == "ok" and marks.scores["安全性"] == 5 and "reason" in marks.error
-    assert len(service.requests) == 2 and marks.rationale["簡潔性"].startswith("the expected value")
-
-
-def test_reasons_are_of_a_chat_model_for_a_decision_model(service: Service, tmp_path: Path) -> None:
-    for judge, giving, told in (
-        (CHAT, "gpt-4o", "gives its own"),
-        (JUDGE, JUDGE, "chat model"),
-        (JUDGE, "offline", "chat model"),
-    ):
-        with pytest.raises(sj.ConfigError, match=told):
-            judge_all(tmp_path, judge, reasons_from=giving)
-    assert not service.requests
-
-
-def test_reasons_are_asked_for_on_the_command_line_when_a_log_is_judged_again(
-    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    service.default = _explaining
-    first = judge_all(tmp_path)
-    service.requests.clear()
-    monkeypatch.chdir(tmp_path)
-    command = [
-        "rejudge",
-        str(first.log_path),
-        "-q",
-        "--judge-model",
-        JUDGE,
-        "--reasons-from",
-        CHAT,
-        "--logs-dir",
-        "logs",
-    ]
-    refused = CliRunner().invoke(app, command)
-    assert refused.exit_code == 2 and "at least 10 calls" in refused.output and "at most 20 calls" in refused.output
-    done = CliRunner().invoke(app, [*command, "-y"])
-    assert done.exit_code == 0 and "only on the 1 answers" in done.output, done.output
-    assert len(service.requests) == 11
 
 
 def test_the_log_has_the_id_by_which_the_service_knows_the_call(service: Service, tmp_path: Path) -> None:

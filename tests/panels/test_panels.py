@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from conftest import ANSWER, text
-from decision_service import deciding, scored
 from service import KEY, Reply, Service, error, is_judge_call, judgement
 
 from socjudge import AskPanel, RunPanel, app, constants, load_run, load_runs, open_index
@@ -771,32 +770,6 @@ def test_further_judges_over_stored_answers(hosted: RunPanel, service: Service) 
         ("gpt-4o-mini", first.run.run_id), ("gpt-4o", first.run.run_id),
     ]  # fmt: skip
     assert service.judge_calls == 20
-
-
-@pytest.mark.slow
-def test_a_judge_for_unsure_answers_and_a_model_for_reasons_are_chosen_by_boxes(
-    hosted: RunPanel, service: Service
-) -> None:
-    decide = deciding(lambda question: scored(question, (0.1, 0.5, 0.4)))
-
-    def reply(request: dict[str, Any]) -> Reply | str:
-        return decide(request) if "questions" in request else judgement(72 if request["model"] == "gpt-4o-mini" else 90)
-
-    service.default = reply
-    hosted.reasons_from.value = "gpt-4o"
-    assert "自分で理由を書くJudge" in text(hosted.cost.value) and hosted.run_button.disabled
-    hosted.reasons_from.value, hosted.unsure_judge.value = "", "gpt-4o"
-    run(hosted)
-    assert hosted.run.judge_model == "gpt-4o-mini > gpt-4o" and hosted.run.info.n_unsure == 10
-    assert "判断が際どい10件は gpt-4o の点です" in text(hosted.results.value)
-    hosted.unsure_judge.value, hosted.reasons_from.value = "", "gpt-4o"
-    hosted.judge_model.value = "decisions:gpt-4.1-mini"
-    service.requests.clear()
-    run(hosted)
-    assert Counter(each["model"] for each in service.requests) == {"gpt-4.1-mini": 10, "gpt-4o": 10}
-    assert hosted.run.info.reasons_usage.calls == 10 and hosted.run.summary.passed_questions == 0
-    again = RunPanel(index_dir=hosted.session.index_dir, logs_dir=hosted.session.logs_dir)
-    assert again.reasons_from.value == "gpt-4o"
 
 
 def test_the_same_judge_twice_is_refused_before_it_is_run(hosted: RunPanel, service: Service) -> None:

@@ -19,7 +19,6 @@ from ...errors import BudgetReached, ConfigError, RunStopped, SocJudgeError
 from ...judging.dataset import load_eval_dataset
 from ...judging.judge import count_retries
 from ...judging.own_assistant import Assistant
-from ...models.opening import with_reasons, with_second
 from ...models.pacing import get_settings
 from ...records import EvalQuestion, EvaluationResult, EvaluationRun, Rubric
 from ...runs.assignment import Assignment, assign_rejudging
@@ -45,7 +44,6 @@ class Settings:
 
     - dataset: the file of the questions.
     - more_judges: further judges that score the same answers.
-    - unsure_judge, reasons_from: as in RunOptions; empty for none.
     - answers: a log whose stored answers are judged again, as by `rejudge`; None if the assistant is asked.
     - own: the argument `answers` of `run_evaluation_suite`, such as the name of an assistant in socjudge.toml. If it is
       not empty, the settings of socjudge's own assistant have no effect.
@@ -58,8 +56,6 @@ class Settings:
     assistant_model: str = "auto"
     judge_model: str = "auto"
     more_judges: tuple[str, ...] = ()
-    unsure_judge: str = ""
-    reasons_from: str = ""
     judge_prompt: str | None = None
     assistant_prompt: str | None = None
     answer_repeats: int = 1
@@ -75,8 +71,8 @@ class Settings:
 
     @property
     def judges(self) -> list[str]:
-        """Return the names of all judges. If `unsure_judge` is given, each name includes it as the second judge."""
-        return [with_second(name, self.unsure_judge or None) for name in (self.judge_model, *self.more_judges)]
+        """Return the names of all judges."""
+        return [self.judge_model, *self.more_judges]
 
     def is_same_run(self, other: Settings | None) -> bool:
         """Return whether a run with these settings would resume an interrupted run with the settings `other`.
@@ -502,5 +498,4 @@ def _answer(result: EvaluationResult) -> tuple[Any, int]:
 
 def _task(settings: Settings, questions: Sequence[EvalQuestion], answering: dict[str, Any], rubric: Rubric) -> _Task:
     judging = {"judge_prompt": settings.judge_prompt, "rubric": rubric, "judge_repeats": settings.judge_repeats}
-    judges = with_reasons(settings.judges, settings.reasons_from or None)
-    return _Task(questions, judges, judging, answering)
+    return _Task(questions, settings.judges, judging, answering)

@@ -34,13 +34,10 @@ def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) 
     if not estimate.calls:
         return block("", f"{line}<br>{say('panels.cost_none')}")
     key, due = ("panels.cost_estimate", estimate) if left is None else ("panels.cost_estimate_left", left)
-    least, lowest = "", due.lowest
-    if lowest is not None:
-        least = say("panels.cost_least", calls=lowest.calls, cost=money(lowest.cost_usd))
     calls = say(
         "panels.cost_calls", calls=due.calls, input=due.input_tokens, output=due.output_tokens, cost=money(due.cost_usd)
     )
-    return block("warn", line, say(key, least=least, calls=calls), *map(escape, due.note.splitlines()))
+    return block("warn", line, say(key, calls=calls), *map(escape, due.note.splitlines()))
 
 
 def progress_text(progress: Progress) -> str:
