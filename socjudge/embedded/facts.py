@@ -35,7 +35,6 @@ for _pair in _OPPOSITES.split():
 _POLE = re.compile("|".join(sorted(_POLES, key=len, reverse=True)))
 _BOUND = re.compile(r"間$")  # 5分間 is 5分
 EITHER_ROLE = re.compile(f"({_ROLE})または({_ROLE})")
-_ROLES = re.compile(_ROLE)
 _FACT = re.compile(f"(?P<role>{_ROLE})|(?P<term>{_TERM})|(?P<number>{_NUMBER})")
 _CONTACT = re.compile(r"((?<=内線)\d{3,5}|[A-Za-z0-9._+-]{2,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)")
 _DURATION = re.compile(
@@ -138,11 +137,6 @@ def is_negative(statement: str) -> bool:
     negation.
     """
     return bool(_NEGATION.search(_OBLIGATION.sub("", unicodedata.normalize("NFKC", statement))))
-
-
-def find_roles(statement: str) -> list[str]:
-    """Return the roles that a statement names, such as 部門長 (head of department)."""
-    return _ROLES.findall(statement)
 
 
 def find_wrong_values(statement: str, about: Sequence[str], texts: str, severities: Collection[str] = ()) -> list[str]:

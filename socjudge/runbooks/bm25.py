@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -119,27 +120,32 @@ def _weight(token: str) -> int:
 
 
 class Bm25:
-    """Search texts by BM25, in Lucene's variant as the library bm25s implements it. Several threads can use this
-    object.
-    """
+    """Search texts by BM25, in Lucene's variant. Several threads can use this object."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        import bm25s
-
         self._n = len(texts)
-        self._bm25 = bm25s.BM25(k1=K1, b=B, method="lucene")
-        # Numbers instead of words, because 100,000 passages have 60 million tokens. "" is for a text without tokens.
-        self._ids: dict[str, int] = {"": 0}
-        numbers = [
-            array("i", [self._ids.setdefault(token, len(self._ids)) for token in tokenise(text) or [""]])
-            for text in texts
-        ]
-        self._bm25.index((numbers, self._ids), show_progress=False)
-        frequency = np.diff(self._bm25.scores["indptr"])  # number of passages that contain each token
+        self._ids: dict[str, int] = {}
+        # One posting for each distinct token of a text. Numbers instead of words, because 100,000 passages have 60
+        # million tokens.
+        tokens, counts = array("i"), array("i")
+        distinct, lengths = np.zeros(self._n, dtype=np.int32), np.ones(self._n, dtype=np.float32)
+        for n, text in enumerate(texts):
+            if found := Counter(tokenise(text)):
+                tokens.extend([self._ids.setdefault(token, len(self._ids)) for token in found])
+                counts.extend(found.values())
+                distinct[n], lengths[n] = len(found), found.total()
+        of, tf = np.asarray(tokens), np.asarray(counts)
+        frequency = np.bincount(of, minlength=len(self._ids))  # number of texts that contain each token
         self._weights = np.array([_weight(token) for token in self._ids], dtype=np.float32)
-        self._bm25.scores["data"] *= np.repeat(self._weights, frequency)
         self._idf = self._weights * np.log1p((self._n - frequency + 0.5) / (frequency + 0.5))
         self._idf_unknown = float(np.log1p((self._n + 0.5) / 0.5))
+        norm = K1 * (1 - B + B * lengths / lengths.mean())
+        scores = self._idf.astype(np.float32)[of] * (tf / (tf + np.repeat(norm, distinct))).astype(np.float32)
+        # Sorted by token: the postings of token t are those from self._starts[t] to self._starts[t + 1].
+        order = np.argsort(of, kind="stable")
+        self._starts = np.concatenate([[0], frequency.cumsum()])
+        self._texts = np.repeat(np.arange(self._n, dtype=np.int32), distinct)[order]
+        self._scores = scores[order]
 
     def match(self, query: str) -> LexicalMatch:
         """Score every text for a query.
@@ -152,13 +158,12 @@ class Bm25:
         text contains has the highest possible idf, ln(1 + (N + 0.5) / 0.5), for N texts. Such a token lowers the ratio.
         """
         tokens = _query_tokens(query)
-        known = [self._ids[token] for token in tokens if token in self._ids]
         unknown = tuple(token for token in tokens if token not in self._ids)
-        if not known:
-            return LexicalMatch(np.zeros(self._n, dtype=np.float32), 0.0, unknown)
-        scores = self._bm25.get_scores_from_ids(known)
-        highest = float(self._idf[known].sum()) + self._idf_unknown * sum(map(_weight, unknown))
-        return LexicalMatch(scores, float(scores.max()) / highest, unknown)
+        scores, highest = np.zeros(self._n, dtype=np.float32), self._idf_unknown * sum(map(_weight, unknown))
+        for token, texts, points in self._postings(tokens):
+            np.add.at(scores, texts, points)
+            highest += float(self._idf[token])
+        return LexicalMatch(scores, float(scores.max()) / highest if highest else 0.0, unknown)
 
     def match_among(self, query: str, texts: Sequence[int] | np.ndarray[Any, Any]) -> Scores:
         """Return the score of each of the given texts for a query. Words that are rare among these texts count more.
@@ -171,7 +176,7 @@ class Bm25:
         place = np.full(self._n, -1)
         place[texts] = np.arange(len(texts))
         found = np.zeros(len(texts), dtype=np.float32)
-        for token, numbers, scores in self._postings(query):
+        for token, numbers, scores in self._postings(_query_tokens(query)):
             among = place[numbers] >= 0
             if n := int(among.sum()):
                 idf = np.log1p((len(texts) - n + 0.5) / (n + 0.5)) * self._weights[token]
@@ -187,7 +192,7 @@ class Bm25:
         groups: for each text, the number of its group.
         """
         found = np.zeros(int(groups.max(initial=-1)) + 1, dtype=np.float32)
-        for _, numbers, scores in self._postings(query):
+        for _, numbers, scores in self._postings(_query_tokens(query)):
             best = np.zeros_like(found)
             np.maximum.at(best, groups[numbers], scores)
             found += best
@@ -200,12 +205,8 @@ class Bm25:
         """
         return {token: float(self._idf[self._ids[token]]) for token in _query_tokens(query) if token in self._ids}
 
-    def _postings(self, query: str) -> Iterator[tuple[int, np.ndarray[Any, Any], Scores]]:
-        """Yield (token, texts that contain it, their scores for it) for each token of a query that some text contains.
-
-        Token and texts are given by their numbers.
-        """
-        starts, numbers, scores = (self._bm25.scores[name] for name in ("indptr", "indices", "data"))
-        for token in (self._ids[token] for token in _query_tokens(query) if token in self._ids):
-            part = slice(starts[token], starts[token + 1])
-            yield token, numbers[part], scores[part]
+    def _postings(self, tokens: Sequence[str]) -> Iterator[tuple[int, np.ndarray[Any, Any], Scores]]:
+        """Yield (token, texts that contain it, their scores for it), all but the scores by number, for known tokens."""
+        for token in (self._ids[token] for token in tokens if token in self._ids):
+            part = slice(self._starts[token], self._starts[token + 1])
+            yield token, self._texts[part], self._scores[part]
