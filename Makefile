@@ -16,17 +16,14 @@ help: ## Show these commands ## この一覧を表示する
 
 setup: $(READY) ## Make the virtual environment (the other commands do it by themselves) ## 仮想環境を作る（ほかのコマンドも、なければ自動で作る）
 
-# CI takes the very files that were tested, by their hashes; a developer the same versions.
-EXTRAS := dev,lab,langchain,convert
-INSTALL := $(if $(CI),--require-hashes -r requirements.lock,-c constraints.txt -e '.[$(EXTRAS)]')
-
-$(READY): pyproject.toml constraints.txt requirements.lock
+# Everybody takes the very files that were tested, by their hashes.
+$(READY): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "socjudge needs Python 3.11 or newer; call: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet $(INSTALL)
-	$(if $(CI),$(BIN)/python -m pip install --quiet --no-deps -e .)
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps -e .
 	@touch $@
 
 run: $(READY) ## Evaluate the assistant on the ten questions (offline without a key) and print the verdict ## 10問でアシスタントを評価し、判定を表示する（APIキーがなければオフライン）
@@ -113,9 +110,10 @@ vectors: $(READY) ## Embed the bundled runbooks anew, after changing them ## 同
 release-check: ## Build wheel and sdist, install the wheel on its own, and do the main job there ## wheelとsdistを作り、wheelだけを入れた環境で主な機能を確かめる
 	@.ci/release-check $(PYTHON)
 
-# Each version of constraints.txt with the hashes of its files, for every platform and Python that we support.
+# Versions with the hashes of their files, for every platform and Python that we support. What is locked keeps its version
+# (newer ones: ARGS=--upgrade).
 lock: ## Write requirements.lock anew, after changing dependencies (needs uv) ## 依存関係を変えた後に、requirements.lock を作り直す（uv が必要）
-	uv pip compile --quiet pyproject.toml --extra dev --extra lab --extra langchain --extra convert -c constraints.txt \
+	uv pip compile --quiet pyproject.toml --extra dev --extra lab --extra langchain --extra convert $(ARGS) \
 		--universal --python-version 3.11.5 --generate-hashes --no-header --no-annotate \
 		--no-emit-index-url --no-emit-find-links -o requirements.lock
 

