@@ -118,7 +118,8 @@ def equating_lines(old: ArrayLike, new: ArrayLike, questions: ArrayLike) -> Floa
     kept = [np.ones(len(ids), dtype=bool), *(ids != kind for kind in kinds)]
     with np.errstate(divide="ignore", invalid="ignore"):
         slopes = np.array([y[keep].std() / x[keep].std() for keep in kept])
-        intercepts = np.array([y[keep].mean() - m * x[keep].mean() for keep, m in zip(kept, slopes, strict=True)])
+    slopes[~np.isfinite(slopes)] = math.nan  # without this question, the old judge gives all answers the same points
+    intercepts = np.array([y[keep].mean() - m * x[keep].mean() for keep, m in zip(kept, slopes, strict=True)])
     return np.column_stack([intercepts, slopes])
 
 

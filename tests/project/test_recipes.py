@@ -206,6 +206,30 @@ def test_several_looks_show_which_verdicts_the_judge_changes(run: sj.EvaluationR
     assert list(found["means"].index) == [1, 2, 3]
 
 
+def test_another_judge_is_compared_and_the_line_that_corresponds_is_told(
+    judges: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = {f"number {number}.": 100 - 6 * number for number in range(10)}  # the new one gives 0.8 of it and 4 more
+
+    def marks(request: dict[str, Any]) -> str:
+        (mark,) = [old[name] for name in old if name in request["messages"][0]["content"]]
+        return judgement_of(request, mark if request["model"] == "gpt-4o-mini" else round(0.8 * mark + 4))
+
+    judges.default = marks
+    questions = [sj.EvalQuestion(number, "正常系", f"質問{number}の初動は。", ("隔離",)) for number in range(10)]
+    answers = [{"answer": f"{text}[1]", "contexts": ["端末を隔離する。"]} for text in old]
+    run = sj.run_evaluation_suite(
+        questions, answers=answers, judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False
+    )
+    found = cook("Another judge", run=run)
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith(
+        "gpt-5-mini scores the same answers 10.6 points lower than gpt-4o-mini; 6 questions passed, "
+    )
+    assert told[1].startswith("70 points with gpt-4o-mini correspond to about 60 with gpt-5-mini (95 % interval ")
+    assert list(found["corresponding"]["criterion"]) == [*run.rubric.criteria, "総合"]
+
+
 @pytest.mark.parametrize(("name", "reply"), [("dify", dify), ("azure", azure)])
 def test_an_assistant_of_a_page_table_is_judged(
     priced_project: Path, judges: Service, monkeypatch: pytest.MonkeyPatch, name: str, reply: Any

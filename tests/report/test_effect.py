@@ -208,9 +208,11 @@ def test_judges_that_do_not_prefer_the_same_answers_have_no_corresponding_line()
 
 
 def test_a_line_that_a_single_question_decides_has_no_interval_and_is_not_said() -> None:
-    found = by_judges([*[90.0] * 9, 40.0], [*[70.0] * 9, 30.0])  # without the last question no judge tells two apart
-    assert "これらの回答からは分かりません" in found.lines[1]
-    assert "nan" not in repr(found) and "nan" not in found._repr_html_()
+    old = [*[90.0] * 9, 40.0]  # without the last question, this judge tells no two answers apart
+    for new in ([*[70.0] * 9, 30.0], [*[70.0] * 8, 69.0, 30.0]):
+        found = by_judges(old, new)
+        assert "これらの回答からは分かりません" in found.lines[1]
+        assert "nan" not in repr(found) and "nan" not in found._repr_html_()
 
 
 def test_a_line_beyond_all_answers_is_called_a_guess() -> None:
