@@ -47,6 +47,14 @@ def write_new(folder: Path, names: Iterable[str], chunks: Iterable[bytes]) -> Pa
     raise FileExistsError(str(folder / name))
 
 
+def check_writable(folder: Path) -> None:
+    """Raise OSError if the folder cannot be created, or if its disk does not take a new file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with _beside(folder) as file:
+        file.write(bytes(4096))
+        _complete(file)
+
+
 def _put(file: str, path: Path) -> None:
     """Rename the file `file` to `path`. Raise FileExistsError if there already is a file at `path`."""
     try:

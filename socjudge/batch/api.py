@@ -20,7 +20,7 @@ from openai.types import Batch
 from .. import constants
 from ..base.messages import os_reason, say
 from ..base.redact import redact
-from ..base.storage import as_path, is_remote
+from ..base.storage import as_path
 from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt, load_prompt
@@ -211,7 +211,7 @@ def collect_batch(path: Path | str) -> BatchJob:
 
 def _absolute(place: Path | str) -> str:
     path = as_path(place)
-    return str(path if is_remote(path) else path.absolute())
+    return str(path.absolute())
 
 
 def _collect(

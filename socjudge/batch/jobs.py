@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.messages import say
-from ..base.storage import as_path, check_place, is_remote
+from ..base.storage import as_path
 from ..errors import ConfigError
 from ..judging.dataset import load_eval_dataset
 from ..models.opening import OFFLINE
@@ -23,7 +23,6 @@ from ..runs.load import load_run
 from ..runs.log_json import run_info_from_dict
 from ..runs.logs import find_log
 from ..runs.unfinished import SUFFIX as JOURNAL_SUFFIX
-from ..runs.unfinished import journal_folder
 from .files import Line, RequestFile, write_requests
 from .rounds import (
     BATCH_PRICE_FACTOR,
@@ -102,14 +101,13 @@ def write_job(assignment: Assignment, source: Source, logs_dir: Path | str, *, r
     round is written again.
     """
     place, key = as_path(logs_dir), assignment.key
-    check_place(place)
-    folder = journal_folder(place).absolute()
+    folder = place.absolute()
     state = _find_job(folder, key)
     if state is None:
         run = asdict(replace(assignment.info, mode="batch"))
         # The job's folder is named after the journal, which is opened first.
         state = BatchState(folder / "new", run, key, assignment.total, source, requests_per_file)
-        state.logs_url = str(place) if is_remote(place) else ""
+        state.logs_url = ""
     with open_job(state, key) as journal:
         if not state.rounds:
             state = _find_job(folder, key) or state  # another process may just have made one
@@ -150,7 +148,7 @@ def open_job(state: BatchState, key: Mapping[str, Any]) -> Iterator[Journal]:
     info = run_info_from_dict(state.run, where=str(state.folder))
     try:
         journal = open_journal(
-            folder, info, key, total=state.total, logs_dir=as_path(state.logs_dir),
+            folder, info, key, total=state.total,
             path=path if path.is_file() else None,
         )  # fmt: skip
     except ConfigError as error:
@@ -212,7 +210,7 @@ def find_run(state: BatchState) -> Path | None:
 
     There is a log if the run was finished live, or if the process was killed after it had written the log.
     """
-    return find_log(state.run["run_id"], state.logs_dir, started_at=state.run["started_at"])
+    return find_log(state.run["run_id"], as_path(state.logs_dir), started_at=state.run["started_at"])
 
 
 def remove_job(state: BatchState, run: EvaluationRun, notes: Sequence[str] = ()) -> BatchJob:

@@ -10,11 +10,11 @@ import orjson
 
 from ..base.atomic_files import replacing
 from ..base.messages import os_reason, say
+from ..base.storage import as_path
 from ..errors import ConfigError
 from ..prompts.templates import Prompt
 from ..records import Rubric
 from ..runs.logs import to_json
-from ..runs.unfinished import journal_folder
 from .files import RequestFile
 
 SUFFIX = ".batch"
@@ -116,4 +116,4 @@ def load_state(folder: Path | str) -> BatchState:
 
 def unfinished_batches(logs_dir: Path | str) -> list[Path]:
     """List the folders of the batch jobs in a log folder, the oldest first."""
-    return sorted(path.parent for path in journal_folder(logs_dir).glob(f"judge_eval_*{SUFFIX}/{_STATE}"))
+    return sorted(path.parent for path in as_path(logs_dir).glob(f"judge_eval_*{SUFFIX}/{_STATE}"))

@@ -12,6 +12,7 @@ import pandas as pd
 
 from .. import constants
 from ..base.pass_rule import rule_of
+from ..base.storage import as_path
 from ..base.verdict import summarise_results
 from ..errors import BudgetReached, RequestRefused
 from ..models.budget import Budget
@@ -22,7 +23,7 @@ from ..runs.assignment import Assignment, assign_suite
 from ..runs.estimate import Estimate, estimate_run
 from ..runs.finished_parts import FinishedParts
 from ..runs.running import RunTerms, run_assignment, shared_budget, terms_of
-from ..runs.unfinished import journal_folder, load_unfinished, newest
+from ..runs.unfinished import load_unfinished, newest
 from .subjects import Subject
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def judge_parts(
     """
     judge = open_model(judge_model)
     assignments = [_assign(cases, judge, prompt, rubric) for cases, prompt in parts]
-    folder = journal_folder(terms.logs_dir or constants.LOGS_DIR)
+    folder = as_path(terms.logs_dir or constants.LOGS_DIR)
     finished = FinishedParts(folder, assignments, fresh=terms.fresh)
     runs, given = dict(finished.load()), terms.max_cost_usd
     interrupted = [] if terms.fresh else assignments

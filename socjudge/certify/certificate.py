@@ -253,7 +253,7 @@ def load_certificate(path: Path | str) -> Certificate:
     """
     path = Path(path)
     try:
-        value = orjson.loads(load_bytes(path, end=_MOST_BYTES + 1))
+        value = orjson.loads(load_bytes(path, most=_MOST_BYTES + 1))
         seal = value.pop("sha256", None)
         if value["kind"] != _KIND:
             raise ValueError

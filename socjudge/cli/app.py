@@ -297,13 +297,14 @@ def unfinished(
 
     To resume a run, start it again with the same options.
     """
-    from ..runs.unfinished import journal_folder, unfinished_runs
+    from ..base.storage import as_path
+    from ..runs.unfinished import unfinished_runs
 
     if drop is not None:
         from ..runs.journal import drop_journal
 
         # In the form that the list shows: a path from here or from the project, or the name alone.
-        places = (drop, constants.PROJECT_DIR / drop, journal_folder(logs_dir or constants.LOGS_DIR) / drop)
+        places = (drop, constants.PROJECT_DIR / drop, as_path(logs_dir or constants.LOGS_DIR) / drop)
         path = next((place for place in places if place.is_file()), drop)
         ask_to_run(yes, question="cli.confirm_drop", declined="cli.nothing_dropped")
         drop_journal(path)

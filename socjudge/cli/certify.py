@@ -118,9 +118,9 @@ def _experiment(
     - chart: the file for a chart of the results of the experiment `Probes`; None for no chart.
     - options: further arguments for the `run` method of each experiment.
     """
+    from ..base.storage import as_path
     from ..models.budget import as_budget
     from ..runs.finished_parts import forget_parts
-    from ..runs.unfinished import journal_folder
 
     first, *others = (experiment.estimate(run, **judge) for experiment in experiments)
     confirm(sum(others, first), yes)
@@ -134,7 +134,7 @@ def _experiment(
     if any(outcome.stopped for outcome in found):
         echo(say("certify.budget_ended", cost=budget.spent_usd), err=True)
         raise typer.Exit(COULD_NOT_JUDGE)
-    forget_parts(journal_folder(folder), [part.log_path for outcome in found for part in outcome.judged])
+    forget_parts(as_path(folder), [part.log_path for outcome in found for part in outcome.judged])
     raise typer.Exit(PASSED)
 
 

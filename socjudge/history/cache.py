@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 
 from ..base.atomic_files import replacing
 from ..base.messages import os_reason, say
-from ..base.storage import as_path, is_remote
+from ..base.storage import as_path
 from ..errors import ConfigError
-from ..runs.logs import is_log_name, log_files
+from ..runs.logs import is_log_name
 from .schema import RESULTS, RUNS, LogFile, Tables
 from .tables import read_logs
 
@@ -32,10 +32,8 @@ _STAMP = ("log", "size", "modified_ns", "changed_ns")
 
 
 def find_logs(logs_dir: Path | str) -> list[LogFile]:
-    """List the logs in a folder or under a URL, sorted by name. Raises ConfigError if there is no such folder."""
+    """List the logs in a folder, sorted by name. Raises ConfigError if there is no such folder."""
     place = as_path(logs_dir)
-    if is_remote(place):
-        return [LogFile(place, path.name) for path in log_files(place)]
     try:
         with os.scandir(place) as entries:
             return sorted(LogFile(place, entry.name, *_stamp(entry)) for entry in entries if is_log_name(entry.name))
@@ -56,13 +54,11 @@ def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
 def load_tables(logs_dir: Path | str, files: list[LogFile], *, cache: bool = True) -> Tables:
     """Load the tables of some logs. Logs that have not changed come from the cache. The others are read and cached.
 
-    logs_dir: the folder or URL of the logs. files: all logs that `find_logs` returns for it, or some of them. cache:
+    logs_dir: the folder of the logs. files: all logs that `find_logs` returns for it, or some of them. cache:
     whether to use the cache.
-
-    In an object store, nothing is cached.
     """
     place = as_path(logs_dir)
-    if not cache or is_remote(place):
+    if not cache:
         return read_logs(with_progress(files, say("history.reading")))
     folder = place / FOLDER
     kept = _load(folder)

@@ -13,13 +13,14 @@ import pandas as pd
 
 from .. import constants
 from ..base.messages import listed, os_reason, say
+from ..base.storage import as_path
 from ..errors import ConfigError
 from ..judging.dataset import dataset_notes, load_eval_dataset
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun
 from ..runbooks.organisation import load_organisation
 from ..runbooks.reading import decode_runbook, find_runbooks, load_questions, load_synonyms, split_runbook
 from ..runs.logs import load_log, parse_log
-from ..runs.unfinished import journal_folder, stubs, unfinished_runs
+from ..runs.unfinished import stubs, unfinished_runs
 from .cache import find_logs, with_progress
 
 LEVELS = ["error", "warning", "note"]
@@ -202,5 +203,5 @@ def _of_journals(logs_dir: Path | str) -> Iterator[_Finding]:
     for run in runs:
         what = say("history.unfinished", done=run.done, total=run.total, judge=run.run.judge_model)
         yield _Finding("note", run.path.name, "", "unfinished", what, say("history.go_on"))
-    for path in stubs(journal_folder(logs_dir)):
+    for path in stubs(as_path(logs_dir)):
         yield _Finding("note", path.name, "", "unfinished", say("history.stub"), say("history.remove_stub"))

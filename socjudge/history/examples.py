@@ -18,7 +18,7 @@ def find_logs(logs_dir: Path | str | None = None, *, example: Literal["series", 
     Parameters
     ----------
     logs_dir
-        A folder or a URL; the project's logs if left out.
+        A folder; the project's logs if left out.
     example
         "series": runs of one assistant whose settings change. "judges": several LLM judges on the same answers.
 

@@ -171,7 +171,7 @@ def load_runs(
     Parameters
     ----------
     logs_dir
-        A folder or URL with logs that socjudge wrote or that have the specification's form, also packed (.json.gz).
+        A folder with logs that socjudge wrote or that have the specification's form, also packed (.json.gz).
         The project's logs if left out.
     since
         Keep runs that started at that time or later: "2026-10-01", a date or a datetime. A time without a zone is in

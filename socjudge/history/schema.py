@@ -100,7 +100,7 @@ class LogFile(NamedTuple):
     - modified_ns: when its content last changed, in nanoseconds since 1970.
     - changed_ns: when its content or its attributes last changed, in the same unit.
 
-    All three are 0 in an object store.
+    All three are 0 for a file that cannot be looked at.
     """
 
     folder: Path

@@ -14,7 +14,6 @@ from pathlib import Path
 import orjson
 
 from ..base.atomic_files import replacing
-from ..base.storage import is_remote
 from ..errors import ConfigError
 from ..records import EvaluationRun
 from .assignment import Assignment
@@ -64,4 +63,4 @@ def forget_parts(folder: Path, logs: Iterable[Path | None]) -> None:
 
 
 def _where(log: Path | None) -> str:
-    return str(log if log is None or is_remote(log) else log.absolute())
+    return str(log if log is None else log.absolute())

@@ -230,14 +230,12 @@ def open_journal(
     key: Mapping[str, Any],
     *,
     total: int,
-    logs_dir: Path | None = None,
     fresh: bool = False,
     path: Path | None = None,
 ) -> Journal:
     """Open the run's unfinished journal, or create one.
 
-    - key: the run's identity (`Assignment.key`). total: the judgements of the finished run.
-    - logs_dir: where the run's log goes, if not to `folder`.
+    - folder: of journal and log. key: the run's identity (`Assignment.key`). total: the judgements of the finished run.
     - fresh: create a new one in any case. path: resume this one.
 
     Raises ConfigError if another process is making the run, or says how the run at `path` differs from this one.
@@ -250,15 +248,14 @@ def open_journal(
         if found is not None:
             journal = Journal(found, lock, **how)
             journal._take_up()
-            if find_log(journal.info.run_id, logs_dir or folder, started_at=journal.info.started_at):
+            if find_log(journal.info.run_id, folder, started_at=journal.info.started_at):
                 journal.close(discard=True)  # the process was killed after writing the log
                 lock.acquire(timeout=0)
                 journal = None
         if journal is None:
             journal = Journal(_new_file(folder, info.started_at), lock, **how)
             journal.info, journal.key = info, dict(key)
-            header = {"journal": FORMAT, "run": asdict(info), "key": journal.key, "total": total}
-            journal._add({**header, "folder": str(folder.resolve())})
+            journal._add({"journal": FORMAT, "run": asdict(info), "key": journal.key, "total": total})
         started = datetime.now().astimezone().isoformat(timespec="seconds")
         journal._add({"session": {"started_at": started, "pid": os.getpid()}, "t": 0.0})
         journal.sync()

@@ -26,7 +26,7 @@ def load_run(path: Path | str) -> EvaluationRun:
     Parameters
     ----------
     path
-        The log file, or a URL such as s3://bucket/logs/judge_eval_….json. It may be compressed (.json.gz). If it is the
+        The log file. It may be compressed (.json.gz). If it is the
         journal of an unfinished run (….partial.jsonl), the results so far are loaded.
 
     Returns

@@ -1,4 +1,4 @@
-"""Write and read the log of a run, `logs/judge_eval_YYYYMMDD_HHMMSS.json`, in a folder or a bucket.
+"""Write and read the log of a run, `logs/judge_eval_YYYYMMDD_HHMMSS.json`.
 
 A log is written as a whole or not at all.
 """
@@ -27,13 +27,12 @@ import orjson
 from .. import constants
 from ..base.atomic_files import write_new
 from ..base.messages import explained, os_reason, say
-from ..base.storage import as_path, is_remote, load_bytes, load_names, write_object
+from ..base.storage import as_path, load_bytes
 from ..errors import ConfigError
 from ..records import BARE, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Usage
 from .log_json import from_dict, result_to_dict, run_from_dict, writable
 
 MAX_UNPACKED = 512 * 2**20  # bytes of an unpacked .gz log; a larger one may be a zip bomb
-AT_ONCE = 500  # rows that are read from a log at once: a few megabytes
 _STAMP = "%Y%m%d_%H%M%S"
 _LOG_NAME = re.compile(r"judge_eval_(\d{8}_\d{6})\b")
 
@@ -49,13 +48,13 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
     run
         A run, for example from `load_run`. (`run_evaluation_suite` has already saved the run that it returns.)
     logs_dir
-        A folder, or a URL such as s3://bucket/logs, where the log becomes one object. The project's logs if left out.
+        A folder; the project's logs if left out.
 
     Returns
     -------
     Path
-        The log, usually in `logs_dir`. If that place cannot be written (no permission, disk full, no such bucket), the
-        log is in the system's temporary folder, and a warning says so.
+        The log, usually in `logs_dir`. If that folder cannot be written (no permission, disk full), the log is in the
+        system's temporary folder, and a warning says so.
 
     Raises
     ------
@@ -99,34 +98,21 @@ def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: 
 
     chunks: a function that returns the log's bytes. It is called again if the first place cannot be written.
     """
-    place = as_path(logs_dir)
-    write = _upload_new if is_remote(place) else write_new
     try:
-        return write(place, _names(started_at, ".json"), chunks())
+        return write_new(as_path(logs_dir), _names(started_at, ".json"), chunks())
     except OSError as problem:
         try:
             path = write_new(make_fallback_folder(), _names(started_at, ".json"), chunks())
             path.chmod(0o600)
         except OSError as error:
-            raise nowhere("runs.log_nowhere", problem, error, place=logs_dir) from None
+            reasons: dict[str, Any] = {"reason": os_reason(problem), "fallback_reason": os_reason(error)}
+            raise ConfigError(say("runs.log_nowhere", place=logs_dir, fallback=fallback_folder(), **reasons)) from None
         warnings.warn(say("runs.log_elsewhere", place=logs_dir, reason=os_reason(problem), path=path), stacklevel=3)
         return path
 
 
-def nowhere(key: str, problem: OSError, fallback_problem: OSError, **place: Any) -> ConfigError:
-    """Return the error for a log or journal that can be written neither to its place nor to the fallback folder.
-
-    - key: the key of the message in messages/.
-    - problem: the error at its place.
-    - fallback_problem: the error in the fallback folder.
-    - place: further values for the message.
-    """
-    reasons: dict[str, Any] = {"reason": os_reason(problem), "fallback_reason": os_reason(fallback_problem)}
-    return ConfigError(say(key, **place, **reasons, fallback=fallback_folder()))
-
-
 def fallback_folder() -> Path:
-    """Return the folder for this user's logs and journals that cannot be written where they belong."""
+    """Return the folder for this user's logs that cannot be written where they belong."""
     user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""  # Windows has a temporary folder for each user
     return Path(tempfile.gettempdir()) / f"socjudge-logs{user}"
 
@@ -184,26 +170,15 @@ class LoggedResults(Sequence[EvaluationResult]):
         return self._rows(range(len(self))[::-1])
 
     def _rows(self, indices: range) -> Iterator[EvaluationResult]:
-        """Yield the results with these indices.
-
-        Many rows are read at a time, because an object store needs one request for each read.
-        """
-        n = max(1, AT_ONCE // abs(indices.step))
-        for batch in (indices[i : i + n] for i in range(0, len(indices), n)):
-            first, last = sorted((batch[0], batch[-1]))
-            offset = self._starts[first]
-            raw = self._bytes(offset, self._starts[last + 1])
-            for index in batch:
+        with explained("runs.log_gone", path=self._path), self._path.open("rb") as file:
+            for index in indices:
                 start, end = self._starts[index : index + 2]
+                file.seek(start)
                 try:
-                    row = orjson.loads(raw[start - offset : end - offset].strip(b",\n "))
+                    row = orjson.loads(file.read(end - start).strip(b",\n "))
                 except orjson.JSONDecodeError:
                     raise ConfigError(say("runs.log_changed", path=self._path)) from None
                 yield from_dict(EvaluationResult, row, f"{self._path}: results[{index}]")
-
-    def _bytes(self, start: int, end: int) -> bytes:
-        with explained("runs.log_gone", path=self._path):
-            return load_bytes(self._path, start, end)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
@@ -257,32 +232,29 @@ def load_log(path: Path) -> bytes:
 
 
 def log_files(logs_dir: Path | str | None = None) -> list[Path]:
-    """List the logs in a folder or under a URL, ordered by name and thereby by start time.
+    """List the logs in a folder, ordered by name and thereby by start time.
 
-    The list is empty if the folder does not exist. Raises ConfigError if the folder or URL cannot be read.
+    The list is empty if the folder does not exist. Raises ConfigError if the folder cannot be read.
     """
     logs_dir = logs_dir or constants.LOGS_DIR
     place = as_path(logs_dir)
     with explained("runs.logs_not_listed", place=place):
-        names = load_names(place)
+        names = os.listdir(place) if place.is_dir() else []
     return [place / name for name in sorted(names) if is_log_name(name)]
 
 
-def find_log(run_id: str, *places: Path | str, started_at: str) -> Path | None:
-    """Return the log of the run with this id, or None if there is none.
-
-    places: the folders and URLs to search.
+def find_log(run_id: str, folder: Path, *, started_at: str) -> Path | None:
+    """Return the log of the run with this id in a folder, or None if there is none.
 
     Logs whose names have a time before the run's start are skipped.
     """
     first = next(_names(started_at, ""))
     mark = f'"run_id": "{run_id}"'.encode()
-    for place in places:
-        with contextlib.suppress(ConfigError, OSError):  # the user may be allowed to write there, and not to read
-            for path in (path for path in log_files(place) if path.name >= first):
-                with contextlib.suppress(ConfigError):  # a packed log that is damaged is not the log of a finished run
-                    if mark in load_log(path):
-                        return path
+    with contextlib.suppress(ConfigError, OSError):  # the user may be allowed to write there, and not to read
+        for path in (path for path in log_files(folder) if path.name >= first):
+            with contextlib.suppress(ConfigError):  # a packed log that is damaged is not the log of a finished run
+                if mark in load_log(path):
+                    return path
     return None
 
 
@@ -328,22 +300,6 @@ def from_json(raw: bytes) -> Any:
             return _writable(json.loads(raw, parse_constant=lambda name: None))
         except (ValueError, RecursionError):
             raise error from None
-
-
-def _upload_new(place: Path, names: Iterator[str], chunks: Iterable[bytes]) -> Path:
-    """Upload an object under the first of the names that is free, and return its path.
-
-    The bytes go to a temporary file first, so that half an upload cannot become a log.
-    """
-    with tempfile.TemporaryDirectory(prefix="socjudge-") as temporary:
-        file = Path(temporary) / "log.json"
-        with file.open("wb") as handle:
-            handle.writelines(chunks)
-        while True:
-            path = place / next(names)
-            with contextlib.suppress(FileExistsError):
-                write_object(path, file)
-                return path
 
 
 def new_log_name(folder: Path, started_at: str, suffix: str) -> Path:

@@ -7,25 +7,26 @@ import contextlib
 import math
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .. import constants
+from ..base.atomic_files import check_writable
 from ..base.conditions import UNTOLD, rubric_changes
-from ..base.messages import aside, os_reason, say
-from ..base.storage import as_path, check_place
+from ..base.messages import aside, explained, say
+from ..base.storage import as_path
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..models import event_loop
 from ..models.budget import Budget, as_budget
 from ..models.pacing import RunGate, get_settings
-from ..records import EvaluationResult, EvaluationRun, ModelRequest, RunInfo, RunOptions
+from ..records import EvaluationResult, EvaluationRun, ModelRequest, RunOptions
 from .assignment import Assignment, Plan, begin_now, check_counts
 from .engine import Engine
 from .finishing import finish_run
 from .journal import Journal, open_journal
-from .unfinished import count, journal_folder, newest
+from .unfinished import count, newest
 
 SHOW_S = 1.0  # seconds between updates of the bar
 LOG_S = 30.0  # seconds, if a bar is not redrawn in place, because each update is a line in somebody's log file
@@ -71,12 +72,12 @@ def run_assignment(
     budget = as_budget(terms.max_cost_usd)
     if budget.max_usd is not None and (model := _unpriced(plan)):
         raise ConfigError(say("runs.price_unknown", model=model, path=constants.PRICES_PATH))
-    path, place = None if terms.resume is None else Path(terms.resume), as_path(logs_dir)
-    check_place(place)
-    journal = _open_journal(
-        journal_folder(place), begin_now(assignment.info), assignment.key,
-        total=total, logs_dir=place, fresh=terms.fresh, path=path,
-    )  # fmt: skip
+    path, folder = None if terms.resume is None else Path(terms.resume), as_path(logs_dir)
+    with explained("runs.folder_refuses", folder=folder):  # now, because later it would cost the replies
+        check_writable(folder)
+        journal = open_journal(
+            folder, begin_now(assignment.info), assignment.key, total=total, fresh=terms.fresh, path=path
+        )
     discard = False
     try:
         if told := rubric_changes(plan.rubric, journal.info.rubric or plan.rubric):
@@ -166,13 +167,6 @@ def _unpriced(plan: Plan) -> str:
     """Return the name of a model in the plan whose highest cost per call is unknown. Return "" if there is none."""
     models = (model for model in (plan.judge, plan.assistant) if model is not None)
     return next((model.name for model in models if model.most_usd(ModelRequest("judge", (), {})) is None), "")
-
-
-def _open_journal(folder: Path, info: RunInfo, key: Mapping[str, Any], **keywords: Any) -> Journal:
-    try:
-        return open_journal(folder, info, key, **keywords)
-    except OSError as problem:
-        raise ConfigError(say("runs.journal_nowhere", path=folder, reason=os_reason(problem))) from None
 
 
 def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: RunTerms) -> None:

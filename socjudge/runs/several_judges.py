@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import constants
 from ..base.messages import aside, say
+from ..base.storage import as_path
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..judging.judge import failed_evaluation
 from ..models.opening import OFFLINE
@@ -26,7 +27,7 @@ from .assignment import Assignment, assign_rejudging, assign_suite
 from .estimate import Estimate, estimate_run
 from .finished_parts import FinishedParts
 from .running import RunTerms, run_assignment, shared_budget
-from .unfinished import count, journal_folder, load_unfinished, load_unjudged, newest, note_handed_on
+from .unfinished import count, load_unfinished, load_unjudged, newest, note_handed_on
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -83,7 +84,7 @@ def judged_already(assignments: Sequence[Assignment], over: Over, logs_dir: Path
 
     Raises ConfigError for a damaged journal.
     """
-    folder = journal_folder(logs_dir or constants.LOGS_DIR)
+    folder = as_path(logs_dir or constants.LOGS_DIR)
     runs = dict(FinishedParts(folder, assignments, fresh=False).load())
     found = []
     for place, assignment in enumerate(assignments):
@@ -136,7 +137,7 @@ def run_judges(assignments: Sequence[Assignment], over: Over, terms: RunTerms) -
     if terms.resume is not None:
         raise ConfigError(say("runs.judges_resume"))
     check_judges(assignments)
-    folder = journal_folder(terms.logs_dir or constants.LOGS_DIR)
+    folder = as_path(terms.logs_dir or constants.LOGS_DIR)
     finished = FinishedParts(folder, assignments, fresh=terms.fresh)
     runs: dict[int, EvaluationRun] = dict(finished.load())
     if runs:

@@ -48,10 +48,10 @@ def run_evaluation_suite(
 ) -> EvaluationRun:
     """Answer and judge every question, apply the pass rule, and write the log. The log's path is `run.log_path`.
 
-    Everything paid for is written at once to the journal, `logs_dir/judge_eval_….partial.jsonl`. If the disk is full or
-    the file was removed, the journal continues in the system's temporary folder, and a warning says so. To resume an
-    interrupted run, start it again with the same questions, runbooks, models, prompts and repeats. Nothing in the
-    journal is requested again.
+    Everything paid for is written at once to the journal, `logs_dir/judge_eval_….partial.jsonl`. The folder is
+    tested before the first call, and if it takes no more later, the run ends at once. To resume an interrupted run,
+    start it again with the same questions, runbooks, models, prompts and repeats. Nothing in the journal is requested
+    again.
 
     Parameters
     ----------
@@ -82,8 +82,7 @@ def run_evaluation_suite(
         A hard cap on the whole run in US dollars, repeated calls included. Prices must be known. The project's cap if left
         out; infinity for no cap.
     logs_dir
-        A folder or a URL such as s3://bucket/logs, as in `save_evaluation_results`. A URL is tested before the first
-        call. If it is a URL, the journal is in LOGS_DIR.
+        A folder, as in `save_evaluation_results`.
     progress
         Whether to show a progress bar.
     options
@@ -97,7 +96,8 @@ def run_evaluation_suite(
     Raises
     ------
     ConfigError
-        If the key is wrong, the quota is used up, an argument is unfit, or another process is making the same run.
+        If the folder cannot be written, the key is wrong, the quota is used up, an argument is unfit, or another process
+        is making the same run.
     ProviderError
         If the service is down or too slow. The replies that it did not deliver are no results. The journal is kept, and
         the same evaluation, started again, requests only those replies.

@@ -17,12 +17,12 @@ from ..base.conditions import UNTOLD, parts_that_differ
 from ..base.messages import os_reason, say
 from ..base.pass_rule import run_rule
 from ..base.showing import dollars, facts_html, money, one_line, shown_path
-from ..base.storage import as_path, is_remote
+from ..base.storage import as_path
 from ..base.verdict import summarise_results
 from ..errors import ConfigError
 from ..records import AssistantAnswer, EvaluationResult, EvaluationRun, RunInfo, Usage
 from .log_json import from_dict, run_info_from_dict
-from .logs import fallback_folder, is_ours
+from .logs import is_ours
 
 SUFFIX = ".partial.jsonl"
 
@@ -69,23 +69,15 @@ class UnfinishedRun:
         return facts_html(say("runs.unfinished"), facts)
 
 
-def journal_folder(logs_dir: Path | str) -> Path:
-    """Return the folder of the journals for runs whose logs go to `logs_dir`. It is LOGS_DIR if `logs_dir` is a URL."""
-    place = as_path(logs_dir)
-    return constants.LOGS_DIR if is_remote(place) else place
-
-
 def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
     """List the runs of a log folder that were interrupted or are still running, the oldest first.
 
-    To resume a run, start the same run again. To drop it, delete its journal (`path`). Journals that had to continue in
-    the system's temporary folder are included.
+    To resume a run, start the same run again. To drop it, delete its journal (`path`).
 
     Parameters
     ----------
     logs_dir
-        The folder; the project's logs if left out. If it is a URL, all journals in LOGS_DIR are listed, also those of
-        runs whose logs go to another URL.
+        The folder; the project's logs if left out.
 
     Raises
     ------
@@ -99,7 +91,7 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
     []
     """
     logs_dir = logs_dir or constants.LOGS_DIR
-    return [count(path) for path, _ in _journals(journal_folder(logs_dir))]
+    return [count(path) for path, _ in _journals(as_path(logs_dir))]
 
 
 def note_handed_on(path: Path) -> None:
@@ -187,33 +179,19 @@ def newest(folder: Path, key: Mapping[str, Any]) -> Path | None:
 
 
 def _journals(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
-    """List the journals that belong to a folder, as (path, header), the oldest first.
+    """List the journals in a folder, as (path, header), the oldest first.
 
-    If a run had to continue its journal in the fallback folder, only the file in that folder is listed.
+    A link is not read: its target belongs to another folder and may be removed there. Another user's file is not read,
+    because its content would become part of the run.
     """
-    found = {str(header.get("run", path)): (path, header) for path, header in headers(folder)}
-    return sorted(found.values(), key=lambda journal: journal[0].name)
-
-
-def headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield (path, header) of every journal that belongs to this folder.
-
-    The journals in the folder itself come first, those in the fallback folder after them. A link is not read: its
-    target belongs to another folder and may be removed there. Another user's file is not read, because its content
-    would become part of the run.
-    """
+    found = []
     for path in sorted(folder.glob(f"judge_eval_*{SUFFIX}")):
         if is_ours(path, beside=folder):
             if header := _read_header(path):
-                yield path, header
+                found.append((path, header))
         elif path.exists() and not path.is_symlink():
-            warnings.warn(say("runs.journal_not_ours", path=path), stacklevel=2)
-    home, fallback = str(folder.resolve()), fallback_folder()
-    if home != str(fallback.resolve()) and is_ours(fallback):
-        for path in filter(is_ours, sorted(fallback.glob(f"judge_eval_*{SUFFIX}"))):
-            with contextlib.suppress(ConfigError):
-                if (header := _read_header(path)).get("folder") == home:
-                    yield path, header
+            warnings.warn(say("runs.journal_not_ours", path=path), stacklevel=3)
+    return found
 
 
 def stubs(folder: Path) -> list[Path]:

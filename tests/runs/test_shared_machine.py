@@ -1,7 +1,8 @@
-"""A machine with other users: nobody reads what a run had to leave in the temporary folder, or slips a run into it."""
+"""A machine with other users: nobody reads a log that had to go into the temporary folder, or slips a journal in."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -82,20 +83,22 @@ def test_what_has_to_go_into_the_temporary_folder_is_readable_by_its_user_alone(
 
 
 @pytest.mark.parametrize("how", ["owned by another", "a link"])
-def test_a_journal_that_somebody_else_left_in_the_temporary_folder_is_no_run(
+def test_a_journal_that_somebody_else_put_among_the_logs_is_no_run(
     service: Service, questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     journal = broken_off(service, questions, tmp_path / "logs")
-    fake = forged(journal, fallback_folder() / journal.name.replace("_2026", "_2027"))
+    fake = forged(journal, journal.with_name(journal.name.replace("_2026", "_2027")))
+    told: Any = contextlib.nullcontext()
     if how == "a link":
         fake.rename(tmp_path / "theirs.jsonl")
         fake.symlink_to(tmp_path / "theirs.jsonl")
     else:
-        fallback = fallback_folder()
         real = os.lstat
-        monkeypatch.setattr(os, "lstat", lambda path, **how: _of_another(real(path, **how), Path(path) == fallback))
+        monkeypatch.setattr(os, "lstat", lambda path, **how: _of_another(real(path, **how), Path(path) == fake))
+        told = pytest.warns(UserWarning, match="another user's file")
     asked = len(service.requests)
-    run = judge(questions, tmp_path / "logs")
+    with told:
+        run = judge(questions, tmp_path / "logs")
     assert len(service.requests) == 10 > asked  # its own journal was taken up
     assert {result.evaluation.overall_comment for result in run.results} == {"総評です。"}
     assert os.path.lexists(fake)

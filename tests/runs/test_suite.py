@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ import typer
 from conftest import ANSWER
 from hypothesis import given
 from hypothesis import strategies as st
-from one_run import log_of
+from one_run import log_of, one_run
 from run_options import with_options
 from service import CRITERIA, KEY, Reply, Service, error, is_judge_call, judgement
 
@@ -531,6 +533,57 @@ def test_arguments_that_make_no_sense_are_refused(questions: list[EvalQuestion],
         estimate_run(questions, answers=[AssistantAnswer("q", "a")])
     with pytest.raises(ConfigError, match="question id 1 occurs more than once"):
         run_suite([questions[0], questions[0]], tmp_path)
+
+
+def no_space(patch: pytest.MonkeyPatch, folder: Path, *, when: Callable[[], bool] = lambda: True) -> None:
+    """Let the disk of the folder take nothing more, as soon as that is so."""
+    real = os.fsync
+
+    def sync(handle: int) -> None:
+        if when() and os.readlink(f"/proc/self/fd/{handle}").startswith(f"{folder}/"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(handle)
+
+    patch.setattr(os, "fsync", sync)
+
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+@linux_only
+@pytest.mark.parametrize("place", ["/proc/nowhere/logs", "/dev/full/logs", "a file", "a full disk"])
+@pytest.mark.parametrize("rejudges", [False, True])
+def test_a_folder_that_cannot_be_written_ends_a_run_before_the_first_call(
+    service: Service, questions: list[EvalQuestion], index: RunbookIndex, tmp_path: Path, place: str, rejudges: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    folder = Path(place) if place.startswith("/") else tmp_path / "place"
+    if place == "a file":
+        folder.write_text("")
+    elif place == "a full disk":
+        no_space(monkeypatch, folder)
+    log = {"logs_dir": folder, "progress": False, "judge_model": "gpt-4o-mini"}
+    with pytest.raises(ConfigError, match=f"{folder}: cannot be written .*nothing was asked yet"):
+        if rejudges:
+            rejudge(one_run(), **log)
+        else:
+            run_evaluation_suite(questions, index=index, assistant_model="gpt-4o-mini", **log)
+    assert service.requests == []
+    assert place != "a full disk" or list(folder.iterdir()) == []
+
+
+@linux_only
+def test_of_a_run_whose_disk_is_full_in_the_end_the_log_alone_is_kept_elsewhere(
+    service: Service, questions: list[EvalQuestion], index: RunbookIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    done: list[EvaluationResult] = []
+    no_space(monkeypatch, tmp_path / "logs", when=lambda: len(done) == 2)
+    with pytest.warns(UserWarning, match=r"logs: the log cannot be written .*The results are safe in \S+tmp"):
+        run = run_suite(questions[:2], tmp_path, index=index, on_result=done.append)
+    assert run.log_path is not None and run.log_path.is_relative_to(tmp_path / "tmp")
+    assert load_run(run.log_path) == run and len(run.results) == 2
+    assert list((tmp_path / "logs").iterdir()) == []
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

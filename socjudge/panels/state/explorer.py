@@ -13,12 +13,11 @@ from typing import Any
 
 import pandas as pd
 
-from ... import constants
 from ...base.conditions import conditions_of, differences
 from ...base.messages import explained, say
 from ...base.missing_marks import frame_spans
 from ...base.pass_rule import reaches, row_lines
-from ...base.storage import as_path, is_remote
+from ...base.storage import as_path
 from ...errors import ConfigError
 from ...history.frames import History, load_history
 from ...records import EvaluationResult, EvaluationRun
@@ -79,7 +78,7 @@ class RunPair:
 
 
 class Explorer:
-    """Read the logs in a folder or under a URL, so that their runs can be filtered, compared and reported.
+    """Read the logs in a folder, so that their runs can be filtered, compared and reported.
 
     history: the runs, results and scores of the logs, without the texts of questions and answers.
 
@@ -147,7 +146,7 @@ class Explorer:
         """Return the path to which the report of a run will be written.
 
         This is `typed`, if it is not empty. Otherwise it is a file that is named after the run's log, in `reports/`
-        inside the folder of logs. If the logs are under a URL, the file is in build/reports of the project.
+        inside the folder of logs.
 
         Raises ConfigError if the path does not end in .html or .htm, or if a file that socjudge did not write is there.
         """
@@ -192,8 +191,7 @@ class Explorer:
 
     @property
     def _reports(self) -> Path:
-        folder = as_path(self.logs_dir)
-        return (constants.PROJECT_DIR / "build" if is_remote(folder) else folder) / "reports"
+        return as_path(self.logs_dir) / "reports"
 
 
 def run_table(chosen: History) -> pd.DataFrame:
