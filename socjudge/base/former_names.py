@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from .messages import say
 
-# Commands stand as they are typed, options with their dashes; the rest are public names, arguments and settings.
+# Commands stand as they are typed, options with their dashes; the rest are public names and settings.
 _INSTEAD = {
+    "--unsure-judge": "former.near_line",
+    "--reasons-from": "former.near_line",
+    "--until-certain": "former.several_looks",
+    "gate_progress": "former.gate",
     "socjudge import": "former.answers_of_another_tool",
     "import_results": "former.answers_of_another_tool",
     "socjudge check": "former.scores_of_another_tool",
@@ -25,9 +29,9 @@ _INSTEAD = {
     "write_migration_page": "former.another_judge",
     "bridged_trend": "former.another_judge",
     "plot_bridged_trend": "former.another_judge",
-    "--write-questions": "former.questions",
     "socjudge check-dataset": "former.check_dataset",
     "check_verdicts": "former.check_verdicts",
+    "--write-questions": "former.questions",
     "like": "former.http_tables",
 }
 
@@ -36,7 +40,7 @@ def instead_of(name: str) -> str:
     """Return one sentence on what to do instead of a former name, with the place that shows how. Return "" for a name
     that is not a former one.
 
-    name: a command with "socjudge" before it, an option with its dashes, a public name, an argument or a setting.
+    name: a command with "socjudge" before it, an option with its dashes, a public name or a setting.
     """
     key = _INSTEAD.get(name)
     return "" if key is None else say(key)

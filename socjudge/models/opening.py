@@ -106,6 +106,8 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
         return OfflineModel()
     if (own := _own_model(model)) is not None:
         return own
+    if " > " in model:
+        raise ConfigError(say("models.two_names", model=model))
     key, base_url = (os.environ.get(name, "").strip() for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
     if decision := split_name(model):
         if task == "answer":

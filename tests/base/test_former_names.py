@@ -86,5 +86,19 @@ def test_a_key_of_an_assistants_table_that_went_is_told_with_its_place(change: d
         sj.Assistant(table, name="bot")
 
 
+def test_two_judges_as_one_are_told_with_their_place(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="Judge again near the line"):
+        sj.evaluate_answer(
+            sj.EvalQuestion(1, "正常系", "初動は。", ("隔離",)),
+            sj.AssistantAnswer("初動は。", "隔離します。"),
+            model="gpt-4o-mini > gpt-4o",
+            rubric=sj.Rubric(),
+        )
+    (tmp_path / "socjudge.toml").write_text('[defaults]\njudge_model = "gpt-4o-mini > gpt-4o"\n', encoding="utf-8")
+    log = min((ROOT / "eval" / "examples" / "judges").glob("judge_eval_*.json"))
+    said = socjudge_here("--project", str(tmp_path), "rejudge", str(log))
+    assert said.returncode == 2 and "Judge again near the line" in said.stderr
+
+
 def test_other_names_have_nothing_instead() -> None:
     assert instead_of("no_such_name") == ""
