@@ -14,6 +14,7 @@ from command_line import socjudge_here
 from conftest import ROOT
 
 import socjudge as sj
+from socjudge import settings
 from socjudge.base import former_names
 from socjudge.base.former_names import instead_of
 from socjudge.base.messages import say
@@ -87,17 +88,16 @@ def test_a_key_of_an_assistants_table_that_went_is_told_with_its_place(change: d
 
 
 def test_two_judges_as_one_are_told_with_their_place(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="Judge again near the line"):
-        sj.evaluate_answer(
-            sj.EvalQuestion(1, "正常系", "初動は。", ("隔離",)),
-            sj.AssistantAnswer("初動は。", "隔離します。"),
-            model="gpt-4o-mini > gpt-4o",
-            rubric=sj.Rubric(),
-        )
+    answered = (sj.EvalQuestion(1, "正常系", "初動は。", ("隔離",)), sj.AssistantAnswer("初動は。", "隔離します。"))
     (tmp_path / "socjudge.toml").write_text('[defaults]\njudge_model = "gpt-4o-mini > gpt-4o"\n', encoding="utf-8")
-    log = min((ROOT / "eval" / "examples" / "judges").glob("judge_eval_*.json"))
-    said = socjudge_here("--project", str(tmp_path), "rejudge", str(log))
-    assert said.returncode == 2 and "Judge again near the line" in said.stderr
+    before = settings.current_project().folder
+    settings.use_project(tmp_path)
+    try:
+        for model in ("gpt-4o-mini > gpt-4o", "auto"):
+            with pytest.raises(ConfigError, match="Judge again near the line"):
+                sj.evaluate_answer(*answered, model=model, rubric=sj.Rubric())
+    finally:
+        settings.use_project(before)
 
 
 def test_other_names_have_nothing_instead() -> None:
