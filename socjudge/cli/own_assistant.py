@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-
-import typer
 
 from .. import constants, settings
 from ..base.messages import listed, say
@@ -61,7 +60,8 @@ def _show(answer: Any) -> None:
 def add_assistant(folder: Path, url: str) -> None:
     """Add an assistant, which is the service at `url`, to socjudge.toml in the project's folder.
 
-    The user is asked for its name and its settings. The assistant is asked a test question.
+    The user is asked for its name and its settings. Without a terminal, the suggested ones are taken. The assistant
+    is asked a test question.
     """
     from ..judging.http_assistant import HttpAssistant, guess_paths
     from ..judging.own_assistant import Assistant
@@ -69,13 +69,13 @@ def add_assistant(folder: Path, url: str) -> None:
 
     settings.use_project(folder)
     path = folder / constants.PROJECT_MARK
-    name = typer.prompt(say("cli.own_name"), default="bot")
+    name = _answer_to("cli.own_name", "bot")
     if name in settings.assistant_tables():
         stop(say("cli.own_exists", name=name, path=path))
     table: dict[str, Any] = {"url": url}
     if "{question}" not in url:
-        table["body"] = {typer.prompt(say("cli.own_question_key"), default="question"): "{question}"}
-    if variable := typer.prompt(say("cli.own_variable"), default="", show_default=False):
+        table["body"] = {_answer_to("cli.own_question_key", "question"): "{question}"}
+    if variable := _answer_to("cli.own_variable", ""):
         table["headers"] = {"Authorization": f"Bearer ${{{variable}}}"}
     tried = HttpAssistant(table | {"answer": "$"}, where=f"[{ASSISTANTS}.{name}]")
     try:
@@ -85,8 +85,8 @@ def add_assistant(folder: Path, url: str) -> None:
     reply = replies[-1] if replies else ""
     echo(say("cli.own_replied", reply=json.dumps(reply, ensure_ascii=False)[:1000]), err=True)
     guessed = guess_paths(reply)
-    table["answer"] = typer.prompt(say("cli.own_answer_path"), default=guessed.get("answer", "answer"))
-    contexts = typer.prompt(say("cli.own_contexts_path"), default=guessed.get("contexts", "-"))
+    table["answer"] = _answer_to("cli.own_answer_path", guessed.get("answer", "answer"))
+    contexts = _answer_to("cli.own_contexts_path", guessed.get("contexts", "-"))
     if contexts != "-":
         table["contexts"] = contexts
     assistant = Assistant(table, name=name)
@@ -96,6 +96,16 @@ def add_assistant(folder: Path, url: str) -> None:
     with path.open("a", encoding="utf-8") as file:
         file.write("\n" + "\n".join(lines) + "\n")
     echo(say("cli.own_written", name=name, path=path))
+
+
+def _answer_to(question: str, default: str) -> str:
+    """Ask the user on the terminal. An empty line, or an input that has ended, stands for the default."""
+    shown = f" [{default}]" if default else ""
+    echo(f"{say(question)}{shown}: ", nl=False, err=True)
+    typed = sys.stdin.readline()
+    if not typed:  # nobody is there, as in a script
+        echo(default, err=True)
+    return typed.strip() or default
 
 
 def _toml(value: Any) -> str:

@@ -19,6 +19,7 @@ from ..base.showing import block, escape
 from ..base.verdict import judges_text, run_verdict
 from ..models.pacing import get_settings
 from ..records import EvaluationRun
+from ..runs.estimate import Estimate
 from ..runs.journal import drop_journal
 from ..runs.unfinished import UnfinishedRun
 from ..settings import default_answers, default_k
@@ -128,6 +129,7 @@ class RunPanel(SessionPanel):
         self.index_text, self.cost, self.status, self.results = (widgets.HTML() for _ in range(4))
         self._costs = True  # until the settings have been checked
         self._preview: RunPreview | None = None  # what the settings mean; None if they cannot be used
+        self._agreed: Estimate | None = None  # the estimate that was shown when the cost box was ticked
         self._shown: Any = None  # the run whose results are shown
         self._lock = threading.Lock()
 
@@ -225,6 +227,8 @@ class RunPanel(SessionPanel):
 
     def _change(self, control: Any) -> None:
         self.session.stop_changed()  # a run that is under way has other settings than the person saw
+        if control is self.allow_cost:
+            self._agreed = self._due if control.value else None
         if control is self.allow_cost or control in [getattr(self, name) for name in HOW]:
             self._show_cost()  # it is the same run
             self._redraw()
@@ -234,10 +238,21 @@ class RunPanel(SessionPanel):
     def _start(self) -> None:
         self._settle()  # a click may come before the page has followed a change
         if not self.run_button.disabled:
-            settings = self.settings
+            settings, is_agreed = self.settings, not self._costs or self._due == self._agreed
             self.allow_cost.value = False  # each paid run needs a new decision
+            if not is_agreed:
+                self.status.value = block("warn", escape(say("panels.run_estimate_changed")))
+                return
             self.fresh.value = False  # only once, because a run that is stopped now should be resumed
             self.session.start(settings, self._preview)
+
+    @property
+    def _due(self) -> Estimate | None:
+        """Return the estimate of what a start would still have to pay for. Return None if nothing can be started."""
+        preview = self._preview
+        if preview is None:
+            return None
+        return preview.estimate if self.fresh.value or preview.left is None else preview.left
 
     def _drop(self) -> None:
         """Delete the interrupted run that has other settings than the panel.
@@ -273,12 +288,13 @@ class RunPanel(SessionPanel):
     def _follow(self) -> None:
         """Update the panel after the session has changed. The session calls this method in its own threads.
 
-        If the session is idle, stopped or failed, the cost of a run with the panel's settings is computed again.
+        If no task is running, the cost of a run with the panel's settings is computed again: after a run has ended,
+        another number of calls may be due.
         """
-        if self.session.state in ("idle", "stopped", "failed"):
-            self._settle()
-        else:
+        if self.session.is_busy:
             self._redraw()
+        else:
+            self._settle()
 
     def _redraw(self) -> None:
         """Show the state of the session. The session's threads call this method too."""

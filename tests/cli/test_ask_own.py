@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import socjudge
 from typer.testing import CliRunner
 
 import socjudge as sj
@@ -134,6 +139,39 @@ def test_a_service_that_needs_more_is_told_where_examples_of_tables_are(project:
     assert said.exit_code == 2
     assert "inputs is required" in said.output and "docs/servers.md" in said.output
     assert (project / "socjudge.toml").read_text("utf-8") == before
+
+
+@pytest.mark.slow
+def test_without_a_terminal_an_address_is_written_with_what_is_suggested(project: Path, bot: Bot) -> None:
+    (project / "socjudge.toml").write_text("", encoding="utf-8")
+    done = socjudge("init", str(project), "--assistant", f"{bot.url}/ask", SOCJUDGE_LANG="ja")
+    assert (done.returncode, "アシスタントの名前 [bot]: bot" in done.stderr) == (0, True), done.stderr
+    settings.use_project(project)
+    assert settings.assistant_tables()["bot"] == {
+        "url": f"{bot.url}/ask", "body": {"question": "{question}"},
+        "answer": "reply.text", "contexts": "sources[*].body",
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_ctrl_c_at_a_question_ends_the_command_in_one_line(project: Path, bot: Bot) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "socjudge", "init", str(project), "--assistant", f"{bot.url}/ask"]
+    process = subprocess.Popen(
+        command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        env={**os.environ, "SOCJUDGE_LANG": "ja"},
+    )  # fmt: skip
+    assert process.stdout is not None
+    said = process.stdout.read(len("アシスタントの名前"))
+    process.send_signal(signal.SIGINT)
+    said += process.communicate(timeout=60)[0]
+    os.close(ours)
+    os.close(theirs)
+    assert process.returncode == 130 and said.endswith("\n中止しました\n") and "Traceback" not in said
+    assert not bot.asked
 
 
 @pytest.mark.parametrize("given", ["http://127.0.0.1:9/ask", test_a_file_of_answers_is_judged])
