@@ -30,8 +30,6 @@ from .judging.own_assistant import Assistant as Assistant
 from .judging.stored_answers import load_answers as load_answers
 from .panels.app import app as app
 from .panels.ask import AskPanel as AskPanel
-from .panels.certificate import CertificatePanel as CertificatePanel
-from .panels.dataset import DatasetPanel as DatasetPanel
 from .panels.history import HistoryExplorer as HistoryExplorer
 from .panels.labels import LabelPanel as LabelPanel
 from .panels.prompts import PromptLab as PromptLab

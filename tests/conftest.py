@@ -69,7 +69,7 @@ def _no_service_configured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 VIEWS = (
-    "base", "charts", "history", "report", "stats", "certify/test_certificate", "panels/test_explorer", "panels/test_panel_certificate",
+    "base", "charts", "history", "report", "stats", "certify/test_certificate", "panels/test_explorer",
     "panels/test_panel_history", "panels/test_panel_labels", "panels/test_history_browser", "panels/test_labels_browser",
 )  # fmt: skip
 

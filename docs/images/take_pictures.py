@@ -1,8 +1,8 @@
 """The pictures of the panels in this folder, taken in a real JupyterLab with a judge on loopback: `make pictures`.
 
-Each panel in its main state, in the light and the dark theme, and notebook 01 as the gallery has it (`ARGS=notebook` takes
-only that). Look at them before they are committed. `ARGS="--look FOLDER run history"` takes whole panels in pages of 1280
-and 800 pixels instead, to be looked at only; draw_charts.py does so for the charts."""
+Each panel in its main state, and notebook 01 as the gallery has it (`ARGS=notebook` takes only that). Look at them before
+they are committed. `ARGS="--look FOLDER run history"` takes whole panels in pages of 1280 and 800 pixels instead, in the
+light and the dark theme, to be looked at only; draw_charts.py does so for the charts."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ Keep = Callable[[str, bytes, int], None]  # of a name, a picture, and the most t
 STRICT = "安全性は特に厳しく採点してください。"
 WIDTH, HEIGHT = 1150, 2600
 WIDTHS = 1280, 800  # of pages to look at
+THEMES = {"": "JupyterLab Light", "_dark": "JupyterLab Dark"}
 EXAMPLES = str(ROOT / "eval" / "examples" / "series")
 COLOURS = 128  # enough for text and charts, and a quarter of the size
 
@@ -150,12 +151,10 @@ PANELS: dict[str, tuple[str, str, list[tuple[str, Step, int]]]] = {
     "labels": (
         "sj.LabelPanel(logs_dir={stored!r}, labels_dir={logs!r})", "label-panel", [("label_panel", marked, 1100)]
     ),
-    "dataset": ("sj.DatasetPanel()", "dataset-panel", [("dataset_panel", opened, 900)]),
     "app": ("sj.app()", "app", [("app", opened, 900)]),
-    "certificate": ("sj.CertificatePanel()", "certificate-panel", [("certificate_panel", opened, 900)]),
     "history": ("sj.HistoryExplorer({examples!r})", "history-explorer", [("history_explorer", explored, 1500)]),
 }  # fmt: skip
-UNPRINTED = ("dataset", "app", "certificate")  # only to be looked at
+UNPRINTED = ("app",)  # only to be looked at
 
 
 def take(browser: Any, folder: Path, url: str, name: str, width: int, keep: Keep) -> None:
@@ -186,15 +185,15 @@ def take_notebook(browser: Any) -> None:
     top = page.locator(".code_cell", has_text="run = None").bounding_box()
     chart = page.locator("img").first.bounding_box()
     area = {"x": 0, "y": top["y"] - 10, "width": 1360, "height": chart["y"] + chart["height"] - top["y"] + 20}
-    print_picture("", "notebook_01", page.screenshot(full_page=True, clip=area))
+    print_picture("notebook_01", page.screenshot(full_page=True, clip=area))
     page.close()
 
 
-def print_picture(suffix: str, name: str, shot: bytes, height: int | None = None) -> None:
+def print_picture(name: str, shot: bytes, height: int | None = None) -> None:
     """Into this folder, small, and with the most that is shown of it."""
     image = Image.open(io.BytesIO(shot)).convert("RGB")
     image = image.crop((0, 0, image.width, min(image.height, height or image.height)))
-    path = ROOT / "docs" / "images" / f"{name}{suffix}.png"
+    path = ROOT / "docs" / "images" / f"{name}.png"
     image.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(path, optimize=True)
     print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1000} kB", flush=True)
 
@@ -223,9 +222,7 @@ def main() -> None:
     with serving(answer) as service, chromium() as browser:
         keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
         os.environ.update(keys)
-        for suffix, theme in (("", "JupyterLab Light"), ("_dark", "JupyterLab Dark")):
-            if suffix and names == ["incidents"] and not look:
-                continue  # these are shown in the light theme only
+        for suffix, theme in THEMES.items() if look else [("", THEMES[""])]:
             with tempfile.TemporaryDirectory() as place:
                 folder = Path(place)
                 own_marks(folder / "stored")
@@ -233,12 +230,12 @@ def main() -> None:
                     settings = folder / ".jupyter" / "settings" / "@jupyterlab" / "apputils-extension"
                     (settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": theme}))
                     for name in names:
-                        if look:
-                            for width in WIDTHS:
-                                keep = functools.partial(look_at, look, f"{suffix}_{width}")
-                                take(browser, folder, url, name, width, keep)
-                        elif name != "incidents" or not suffix:
-                            take(browser, folder, url, name, WIDTH, functools.partial(print_picture, suffix))
+                        if not look:
+                            take(browser, folder, url, name, WIDTH, print_picture)
+                            continue
+                        for width in WIDTHS:
+                            keep = functools.partial(look_at, look, f"{suffix}_{width}")
+                            take(browser, folder, url, name, width, keep)
 
 
 if __name__ == "__main__":

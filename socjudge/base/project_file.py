@@ -32,14 +32,10 @@ def read_project_file(path: Path) -> Tables:
         text = decoded(raw)
     except ValueError as error:
         raise ConfigError(say("settings.unreadable", path=path, reason=error)) from None
-    return parse_project_file(text, path)
+    return _parsed(text, path)
 
 
-def parse_project_file(text: str, path: Path) -> Tables:
-    """Parse and check the text of socjudge.toml. Raises a ConfigError that names every fault.
-
-    path: the file's path, which the messages show.
-    """
+def _parsed(text: str, path: Path) -> Tables:
     import tomllib
 
     try:

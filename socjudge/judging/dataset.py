@@ -110,9 +110,9 @@ def save_eval_dataset(questions: Sequence[EvalQuestion], path: Path | str) -> Pa
     ConfigError
         For the faults that `load_eval_dataset` reports, or if the file cannot be written.
     """
-    if problems := dataset_problems(questions):
+    rows = [asdict(question) | {"expected_keypoints": list(question.expected_keypoints)} for question in questions]
+    if problems := _read(rows)[1]:
         raise _unusable(path, problems)
-    rows = _rows(questions)
     try:
         with replacing(Path(path)) as file:
             file.write((json.dumps(rows, ensure_ascii=False, indent=2) + "\n").encode("utf-8"))
@@ -126,13 +126,6 @@ def _unusable(path: object, problems: list[str]) -> ConfigError:
         len(problems) > _MOST_TOLD
     )
     return ConfigError(say("judging.dataset_unusable", path=path, problems="\n  ".join(told)))
-
-
-def dataset_problems(questions: Sequence[EvalQuestion]) -> list[str]:
-    """Return the faults because of which these questions cannot be a dataset, one message per fault. Return [] if there
-    are none.
-    """
-    return _read(_rows(questions))[1]
 
 
 def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
@@ -156,11 +149,6 @@ def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
     if len(questions) < 10:
         notes.append(say("judging.few_questions", count=len(questions)))
     return notes
-
-
-def _rows(questions: Sequence[EvalQuestion]) -> list[dict[str, object]]:
-    """Return the questions as a list of dicts, as they stand in a dataset file."""
-    return [asdict(question) | {"expected_keypoints": list(question.expected_keypoints)} for question in questions]
 
 
 def _json(path: Path) -> object:

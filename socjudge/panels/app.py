@@ -20,9 +20,8 @@ def app(
     """Return one page with all panels, each on a tab.
 
     On the first tab, you ask the assistant and run evaluations. The other tabs have the history of runs, scores by
-    people, prompts, certificates, questions and settings. A tab is filled when it is first opened. When a run
-    finishes, the tabs that list runs are updated. The tabs for scores by people, prompts and certificates stay as they
-    are while they are in use.
+    people, and prompts. A tab is filled when it is first opened. When a run finishes, all of them are updated. The tabs
+    for scores by people and for prompts stay as they are while they are in use.
 
     Parameters
     ----------
@@ -38,20 +37,16 @@ def app(
     --------
     >>> import socjudge as sj
     >>> len(sj.app(logs_dir="logs").titles)
-    7
+    4
     """
     run, logs = RunPanel(logs_dir=logs_dir, index_dir=index_dir), {"logs_dir": logs_dir}
     tabs: list[tuple[str, dict[str, Any]]] = [
         ("history.HistoryExplorer", logs),
         ("labels.LabelPanel", logs | {"labels_dir": labels_dir}),
         ("prompts.PromptLab", logs | {"index_dir": index_dir}),
-        ("certificate.CertificatePanel", logs | {"labels_dir": labels_dir}),
-        ("dataset.DatasetPanel", {}),
-        ("settings.SettingsPanel", {}),
     ]
     titles = [
         say("panels.page_ask"), say("panels.page_history"), say("panels.page_labels"), say("panels.page_prompts"),
-        say("panels.page_certificate"), say("panels.dataset_title"), say("panels.page_settings"),
     ]  # fmt: skip
     ask = AskPanel(index_dir=index_dir)
     page = widgets.Tab(
@@ -71,7 +66,7 @@ def app(
             panel = getattr(import_module(f".{module}", __package__), kind)(**places)
         elif name.endswith("HistoryExplorer"):
             panel.reload()  # reload the logs and keep the choices
-        elif logs.items() <= places.items() and not panel.is_busy:
+        elif not panel.is_busy:
             panel = type(panel)(**places)
         made[place] = run.run
         page.children = [panel if at == place else child for at, child in enumerate(page.children)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,12 @@ from ..base.messages import say
 from ..base.showing import answer_html, block, escape, one_line
 from ..records import AssistantAnswer, EvalQuestion
 from ..settings import default_answers
-from .controls import NAMES, OWN, WIDE, WorkingPanel, choice_box, heading, model_box, own_choices, told_in, usual_model
+from .controls import NAMES, OWN, WIDE, Panel, choice_box, heading, model_box, own_choices, told_in, usual_model
 
 MOST_KEPT = 3  # questions of a conversation that are read together with a follow-up
 
 
-class AskPanel(WorkingPanel):
+class AskPanel(Panel):
     """Chat with the assistant. No judge is called.
 
     The panel shows each question with its answer and the warnings about that answer. A click on a citation opens the
@@ -35,7 +36,7 @@ class AskPanel(WorkingPanel):
     ) -> None:
         self._runbooks, self._index_dir = runbooks, index_dir
         self.question = widgets.Textarea(
-            placeholder=say("panels.dataset_question_hint"),
+            placeholder=say("panels.ask_question_hint"),
             description=say("panels.question"),
             style=NAMES,
             layout=WIDE,
@@ -58,6 +59,7 @@ class AskPanel(WorkingPanel):
         self.answers: list[Any] = []
         self._asked: list[str] = []  # the questions of this conversation
         self._follow_on = widgets.HBox([self.before, self.new_button])
+        self._thread: threading.Thread | None = None
         super().__init__(
             [
                 heading(f"💬 {say('panels.ask_title')}", say("panels.ask_hint")),
@@ -87,7 +89,18 @@ class AskPanel(WorkingPanel):
             return
         self.ask_button.disabled = True
         self.status.value = block("", say("panels.ask_answering"))
-        self._work(self._answer, question)
+        self._thread = threading.Thread(target=self._answer, args=(question,), name="socjudge-AskPanel", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether an answer is being made in the background."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Wait until no answer is being made, or until the timeout (seconds) has passed."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
 
     def _choose(self) -> None:
         self.model.layout.display = "none" if self.assistant.value else ""  # only our own assistant uses this model

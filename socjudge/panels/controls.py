@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from ..base.messages import in_panel, say
 from ..base.redact import show_url, surprise_text
 from ..base.showing import block, escape, shown_path
 from ..base.texts import visible
-from ..errors import RunStopped, SocJudgeError
+from ..errors import SocJudgeError
 from ..models.opening import OFFLINE, Task
 from ..prompts.saved import list_prompts
 from ..prompts.templates import Kind, default_prompt_id
@@ -74,74 +73,6 @@ class Panel(widgets.VBox):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return say("panels.elsewhere", panel=type(self).__name__)
-
-
-class WorkingPanel(Panel):
-    """Serve as the base class of panels that run tasks in a thread, one at a time.
-
-    The page can still be used while a task is running.
-    """
-
-    _thread: threading.Thread | None = None
-
-    def _work(self, target: Callable[..., None], *args: Any) -> None:
-        self._thread = threading.Thread(target=target, args=args, name=f"socjudge-{type(self).__name__}", daemon=True)
-        self._thread.start()
-
-    @property
-    def is_busy(self) -> bool:
-        """Return whether a task is running in the background."""
-        return self._thread is not None and self._thread.is_alive()
-
-    def wait(self, timeout_s: float | None = None) -> None:
-        """Wait until no task is running, or until the timeout (seconds) has passed."""
-        if self._thread is not None:
-            self._thread.join(timeout_s)
-
-
-class PaidPanel(WorkingPanel):
-    """Serve as the base class of panels whose tasks call a judge. The tasks run in the background.
-
-    The cost box is a tick box with which the user agrees to the cost of the next task. A task that costs money starts
-    only if this box is ticked. While a task is running, a button can stop it, and the other controls are locked.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._stop = threading.Event()
-        self.allow_cost = cost_box()
-        self.stop_button = widgets.Button(description=say("certify.panel_stop"), icon="stop", disabled=True)
-        self.stop_button.on_click(lambda _: self._stop.set())
-        self.cost, self.status, self.result = (widgets.HTML() for _ in range(3))
-
-    def _lock(self, is_busy: bool) -> None:
-        self.stop_button.disabled = not is_busy
-
-    def _ask(self, work: Callable[[], None], *, costs: bool, stopped: str) -> None:
-        """Start the task `work` if it costs nothing or if the cost box is ticked. Otherwise, ask the user to tick it.
-
-        - costs: whether the task costs money.
-        - stopped: the key, for `say`, of the message that is shown if the user stops the task.
-        """
-        if costs and not self.allow_cost.value:
-            self.status.value = block("warn", escape(say("certify.panel_tick")))
-            return
-        self.allow_cost.value = False  # each time needs a new decision
-        self._stop.clear()
-        self.result.value = ""
-        self._lock(True)
-        self._work(self._ended, work, stopped)
-
-    def _ended(self, work: Callable[[], None], stopped: str) -> None:
-        with told_in(self.status):
-            try:
-                work()
-            except RunStopped:
-                self.status.value = block("warn", escape(say(stopped)))
-        self._lock(False)
-
-    def _under_way(self, done: int, total: int) -> None:
-        self.status.value = block("", escape(say("certify.panel_under_way", done=done, total=total)))
 
 
 class SessionPanel(Panel):
@@ -279,21 +210,17 @@ def model_box(name: str, value: str = "auto", **more: Any) -> Any:
     )
 
 
-def known_datasets() -> list[Path]:
-    """Return the paths of the project's default dataset and of its extended dataset. Missing files are left out."""
-    usual = constants.EVAL_DATASET_PATH
-    return [path for path in (usual, usual.with_name("eval_dataset_extended.json")) if path.is_file()]
-
-
 def dataset_box(name: str, dataset: Path | str | None) -> Any:
-    """Return a box for a dataset's path. The user types a path or chooses one of the project's datasets.
+    """Return a box for a dataset's path. The user types a path, or chooses the project's default or extended dataset.
 
     - name: the label of the box.
     - dataset: the path that the box has at first; the project's default dataset if None.
     """
+    usual = constants.EVAL_DATASET_PATH
+    known = [path for path in (usual, usual.with_name("eval_dataset_extended.json")) if path.is_file()]
     return widgets.Combobox(
-        value=str(dataset or constants.EVAL_DATASET_PATH), options=list(map(str, known_datasets())), description=name,
-        continuous_update=False, style=NAMES, layout=WIDE,
+        value=str(dataset or usual), options=list(map(str, known)), description=name, continuous_update=False,
+        style=NAMES, layout=WIDE,
     )  # fmt: skip
 
 
@@ -340,17 +267,16 @@ def seconds_box(name: str, value: float, least: float = 0.0) -> Any:
     )
 
 
-def dollar_box(usual: float | None = None) -> Any:
+def dollar_box() -> Any:
     """Return a box for the most that a run may cost, in US dollars. 0 means no limit.
 
-    The box starts with the lower of two caps: `usual`, the default for this kind of run, and the project's cap. If only
-    one of them exists, the box starts with that one. If neither exists, it starts with 0.5.
+    The box starts with the project's cap, or with 0.5 if there is none.
     """
     cap = cost_cap(None)
-    value = (usual or 0.5) if cap is None else min(cap, usual or cap)
     return widgets.BoundedFloatText(
-        value=value, min=0, max=1e6, step=0.1, description=say("panels.max_cost"), style=NAMES, layout=_NUMBER
-    )
+        value=0.5 if cap is None else cap, min=0, max=1e6, step=0.1, description=say("panels.max_cost"), style=NAMES,
+        layout=_NUMBER,
+    )  # fmt: skip
 
 
 def cost_box() -> Any:

@@ -47,7 +47,7 @@ class MarksInput(anywidget.AnyWidget):
     def __init__(self, criteria: list[str]) -> None:
         words = {
             "group": say("panels.marks_group"), "keys": say("panels.marks_keys"), "comment": say("panels.marks_comment"),
-            "save": say("panels.dataset_save"), "unset": say("panels.marks_unset"), "points": say("panels.marks_points", score="{score}"),
+            "save": say("panels.marks_save"), "unset": say("panels.marks_unset"), "points": say("panels.marks_points", score="{score}"),
         }  # fmt: skip
         super().__init__(words=words, criteria=criteria, scores=[None] * len(criteria))
 

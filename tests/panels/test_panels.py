@@ -253,7 +253,9 @@ def test_only_the_newest_panel_of_a_cell_follows_its_session(panel: RunPanel, in
 
 
 @pytest.mark.slow
-def test_one_click_reads_and_plans_once(panel: RunPanel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_planned_once_at_its_start_and_priced_once_after_its_end(
+    panel: RunPanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     counts: Counter[str] = Counter()
 
     def counted(name: str) -> None:
@@ -265,9 +267,12 @@ def test_one_click_reads_and_plans_once(panel: RunPanel, monkeypatch: pytest.Mon
     panel.fresh.value = True
     panel.max_concurrency.value = 2
     assert counts == {}  # it is the same run
+    at_start: list[Counter[str]] = []
+    panel.session.listeners.append(lambda: at_start.append(counts.copy()) if panel.session.is_busy else None)
     run(panel)
     assert panel.run is not None
-    assert counts == {"load_eval_dataset": 1, "assign_judges": 1, "unfinished_runs": 1}
+    assert at_start[-1] == {"load_eval_dataset": 1, "assign_judges": 1, "unfinished_runs": 1}
+    assert counts == {"load_eval_dataset": 2, "assign_judges": 2, "unfinished_runs": 2}
 
 
 def test_panels_share_an_index_that_is_loaded_once(panel: RunPanel, tmp_path: Path) -> None:
@@ -619,6 +624,36 @@ def test_what_is_left_of_a_stopped_run_is_what_the_panel_prices(hosted: RunPanel
     assert "見積もり: 呼び出し 10 回" in hosted.cost.value
 
 
+@pytest.mark.slow
+def test_after_a_resumed_run_the_tick_is_for_all_calls_of_the_next_one(hosted: RunPanel, service: Service) -> None:
+    service.script = [judgement(80)] * 8 + [error(401, f"Incorrect API key provided: {KEY}")]
+    run(hosted)
+    service.requests.clear()
+    assert "見積もり（残りの分）: 呼び出し 2 回" in hosted.cost.value
+    run(hosted)
+    assert hosted.run is not None and service.judge_calls == 2
+    assert "見積もり: 呼び出し 10 回" in hosted.cost.value and "評価完了" in hosted.results.value
+    run(hosted)
+    assert service.judge_calls == 2 + 10
+
+
+@pytest.mark.slow
+def test_a_start_that_would_cost_something_else_than_was_ticked_is_refused(hosted: RunPanel, service: Service) -> None:
+    service.script = [judgement(80)] * 8 + [error(401, f"Incorrect API key provided: {KEY}")]
+    run(hosted)
+    service.requests.clear()
+    hosted.allow_cost.value = True  # for the 2 calls that are left
+    (waiting,) = unfinished_runs(hosted.session.logs_dir)
+    waiting.path.unlink()  # as by another process
+    hosted.run_button.click()
+    hosted.session.wait(60)
+    assert service.requests == [] and not hosted.allow_cost.value and hosted.run_button.disabled
+    assert "チェックしたときと見積もりが変わったため、実行していません" in text(hosted.status.value)
+    assert "見積もり: 呼び出し 10 回" in hosted.cost.value
+    run(hosted)
+    assert hosted.run is not None and service.judge_calls == 10
+
+
 def test_the_last_of_a_burst_of_results_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     quick, told = session.Session(), threading.Event()
     monkeypatch.setattr(session, "TELL_S", 0.05)
@@ -795,13 +830,11 @@ def test_the_page_has_everything_and_its_tabs_show_the_last_run(
     page = app(logs_dir=samples, index_dir=index.index_dir, labels_dir=tmp_path / "labels")
     panel = page.children[0].children[1]
     before = [type(child).__name__ for child in page.children]
-    assert before == ["VBox", *["HTML"] * 6], "a tab is made when it is opened"
+    assert before == ["VBox", *["HTML"] * 3], "a tab is made when it is opened"
     assert "読み込み中" in page.children[1].value
-    for place in (1, 2, 3, 4, 5, 6, 1):
+    for place in (1, 2, 3, 1):
         page.selected_index = place
-    assert [type(child).__name__ for child in page.children[1:]] == [
-        "HistoryExplorer", "LabelPanel", "PromptLab", "CertificatePanel", "DatasetPanel", "SettingsPanel",
-    ]  # fmt: skip
+    assert [type(child).__name__ for child in page.children[1:]] == ["HistoryExplorer", "LabelPanel", "PromptLab"]
     history, labels = page.children[1:3]
     history.chart.value = "panels.history_questions"
     run(panel)

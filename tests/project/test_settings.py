@@ -245,10 +245,9 @@ def test_a_description_may_have_several_lines(folder: Path) -> None:
 
 def test_the_panels_begin_with_what_the_project_has_set(folder: Path) -> None:
     opened(folder, SEVEN + '[defaults]\njudge_model = "gpt-4o"\nassistant_model = "offline"\nk = 3\n')
-    panel, certificate = sj.RunPanel(), sj.CertificatePanel()
+    panel = sj.RunPanel()
     assert (panel.judge_model.value, panel.judge_prompt.value, panel.k.value) == ("gpt-4o", "rubric-1", 3)
     assert panel.assistant_model.value == sj.AskPanel().model.value == "offline"
-    assert (certificate.judge_model.value, certificate.judge_prompt.value) == ("gpt-4o", "rubric-1")
     constants.DEFAULT_JUDGE_PROMPT, constants.DEFAULT_ASSISTANT_PROMPT = "mine-1", "mine-2"
     panel = sj.RunPanel()  # also where there is no such prompt, which is said when it is to be used
     assert (panel.judge_prompt.value, panel.assistant_prompt.value) == ("mine-1", "mine-2")
@@ -323,7 +322,7 @@ def test_the_projects_cap_holds_where_no_other_is_given_and_infinity_is_none(
     assert sj.certify.Probes().run(done, judge_model="gpt-4o-mini", progress=False).stopped
     assert len(service.requests) == 1
     sj.rejudge(done, judge_model="my-own", max_cost_usd=float("inf"), progress=False)  # also where no price is known
-    assert (sj.RunPanel().max_cost_usd.value, sj.CertificatePanel().budget_usd.value) == (0.000001, 0.000001)
+    assert sj.RunPanel().max_cost_usd.value == 0.000001
 
 
 @pytest.mark.slow
