@@ -275,7 +275,7 @@ def mixed_text(info: RunInfo) -> str:
 
     Return "" for other runs.
     """
-    names = info.judge_model_resolved.split(", ")
+    names = " ".join(info.judge_model_resolved.split()).split(", ")  # a service may name itself in several lines
     return say("base.judge_mixed", count=len(names), names=listed(names)) if len(names) > 1 else ""
 
 

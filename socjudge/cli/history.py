@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,18 +11,12 @@ from .. import constants
 from ..base.messages import say
 from ..errors import ConfigError
 from ..settings import current_project
-from .shared import NOT_PASSED, echo, stop
+from .shared import echo
 
 LEVELS = {"error": "cli.level_error", "warning": "cli.level_warning", "note": "cli.level_note"}
 FOUND_PROBLEMS = 1
 
 LogsDir = Annotated[str | None, typer.Option(help=say("cli.logs_read_option"))]
-
-
-class FailOn(StrEnum):
-    """Hold the values that the option `--fail-on` of `compare` can have."""
-
-    REGRESSION = "regression"
 
 
 def doctor(
@@ -83,21 +76,8 @@ def compare(
     before: Annotated[str, typer.Argument(help=say("cli.compare_before"))],
     after: Annotated[str, typer.Argument(help=say("cli.compare_after"))],
     logs_dir: LogsDir = None,
-    fail_on: Annotated[FailOn | None, typer.Option(help=say("cli.fail_on_option"))] = None,
 ) -> None:
-    """Compare two runs, and print whether what was changed between them helped.
-
-    Exit code without `--fail-on regression`: 0. With it, 0: no result became worse; 1: a result became worse; 2: this
-    cannot be decided. After any error, the exit code is 2.
-    """
+    """Compare two runs, and print whether what was changed between them helped."""
     from ..report.effect import compare_runs
 
-    found = compare_runs(before, after, logs_dir=logs_dir)
-    echo(repr(found))
-    if fail_on and found.regressions:
-        echo("\n" + "\n".join(found.regressions))
-        raise typer.Exit(NOT_PASSED)
-    if fail_on and found.doubt:
-        stop(say("report.regression_unknown", reason=found.doubt))
-    if fail_on:
-        echo("\n" + say("report.regression_none"))
+    echo(repr(compare_runs(before, after, logs_dir=logs_dir)))

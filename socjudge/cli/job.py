@@ -1,61 +1,57 @@
-"""Define what a command does for a CI job besides its exit code.
-
-The options are `--summary`, `--junit`, `--against` and `--require-certificate`.
-"""
+"""Define what a command does for a CI job besides its exit code: `--summary` and `--require-certificate`."""
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Never
 
-from ..base.messages import say
+from .._version import __version__
+from ..base.atomic_files import replacing
+from ..base.messages import explained, say
+from ..base.showing import shown_path
+from ..base.texts import visible
+from ..base.verdict import Verdict, judge_verdict, summary_text
 from ..errors import ConfigError, SocJudgeError
 from ..records import EvaluationRun
 from .groups import Job
 from .shared import UNCERTIFIED, Stopped, report_run, stop
 
+_OURS = "<!-- socjudge "  # begins the last line of each summary
+# Characters that Markdown or HTML could take for a link, a picture or a tag, and bare addresses, which GitHub would link.
+_MARKUP = re.compile(r"[<>&\[\]`\\|~@$]|:(?=//)|(?<=www)\.", re.IGNORECASE)
+
 
 def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
-    """Wrap a command that returns a run. The wrapped command prints the run, writes the files for CI, and ends.
+    """Wrap a command that returns a run. The wrapped command prints the run, writes its summary, and ends.
 
-    It ends with the run's exit code. It also writes the files before the run, with the text that there is no verdict
-    yet. So no file of an earlier CI job remains.
+    It ends with the run's exit code. It also writes the summary before the run, with the text that there is no verdict
+    yet. So no summary of an earlier CI job remains.
     """
 
     @functools.wraps(command)
     def reported(**options: Any) -> Never:
         job: Job = options["job"]
-        summary, junit = job.summary, job.junit
-        before = None
-        _write_stopped(summary, junit, say("report.job_killed"))
+        _write_stopped(job.summary, say("cli.summary_killed"))
         try:
-            if job.against is not None:
-                from ..report.effect import named_run
-
-                before = named_run(job.against, options["logs_dir"])
             finished = command(**options)
         except Stopped as stopped:
-            _write_stopped(summary, junit, stopped.message, is_uncertified=stopped.exit_code == UNCERTIFIED)
+            _write_stopped(job.summary, stopped.message, is_uncertified=stopped.exit_code == UNCERTIFIED)
             raise
         except SocJudgeError as error:
-            _write_stopped(summary, junit, str(error))
+            _write_stopped(job.summary, str(error))
             raise
         uncertified = ""
         if job.require_certificate:
             from ..certify.certificate import why_run_uncertified
 
             uncertified = why_run_uncertified(finished)
-        if summary or junit:
-            from ..report import job_page
-
-            compared = "" if before is None else _compared(before, finished)
-            if summary:
-                page = job_page.job_page(finished, against=compared, uncertified=uncertified)
-                job_page.write_job_file(summary, page.encode())
-            if junit:
-                job_page.write_job_file(junit, job_page.job_junit(finished, uncertified=uncertified))
+        if uncertified:
+            _write_stopped(job.summary, uncertified, is_uncertified=True)
+        else:
+            _write(job.summary, _finished_text(finished))
         report_run(finished, uncertified)
 
     return reported
@@ -73,29 +69,38 @@ def need_certificates(bindings: Iterable[Any]) -> None:
             stop(reason, UNCERTIFIED)
 
 
-def _write_stopped(summary: Path | None, junit: Path | None, reason: str, *, is_uncertified: bool = False) -> None:
-    if summary or junit:
-        from ..report import job_page
+def _finished_text(run: EvaluationRun) -> str:
+    from ..certify.certificate import run_certificate_line
 
-        if summary:
-            job_page.write_job_file(summary, job_page.stopped_page(reason, is_uncertified=is_uncertified).encode())
-        if junit:
-            job_page.write_job_file(junit, job_page.stopped_junit(reason))
+    facts = [run_certificate_line(run), *([] if run.log_path is None else [str(shown_path(run.log_path))])]
+    told = [summary_text(run), judge_verdict(run).note, "\n".join(f"- {_one_line(fact)}" for fact in facts)]
+    return "\n\n".join(part.strip() for part in told if part)
 
 
-def _compared(before: EvaluationRun, finished: EvaluationRun) -> Any:
-    """Return the comparison of the run `before` with the finished run.
+def _write_stopped(summary: Path | None, reason: str, *, is_uncertified: bool = False) -> None:
+    """Write that there is no verdict, why, and what to do.
 
-    The finished run may have several judges. If one of them also judged `before`, the results of this judge are
-    compared; otherwise, those of the first judge. If the runs cannot be compared, or if their judge, prompt or criteria
-    differ, return a text that says why there is no comparison.
+    is_uncertified: whether the reason is that a judge lacks the required certificate.
     """
-    from ..report.effect import compare_runs
+    verdict = Verdict("open", say("cli.summary_uncertified" if is_uncertified else "cli.summary_stopped"))
+    next_step = say("cli.summary_certify" if is_uncertified else "cli.summary_resume")
+    _write(summary, f"## {verdict.headline}\n\n{_one_line(reason)}\n\n{next_step}")
 
-    runs = (finished, *finished.others)
-    after = next((run for run in runs if run.judge_model == before.judge_model), finished)
-    try:
-        found = compare_runs(before, after)
-    except ConfigError as error:
-        return say("report.job_not_compared", reason=error)
-    return say("report.job_not_compared", reason=found.doubt) if found.judging else found
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _write(summary: Path | None, text: str) -> None:
+    """Write the summary as a whole or not at all. If `summary` is None, do nothing.
+
+    Raises ConfigError if the file cannot be written, or if it already exists and socjudge did not write it.
+    """
+    if summary is None:
+        return
+    plain = _MARKUP.sub(lambda found: f"&#{ord(found[0])};", visible(text))
+    with explained("report.cannot_write", path=summary):
+        if summary.is_file() and (old := summary.read_bytes()) and _OURS.encode() not in old:
+            raise ConfigError(say("cli.summary_not_ours", path=summary))
+        with replacing(summary) as file:
+            file.write(f"{plain}\n\n{_OURS}{__version__} -->\n".encode())

@@ -54,7 +54,6 @@ class RunComparison:
     - notes: what was left out of the comparison, and what cannot be known.
     - judging: if the judging was compared, a text on what differs in judge, prompt and criteria. "" if the assistant
       was compared.
-    - verdicts: the verdict on each run as a whole, by the pass rule of that run.
     """
 
     before: str
@@ -67,46 +66,6 @@ class RunComparison:
     judging: str = ""
     corresponding: str = ""
     bridge: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
-    verdicts: tuple[Verdict, Verdict] = field(default=(Verdict("unscored"), Verdict("unscored")), repr=False)
-
-    @property
-    def regressions(self) -> list[str]:
-        """Return in words what became worse from the run before to the run after.
-
-        The list is empty if nothing became worse, or if the runs differ in judge, prompt or criteria.
-
-        Three things count:
-
-        - The verdict on the run changed from pass to fail.
-        - The interval of the overall difference is below zero.
-        - Both the interval and the adjusted p-value of a criterion show that its scores fell.
-        """
-        was, now = self.verdicts
-        found: list[str] = []
-        if self.judging:
-            return found
-        if (was.outcome, now.outcome) == ("passed", "failed"):
-            found.append(say("report.regression_turned", was=was.said, now=now.said))
-        for row in self.differences.to_dict("records"):
-            is_lower = row["mean_difference"] < 0 and _is_seen(row)  # with several criteria, one may fall by chance
-            if is_lower or (row["criterion"] == OVERALL and row["ci_high"] < 0):
-                told = {"difference": row["mean_difference"], "low": row["ci_low"], "high": row["ci_high"]}
-                found.append(say("report.regression_lower", criterion=row["criterion"], **told))
-        return found
-
-    @property
-    def doubt(self) -> str:
-        """Return why these runs do not show whether the assistant became worse. Return "" if they show it."""
-        was, now = self.verdicts
-        row = _overall(self.differences)
-        is_known = math.isfinite(row["ci_high"]) or self.is_unchanged or row["mean_difference"] >= 0
-        if self.judging:
-            return say("report.judged_otherwise", changed=self.judging)
-        if self.regressions:
-            return ""
-        if now.outcome not in ("passed", "failed"):
-            return say("report.regression_open", was=was.said)
-        return "" if is_known and row["n"] > 1 else say("report.regression_few", count=row["n"])
 
     @property
     def is_unchanged(self) -> bool:
@@ -275,9 +234,7 @@ def compare_runs(
         if _overall(found)["n"] >= MIN_QUESTIONS:
             bridge = bridge_judges(pooled.assign(pass_threshold=line), old=ids[0], new=ids[1], by="run_id")
         corresponding = _corresponding(_overall(found)["n"], bridge, questions, line, judges)
-    return RunComparison(
-        ids[0], ids[1], found, questions, words, finding, tuple(notes), judging, corresponding, bridge, verdicts
-    )
+    return RunComparison(ids[0], ids[1], found, questions, words, finding, tuple(notes), judging, corresponding, bridge)
 
 
 def _sides(before: Any, after: Any, logs_dir: Path | str | None) -> list[tuple[pd.DataFrame, dict[Any, EvalQuestion]]]:

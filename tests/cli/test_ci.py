@@ -1,4 +1,4 @@
-"""What CI gets: files of the job, exit codes by the table of docs/ci.md, and its two workflows, run as they stand there."""
+"""What CI gets: the summary of the job, exit codes by the table of docs/ci.md, and its two workflows, run as they stand there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +19,8 @@ import yaml
 from command_line import socjudge as in_own_process
 from command_line import socjudge_here
 from conftest import ROOT
-from service import KEY, Service, error, judgement
+from markdown_it import MarkdownIt
+from service import KEY, Reply, Service, error, judgement
 
 from socjudge.certify.certificate import (
     CONDITIONS,
@@ -69,39 +69,59 @@ RUN = ["run", "-y", "-q", "--judge-model", "gpt-4o-mini"]
 
 
 def files(project: Path) -> list[str]:
-    return [
-        "--answers",
-        str(project / "answers.csv"),
-        "--summary",
-        str(project / "page.md"),
-        "--junit",
-        str(project / "j.xml"),
-    ]
-
-
-def kinds(project: Path) -> list[str]:
-    cases = ET.parse(project / "j.xml").getroot().iter("testcase")
-    return [case[0].tag if len(case) else "passed" for case in cases]
+    return ["--answers", str(project / "answers.csv"), "--summary", str(project / "page.md")]
 
 
 @pytest.mark.parametrize(
-    ("default", "code", "verdict", "told"),
+    ("default", "code", "verdict"),
     [
-        (judgement(80), 0, "✅ MVP合格", ["passed"] * 5),
-        (judgement(60), 1, "❌ MVP不合格", ["failure"] * 5),
-        (error(500, "busy"), 2, "⚠️ undecided", ["error"]),
-        ("nonsense", 2, "⚠️ undecided", ["skipped", *["error"] * 4]),
+        (judgement(80), 0, "**✅ MVP合格**"),
+        (judgement(60), 1, "**❌ MVP不合格**"),
+        (error(500, "busy"), 2, "## ⚠️ undecided (the run did not end, so there is no verdict)"),
+        ("nonsense", 2, "**⚠️ undecided"),
     ],
 )
-def test_code_page_and_junit_say_the_same(
-    default: Any, code: int, verdict: str, told: list[str], project: Path, socjudge: Command, service: Service
+def test_code_and_summary_say_the_same(
+    default: Any, code: int, verdict: str, project: Path, socjudge: Command, service: Service
 ) -> None:
     service.default = default
-    done = socjudge(*RUN, "--max-failures", "1", "--patience-s", "0", *files(project))
+    done = socjudge(*RUN, "--max-failures", "1", *files(project))
+    page = (project / "page.md").read_text("utf-8")
     assert done.returncode == code, done.stderr
-    assert (project / "page.md").read_text("utf-8").startswith(f"## {verdict}")
-    assert kinds(project) == told
-    assert KEY not in (project / "page.md").read_text("utf-8") + (project / "j.xml").read_text("utf-8")
+    assert verdict in page and ("MVP" in page) == (code < 2 or default == "nonsense")
+    assert KEY not in page and len(page.split("\n")) < 30
+
+
+def test_a_summary_names_certificate_and_log(project: Path, socjudge: Command) -> None:
+    assert socjudge(*RUN, *files(project)).returncode == 0
+    (log,) = (project / "logs").glob("*.json")
+    page = (project / "page.md").read_text("utf-8")
+    assert "- 総問題数: 4問" in page and "- Certificate of this judge: none" in page and log.name in page
+
+
+def test_what_a_service_says_is_no_markup_in_a_summary(project: Path, socjudge: Command, service: Service) -> None:
+    hostile = "\n\n# ✅ MVP合格\n\n<img src=x onerror=alert(1)> ![x](http://evil.example/y.png) | www.evil.example"
+    names = iter(f"gpt-4o-mini-{n}{hostile}" for n in range(99))
+
+    def reply(request: dict[str, Any]) -> Reply:
+        message = {"role": "assistant", "content": judgement(60, reason=hostile, comment=hostile)}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return Reply(
+            body=json.dumps(
+                {"id": "x", "object": "chat.completion", "created": 0, "model": next(names), "choices": [choice]}
+            )
+        )
+
+    for service.default in (reply, error(400, hostile)):
+        socjudge(*RUN, "--fresh", *files(project))
+        page = (project / "page.md").read_text("utf-8")
+        tokens = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(page)
+        told = [token for block in tokens for token in (block, *(block.children or ()))]
+        assert "evil.example" in page.replace("&#46;", ".")
+        assert not {token.type for token in told} & {"link_open", "image", "html_inline", "table_open"}
+        assert sum(token.type == "heading_open" for token in told) == 1
+        assert [token.content for token in told if token.type == "html_block"] == [page.split("\n")[-2] + "\n"]
+        assert not re.search("(http:/|www[.])", page)  # which GitHub would make a link
 
 
 def test_a_run_loads_no_library_that_it_does_not_use(project: Path, service: Service) -> None:
@@ -116,9 +136,9 @@ def test_nothing_of_an_earlier_job_is_left_when_one_ends_early(project: Path, so
     assert socjudge(*RUN, *files(project)).returncode == 0
     (project / "eval" / "eval_dataset.json").write_text("[]", "utf-8")
     done = socjudge(*RUN, *files(project))
-    page = (project / "page.md").read_text("utf-8").split("\n")
-    assert done.returncode == 2 and page[0].startswith("## ⚠️ undecided (the run did not end")
-    assert page[1].replace("&#95;", "_").strip()[:40] in done.stderr and kinds(project) == ["error"]
+    head, reason = (project / "page.md").read_text("utf-8").split("\n\n")[:2]
+    assert done.returncode == 2 and head == "## ⚠️ undecided (the run did not end, so there is no verdict)"
+    assert reason[:40] in done.stderr
 
 
 def test_a_place_that_cannot_be_written_is_told_before_anything_is_asked(
@@ -127,36 +147,17 @@ def test_a_place_that_cannot_be_written_is_told_before_anything_is_asked(
     for name in ("answers.csv", "none/page.md"):
         done = socjudge(*RUN, "--answers", str(project / "answers.csv"), "--summary", str(project / name))
         assert done.returncode == 2 and name.split("/")[-1] in done.stderr
-    done = socjudge(*RUN, *files(project), "--against", "none.json")
-    assert done.returncode == 2 and "no such log" in done.stderr
-    assert kinds(project) == ["error"], "and no page of an earlier job says that it passed"
     assert service.requests == [] and "question_id" in (project / "answers.csv").read_text("utf-8")
 
 
-def test_what_changed_stands_on_the_page_and_a_regression_ends_with_1(
-    project: Path, socjudge: Command, service: Service
-) -> None:
-    codes = []
-    for marks in (80, 81, 60):
-        service.default = judgement(marks)
-        log = sorted((project / "logs").glob("*.json"))
-        codes.append(
-            socjudge(*RUN, "--fresh", *files(project), *(["--against", str(log[0])] if log else [])).returncode
-        )
-    assert codes == [0, 0, 1]
-    assert "What changed since the run before" in (project / "page.md").read_text("utf-8")
-    first, second, third = sorted(
-        (project / "logs").glob("*.json"), key=lambda path: load_run(path).run.started_at + path.name
-    )
-    assert "no regression" in socjudge("compare", str(first), str(second), "--fail-on", "regression").stdout
-    worse = socjudge("compare", str(first), str(third), "--fail-on", "regression")
-    assert worse.returncode == 1 and "the verdict of the whole run turned" in worse.stdout
-    assert socjudge("compare", str(first), str(third)).returncode == 0
-    service.default = "nonsense"
-    socjudge(*RUN, "--fresh", *files(project))
-    newest = max((project / "logs").glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
-    unknown = socjudge("compare", str(second), str(newest), "--fail-on", "regression")
-    assert unknown.returncode == 2 and "cannot be told" in unknown.stderr
+def test_a_summary_replaces_only_an_empty_file_or_one_of_socjudge(project: Path, socjudge: Command) -> None:
+    (project / "page.md").touch()  # as GitHub hands it over
+    for _ in range(2):
+        assert socjudge(*RUN, *files(project)).returncode == 0
+    (project / "page.md").write_text("# mine", "utf-8")
+    done = socjudge(*RUN, *files(project))
+    assert done.returncode == 2 and "was not written by socjudge" in done.stderr
+    assert (project / "page.md").read_text("utf-8") == "# mine"
 
 
 # -- the certificate as a gate
@@ -224,9 +225,9 @@ def test_no_other_certificate_lets_a_run_pass_and_nothing_is_asked(
         assert done.returncode == shared.UNCERTIFIED and told in done.stderr
     log = next((project / "logs").glob("*.json"))
     assert socjudge("rejudge", str(log), *RUN[1:], "--require-certificate").returncode == shared.UNCERTIFIED
-    page = (project / "page.md").read_text("utf-8").split("\n")
-    assert page[0] == "## ⚠️ undecided (this judge does not have the certificate that is required)"
-    assert "socjudge certify" in page[2] and kinds(project) == ["error"] and service.requests == []
+    head, _, next_step = (project / "page.md").read_text("utf-8").split("\n\n")[:3]
+    assert head == "## ⚠️ undecided (this judge does not have the certificate that is required)"
+    assert "socjudge certify" in next_step and service.requests == []
 
 
 def test_a_model_that_answers_under_another_name_is_not_the_certified_one(
@@ -237,7 +238,8 @@ def test_a_model_that_answers_under_another_name_is_not_the_certified_one(
     )
     done = socjudge(*RUN, "--fresh", "--require-certificate", *files(project))
     assert done.returncode == shared.UNCERTIFIED and "is not valid" in done.stderr
-    assert kinds(project) == ["failure", *["passed"] * 4]
+    page = (project / "page.md").read_text("utf-8")
+    assert "does not have the certificate" in page and "MVP" not in page
 
 
 # -- the page of the documentation
@@ -254,18 +256,15 @@ def commands() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["github", "gitlab"])
-@pytest.mark.parametrize(("marks", "codes"), [(80, [0, 0]), (60, [1, 1])])
+@pytest.mark.parametrize(("marks", "code"), [(80, 0), (60, 1)])
 def test_a_workflow_of_the_docs_does_what_it_says(
-    which: int, marks: int, codes: list[int], project: Path, service: Service, socjudge: Command
+    which: int, marks: int, code: int, project: Path, service: Service
 ) -> None:
     settings = f"[defaults]\nanswers = {json.dumps(str(project / 'answers.csv'))}\n"
     (project / "socjudge.toml").write_text(settings, "utf-8")
-    assert socjudge(*RUN).returncode == 0
-    (before,) = (project / "logs").glob("*.json")
-    before.rename(project / "logs" / "before.json")
     service.default = judgement(marks)
-    install, *told = commands()[which]
-    assert install.startswith("pip install") and len(told) == 2  # the package under test is there already
+    install, told = commands()[which]
+    assert install.startswith("pip install")  # the package under test is there already
     (project / "bin").mkdir()
     shim = project / "bin" / "socjudge"
     shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m socjudge "$@"\n', "utf-8")
@@ -277,16 +276,12 @@ def test_a_workflow_of_the_docs_does_what_it_says(
         "OPENAI_BASE_URL": service.base_url, "GITHUB_STEP_SUMMARY": str(project / "step.md"), "PYTHONPATH": str(ROOT),
     }  # fmt: skip
     shell = shutil.which("bash") or "sh"
-    done = [
-        subprocess.run(
-            [shell, "-e", "-c", line], cwd=project, env=environment, capture_output=True, text=True, timeout=120
-        )
-        for line in told
-    ]
-    assert [each.returncode for each in done] == codes, [each.stderr for each in done]
+    done = subprocess.run(
+        [shell, "-e", "-c", told], cwd=project, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == code, done.stderr
     page = (project / ("page.md" if which else "step.md")).read_text("utf-8")
-    assert page.startswith("## ✅" if marks == 80 else "## ❌") and "What changed since the run before" in page
-    assert (project / "junit.xml").is_file()
+    assert ("**✅ MVP合格**" if marks == 80 else "**❌ MVP不合格**") in page
 
 
 NEEDS = {  # what a command must be given, here something that is not there
@@ -298,21 +293,17 @@ OF_COLLECT = "batch/test_batch.py::test_the_commands_from_end_to_end"
 OF_COLLECT_TOO = "batch/test_batch.py::test_exit_codes_of_collect_are_those_of_run"
 OF_CERTIFY = "cli/test_certify.py::test_certify_asks_first_keeps_the_certificate_and_check_reads_it"
 OF_CERTIFY_TOO = "cli/test_certify.py::test_a_budget_that_ends_midway_ends_with_unknown_and_exit_code_1"
-OF_COMPARE = "cli/test_ci.py::test_what_changed_stands_on_the_page_and_a_regression_ends_with_1"
 OF_DOCTOR = "cli/test_ci.py::test_doctor_ends_by_what_it_finds"
 TESTED = {  # each row of the table, and the tests of the commands that it names
     (0, "`run`, `rejudge`, `batch collect`"): [BY_VERDICT, OF_COLLECT],
     (0, "`certify` (also `--check`)"): [OF_CERTIFY],
-    (0, "`compare`"): [OF_COMPARE],
     (0, "`doctor`"): [OF_DOCTOR],
     (0, "every other command"): ["cli/test_ci.py::test_every_other_command_that_is_done_ends_with_0", OF_COLLECT],
     (1, "`run`, `rejudge`, `batch collect`"): [BY_VERDICT, OF_COLLECT_TOO],
     (1, "`certify` (also `--check`)"): [OF_CERTIFY_TOO],
-    (1, "`compare --fail-on regression`"): [OF_COMPARE],
     (1, "`doctor`"): [OF_DOCTOR],
     (2, "`run`, `rejudge`, `batch collect`"): [BY_VERDICT, OF_COLLECT_TOO],
     (2, "`certify --check`"): [OF_CERTIFY],
-    (2, "`compare --fail-on regression`"): [OF_COMPARE],
     (2, "every command"): ["cli/test_ci.py::test_an_error_of_any_command_ends_with_2_in_one_line"],
     (3, "`batch collect`"): [OF_COLLECT],
     (4, "`run`, `rejudge` with `--require-certificate`"): [
@@ -355,18 +346,20 @@ def test_doctor_ends_by_what_it_finds(project: Path, socjudge: Command) -> None:
 
 
 def test_every_other_command_that_is_done_ends_with_0(project: Path, socjudge: Command, service: Service) -> None:
-    assert socjudge(*RUN, *files(project)).returncode == 0
+    for _ in range(2):
+        assert socjudge(*RUN, "--fresh", *files(project)).returncode == 0
     runbook = project / "eval" / "runbooks" / "malware.md"
     runbook.parent.mkdir()
     runbook.write_text("# 手順\n\n## 初動\n\n端末を隔離し、SOCリーダーに報告します。\n", "utf-8")
     done = {
         "init": [str(project / "other"), "--empty"], "settings": [], "unfinished": [], "index": [],
         "ask": ["端末の初動は？", "--model", "offline"], "report": [str(project / "report.html")],
+        "compare": [str(log) for log in sorted((project / "logs").glob("*.json"))],
     }  # fmt: skip
     for name, given in done.items():
         ended = socjudge(*name.split(), *given)
         assert ended.returncode == 0, (name, ended.stderr)
-    elsewhere = {"app", "lab", "run", "rejudge", "compare", "doctor", "certify"}
+    elsewhere = {"app", "run", "rejudge", "doctor", "certify"}
     assert {name for name in names_of_commands() if not name.startswith("batch ")} == {*done, *elsewhere}
 
 
