@@ -30,7 +30,7 @@ run: $(READY) ## Evaluate the assistant on the ten questions (offline without a 
 	@$(BIN)/python -m socjudge run $(ARGS)
 
 lab: $(READY) ## Open the notebooks in JupyterLab (as root: ARGS=--allow-root) ## JupyterLabでノートブックを開く（rootで使うなら ARGS=--allow-root）
-	@$(BIN)/jupyter lab $(ARGS) notebooks
+	@$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks $(ARGS)
 
 # In notebooks/, whose voila.json says: this machine only, with a token, nothing fetched from elsewhere; kernels
 # end ten minutes after their page was closed. (The browser is not opened, for Voilà would open it without the token.)

@@ -9,7 +9,6 @@ _EXTRAS = {
     "anywidget": "lab",
     "ipywidgets": "lab",
     "IPython": "lab",
-    "jupyterlab": "lab",
     "voila": "lab",
     "openpyxl": "convert",
     "langchain": "langchain",

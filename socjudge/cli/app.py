@@ -1,4 +1,4 @@
-"""Define the command line: `socjudge init | settings | app | lab | index | ask | run | rejudge | unfinished | batch |
+"""Define the command line: `socjudge init | settings | app | index | ask | run | rejudge | unfinished | batch |
 doctor | compare | report | certify`.
 
 Exit codes of run and rejudge: 0 passed; 1 not passed; 2 no verdict was possible, or any error; 4 a required certificate
@@ -25,7 +25,7 @@ from ..base.showing import shown_path
 from ..records import EvaluationRun
 from ..settings import default_answers, project_rubric, specified_values
 from . import batch, certify, history, project
-from .groups import Answering, Job, Judging, Money, Pace, grouped
+from .groups import Answering, Job, Judging, Pace, grouped
 from .job import need_certificates, reporting
 from .own_assistant import ask_own
 from .shared import (
@@ -38,7 +38,6 @@ from .shared import (
     echo,
     stop,
 )
-from .wording import in_our_words
 
 app = typer.Typer(
     cls=Explained,
@@ -52,7 +51,6 @@ app.command(help=say("cli.init_help"))(project.init)
 app.command("settings", help=say("cli.settings_help"))(project.show_settings)
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 app.command("app", help=say("cli.app_help"), context_settings=_PASSED_ON)(project.open_app)
-app.command("lab", help=say("cli.lab_help"), context_settings=_PASSED_ON)(project.open_lab)
 app.add_typer(batch.app, name="batch")
 app.command(help=say("cli.doctor_help"))(history.doctor)
 app.command(help=say("cli.report_help"))(history.report)
@@ -66,6 +64,7 @@ JudgeModel = Annotated[str, typer.Option(help=say("cli.judge_model_option"))]
 JudgeModels = Annotated[list[str] | None, typer.Option("--judge-model", help=say("cli.judge_models_option"))]
 AssistantPrompt = Annotated[str | None, typer.Option(help=say("cli.assistant_prompt_option"))]
 Answers = Annotated[str | None, typer.Option(help=say("cli.answers_option"))]
+MaxCost = Annotated[float | None, typer.Option(min=0, help=say("cli.max_cost_option"))]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help=say("cli.yes_option"))]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help=say("cli.quiet_option"))]
 
@@ -136,7 +135,7 @@ def run(
     judge_models: JudgeModels = None,
     answering: Answering,
     judging: Judging,
-    money: Money,
+    max_cost_usd: MaxCost = None,
     pace: Pace,
     repair: Annotated[str | None, typer.Option(help=say("cli.repair_option"))] = None,
     runbooks: Runbooks = None,
@@ -160,7 +159,7 @@ def run(
     from ..runs.unfinished import journal_info
 
     made: dict[str, Any] = {
-        "options": pace.options, "max_cost_usd": money.cap, "logs_dir": logs_dir, "progress": not quiet,
+        "options": pace.options, "max_cost_usd": max_cost_usd, "logs_dir": logs_dir, "progress": not quiet,
     }  # fmt: skip
     if repair is not None:
         _check_repair(context)
@@ -238,7 +237,7 @@ def rejudge(
     log: Annotated[str, typer.Argument(help=say("cli.rejudge_log"))],
     judge_model: JudgeModel = "auto",
     judging: Judging,
-    money: Money,
+    max_cost_usd: MaxCost = None,
     pace: Pace,
     logs_dir: LogsDir = None,
     job: Job,
@@ -283,7 +282,7 @@ def rejudge(
     confirm(estimate, yes)
     return suite.rejudge(
         earlier, judge_model=judge_model, judge_prompt=judging.judge_prompt, judge_repeats=judging.judge_repeats,
-        max_cost_usd=money.cap, logs_dir=logs_dir, progress=not quiet, options=pace.options,
+        max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=not quiet, options=pace.options,
     )  # fmt: skip
 
 
@@ -331,27 +330,14 @@ def unfinished(
 _UsageError: Any = typer.BadParameter.__base__
 
 
-_HELP_OF = {
-    "help": "cli.help_help",
-    "install_completion": "cli.install_completion_help",
-    "show_completion": "cli.show_completion_help",
-}
+def _with_first_sentences(command: Any) -> Any:
+    """Give each subcommand the first sentence of its help text as its description in lists, and return the command.
 
-
-def _in_language(command: Any) -> Any:
-    """Translate typer's own text on the help pages of a command and of its subcommands, and return the command.
-
-    In the list of subcommands, each has the first sentence of its help text as its description.
+    Typer would cut a sentence without spaces, as in Japanese, and show "...".
     """
-    for param in command.get_params(typer.Context(command)):
-        if param.name in _HELP_OF:
-            param.help = say(_HELP_OF[param.name])
     for below in getattr(command, "commands", {}).values():
-        # The first sentence. Without spaces in it, typer would show "..." instead.
         below.short_help = re.split(r"(?<=。)|(?<=\.) |\n", below.help)[0]
-        _in_language(below)
-    page = command.get_help
-    command.get_help = lambda context: in_our_words(page(context))
+        _with_first_sentences(below)
     return command
 
 
@@ -361,12 +347,12 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # there is none under pythonw
             stream.reconfigure(errors=PLAIN_SYMBOLS)
     warnings.showwarning = lambda message, *_, **__: echo(f"socjudge: {message}", err=True)
-    command = _in_language(typer.main.get_command(app))
+    command = _with_first_sentences(typer.main.get_command(app))
     try:
         sys.exit(command(prog_name="socjudge", standalone_mode=False))
     except _UsageError as error:
         error.show(told := io.StringIO())
-        echo(in_our_words(told.getvalue()), nl=False, err=True)
+        echo(told.getvalue(), nl=False, err=True)
         named = re.search(r"'(\S+)'", error.message)  # the command, where it is not an option
         if instead := instead_of(getattr(error, "option_name", None) or f"socjudge {named and named[1]}"):
             echo(instead, err=True)

@@ -14,7 +14,6 @@ import typer
 from .. import constants
 from ..base.messages import say
 from ..base.showing import shown_path
-from .groups import Money, grouped
 from .shared import COSTS_MONEY, NOT_FINISHED, ask_to_run, echo, estimate_text, report_run, stop
 
 if TYPE_CHECKING:
@@ -67,12 +66,11 @@ def prepare(
 
 
 @app.command(help=say("cli.batch_submit_help"))
-@grouped
 def submit(
     *,
     job: Job = None,
     logs_dir: LogsDir = None,
-    money: Money,
+    max_cost_usd: Annotated[float | None, typer.Option(min=0, help=say("cli.max_cost_option"))] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help=say("cli.batch_yes"))] = False,
 ) -> None:
     """Send the prepared files of a batch job to the service. Nothing is sent twice."""
@@ -85,7 +83,7 @@ def submit(
     if waiting.estimate.calls:
         echo(COSTS_MONEY + _price(waiting.estimate), err=True)
         ask_to_run(yes, question="cli.confirm_submit", declined="cli.nothing_submitted")
-    _show(submit_batch(folder, max_cost_usd=money.cap))
+    _show(submit_batch(folder, max_cost_usd=max_cost_usd))
 
 
 @app.command(help=say("cli.batch_status_help"))

@@ -22,7 +22,7 @@ from ..base.showing import shown_path
 from ..records import RunOptions
 from ..settings import cost_cap
 from .groups import grouped
-from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, cap_of, confirm, echo, stop
+from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, confirm, echo, stop
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,6 @@ def certify(
     budget: Annotated[
         float | None, typer.Option("--budget", "--max-cost-usd", min=0, help=say("cli.certify_budget"))
     ] = None,
-    no_cap: Annotated[bool, typer.Option("--no-cap", help=say("cli.no_cap_option"))] = False,
     size: Annotated[int | None, typer.Option(min=1, help=say("cli.certify_size"))] = None,
     repeats: Annotated[int, typer.Option(min=1, help=say("cli.certify_repeats"))] = 2,
     check: Annotated[bool, typer.Option("--check", help=say("cli.certify_check"))] = False,
@@ -68,14 +67,16 @@ def certify(
     from ..report.page import checked_page
     from ..runs.load import find_log, load_run
 
-    run, cap = load_run(find_log(log)), cap_of(budget, no_cap)
+    run = load_run(find_log(log))
     options: dict[str, Any] = {"logs_dir": written.logs_dir, "progress": not quiet, "options": RunOptions(fresh=fresh)}
     if only:
         judge = {"judge_model": judge_model, "judge_prompt": judge_prompt}
-        _experiment(run, chosen_experiments(only, repeats=repeats, size=size), judge, cap, yes, written.page, options)
+        _experiment(
+            run, chosen_experiments(only, repeats=repeats, size=size), judge, budget, yes, written.page, options
+        )
     what: dict[str, Any] = {
         "judge_model": judge_model, "judge_prompt": judge_prompt, "labels": labels, "damaged": damaged, "size": size,
-        "budget_usd": cap,
+        "budget_usd": budget,
     }  # fmt: skip
     trials = issue.plan_certificate(run, **what).trials
     if trials.estimate.cost_usd is None and budget is None and cost_cap(None) is None:

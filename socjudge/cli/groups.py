@@ -16,7 +16,6 @@ import typer
 
 from ..base.messages import say
 from ..records import RunOptions
-from .shared import cap_of
 
 
 @dataclass(frozen=True)
@@ -25,27 +24,12 @@ class Pace:
 
     max_concurrency: Annotated[int, typer.Option(min=1, help=say("cli.max_concurrency_option"))] = 8
     max_failures: Annotated[int, typer.Option(min=1, help=say("cli.max_failures_option"))] = 10
-    output_tokens: Annotated[int | None, typer.Option(min=1, help=say("cli.output_tokens_option"))] = None
-    timeout_s: Annotated[float | None, typer.Option(min=0.1, help=say("cli.timeout_option"))] = None
-    patience_s: Annotated[float | None, typer.Option(min=0, help=say("cli.patience_option"))] = None
     fresh: Annotated[bool, typer.Option("--fresh", help=say("cli.fresh_option"))] = False
     resume: Annotated[Path | None, typer.Option(help=say("cli.resume_option"))] = None
 
     @property
     def options(self) -> RunOptions:
         return RunOptions(**asdict(self))
-
-
-@dataclass(frozen=True)
-class Money:
-    """Hold the options that limit the cost of a run."""
-
-    max_cost_usd: Annotated[float | None, typer.Option(min=0, help=say("cli.max_cost_option"))] = None
-    no_cap: Annotated[bool, typer.Option("--no-cap", help=say("cli.no_cap_option"))] = False
-
-    @property
-    def cap(self) -> float | None:
-        return cap_of(self.max_cost_usd, self.no_cap)
 
 
 @dataclass(frozen=True)
@@ -69,20 +53,16 @@ class Answering:
 
 @dataclass(frozen=True)
 class Job:
-    """Hold the options for CI: the summary file, the JUnit file, the run to compare with, and whether a certificate is
-    required.
-    """
+    """Hold the options for CI: the summary file, and whether a certificate is required."""
 
     summary: Annotated[Path | None, typer.Option(help=say("cli.summary_option"))] = None
-    junit: Annotated[Path | None, typer.Option(help=say("cli.junit_option"))] = None
-    against: Annotated[str | None, typer.Option(help=say("cli.against_option"))] = None
     require_certificate: Annotated[bool, typer.Option("--require-certificate", help=say("cli.require_certificate_option"))] = False  # fmt: skip
 
 
 def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
     """Return a command that takes each field of a record as a separate option. It does the same as `command`.
 
-    A record is a parameter of `command` whose type is a dataclass, such as `Money`. Typer cannot read such a parameter.
+    A record is a parameter of `command` whose type is a dataclass, such as `Pace`. Typer cannot read such a parameter.
     """
     given = inspect.signature(command, eval_str=True).parameters.values()
     records: dict[str, Any] = {each.name: each.annotation for each in given if is_dataclass(each.annotation)}

@@ -1,7 +1,7 @@
 """Define the commands for the project.
 
-`socjudge init` creates a project, `settings` shows its values, and `app` and `lab` open its pages. The option --project
-chooses the project for all commands.
+`socjudge init` creates a project, `settings` shows its values, and `app` serves its panels as a page. The option
+--project chooses the project for all commands.
 """
 
 from __future__ import annotations
@@ -128,37 +128,22 @@ def show_settings() -> None:
         echo(f"  {name:<26}{value}  [{source}]")
 
 
-def open_app(context: typer.Context) -> None:
+def open_app(context: typer.Context) -> Never:
+    """Serve the page with all panels until it is stopped, and end the command with the exit code of Voilà.
+
+    The kernels of the page use the same project as this command.
+    """
     page = constants.PROJECT_DIR / "notebooks" / "app.ipynb"
     if not page.is_file():
         stop(say("cli.no_notebooks", path=page, folder=constants.PROJECT_DIR))
     safe = page.with_name("voila.json")  # only this machine, with a token, and nothing from elsewhere
     if not safe.exists():
         safe.write_bytes((constants.CARRIED_DIR / "notebooks" / "voila.json").read_bytes())
-    _serve("voila", [page.name, *context.args], folder=page.parent, wanted="socjudge app")
-
-
-def open_lab(context: typer.Context) -> None:
-    notebooks = constants.PROJECT_DIR / "notebooks"
-    if not notebooks.is_dir():
-        stop(say("cli.no_notebooks", path=notebooks, folder=constants.PROJECT_DIR))
-    _serve("jupyterlab", ["notebooks", *context.args], folder=constants.PROJECT_DIR, wanted="socjudge lab")
-
-
-def _serve(package: str, arguments: list[str], *, folder: Path, wanted: str) -> Never:
-    """Run a server (Voilà or JupyterLab) until it ends, and end the command with the server's exit code.
-
-    The kernels of the server use the same project as this command.
-
-    - package: the package of the server, which comes with the optional extra "lab".
-    - arguments: the server's arguments.
-    - folder: the folder in which it runs.
-    - wanted: the name of this command. If the package is missing, the error message has this name.
-    """
-    if importlib.util.find_spec(package) is None:
-        stop(str(missing_extra(ModuleNotFoundError(name=package), wanted=wanted)))
+    if importlib.util.find_spec("voila") is None:
+        stop(str(missing_extra(ModuleNotFoundError(name="voila"), wanted="socjudge app")))
+    command = [sys.executable, "-m", "voila", page.name, *context.args]
     environment = {**os.environ, "SOCJUDGE_HOME": str(constants.PROJECT_DIR)}
-    server = subprocess.Popen([sys.executable, "-m", package, *arguments], cwd=folder, env=environment)
+    server = subprocess.Popen(command, cwd=page.parent, env=environment)
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())
     while True:
         with contextlib.suppress(KeyboardInterrupt):  # the server gets it too, and asks whether to end

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import codecs
-import math
 import re
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -123,7 +123,8 @@ def _cause(error: str) -> str:
 class Explained(TyperGroup):
     """Run the commands of socjudge, and show their errors without a traceback.
 
-    If a command raises a SocJudgeError, only the error's message is printed, and the command ends.
+    If a command raises a SocJudgeError, only the error's message is printed, and the command ends. After Ctrl-C, it
+    ends too, with the exit code of a command that a signal ended.
     """
 
     def invoke(self, ctx: Any) -> Any:
@@ -131,6 +132,9 @@ class Explained(TyperGroup):
             return super().invoke(ctx)
         except SocJudgeError as error:
             stop(str(error))
+        except KeyboardInterrupt:
+            echo("\n" + say("cli.aborted"), err=True)
+            raise typer.Exit(128 + signal.SIGINT) from None
 
 
 class Stopped(typer.Exit):
@@ -148,16 +152,6 @@ class Stopped(typer.Exit):
 def stop(message: str, code: int = COULD_NOT_JUDGE) -> Never:
     echo(f"socjudge: {message}", err=True)
     raise Stopped(message, code)
-
-
-def cap_of(max_cost_usd: float | None, no_cap: bool) -> float | None:
-    """Return the cost cap that the options set, in US dollars; None stands for the project's cap.
-
-    The cap is infinity if `no_cap` is true, and `max_cost_usd` otherwise. End the command if both options are given.
-    """
-    if no_cap and max_cost_usd is not None:
-        stop(say("cli.cap_and_none"))
-    return math.inf if no_cap else max_cost_usd
 
 
 def confirm(estimate: Any, yes: bool) -> None:

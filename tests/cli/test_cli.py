@@ -270,47 +270,23 @@ def test_help_teaches(command: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "english", "japanese"),
+    ("typed", "told"),
     [
-        ("ask", "Missing argument 'question'.", "引数 'question' がありません。"),
-        ("foo", "No such command 'foo'.", "'foo' というコマンドはありません。"),
-        ("runn", "No such command 'runn'. Did you mean 'run'?", "'runn' というコマンドはありません。'run' のことですか?"),
-        ("run --foo", "No such option: --foo", "--foo というオプションはありません。"),
-        (
-            "run --freshly",
-            "No such option: --freshly (Possible options: --fresh)",
-            "--freshly というオプションはありません。--fresh のことですか?",
-        ),
-        ("run --k", "Option '--k' requires an argument.", "オプション '--k' には値が要ります。"),
-        ("run --fresh=1", "Option '--fresh' does not take a value.", "オプション '--fresh' に値は付けられません。"),
-        ("ask a b c", "Got unexpected extra argument(s) (b c)", "余分な引数があります（b c）。空白を含む文は引用符で囲んでください。"),
-        (
-            "run --k 0",
-            "Invalid value for '--k': Input should be greater than or equal to 1",
-            "'--k' に使えない値です: 1 以上を指定してください",
-        ),
-        (
-            "run --k x",
-            "Invalid value for '--k': Input should be a valid integer, unable to parse string as an integer",
-            "'--k' に使えない値です: 整数を指定してください",
-        ),
-        (
-            "run --timeout-s x",
-            "Invalid value for '--timeout-s': Input should be a valid number, unable to parse string as a number",
-            "'--timeout-s' に使えない値です: 数を指定してください",
-        ),
+        ("ask", "Missing argument 'question'."),
+        ("runn", "No such command 'runn'. Did you mean 'run'?"),
+        ("run --freshly", "No such option: --freshly (Possible options: --fresh)"),
+        ("ask a b c", "Got unexpected extra argument(s) (b c)"),
+        ("run --k 0", "Invalid value for '--k': Input should be greater than or equal to 1"),
     ],
-)  # fmt: skip
-def test_what_was_typed_wrong_is_said_in_the_language_asked_for(typed: str, english: str, japanese: str) -> None:
-    told = {lang: socjudge_here(*typed.split(), SOCJUDGE_LANG=lang) for lang in ("en", "ja")}
-    assert {done.returncode for done in told.values()} == {2}
-    assert f"Error: {english}\n" in told["en"].stderr
-    assert f"エラー: {japanese}\n" in told["ja"].stderr
-    assert not re.search("Usage|Try|Error|OPTIONS|COMMAND", told["ja"].stderr)
+)
+def test_what_was_typed_wrong_is_said_with_the_nearest_that_exists(typed: str, told: str) -> None:
+    done = socjudge_here(*typed.split())
+    assert done.returncode == 2
+    assert f"Error: {told}\n" in done.stderr
 
 
 @pytest.mark.parametrize("lang", ["ja", "en"])
-def test_the_help_of_every_command_is_whole_and_in_the_language_asked_for(lang: str) -> None:
+def test_what_each_command_and_option_does_is_said_whole_and_in_the_language_asked_for(lang: str) -> None:
     def commands(command: Any, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
         yield names
         for name, below in getattr(command, "commands", {}).items():
@@ -318,7 +294,7 @@ def test_the_help_of_every_command_is_whole_and_in_the_language_asked_for(lang: 
 
     code = (
         "import sys; from socjudge.cli import app; "
-        "[app._in_language(c := app.typer.main.get_command(app.app))]; "
+        "[app._with_first_sentences(c := app.typer.main.get_command(app.app))]; "
         "[print(c(names.split(), prog_name='socjudge', standalone_mode=False) or '') for names in sys.argv[1:]]"
     )
     pages = [" ".join((*names, "--help")) for names in commands(typer.main.get_command(app))]
@@ -326,14 +302,13 @@ def test_the_help_of_every_command_is_whole_and_in_the_language_asked_for(lang: 
         [sys.executable, "-c", code, *pages], capture_output=True, text=True, cwd=ROOT, timeout=120, check=True,
         env={**os.environ, "SOCJUDGE_LANG": lang},
     ).stdout  # fmt: skip
-    english = ("Usage: ", "Options:", "Commands:", "[default: auto]", "[required]")
-    japanese_ones = ("使い方: ", "オプション:", "コマンド:", "[省略時: auto]", "[必須]")
-    here, absent = (japanese_ones, english) if lang == "ja" else (english, japanese_ones)
-    assert told.count(here[0]) == told.count(here[1]) == len(pages)
-    assert all(word in told for word in here) and not any(word in told for word in absent)
+    assert told.count("Usage: ") == told.count("Options:") == len(pages)
     japanese = re.compile("[ぁ-んァ-ヶ一-龠]")
-    texts = [line for line in told.splitlines() if re.match(r"  \S.*\S  +\S", line)]  # an option or a command, its text
-    assert len(texts) > 80 and "..." not in told.replace("[ARGS]...", "").replace("[引数]...", "")
+    ours = re.compile(
+        r"  (?!--help |--install-completion|--show-completion)\S.*\S  +\S"
+    )  # an option or a command, its text
+    texts = [line for line in told.splitlines() if ours.match(line)]
+    assert len(texts) > 60 and "..." not in told.replace("[ARGS]...", "")
     assert [line for line in texts if bool(japanese.search(line)) != (lang == "ja")] == []
 
 

@@ -118,7 +118,7 @@ def test_the_shell_can_complete_a_command(tmp_path: Path) -> None:
     assert done.stdout.split() == ["rejudge"]
 
 
-def test_pages_are_served_from_the_project_with_what_keeps_them_safe(
+def test_the_panels_are_served_from_the_project_with_what_keeps_them_safe(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = []
@@ -134,11 +134,7 @@ def test_pages_are_served_from_the_project_with_what_keeps_them_safe(
     monkeypatch.setattr("signal.signal", lambda *_: None)
     (folder / "notebooks" / "voila.json").unlink()
     assert invoke("app", "--theme=dark").exit_code == 3
-    assert invoke("lab", "--no-browser").exit_code == 3
-    assert started == [
-        (["-m", "voila", "app.ipynb", "--theme=dark"], folder / "notebooks", str(folder)),
-        (["-m", "jupyterlab", "notebooks", "--no-browser"], folder, str(folder)),
-    ]
+    assert started == [(["-m", "voila", "app.ipynb", "--theme=dark"], folder / "notebooks", str(folder))]
     safe = (folder / "notebooks" / "voila.json").read_text("utf-8")
     assert '"ip": "127.0.0.1"' in safe and '"auto_token": true' in safe
     (folder / "notebooks" / "app.ipynb").unlink()
@@ -146,8 +142,7 @@ def test_pages_are_served_from_the_project_with_what_keeps_them_safe(
     assert refused.exit_code == 2 and "--empty` adds them" in refused.output
 
 
-def test_pages_that_cannot_be_served_say_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_panels_that_cannot_be_served_say_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    for command in ("app", "lab"):
-        refused = invoke(command)
-        assert refused.exit_code == 2 and "pip install 'socjudge[lab]'" in refused.output
+    refused = invoke("app")
+    assert refused.exit_code == 2 and "pip install 'socjudge[lab]'" in refused.output

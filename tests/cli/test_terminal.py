@@ -122,9 +122,8 @@ def test_no_setting_or_path_commands_the_terminal(project: Path) -> None:
     assert "⟦U+001B⟧" in shown(project, "settings", code=0)
     folder = project / "\x1b[2J\x1b]0;MVP PASS\x07"
     assert "⟦U+001B⟧" in shown(project, "init", str(folder), code=0)
-    shutil.rmtree(folder / "notebooks")  # else they would serve them
+    shutil.rmtree(folder / "notebooks")  # else it would serve them
     assert "⟦U+001B⟧" in shown(folder, "app", code=2)
-    assert "⟦U+001B⟧" in shown(folder, "lab", code=2)
 
 
 def test_no_word_of_a_batch_service_commands_the_terminal(project: Path) -> None:
