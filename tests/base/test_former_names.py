@@ -69,6 +69,7 @@ def test_a_setting_that_went_is_told_with_its_place(tmp_path: Path) -> None:
     [
         (["index", "--write-questions"], "docs/retrieval.md"),
         (["history", "export", "all.parquet"], "Frames for other programs"),
+        (["run", "--fail-on", "regression"], "socjudge compare BEFORE AFTER"),
         (["check", "--judge", "gpt-4o"], "Another tool's scores as a frame"),
     ],
 )
