@@ -36,7 +36,6 @@ SPACES = {
     "stats": "More statistics",
     "charts": "More charts",
     "certify": "Test a judge",
-    "batch": "Run at half the price",
     "history": "Import, export, check",
     "records": "More records",
     "errors": "More errors",

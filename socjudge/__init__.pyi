@@ -1,6 +1,5 @@
 """The public names, for Python (`base/public.py`) and for editors: here and nowhere else."""
 
-from . import batch as batch
 from . import certify as certify
 from . import charts as charts
 from . import constants as constants

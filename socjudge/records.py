@@ -383,7 +383,7 @@ class RunInfo(_Shown):
       only information. No comparison or verdict uses them.
     - wall_time_s: the duration of all sessions together, in seconds.
     - sessions: how many times the run was started or resumed. It is 1 if the run was never interrupted.
-    - mode: "batch" if a batch endpoint was used for any part of the run, else "live".
+    - mode: "live"; "example" for the bundled examples; logs of other programs and older versions have further words.
     - most_usd: the most that the run can have cost, in US dollars. Calls of unknown cost are included. It is None if no
       price is known.
     """

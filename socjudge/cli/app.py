@@ -1,5 +1,5 @@
-"""Define the command line: `socjudge init | settings | app | index | ask | run | rejudge | unfinished | batch |
-doctor | compare | report | certify`.
+"""Define the command line: `socjudge init | settings | app | index | ask | run | rejudge | unfinished | doctor |
+compare | report | certify`.
 
 Exit codes of run and rejudge: 0 passed; 1 not passed; 2 no verdict was possible, or any error; 4 a required certificate
 is missing.
@@ -24,7 +24,7 @@ from ..base.messages import say
 from ..base.showing import shown_path
 from ..records import EvaluationRun
 from ..settings import default_answers, project_rubric, specified_values
-from . import batch, certify, history, project
+from . import certify, history, project
 from .groups import Answering, Job, Judging, Pace, grouped
 from .job import need_certificates, reporting
 from .own_assistant import ask_own
@@ -51,7 +51,6 @@ app.command(help=say("cli.init_help"))(project.init)
 app.command("settings", help=say("cli.settings_help"))(project.show_settings)
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 app.command("app", help=say("cli.app_help"), context_settings=_PASSED_ON)(project.open_app)
-app.add_typer(batch.app, name="batch")
 app.command(help=say("cli.doctor_help"))(history.doctor)
 app.command(help=say("cli.report_help"))(history.report)
 app.command(help=say("cli.compare_help"))(history.compare)

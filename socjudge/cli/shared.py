@@ -27,7 +27,7 @@ AGREED = ("y", "yes", "はい", "ｙ")
 COSTS_MONEY = "⚠️ LLM as a Judgeの実行にはコストがかかります: "
 
 # The exit codes of all commands; docs/ci.md has the table.
-PASSED, NOT_PASSED, COULD_NOT_JUDGE, NOT_FINISHED, UNCERTIFIED = range(5)
+PASSED, NOT_PASSED, COULD_NOT_JUDGE, UNCERTIFIED = 0, 1, 2, 4
 
 # An error handler for streams without ✅, such as cp932, the encoding of a pipe on Japanese Windows.
 PLAIN_SYMBOLS = "socjudge-plain-symbols"
@@ -161,7 +161,7 @@ def confirm(estimate: Any, yes: bool) -> None:
     """
     if not estimate.calls:
         return
-    echo(COSTS_MONEY + estimate_text(estimate, "cli.price_list"), err=True)
+    echo(COSTS_MONEY + estimate_text(estimate), err=True)
     if estimate.note:
         echo(estimate.note, err=True)
     ask_to_run(yes)
@@ -182,14 +182,11 @@ def ask_to_run(yes: bool, *, question: str = "cli.confirm_run", declined: str = 
         stop(say(declined))
 
 
-def estimate_text(estimate: Any, price: str) -> str:
-    """Return the calls, tokens and price of an estimate as text. If the price is unknown, the text says so.
-
-    price: the key, for `say`, of the message that states the price.
-    """
+def estimate_text(estimate: Any) -> str:
+    """Return the calls, tokens and price of an estimate as text. If the price is unknown, the text says so."""
     return say(
         "cli.estimate", calls=estimate.calls, tokens_in=estimate.input_tokens, tokens_out=estimate.output_tokens,
-        price=price_text(estimate.cost_usd, price),
+        price=price_text(estimate.cost_usd, "cli.price_list"),
     )  # fmt: skip
 
 

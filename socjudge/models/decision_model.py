@@ -86,10 +86,10 @@ class DecisionModel(OpenAIModel):
 
         The most that the call can cost is computed from this copy.
         """
-        sent = orjson.dumps(self.body(request)).decode()
+        sent = orjson.dumps(self._body(request)).decode()
         return replace(request, messages=({"role": "user", "content": sent},))
 
-    def body(
+    def _body(
         self, request: ModelRequest, refused: Set[str] = frozenset(), max_output_tokens: int | None = None
     ) -> dict[str, Any]:
         """Return the body to send for a request.

@@ -169,7 +169,7 @@ class OpenAIModel(PacedModel):
         was_cut = keep = False
         try:
             while True:
-                body = self.body(request, learned, limit)
+                body = self._body(request, learned, limit)
                 try:
                     response = await self._post(body, run.settings)
                     _check_error(response)
@@ -280,7 +280,7 @@ class OpenAIModel(PacedModel):
             "refusal" if refusal else reason,
         )
 
-    def body(
+    def _body(
         self, request: ModelRequest, refused: Set[str] = frozenset(), max_output_tokens: int | None = None
     ) -> dict[str, Any]:
         """Return the body to send for a request.
@@ -304,17 +304,6 @@ class OpenAIModel(PacedModel):
             else:
                 parameters["response_format"] = {"type": "json_object"}
         return {"model": self.name, "messages": request.messages, **parameters}
-
-    def refused_parameter(self, error: Any, sent: Mapping[str, Any]) -> str:
-        """Return the name of the parameter in the sent body that the service refuses.
-
-        error: an error with the service's `message`, `code`, `param` and `status_code`.
-
-        Raises RequestRefused if the service refuses something other than a parameter.
-        """
-        if name := self._refused_name(error, sent):
-            return name
-        raise self._refusal(error) from None
 
     def _refused_name(self, error: Any, sent: Mapping[str, Any]) -> str:
         """Return the name of the sent parameter that the error is about, however the service words it.

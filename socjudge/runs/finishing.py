@@ -69,7 +69,6 @@ def finish_run(
             pass_threshold=began.pass_threshold,
             pass_rate_required=began.pass_rate_required,
             rubric=began.rubric,
-            mode=began.mode,
             finished_at=finished_at,
             judge_model_resolved=", ".join(totals.judges) or UNKNOWN,
             assistant_model_resolved=", ".join(totals.assistants) or UNKNOWN,

@@ -31,7 +31,6 @@ CATALOGUE = {
 # Whose messages are all in the catalogue.
 WINGS = [
     "base",
-    "batch",
     "certify",
     "charts",
     "cli",
@@ -53,7 +52,6 @@ UNCHECKED = ("certify", "stats")
 # Whose labels, headings and other words are there too; what they hold of Japanese is for all languages.
 WORDED = [
     "base",
-    "batch",
     "certify",
     "charts",
     "cli",
@@ -221,7 +219,7 @@ def test_a_message_has_both_languages_with_the_same_values(wing: str) -> None:
 
 # What no panel shows: the command line, files that are imported, pages that are also written by it, tables of a notebook.
 NOT_IN_PANELS = re.compile(
-    r"(cli|batch|former|stats|report)\.|history\.(left_out|rejudge|remove_stub|check_)"
+    r"(cli|former|stats|report)\.|history\.(left_out|rejudge|remove_stub|check_)"
     r"|certify\.(not_tried_|page_)|runs\.(executor_|repair_)|settings\.(no_folder|file_head)$"
 )
 
@@ -315,7 +313,6 @@ def test_what_is_read_out_of_a_message_is_found_in_both_languages() -> None:
         told = [say("judging.retried", lang=lang, cause=cause) for cause in ("HTTP 429", "HTTP 500")]
         assert count_retries("; ".join(told)) == 2
         last = say("base.last_cause", lang=lang, cause="HTTP 500")
-        assert _cause(say("batch.failed_rounds", lang=lang, count=3, last=last)) == "HTTP 500"
         assert _cause(say("models.failed", lang=lang, what="a model", count=3, last=last)) == "HTTP 500"
         assert _cause(say("models.refused", lang=lang, where="a model", status=400, said="too long")) == "too long"
 

@@ -289,23 +289,20 @@ NEEDS = {  # what a command must be given, here something that is not there
     "report": ["report.html"], "certify": ["none.json"], "compare": ["a.json", "b.json"],
 }  # fmt: skip
 BY_VERDICT = "cli/test_ci.py::test_run_and_rejudge_end_by_the_verdict"
-OF_COLLECT = "batch/test_batch.py::test_the_commands_from_end_to_end"
-OF_COLLECT_TOO = "batch/test_batch.py::test_exit_codes_of_collect_are_those_of_run"
 OF_CERTIFY = "cli/test_certify.py::test_certify_asks_first_keeps_the_certificate_and_check_reads_it"
 OF_CERTIFY_TOO = "cli/test_certify.py::test_a_budget_that_ends_midway_ends_with_unknown_and_exit_code_1"
 OF_DOCTOR = "cli/test_ci.py::test_doctor_ends_by_what_it_finds"
 TESTED = {  # each row of the table, and the tests of the commands that it names
-    (0, "`run`, `rejudge`, `batch collect`"): [BY_VERDICT, OF_COLLECT],
+    (0, "`run`, `rejudge`"): [BY_VERDICT],
     (0, "`certify` (also `--check`)"): [OF_CERTIFY],
     (0, "`doctor`"): [OF_DOCTOR],
-    (0, "every other command"): ["cli/test_ci.py::test_every_other_command_that_is_done_ends_with_0", OF_COLLECT],
-    (1, "`run`, `rejudge`, `batch collect`"): [BY_VERDICT, OF_COLLECT_TOO],
+    (0, "every other command"): ["cli/test_ci.py::test_every_other_command_that_is_done_ends_with_0"],
+    (1, "`run`, `rejudge`"): [BY_VERDICT],
     (1, "`certify` (also `--check`)"): [OF_CERTIFY_TOO],
     (1, "`doctor`"): [OF_DOCTOR],
-    (2, "`run`, `rejudge`, `batch collect`"): [BY_VERDICT, OF_COLLECT_TOO],
+    (2, "`run`, `rejudge`"): [BY_VERDICT],
     (2, "`certify --check`"): [OF_CERTIFY],
     (2, "every command"): ["cli/test_ci.py::test_an_error_of_any_command_ends_with_2_in_one_line"],
-    (3, "`batch collect`"): [OF_COLLECT],
     (4, "`run`, `rejudge` with `--require-certificate`"): [
         "cli/test_ci.py::test_no_other_certificate_lets_a_run_pass_and_nothing_is_asked",
         "cli/test_ci.py::test_a_model_that_answers_under_another_name_is_not_the_certified_one",
@@ -323,7 +320,7 @@ def test_each_row_of_the_table_of_exit_codes_has_its_tests() -> None:
     assert rows == list(TESTED)
     for path, name in {tuple(test.split("::")) for tests in TESTED.values() for test in tests}:
         assert f"def {name}(" in (ROOT / "tests" / path).read_text("utf-8")
-    names = ("PASSED", "NOT_PASSED", "COULD_NOT_JUDGE", "NOT_FINISHED", "UNCERTIFIED")
+    names = ("PASSED", "NOT_PASSED", "COULD_NOT_JUDGE", "UNCERTIFIED")
     assert {code for code, _ in rows} == {getattr(shared, name) for name in names}
 
 
@@ -360,7 +357,7 @@ def test_every_other_command_that_is_done_ends_with_0(project: Path, socjudge: C
         ended = socjudge(*name.split(), *given)
         assert ended.returncode == 0, (name, ended.stderr)
     elsewhere = {"app", "run", "rejudge", "doctor", "certify"}
-    assert {name for name in names_of_commands() if not name.startswith("batch ")} == {*done, *elsewhere}
+    assert {*names_of_commands()} == {*done, *elsewhere}
 
 
 @pytest.mark.parametrize("name", names_of_commands())

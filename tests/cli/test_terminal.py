@@ -11,7 +11,6 @@ from typing import Any
 import pyte
 import pytest
 import typer
-from batch_service import BatchService, Outcome, serving_batches
 from command_line import socjudge_here
 from conftest import ANSWER, ROOT
 from service import KEY, Reply, Service, error, is_judge_call, judgement
@@ -51,9 +50,7 @@ def project(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "project"))
 
 
-def shown(
-    folder: Path, *arguments: str, code: int | tuple[int, ...], service: Service | BatchService | None = None
-) -> str:
+def shown(folder: Path, *arguments: str, code: int | tuple[int, ...], service: Service | None = None) -> str:
     """What the command prints, once the terminal is seen to show just that."""
     keys = {} if service is None else {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
     done = socjudge_here("--project", str(folder), *arguments, SOCJUDGE_LANG="ja", **keys)
@@ -102,7 +99,6 @@ def test_no_word_of_a_service_commands_the_terminal(
     shown(project, "unfinished", code=0)
     if status == 200:
         shown(project, "report", str(project / "report.html"), code=0)
-    shown(project, "batch", "submit", "-y", service=service, code=2)
 
 
 def test_no_log_commands_the_terminal(project: Path) -> None:
@@ -124,16 +120,6 @@ def test_no_setting_or_path_commands_the_terminal(project: Path) -> None:
     assert "⟦U+001B⟧" in shown(project, "init", str(folder), code=0)
     shutil.rmtree(folder / "notebooks")  # else it would serve them
     assert "⟦U+001B⟧" in shown(folder, "app", code=2)
-
-
-def test_no_word_of_a_batch_service_commands_the_terminal(project: Path) -> None:
-    with serving_batches(lambda request: judgement(80, reason=HOSTILE)) as service:
-        service.outcomes = [Outcome(status="failed", errors=({"code": HOSTILE, "message": HOSTILE},))]
-        models = ["--judge-model", "gpt-4o-mini", "--assistant-model", "offline"]
-        shown(project, "batch", "prepare", *models, service=service, code=0)
-        shown(project, "batch", "submit", "-y", service=service, code=0)
-        assert "⟦U+001B⟧" in shown(project, "batch", "status", service=service, code=0)
-        assert "⟦U+001B⟧" in shown(project, "batch", "collect", service=service, code=(2, 3))
 
 
 def test_every_command_is_shown_to_the_terminal_here() -> None:

@@ -218,11 +218,9 @@ def test_it_is_certified_as_every_judge(service: Service, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_it_writes_no_answers_and_has_no_batch(service: Service, tmp_path: Path) -> None:
+def test_it_writes_no_answers(service: Service, tmp_path: Path) -> None:
     with pytest.raises(sj.ConfigError, match="only judges"):
         judge_all(tmp_path, "offline", answers=None, assistant_model=JUDGE)
-    with pytest.raises(sj.ConfigError, match="decisions:gpt-6-luna"):
-        sj.batch.prepare_batch(judge_model=JUDGE, assistant_model="offline", logs_dir=tmp_path / "logs")
 
 
 def test_what_a_service_refuses_is_told_and_no_key_with_it(service: Service, tmp_path: Path) -> None:

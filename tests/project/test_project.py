@@ -34,7 +34,7 @@ from socjudge.cli.app import app as cli
 PACKAGE = Path(socjudge.__file__).parent
 # The wings that may import a heavy library.
 HOMES = {
-    "openai": {"models", "runbooks", "batch"},
+    "openai": {"models", "runbooks"},
     "faiss": {"runbooks"},
     "langchain": {"models"},
     "langchain_core": {"models", "runbooks"},
