@@ -206,6 +206,21 @@ def read_labels(data: bytes) -> None:
         assert after == {key: value for key, value in before.items() if key != mark.key}
 
 
+def read_label_table(data: bytes) -> None:
+    """People's marks from a spreadsheet: scores within 0 and 100, and saved again they are the same."""
+    with folder() as work:
+        (work / "marks.csv").write_bytes(data)
+        frame = load_labels(work / "marks.csv")
+        assert frame["score"].between(0, 100).all()
+        frame.to_csv(work / "again.csv", index=False)
+        again = load_labels(work / "again.csv")
+        assert (
+            again[["rater", "criterion", "score"]]
+            .astype(str)
+            .equals(frame[["rater", "criterion", "score"]].astype(str))
+        )
+
+
 def read_certificate(data: bytes) -> None:
     """A certificate, sealed anew where it can be: its words are ours and one for each criterion; saved it is the same."""
     with contextlib.suppress(ValueError, TypeError, RecursionError, AttributeError):
@@ -348,6 +363,7 @@ READERS: dict[str, Callable[[bytes], None]] = {
     "reply": read_reply,
     "dataset": read_dataset,
     "labels": read_labels,
+    "label_table": read_label_table,
     "prompt": read_prompt,
     "certificate": read_certificate,
     "damages": read_damages,

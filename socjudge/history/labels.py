@@ -32,6 +32,7 @@ from ..runs.logs import to_json
 Key = tuple[int | str, str]  # question_id and answer_sha256, which identify a stored answer
 NAME = re.compile(r"\w[\w.-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # 007 is a text
 _NAMED = 5  # broken lines that a warning names
 _COLUMNS = (
     "rater", "question_id", "answer_sha256", "run_id", "criterion", "score", "blind", "comment", "saved_at", "again",
@@ -170,7 +171,7 @@ def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
     If a rater corrected a score, the last one counts. Some things are left out, with a UserWarning that names them:
     damaged lines, files that cannot be read, files whose name cannot be a rater's, and rows of a CSV file without a
     score. If a CSV file does not say otherwise, its scores are not blind, and their saved_at is the time at which the
-    file was saved. In a CSV file, a question_id of digits alone is a whole number.
+    file was saved. In a CSV file, a question_id such as 7 is a whole number, 007 is a text.
 
     Raises
     ------
@@ -275,7 +276,7 @@ def _csv_row(row: dict[str, str]) -> dict[str, Any]:
         facts[name] = told == "true"
     if not _is_moment(row["saved_at"]):
         raise ValueError(say("history.mark_time"))
-    question_id = int(question) if re.fullmatch(r"-?[0-9]{1,18}", question) else question
+    question_id = int(question) if _WHOLE.fullmatch(question) else question
     return {"run_id": "", "comment": "", **row, **facts, "question_id": question_id, "score": score}
 
 
