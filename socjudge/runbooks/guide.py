@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 10
 MOST_SECTIONS = 8
-# besides the passages that were found: conditions, prohibitions, contacts; limits the prompt
-MOST_PASSAGES = MOST_SECTIONS + 6
 LENGTH = 1300  # characters of all steps together
 
 # What a section is for, by words that the runbooks of any organisation use in their headings.
