@@ -62,14 +62,16 @@ def test_the_scores_of_another_tool_are_compared_with_those_of_a_judge(
         {"簡潔性": 0},
     ]
     theirs = [
-        {"id": question.id, "answer": f"端末を隔離します（{question.id}）。", "scores": marks, "latency": 1.5}
-        for question, marks in zip(questions, scores, strict=True)
+        {"id": question.id, "answer": answer, "scores": marks, "latency": 1.5}
+        for question, answer, marks in zip(
+            questions, ["端末を隔離します。", *["分かりません。"] * 2], scores, strict=True
+        )
     ]
     (project / "theirs.json").write_text(json.dumps(theirs, ensure_ascii=False), encoding="utf-8")
-    frame = cook("Another tool's scores as a frame")["scores"]
-    mine = frame[frame["judge_model"] == "their-tool"].set_index(["question_id", "criterion"])["score"]
+    made = cook("Another tool's scores as a frame")
+    mine = made["theirs"].set_index(["question_id", "criterion"])["score"]
     assert mine.dropna().to_dict() == {(1, "安全性"): 90, (1, "簡潔性"): 100, (2, "簡潔性"): 50, (3, "簡潔性"): 0}
-    compared = sj.compare_judges(frame, baseline="their-tool").set_index("criterion")
+    compared = made["compared"].set_index("criterion")
     assert compared["n"].to_dict()["簡潔性"] == 3 and compared["n"].to_dict()["安全性"] == 1
     assert compared["baseline_mean"]["簡潔性"] == 50
 
