@@ -372,7 +372,8 @@ class RunInfo(_Shown):
       or a query in the address. It is empty if there is nothing else.
     - assistant_version: the version of your own assistant, as you gave it or as the assistant reported it.
     - judge_prompt_text: the text of the judge prompt; empty if unknown.
-    - judges_asked: the number of judges that were asked about the same answers.
+    - judges_asked: the number of judges that were asked together about the same answers. It is 1, except in logs of
+      older versions. The log of one of several judges leaves the verdict open.
     - rubric: the criteria and the rule for passing. It is None in older logs; `EvaluationRun.rubric` is never None.
     - pass_threshold, pass_rate_required: the rule for passing, as in the rubric.
     - runbooks: {file name: hash} of the runbooks in the index; empty if unknown.
@@ -485,17 +486,12 @@ class EvaluationRun(_Shown):
 
     - results: the judged answers. In a large run, they are read from its log when they are needed.
     - log_path: the path of the run's log; None before the run is saved.
-    - others: if several judges scored the same answers, the runs of the judges other than this one.
-    - judges_asked: the number of judges that were asked about these answers. If it is higher than the number of runs
-      (this one and `others`), a judge failed.
     """
 
     results: Sequence[EvaluationResult]
     summary: RunSummary
     run: RunInfo
     log_path: Path | None = field(default=None, compare=False)
-    others: tuple[EvaluationRun, ...] = field(default=(), compare=False)
-    judges_asked: int = field(default=1, compare=False)
 
     @cached_property
     def usage(self) -> Usage:
@@ -535,23 +531,18 @@ class EvaluationRun(_Shown):
         return self.usage.cost_usd
 
     def results_frame(self) -> pd.DataFrame:
-        """Return a frame with one row per judged answer, and with the columns of `load_results(text=True)`.
+        """Return a frame with one row per judged answer, and with the columns of `load_results(text=True)`."""
+        from .history.frames import run_history
 
-        If several judges scored the answers, the rows of all judges are included.
-        """
-        from .history.frames import judges_history
-
-        return judges_history(self).results
+        return run_history(self).results
 
     def scores_frame(self) -> pd.DataFrame:
         """Return a frame with one row per score (one answer, one criterion), and with the columns of
         `load_scores(text=True)`.
-
-        If several judges scored the answers, the rows of all judges are included.
         """
-        from .history.frames import judges_history
+        from .history.frames import run_history
 
-        return judges_history(self).scores
+        return run_history(self).scores
 
     def wide_frame(self) -> pd.DataFrame:
         """Return a frame with one row per question and one column per criterion. See

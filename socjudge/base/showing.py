@@ -27,7 +27,6 @@ from .texts import visible
 from .verdict import (
     Verdict,
     answer_verdict,
-    judge_verdict,
     mark_text,
     mean_text,
     reason_text,
@@ -196,7 +195,6 @@ def run_line(run: EvaluationRun) -> str:
     summary, info = run.summary, run.run
     judge = one_line(answered_by(info.judge_model, info.judge_model_resolved))
     judge += " (no LLM)" if is_embedded(info.judge_model_resolved) else ""
-    judge += f" and {len(run.others)} more" if run.others else ""
     unread = f", {summary.n_unscored} unread" if summary.n_unscored else ""
     return (
         f"<EvaluationRun: {run_verdict(run).in_english}, {summary.passed_questions} of "
@@ -222,8 +220,6 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
         facts[say("base.show_partial")] = say("base.show_answers", count=summary.n_partial)
     if summary.n_unscored:
         facts[say("base.show_unscored")] = say("base.show_as_zero", count=summary.n_unscored)
-    for each in (run, *run.others) if run.judges_asked > 1 else ():
-        facts[f"Judge {each.judge_model}"] = judge_verdict(each).headline
     facts |= {
         "Judge": answered_by(info.judge_model, info.judge_model_resolved),
         say("base.show_assistant"): answered_by(info.assistant_model, info.assistant_model_resolved),

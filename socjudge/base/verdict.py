@@ -6,15 +6,18 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from operator import truediv
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..records import Evaluation, EvaluationResult, EvaluationRun, RunInfo, RunSummary, is_embedded
 from .messages import Language, listed, say
 from .missing_marks import READ_BELOW, READ_CRITERIA, Outcome, Span, outcome_of, span_of, to_read
 from .pass_rule import SPECIFIED, PassRule, reaches, run_rule
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _MARKS: dict[Outcome, str] = {"passed": "✅", "failed": "❌", "open": "⚠️", "unscored": "⚠️"}
 _WORDS: dict[Outcome, str] = {
@@ -29,11 +32,10 @@ _CAUSES = {
 
 
 class Verdict(NamedTuple):
-    """Hold the verdict on a run, on several judges' runs together, or on one answer. Every view takes its symbol and
-    words from here.
+    """Hold the verdict on a run, or on one answer. Every view takes its symbol and words from here.
 
-    - outcome: "passed", "failed", "open" or "unscored". It is "open" if it depends on missing scores, or if judges
-      disagree. It is "unscored" for an answer without any score.
+    - outcome: "passed", "failed", "open" or "unscored". It is "open" if it depends on missing scores, or if the run has
+      the scores of only one of several judges. It is "unscored" for an answer without any score.
     - reason: why the outcome is open.
     - is_reference: whether the verdict is the embedded judge's, which is not an LLM.
     - warning: a text that asks a person to read answers that pass although an important score is dangerously low. Every
@@ -93,44 +95,41 @@ class Verdict(NamedTuple):
 
 
 def run_verdict(run: EvaluationRun) -> Verdict:
-    """Return the verdict on a run. If several judges were asked about the same answers, return their common verdict."""
-    return judges_verdict([judge_verdict(each) for each in (run, *run.others)], run.judges_asked)
+    """Return the verdict on a run."""
+    info = run.run
+    return summary_verdict(
+        run.summary, is_reference=is_embedded(info.judge_model_resolved), judges_asked=info.judges_asked
+    )
 
 
-def judge_verdict(run: EvaluationRun) -> Verdict:
-    """Return the verdict of this run's own judge. Other judges that scored the same answers are ignored."""
-    return summary_verdict(run.summary, is_reference=is_embedded(run.run.judge_model_resolved))
+def judges_asked_in(frame: pd.DataFrame) -> int:
+    """Return how many judges were asked together about the answers in a frame (`RunInfo.judges_asked`). Return 1 if the
+    frame does not say it.
 
-
-def judges_verdict(verdicts: Sequence[Verdict], asked: int) -> Verdict:
-    """Return the common verdict of several judges on the same answers.
-
-    It is open unless each judge that was asked gave a verdict, and all verdicts are the same.
-
-    asked: the number of judges that were asked.
+    frame: the results or scores of one run.
     """
-    outcome, reason = verdicts[0][:2]
-    if len(verdicts) < asked:
-        outcome, reason = "open", say("base.reason_judges_missing", asked=asked, judged=len(verdicts))
-    elif len({verdict.outcome for verdict in verdicts}) > 1:
-        outcome, reason = "open", say("base.reason_judges_split")
-    warning = next((verdict.warning for verdict in verdicts if verdict.warning), "")
-    return Verdict(outcome, reason, all(verdict.is_reference for verdict in verdicts), warning)
+    told = frame["judges_asked"].dropna() if "judges_asked" in frame else ()
+    return int(max(told, default=1))
 
 
-def summary_verdict(summary: RunSummary, *, is_reference: bool = False) -> Verdict:
+def summary_verdict(summary: RunSummary, *, is_reference: bool = False, judges_asked: int = 1) -> Verdict:
     """Return the verdict that follows from a run's summary.
 
-    is_reference: as in `Verdict`.
+    is_reference: as in `Verdict`. judges_asked: as in `RunInfo`. The verdict of several judges cannot be known from the
+    scores of one of them, so it is open.
     """
     warning = ""
     if summary.n_to_read:
         warning = say("base.read_answers", count=summary.n_to_read, criteria=listed(READ_CRITERIA), line=READ_BELOW)
-    if not summary.is_open:
-        return Verdict("passed" if summary.mvp_passed else "failed", "", is_reference, warning)
-    counts = {"base.reason_unread": summary.n_unscored, "base.reason_partial": summary.n_partial}
-    reason = listed(say(key, count=count) for key, count in counts.items() if count)
-    return Verdict("open", reason, is_reference, warning)
+    reasons = []
+    if summary.is_open:
+        counts = {"base.reason_unread": summary.n_unscored, "base.reason_partial": summary.n_partial}
+        reasons = [say(key, count=count) for key, count in counts.items() if count]
+    if judges_asked > 1:
+        reasons.append(say("base.reason_one_judge", asked=judges_asked))
+    if summary.is_open or judges_asked > 1:
+        return Verdict("open", listed(reasons), is_reference, warning)
+    return Verdict("passed" if summary.mvp_passed else "failed", "", is_reference, warning)
 
 
 def answer_verdict(marks: Evaluation, line: float | None = None) -> Verdict:
@@ -279,17 +278,6 @@ def mixed_text(info: RunInfo) -> str:
     return say("base.judge_mixed", count=len(names), names=listed(names)) if len(names) > 1 else ""
 
 
-def judges_text(run: EvaluationRun) -> str:
-    """Return one line with the verdict of each judge on the same answers, and their common verdict."""
-    runs = (run, *run.others)
-    verdicts = [judge_verdict(each) for each in runs]
-    told = listed(f"{each.judge_model} {verdict.word}" for each, verdict in zip(runs, verdicts, strict=True))
-    together = judges_verdict(verdicts, run.judges_asked)
-    key = "base.judges_alike" if len({verdict.outcome for verdict in verdicts}) == 1 else "base.judges_split"
-    key = key if len(runs) >= run.judges_asked else "base.judges_missing"
-    return say(key, asked=run.judges_asked, judged=len(runs), verdicts=told, verdict=together.word)
-
-
 # The specification's words for a finished run, which are Japanese in every language.
 FINISHED = "評価完了！結果を {path} に保存しました"
 SUMMARY = """## 評価結果サマリー
@@ -320,16 +308,15 @@ def rule_text(total: int, rule: PassRule = SPECIFIED, *, lang: Language = "ja") 
 def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = None) -> str:
     """Return the summary of a run as Markdown, as the specification words it: in Japanese, whatever language is set.
 
-    If replies could not be parsed, a line says how many. The verdict is open if it depends on these replies, or if
-    judges disagree.
+    If replies could not be parsed, a line says how many. The verdict is open if it depends on these replies.
 
-    - summary: a run, or only its summary. A run is better, because it also has its pass rule and its other judges.
+    - summary: a run, or only its summary. A run is better, because it also has its pass rule and its judge.
     - rule: the pass rule. If left out, it is the run's own, or the specification's for a summary alone.
     """
     verdict, more = None, list[str]()
     if isinstance(summary, EvaluationRun):
         rule, verdict = rule or run_rule(summary.run), run_verdict(summary)
-        more = [mixed_text(summary.run), judges_text(summary) if summary.judges_asked > 1 else ""]
+        more = [mixed_text(summary.run)]
         summary = summary.summary
     rule, verdict = rule or SPECIFIED, verdict or summary_verdict(summary)
     needed = rule.needed(summary.total_questions)

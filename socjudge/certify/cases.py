@@ -21,9 +21,9 @@ from ..prompts.templates import Prompt
 from ..records import Evaluation, EvaluationRun, Rubric, RunInfo, RunOptions, Usage, total_usage
 from ..runs.assignment import Assignment, assign_suite
 from ..runs.estimate import Estimate, estimate_run
-from ..runs.finished_parts import FinishedParts
 from ..runs.running import RunTerms, run_assignment, shared_budget, terms_of
 from ..runs.unfinished import load_unfinished, newest
+from .finished_parts import FinishedParts
 from .subjects import Subject
 
 if TYPE_CHECKING:

@@ -507,15 +507,12 @@ def certificates_folder(mode: str) -> Path:
 
 
 def why_run_uncertified(run: EvaluationRun) -> str:
-    """Return in words why a judge of this finished run cannot be trusted today, as `why_uncertified` does. Return "" if
-    each judge can.
+    """Return in words why the judge of this finished run cannot be trusted today, as `why_uncertified` does. Return ""
+    if it can.
 
-    If several judges cannot, the text is about the first of them. If the service named the model that answered, it must
-    be the model of the certificate too.
+    If the service named the model that answered, it must be the model of the certificate too.
     """
-    runs = (run, *run.others)
-    reasons = (why_uncertified(binding_of_run(each), folder=certificates_folder(each.run.mode)) for each in runs)
-    return next(filter(None, reasons), "")
+    return why_uncertified(binding_of_run(run), folder=certificates_folder(run.run.mode))
 
 
 def run_certificate_line(run: EvaluationRun) -> str:

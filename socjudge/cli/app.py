@@ -26,7 +26,7 @@ from ..records import EvaluationRun
 from ..settings import default_answers, project_rubric, specified_values
 from . import certify, history, project
 from .groups import Answering, Job, Judging, Pace, grouped
-from .job import need_certificates, reporting
+from .job import need_certificate, reporting
 from .own_assistant import ask_own
 from .shared import (
     COULD_NOT_JUDGE,
@@ -59,8 +59,6 @@ app.command(help=say("cli.certify_help"))(certify.certify)
 Runbooks = Annotated[Path | None, typer.Option(help=say("cli.runbooks_option"))]
 IndexDir = Annotated[Path | None, typer.Option(help=say("cli.index_dir_option"))]
 LogsDir = Annotated[str | None, typer.Option(help=say("cli.logs_dir_option"))]
-JudgeModel = Annotated[str, typer.Option(help=say("cli.judge_model_option"))]
-JudgeModels = Annotated[list[str] | None, typer.Option("--judge-model", help=say("cli.judge_models_option"))]
 AssistantPrompt = Annotated[str | None, typer.Option(help=say("cli.assistant_prompt_option"))]
 Answers = Annotated[str | None, typer.Option(help=say("cli.answers_option"))]
 MaxCost = Annotated[float | None, typer.Option(min=0, help=say("cli.max_cost_option"))]
@@ -131,7 +129,6 @@ def run(
     *,
     context: typer.Context,
     dataset: Annotated[Path | None, typer.Option(help=say("cli.dataset_option"))] = None,
-    judge_models: JudgeModels = None,
     answering: Answering,
     judging: Judging,
     max_cost_usd: MaxCost = None,
@@ -151,11 +148,11 @@ def run(
     """
     from ..judging.dataset import load_eval_dataset
     from ..prompts.saved import judge_prompt_of
+    from ..runs.assignment import assign_suite
     from ..runs.estimate import estimate_run
     from ..runs.given_answers import needs_index, open_answers
-    from ..runs.several_judges import assign_judges, estimate_judges_left, judged_already
     from ..runs.suite import run_evaluation_suite
-    from ..runs.unfinished import journal_info
+    from ..runs.unfinished import journal_info, judged_before
 
     made: dict[str, Any] = {
         "options": pace.options, "max_cost_usd": max_cost_usd, "logs_dir": logs_dir, "progress": not quiet,
@@ -166,7 +163,7 @@ def run(
     if dataset is None and not constants.EVAL_DATASET_PATH.exists():
         stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
     questions = load_eval_dataset(dataset)
-    judges = judge_models or ["auto"]
+    judge = judging.judge
     there = None if pace.resume is None else journal_info(pace.resume)
     marking: dict[str, Any] = {
         "judge_prompt": judging.judge_prompt or (there and judge_prompt_of(there)),
@@ -178,10 +175,10 @@ def run(
         from ..certify.issue import binding_of_judge
 
         prompt, rubric = marking["judge_prompt"], marking["rubric"]
-        need_certificates(binding_of_judge(judge, prompt, rubric=rubric) for judge in judges)
+        need_certificate(binding_of_judge(judge, prompt, rubric=rubric))
     given = open_answers(answering.answers or default_answers() or None, questions)
     asking: dict[str, Any] = asdict(answering) | {"answers": given}
-    how = {**marking, **asking, "judge_model": judges}
+    how = {**marking, **asking, "judge_model": judge}
     estimate = estimate_run(questions, **how)
     index = None
     if needs_index(given):
@@ -189,10 +186,8 @@ def run(
 
         index = open_index(runbooks, index_dir=index_dir)
     if estimate.calls and not pace.fresh:
-        what: dict[str, Any] = {"judging": marking, "answering": asking}
-        assignments, over = assign_judges(questions, judges, index=index, **what)
-        already = judged_already(assignments, over, logs_dir)
-        estimate = estimate_judges_left(questions, judges, already, assignments[0].total, **what)
+        assignment = assign_suite(questions, index=index, **how)
+        estimate = estimate.after(judged_before(assignment.key, logs_dir), assignment.total)
     confirm(estimate, yes)
     # The run itself says how its rubric differs from that of a journal.
     return run_evaluation_suite(questions, index=index, **how | {"rubric": None}, **made)
@@ -234,7 +229,6 @@ def _repair(
 def rejudge(
     *,
     log: Annotated[str, typer.Argument(help=say("cli.rejudge_log"))],
-    judge_model: JudgeModel = "auto",
     judging: Judging,
     max_cost_usd: MaxCost = None,
     pace: Pace,
@@ -253,9 +247,10 @@ def rejudge(
     from ..runs.assignment import assign_rejudging
     from ..runs.estimate import estimate_run
     from ..runs.load import find_log, load_run
-    from ..runs.several_judges import judged_already
+    from ..runs.unfinished import judged_before
 
     earlier = load_run(find_log(log, logs_dir))
+    judge = judging.judge
     prompt = judging.judge_prompt or judge_prompt_of(earlier.run)
     stored = [result for result in earlier.results if result.judge_repeat == 0]
     rubric = earlier.rubric
@@ -264,23 +259,22 @@ def rejudge(
     if job.require_certificate:
         from ..certify.issue import binding_of_judge
 
-        need_certificates([binding_of_judge(judge_model, prompt, rubric=rubric)])
+        need_certificate(binding_of_judge(judge, prompt, rubric=rubric))
     estimate = estimate_run(
         [r.question for r in stored], answers=[r.answer for r in stored],
-        judge_model=judge_model, judge_prompt=prompt, rubric=rubric, judge_repeats=judging.judge_repeats,
+        judge_model=judge, judge_prompt=prompt, rubric=rubric, judge_repeats=judging.judge_repeats,
     )  # fmt: skip
     if estimate.calls and not pace.fresh:
         how: dict[str, Any] = {
-            "judge_model": judge_model,
+            "judge_model": judge,
             "judge_prompt": judging.judge_prompt,
             "judge_repeats": judging.judge_repeats,
         }
         assignment = assign_rejudging(earlier, **how)
-        (already,) = judged_already([assignment], lambda *_: assignment, logs_dir)
-        estimate = estimate.after(already, assignment.total)
+        estimate = estimate.after(judged_before(assignment.key, logs_dir), assignment.total)
     confirm(estimate, yes)
     return suite.rejudge(
-        earlier, judge_model=judge_model, judge_prompt=judging.judge_prompt, judge_repeats=judging.judge_repeats,
+        earlier, judge_model=judge, judge_prompt=judging.judge_prompt, judge_repeats=judging.judge_repeats,
         max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=not quiet, options=pace.options,
     )  # fmt: skip
 

@@ -120,8 +120,8 @@ def _experiment(
     - options: further arguments for the `run` method of each experiment.
     """
     from ..base.storage import as_path
+    from ..certify.finished_parts import forget_parts
     from ..models.budget import as_budget
-    from ..runs.finished_parts import forget_parts
 
     first, *others = (experiment.estimate(run, **judge) for experiment in experiments)
     confirm(sum(others, first), yes)

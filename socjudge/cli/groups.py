@@ -14,8 +14,9 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..records import RunOptions
+from .shared import stop
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,20 @@ class Pace:
 
 @dataclass(frozen=True)
 class Judging:
-    """Hold the options that say how answers are judged. The option for the judge itself is not among them."""
+    """Hold the options that say who judges the answers, and how."""
 
+    # A list, so that a second judge is refused and not taken instead of the first.
+    judge_models: Annotated[list[str] | None, typer.Option("--judge-model", help=say("cli.judge_model_option"))] = None
     judge_prompt: Annotated[str | None, typer.Option(help=say("cli.judge_prompt_option"))] = None
     judge_repeats: Annotated[int, typer.Option(min=1, help=say("cli.judge_repeats_option"))] = 1
+
+    @property
+    def judge(self) -> str:
+        """Return the name of the judge. End the command if several are named."""
+        name, *more = self.judge_models or ["auto"]
+        if more:
+            stop(say("cli.one_judge", judges=listed(more)))
+        return name
 
 
 @dataclass(frozen=True)

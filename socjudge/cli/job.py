@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Never
 
@@ -13,7 +13,7 @@ from ..base.atomic_files import replacing
 from ..base.messages import explained, say
 from ..base.showing import shown_path
 from ..base.texts import visible
-from ..base.verdict import Verdict, judge_verdict, summary_text
+from ..base.verdict import Verdict, run_verdict, summary_text
 from ..errors import ConfigError, SocJudgeError
 from ..records import EvaluationRun
 from .groups import Job
@@ -57,23 +57,22 @@ def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
     return reported
 
 
-def need_certificates(bindings: Iterable[Any]) -> None:
-    """End the command if a judge has no valid certificate. This function is called before any model is called.
+def need_certificate(binding: Any) -> None:
+    """End the command if the judge has no valid certificate. This function is called before any model is called.
 
-    bindings: for each judge, what its certificate must be valid for, such as its model, prompt and criteria.
+    binding: what the certificate must be valid for, such as the judge's model, prompt and criteria.
     """
     from ..certify.certificate import why_uncertified
 
-    for binding in bindings:
-        if reason := why_uncertified(binding):
-            stop(reason, UNCERTIFIED)
+    if reason := why_uncertified(binding):
+        stop(reason, UNCERTIFIED)
 
 
 def _finished_text(run: EvaluationRun) -> str:
     from ..certify.certificate import run_certificate_line
 
     facts = [run_certificate_line(run), *([] if run.log_path is None else [str(shown_path(run.log_path))])]
-    told = [summary_text(run), judge_verdict(run).note, "\n".join(f"- {_one_line(fact)}" for fact in facts)]
+    told = [summary_text(run), run_verdict(run).note, "\n".join(f"- {_one_line(fact)}" for fact in facts)]
     return "\n\n".join(part.strip() for part in told if part)
 
 

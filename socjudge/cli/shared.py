@@ -6,7 +6,6 @@ import codecs
 import re
 import signal
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Never, get_args
 
@@ -52,26 +51,39 @@ def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
 
 
 def report_run(finished: EvaluationRun, uncertified: str = "") -> Never:
-    """Print the results of each judge, and end with the exit code of the run's verdict.
+    """Print the results of a run, and end with the exit code of its verdict.
 
-    uncertified: why a judge lacks a required certificate; empty if no judge lacks one.
+    uncertified: why the judge lacks a required certificate; empty if it does not lack one.
     """
-    from ..base.verdict import judges_text, run_verdict
+    from ..base.verdict import run_verdict, summary_text
+    from ..certify.certificate import run_certificate_line
 
-    for run in (finished, *finished.others):
-        _report_judge(run)
+    _echo_answers(finished)
+    echo("\n" + FINISHED.format(path=shown_path(finished.log_path)) + "\n")
+    echo(summary_text(finished))
     verdict = run_verdict(finished)
-    if finished.judges_asked > 1:
-        echo(f"\n{verdict.headline}\n{judges_text(finished)}")
+    if verdict.note:
+        echo(verdict.note)
+    echo(run_certificate_line(finished))
+    info = finished.run
+    told = say(
+        "cli.run_facts", judge=answered_by(info.judge_model, info.judge_model_resolved),
+        assistant=answered_by(info.assistant_model, info.assistant_model_resolved), prompt=info.judge_prompt_id,
+        cost=cost_text(finished.usage.cost_usd), seconds=info.wall_time_s,
+    )  # fmt: skip
+    echo(told, err=True)
+    if finished.summary.passed_questions < finished.summary.total_questions and finished.log_path is not None:
+        log, folder = finished.log_path.name, finished.log_path.parent
+        is_usual = folder == constants.LOGS_DIR and Path.cwd().is_relative_to(constants.PROJECT_DIR)
+        at = "" if is_usual else f' --logs-dir "{shown_path(folder)}"'
+        echo(say("cli.reasons_where", log=log + at), err=True)
     if uncertified:
         stop(uncertified, UNCERTIFIED)
     raise typer.Exit({"passed": PASSED, "failed": NOT_PASSED}.get(verdict.outcome, COULD_NOT_JUDGE))
 
 
-def _report_judge(finished: EvaluationRun) -> None:
-    """Print the results of one judge: those in `finished`, without those of further judges in `finished.others`."""
-    from ..base.verdict import answer_verdict, judge_verdict, of_criteria, summary_text
-    from ..certify.certificate import run_certificate_line
+def _echo_answers(finished: EvaluationRun) -> None:
+    from ..base.verdict import answer_verdict, of_criteria
 
     unscored = [result.evaluation.error for result in finished.results if result.evaluation.status != "ok"]
     same = len(unscored) > 1 and len(set(map(_cause, unscored))) == 1
@@ -88,23 +100,6 @@ def _report_judge(finished: EvaluationRun) -> None:
         echo(" ".join(line.split("\n")))
     if same:
         echo("\n" + say("cli.all_one_cause", count=len(unscored), cause=unscored[0]))
-    echo("\n" + FINISHED.format(path=shown_path(finished.log_path)) + "\n")
-    echo(summary_text(replace(finished, others=(), judges_asked=1)))
-    if note := judge_verdict(finished).note:
-        echo(note)
-    echo(run_certificate_line(finished))
-    info = finished.run
-    told = say(
-        "cli.run_facts", judge=answered_by(info.judge_model, info.judge_model_resolved),
-        assistant=answered_by(info.assistant_model, info.assistant_model_resolved), prompt=info.judge_prompt_id,
-        cost=cost_text(finished.usage.cost_usd), seconds=info.wall_time_s,
-    )  # fmt: skip
-    echo(told, err=True)
-    if finished.summary.passed_questions < finished.summary.total_questions and finished.log_path is not None:
-        log, folder = finished.log_path.name, finished.log_path.parent
-        is_usual = folder == constants.LOGS_DIR and Path.cwd().is_relative_to(constants.PROJECT_DIR)
-        at = "" if is_usual else f' --logs-dir "{shown_path(folder)}"'
-        echo(say("cli.reasons_where", log=log + at), err=True)
 
 
 def _cause(error: str) -> str:

@@ -306,14 +306,6 @@ def run_history(run: EvaluationRun) -> History:
     return History(run_tables(run))
 
 
-def judges_history(run: EvaluationRun) -> History:
-    """Return one history of several judges' runs over the same answers: first `run`, then the runs in `run.others`."""
-    tables = [run_tables(each) for each in (run, *run.others)]
-    return History(
-        Tables(pa.concat_tables([each.runs for each in tables]), pa.concat_tables([each.results for each in tables]))
-    )
-
-
 def run_wide(run: EvaluationRun) -> pd.DataFrame:
     """Return one row per question of a run, with one column per criterion. `run.wide_frame()` does the same.
 

@@ -83,6 +83,8 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     if not isinstance(model, str):
         if isinstance(model, type):
             raise ConfigError(say("models.is_class", name=model.__name__))
+        if isinstance(model, (list, tuple)):
+            raise ConfigError(say("models.one_judge"))
         if hasattr(model, "complete_async") and hasattr(model, "most_usd"):
             return cast(Model, model)
         if hasattr(model, "complete"):

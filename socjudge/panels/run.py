@@ -16,9 +16,7 @@ from .. import constants
 from ..base.messages import in_panel, say
 from ..base.pass_rule import run_rule
 from ..base.showing import block, escape
-from ..base.verdict import judges_text, run_verdict
 from ..models.pacing import get_settings
-from ..records import EvaluationRun
 from ..runs.estimate import Estimate
 from ..runs.journal import drop_journal
 from ..runs.unfinished import UnfinishedRun
@@ -90,10 +88,6 @@ class RunPanel(SessionPanel):
         logs_dir = logs_dir or constants.LOGS_DIR
         self.session = RunSession.over(runbooks=Path(runbooks), index_dir=Path(index_dir), logs_dir=Path(logs_dir))
         self.judge_model = model_box("Judge", usual_model("judge"))
-        self.more_judges = [
-            model_box(say(name), "", placeholder=say("panels.run_no_judge"), tooltip=say("panels.run_more_judges_hint"))
-            for name in ("panels.run_second_judge", "panels.run_third_judge")
-        ]
         self.assistant_model = model_box(say("panels.assistant"), usual_model("answer"))
         self.judge_prompt = prompt_box(say("panels.judge_prompt"), "judge")
         self.assistant_prompt = prompt_box(say("panels.assistant_prompt"), "assistant")
@@ -136,7 +130,7 @@ class RunPanel(SessionPanel):
         if self.session.settings is not None:  # the cell was run again, so show the run that is or was under way
             self._take(self.session.settings)
         boxes = [
-            self.judge_model, *self.more_judges, self.judge_prompt, self.answers,
+            self.judge_model, self.judge_prompt, self.answers,
             self.assistant_model, self.assistant_prompt, self.dataset, self.answer_repeats, self.judge_repeats, self.k,
             self.max_concurrency, self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
             self.require_certificate,
@@ -175,7 +169,6 @@ class RunPanel(SessionPanel):
         own = chosen.removeprefix(OWN) if chosen.startswith(OWN) else ""
         return Settings(
             dataset=Path(self.dataset.value), answers=Path(chosen) if chosen and not own else None, own=own,
-            more_judges=tuple(name for box in self.more_judges if (name := box.value.strip())),
             max_cost_usd=self.max_cost_usd.value or math.inf if self._costs else None, fresh=self.fresh.value,
             **{name: getattr(self, name).value.strip() for name in _MODELS},
             **{name: getattr(self, name).value for name in (*_PROMPTS, *_PLAIN)},
@@ -186,8 +179,6 @@ class RunPanel(SessionPanel):
         self.dataset.value = str(settings.dataset)
         for name in (*_MODELS, *_PLAIN):
             getattr(self, name).value = getattr(settings, name)
-        for box, name in zip(self.more_judges, settings.more_judges, strict=False):
-            box.value = name
         self._list_answers()
         chosen = f"{OWN}{settings.own}" if settings.own else str(settings.answers or "")
         if chosen in [value for _, value in self.answers.options]:
@@ -325,7 +316,9 @@ class RunPanel(SessionPanel):
             run = session.run
             if session.state in ("finished", "failed") and run is not None and run is not self._shown:
                 self._shown = run
-                self.results.value = _results_html(run)
+                self.results.value = summary_html(run) + details_html(
+                    run.results, run.log_path, line=run_rule(run.run).line
+                )
             elif session.state == "running":
                 self._shown, self.results.value = None, ""
 
@@ -365,27 +358,12 @@ class RunPanel(SessionPanel):
                 if preview.problem:
                     return block("bad", escape(preview.problem))
                 if preview.already and not self.fresh.value:
-                    return block("warn", say("panels.run_waiting", done=sum(preview.already), total=preview.total))
+                    return block("warn", say("panels.run_waiting", done=preview.already, total=preview.total))
                 if other := self._other():
                     judge = other.run.judge_model
                     words = say("panels.run_other_waiting", judge=judge, done=other.done, total=other.total)
                     return block("warn", escape(words))
         return ""
-
-
-def _results_html(run: EvaluationRun) -> str:
-    """Return the results of a run as HTML.
-
-    If several judges judged the run, their common verdict comes first. The results of each judge follow.
-    """
-    runs = (run, *run.others)
-    parts = [
-        summary_html(each) + details_html(each.results, each.log_path, line=run_rule(each.run).line) for each in runs
-    ]
-    if run.judges_asked > 1:
-        verdict = run_verdict(run)
-        parts.insert(0, block(verdict.paint, f"<b>{escape(verdict.headline)}</b>", escape(judges_text(run))))
-    return "".join(parts)
 
 
 def _index_html(session: RunSession, has_index: bool, *, is_needed: bool) -> str:

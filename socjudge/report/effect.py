@@ -21,7 +21,7 @@ from ..base.missing_marks import Span
 from ..base.pass_rule import PassRule, frame_rule, reaches
 from ..base.showing import block, escape
 from ..base.texts import visible
-from ..base.verdict import Tally, Verdict, summary_verdict
+from ..base.verdict import Tally, Verdict, judges_asked_in, summary_verdict
 from ..errors import ConfigError
 from ..records import EvalQuestion, EvaluationRun
 from ..runs.load import find_log, load_run
@@ -321,7 +321,7 @@ def _verdict(side: pd.DataFrame, rule: PassRule) -> Verdict:
     spans = ends.groupby(keys, observed=True, sort=False)[["mean", "low", "high"]].mean().fillna({"mean": 0.0})
     for question, span in zip(spans.index.get_level_values("question_id"), spans.itertuples(index=False), strict=True):
         tally.add(question, Span(*span))
-    return summary_verdict(tally.summary(rule))
+    return summary_verdict(tally.summary(rule), judges_asked=judges_asked_in(side))
 
 
 def _differ(one: EvalQuestion, other: EvalQuestion) -> bool:

@@ -25,20 +25,19 @@ from ..base.messages import Language, explained, language, os_reason, say, speak
 from ..base.pass_rule import frame_rule, reaches
 from ..base.showing import symbols
 from ..base.texts import local_time, visible
-from ..base.verdict import judges_verdict, rule_text, summary_verdict
+from ..base.verdict import judges_asked_in, rule_text, summary_verdict
 from ..certify.certificate import Binding, Certificate, certificate_line, certificate_on, certificates_folder
 from ..charts.runs import plot_criterion_trend, plot_question_strip
 from ..charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
 from ..charts.style import chart_url
 from ..errors import ConfigError
 from ..history.columns import RUN_NAMES
-from ..history.frames import History, judges_history, load_history, load_runs
+from ..history.frames import History, load_history, load_runs, run_history
 from ..records import EvaluationRun, is_embedded
 from ..settings import report_team, report_title
 from ..stats.basics import OVERALL, in_order, need_columns, summarise_scores
 from ..stats.gate import gate_confidence, gate_questions
 from . import contents
-from .judges import judges_beside
 from .words import BOXES, GATE_VERDICTS, LINES, cautions, conclusion, glossary, run_facts, suggestion
 
 TREND_RUNS = 12  # a chart of the page's width can label this many
@@ -62,9 +61,6 @@ def write_report(
     lang: str = "ja",
 ) -> Path:
     """Write the report of one run as a self-contained HTML file, and return its path.
-
-    If other judges scored exactly the same answers with the same prompt, their scores are shown beside those of the
-    run. There is then a verdict only if all judges give the same one.
 
     Parameters
     ----------
@@ -111,10 +107,10 @@ def write_report(
         raise ConfigError(say("report.no_language", found=lang))
     tongue, path = cast(Language, lang), checked_page(path)
     who = "write_report"
-    asked, is_chosen = None, baseline is not None
+    is_chosen = baseline is not None
     if isinstance(scores, EvaluationRun):
-        run_id, asked = run_id or scores.run.run_id, scores.judges_asked
-        scores = judges_history(scores)
+        run_id = run_id or scores.run.run_id
+        scores = run_history(scores)
     elif scores is None or isinstance(scores, (Path, str)):
         scores, run_id, baseline = _of_folder(scores or constants.LOGS_DIR, run_id, baseline)
     if isinstance(scores, History):
@@ -141,8 +137,6 @@ def write_report(
         scores = scores.assign(runbooks=scores["run_id"].map(dict(zip(runs["run_id"], runs["runbooks"], strict=True))))
     own, run = scores[scores["run_id"] == run_id], contents.run_of(scores, run_id)
     record = None if runs is None else contents.rows_of(runs, run_id, "runs").iloc[0]
-    if asked is None:
-        asked = 1 if record is None else int(record.get("judges_asked", 1))
     answers = contents.answers_of(own, results, run_id)
     criteria = in_order(own["criterion"])
 
@@ -158,29 +152,25 @@ def write_report(
     with speaking(tongue):
         rows = contents.rows_shown(answers, own, criteria, rule.line)
         summary = replace(summary, n_to_read=sum(bool(row["verdict"].warning) for row in rows))
-        judges = judges_beside(scores, results, run_id, rule)
-        own_verdict = summary_verdict(summary, is_reference=is_offline)
-        verdict = judges_verdict(judges.verdicts if judges else [own_verdict], asked)
-        certificates = [_certified(scores, each) for each in (judges.run_ids if judges else [run_id])]
+        verdict = summary_verdict(summary, is_reference=is_offline, judges_asked=judges_asked_in(own))
+        certified, certificate = _certified(scores, run_id)
         render = functools.partial(
             page_environment().get_template("report.html.j2").render,
             made_at=datetime.now().astimezone(), title=report_title(), team=report_team(), flag_words=contents.FLAGS, overall=OVERALL,
             line=rule.line, rule_words=rule_text(total, rule, lang=tongue), needed=rule.needed(total), reaches=reaches,
-            run=run, verdict=verdict, own_verdict=own_verdict, summary=summary, best=best, best_verdict=summary_verdict(best),
+            run=run, verdict=verdict, summary=summary, best=best, best_verdict=summary_verdict(best),
             answer_verdicts=list({row["verdict"].outcome: row["verdict"] for row in rows}.values()), gate_verdicts=GATE_VERDICTS, gate=gate, criteria=criteria,
             is_offline=is_offline,
-            facts=[*run_facts(run, answers, record), *((say("report.certificate"), each[2].name) for each in certificates if each[2])],
+            facts=[*run_facts(run, answers, record), *([(say("report.certificate"), certificate.name)] if certificate else [])],
             means=contents.means_of(own), charts=_charts(own, answers, gate),
             trend=_trend(trend),
             failures=[row for row in rows if row["verdict"].outcome != "passed"], most_named=MOST_NAMED, on_paper=ON_PAPER,
             total_rows=len(rows), first_name=path.name, comparison=contents.comparison_of(scores, run_id, baseline),
             has_record=record is not None, is_chosen=is_chosen, has_flags=results is not None,
             has_texts={"question", "answer", "context"} <= set(answers.columns), has_reasons="rationale" in own.columns,
-            conclusion=conclusion(own, answers, summary, verdict, own_verdict, gate, rule),
+            conclusion=conclusion(own, answers, summary, verdict, gate, rule),
             cautions=cautions(run, answers, summary, gate, record),
-            judges=judges,
-            certificates=[each[:2] for each in certificates],
-            suggestion=suggestion(verdict, [each[2] for each in certificates], gate, rule), glossary=glossary(), boxes=BOXES, lines=LINES,
+            certificate_line=certified, suggestion=suggestion(verdict, certificate, gate, rule), glossary=glossary(), boxes=BOXES, lines=LINES,
         )  # fmt: skip
         if len(rows) > MOST_ANSWERS:
             pages = {
@@ -197,8 +187,7 @@ def write_report(
 def _of_folder(logs_dir: Path | str, log: str | None, baseline: str | None) -> tuple[History, str, str | None]:
     """Return the history that the report of a log needs, and the run_ids of the log and of the baseline.
 
-    The history has the log's run, the baseline, the runs just before the log's run, and the other runs that judged the
-    same answers.
+    The history has the log's run, the baseline, and the runs just before the log's run.
 
     log, baseline: names of logs, or None. If `log` is None, the latest log is used.
     """
@@ -209,30 +198,15 @@ def _of_folder(logs_dir: Path | str, log: str | None, baseline: str | None) -> t
     baseline = contents.known(baseline, runs, "log")
     place = runs["log"].tolist().index(log)
     recent = runs["log"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1]
-    logs = {*recent, *([baseline] if baseline else []), *_logs_beside(runs, runs["run_id"].iloc[place])}
+    logs = {*recent, *([baseline] if baseline else [])}
     run_ids = dict(zip(runs["log"], runs["run_id"], strict=True))
     # Texts are the largest part of a log, so only those of these runs are read.
     texts = load_history(logs_dir, logs=logs, text=True)
     return texts, run_ids[log], None if baseline is None else run_ids[baseline]
 
 
-def _logs_beside(runs: pd.DataFrame, run_id: str) -> list[str]:
-    """Return the names of the logs of this run and of all other runs that judged the same answers.
-
-    A run that judged answers again names the run from which they come. These links are followed in both directions.
-
-    runs: the frame of `load_runs`.
-    """
-    found, known = set[str](), {run_id}
-    while known != found:
-        found = known
-        linked = runs[runs["run_id"].isin(found) | runs["rejudged_from"].isin(found)]
-        known = found | {*linked["run_id"], *linked["rejudged_from"]} - {""}
-    return list(runs.loc[runs["run_id"].isin(found), "log"])
-
-
-def _certified(scores: pd.DataFrame, run_id: str) -> tuple[str, str, Certificate | None]:
-    """Return the name of a run's judge, a line about the judge's certificate, and the certificate.
+def _certified(scores: pd.DataFrame, run_id: str) -> tuple[str, Certificate | None]:
+    """Return a line about the certificate of a run's judge, and the certificate.
 
     The certificate is None if the judge has none that applies.
 
@@ -255,7 +229,7 @@ def _certified(scores: pd.DataFrame, run_id: str) -> tuple[str, str, Certificate
     except ConfigError:  # the certificate line says why
         found = None
     line = certificate_line(binding, started, folder=folder)
-    return run["judge_model"], line.replace(found.name, say("report.certified"), 1) if found else line, found
+    return line.replace(found.name, say("report.certified"), 1) if found else line, found
 
 
 # -- charts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -43,7 +43,6 @@ def conclusion(
     answers: pd.DataFrame,
     summary: RunSummary,
     verdict: Verdict,
-    own_verdict: Verdict,
     gate: pd.Series,
     rule: PassRule,
 ) -> list[str]:
@@ -54,8 +53,7 @@ def conclusion(
     - own: the scores of the run.
     - answers: one row per judged answer.
     - summary: the summary of the run.
-    - verdict: the common verdict of all judges.
-    - own_verdict: the verdict of the run's judge alone.
+    - verdict: the verdict on the run.
     - gate: the run's row of `gate_confidence`.
     """
     weak = _weak(own, answers, rule)
@@ -63,20 +61,22 @@ def conclusion(
         after = "report.next_passed" if verdict.outcome == "passed" else "report.next_failed"
         after = "report.next_offline" if verdict.is_reference else after
         found = [_ended(summary, verdict, gate, rule), *weak, say(after)]
-    elif verdict == own_verdict:
+    elif summary.is_open:
         told, after = say("report.end_partial", verdict=verdict.word, reason=verdict.reason), say("report.next_partial")
         if summary.n_unscored:
             told = say("report.end_open", count=summary.n_unscored, verdict=verdict.word)
             after = say("report.next_open")
         found = [told, *weak, after]
     else:
-        found = [say("report.end_judges", verdict=verdict.word, reason=verdict.reason), say("report.next_split")]
+        found = [
+            say("report.end_one_judge", verdict=verdict.word, reason=verdict.reason),
+            *weak,
+            say("report.next_judge"),
+        ]
     return [text[:1].upper() + text[1:] for text in found]
 
 
-def suggestion(
-    verdict: Verdict, certificates: Sequence[Certificate | None], gate: pd.Series, rule: PassRule
-) -> tuple[str, str]:
+def suggestion(verdict: Verdict, certificate: Certificate | None, gate: pd.Series, rule: PassRule) -> tuple[str, str]:
     """Return the decision that the report suggests, and the reason.
 
     The decision is the key of a message. It is never more favourable than the verdict.
@@ -85,10 +85,10 @@ def suggestion(
     - "report.decision_early": the verdict is neither passed nor failed, or the embedded judge gave it, or a certificate
       says that a criterion cannot be trusted.
     - "report.decision_yes": the run passed, neither noise nor few questions leave this in doubt, no answer must be read
-      by a person, and every judge's certificate trusts every criterion.
+      by a person, and the judge's certificate trusts every criterion.
     - "report.decision_conditional": the run passed, and none of the above is true.
 
-    - certificates: one per judge, with None for a judge without a usable certificate.
+    - certificate: that of the judge, or None if it has no usable one.
     - gate: the run's row of `gate_confidence`.
     """
     if verdict.outcome == "failed":
@@ -97,11 +97,11 @@ def suggestion(
         return "report.decision_early", say("report.decide_open", reason=verdict.reason)
     if verdict.is_reference:
         return "report.decision_early", say("report.decide_reference")
-    words = [each for found in certificates if found for each in found.verdicts]
+    words = certificate.verdicts if certificate else ()
     if refused := dict.fromkeys(each.criterion for each in words if each.word == UNTRUSTED):
         return "report.decision_early", say("report.decide_untrusted", criteria=listed(refused))
     doubts = [say("report.decide_to_read")] if verdict.warning else []
-    if not certificates or None in certificates:
+    if certificate is None:
         doubts.append(say("report.decide_uncertified"))
     if unsure := dict.fromkeys(each.criterion for each in words if each.word != TRUSTED):
         doubts.append(say("report.decide_unsure", criteria=listed(unsure)))

@@ -135,7 +135,7 @@ def assign_suite(
     judge_repeats: int,
     k: int | None,
 ) -> Assignment:
-    """Work out what `run_evaluation_suite` has to do with these arguments and a single judge. No request is sent.
+    """Work out what `run_evaluation_suite` has to do with these arguments. No request is sent.
 
     Raises ConfigError if an argument is unfit.
     """
@@ -211,14 +211,6 @@ def assign_rejudging(
         "answers_sha256": _sha256(_shown(r.answer) for r in reversed(first_judged.values()))
     }
     return Assignment(len(samples), samples.__getitem__, plan, info, given)
-
-
-def each_judge(
-    judge_model: str | BaseChatModel | Model | Sequence[str | BaseChatModel | Model],
-) -> Sequence[str | BaseChatModel | Model]:
-    """Return the judges as a list. A single judge becomes a list of one."""
-    several = isinstance(judge_model, Sequence) and not isinstance(judge_model, str)
-    return judge_model if several else [judge_model]  # type: ignore[return-value, list-item]
 
 
 def check_counts(**counts: int) -> None:

@@ -16,7 +16,6 @@ from ..models.prices import estimate_tokens, price_usd
 from ..prompts.templates import Prompt, load_prompt
 from ..records import EvalQuestion, Rubric, Usage, total_usage
 from ..settings import default_k, project_rubric
-from .assignment import each_judge
 from .given_answers import Given, open_answers
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def estimate_run(
     *,
     answers: Given = None,
     assistant_model: str | BaseChatModel | Model = "auto",
-    judge_model: str | BaseChatModel | Model | Sequence[str | BaseChatModel | Model] = "auto",
+    judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
     assistant_prompt: Prompt | str | Path | None = None,
     rubric: Rubric | None = None,
@@ -115,9 +114,8 @@ def estimate_run(
         answer_in = [answering + estimate_tokens(q.question) for q in questions]
     judge_out = _COMMENT_TOKENS + _CRITERION_TOKENS * len(rubric.criteria)
 
-    judges, judgements = each_judge(judge_model), answer_repeats * judge_repeats
-    parts = [_estimate(judge, "judge", judge_in, judge_out, judgements) for judge in judges]
-    endings = [_ending(judge, "judge") for judge in judges]
+    parts = [_estimate(judge_model, "judge", judge_in, judge_out, answer_repeats * judge_repeats)]
+    endings = [_ending(judge_model, "judge")]
     if answers is None:
         parts.append(_estimate(assistant_model, "answer", answer_in, _ANSWER_TOKENS, answer_repeats))
         endings.append(_ending(assistant_model, "answer"))

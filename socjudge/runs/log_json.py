@@ -153,7 +153,7 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
         summary, n_unscored=summary.n_unscored or rows.n_unscored, n_partial=rows.n_partial, n_open=rows.n_open,
         is_open=rows.is_open, n_to_read=rows.n_to_read,
     )  # fmt: skip
-    return EvaluationRun(results, summary, info, judges_asked=info.judges_asked)
+    return EvaluationRun(results, summary, info)
 
 
 def run_info_from_dict(data: Any, *, where: str) -> RunInfo:

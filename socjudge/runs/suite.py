@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..base.conditions import rubric_changes
 from ..base.messages import aside, say
@@ -16,10 +16,9 @@ from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt
 from ..records import EvalQuestion, EvaluationRun, Rubric, RunOptions
 from ..settings import project_rubric
-from .assignment import assign_rejudging, each_judge
+from .assignment import assign_rejudging, assign_suite
 from .given_answers import Given, open_answers
 from .running import run_assignment, terms_of
-from .several_judges import assign_judges, run_judges
 from .unfinished import journal_info
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def run_evaluation_suite(
     assistant_model: str | BaseChatModel | Model = "auto",
     assistant_prompt: Prompt | str | Path | None = None,
     k: int | None = None,
-    judge_model: str | BaseChatModel | Model | Sequence[str | BaseChatModel | Model] = "auto",
+    judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
     rubric: Rubric | None = None,
     answer_repeats: int = 1,
@@ -66,9 +65,7 @@ def run_evaluation_suite(
     index
         The runbooks; the index in INDEX_DIR if left out.
     assistant_model, judge_model
-        "auto", "offline", a name, or a chat model object. If judge_model is a list, the answers are made once and every
-        judge scores them. Each judge has its own log, and the returned run has the other judges' runs as `others`. A judge
-        that fails is left out with a warning. The same call, made again, asks only that judge.
+        "auto", "offline", a name, or a chat model object. To have further judges score the same answers, use `rejudge`.
     assistant_prompt, judge_prompt
         As for `load_prompt`.
     k
@@ -124,31 +121,24 @@ def run_evaluation_suite(
     """
     answers = open_answers(answers, questions)
     terms = terms_of(options, max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=progress)
-    judges = each_judge(judge_model)
-    _check_names(terms.executor, *judges, assistant_model)
+    _check_names(terms.executor, judge_model, assistant_model)
     if isinstance(answers, Assistant):
         if terms.executor is not None:
             raise ConfigError(say("runs.executor_own"))
         print(answers.told_before, file=aside())
-    if terms.resume is not None and len(judges) == 1:
+    if terms.resume is not None:
         there = journal_info(Path(terms.resume))
         judge_prompt = judge_prompt or judge_prompt_of(there)
         if rubric is None and there.rubric is not None:
             rubric = there.rubric
             if told := rubric_changes(project_rubric(), rubric):
                 print(say("runs.keeps_rubric", told=told), file=aside())
-    rubric = rubric or project_rubric()
-    judging: dict[str, Any] = {
-        "judge_prompt": judge_prompt, "rubric": rubric, "judge_repeats": judge_repeats,
-    }  # fmt: skip
-    answering: dict[str, Any] = {
-        "answers": answers, "assistant_model": assistant_model, "assistant_prompt": assistant_prompt,
-        "answer_repeats": answer_repeats, "k": k,
-    }  # fmt: skip
-    assignments, over = assign_judges(questions, judges, index=index, judging=judging, answering=answering)
-    if len(assignments) == 1:
-        return run_assignment(assignments[0], terms)
-    return run_judges(assignments, over, terms)
+    assignment = assign_suite(
+        questions, answers=answers, index=index, assistant_model=assistant_model, assistant_prompt=assistant_prompt, k=k,
+        judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric or project_rubric(),
+        answer_repeats=answer_repeats, judge_repeats=judge_repeats,
+    )  # fmt: skip
+    return run_assignment(assignment, terms)
 
 
 def rejudge(

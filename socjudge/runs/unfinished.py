@@ -162,6 +162,15 @@ def load_unjudged(path: Path) -> dict[int, AssistantAnswer]:
     return {sample: from_dict(AssistantAnswer, answer, str(path)) for sample, answer in found.items()}
 
 
+def judged_before(key: Mapping[str, Any], logs_dir: Path | str | None = None) -> int:
+    """Return how many judgements the interrupted run with this key has made. If the run is started now, it has these.
+
+    key: the run's identity (`Assignment.key`).
+    """
+    journal = newest(as_path(logs_dir or constants.LOGS_DIR), key)
+    return 0 if journal is None else count(journal).done
+
+
 def journal_info(path: Path) -> RunInfo:
     """Return the info of the run that a journal belongs to. Raises ConfigError if the file is no journal."""
     header = _named_header(path)

@@ -2,7 +2,6 @@
 
 from .agreement import pairwise_agreement as pairwise_agreement
 from .bridge import bridge_judges as bridge_judges
-from .combined_judges import combine_judges as combine_judges
 from .comparison import same_answer_runs as same_answer_runs
 from .correction import corrected_means as corrected_means
 from .correction import corrected_pass_rate as corrected_pass_rate

@@ -15,11 +15,13 @@ from one_run import log_of, one_run
 from socjudge.base import messages
 from socjudge.base.verdict import run_verdict, summary_text
 from socjudge.cli.shared import report_run
-from socjudge.history.frames import judges_history, load_runs
-from socjudge.panels.run import _results_html
+from socjudge.history.frames import load_history, load_runs, run_history
 from socjudge.panels.state.explorer import run_table
+from socjudge.panels.views.common import summary_html
 from socjudge.panels.views.history import runs_html
 from socjudge.records import EvaluationRun
+from socjudge.report.effect import compare_runs
+from socjudge.report.page import write_report
 from socjudge.runs.load import load_run
 from socjudge.runs.logs import save_evaluation_results
 
@@ -44,7 +46,7 @@ def cell(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def panel(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    return _results_html(run)
+    return summary_html(run)
 
 
 def report(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
@@ -58,7 +60,7 @@ def terminal(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str
 
 
 def history(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    return runs_html(run_table(judges_history(run)), 1)
+    return runs_html(run_table(run_history(run)), 1)
 
 
 VIEWS: dict[str, View] = {"cell": cell, "panel": panel, "report": report, "terminal": terminal, "history": history}
@@ -85,35 +87,24 @@ def test_an_unread_reply_that_decides_is_no_verdict_anywhere(
     assert view is not terminal or page.endswith("exit 2")
 
 
-@pytest.mark.parametrize("view", [cell, panel, report, terminal])
-@pytest.mark.parametrize(("points", "asked", "why"), [
-    ((80, 50), 2, "Judgeによって判定が違います"), ((80,), 2, "採点したJudgeは2人中1人"), ((80, 80), 3, "採点したJudgeは3人中2人"),
-])  # fmt: skip
-def test_judges_that_differ_or_are_missing_are_no_verdict_anywhere(
-    view: View, points: tuple[int, ...], asked: int, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    first, *others = (saved(judged_by(f"gpt-{i}", each), tmp_path / "logs") for i, each in enumerate(points))
-    run = replace(first, others=tuple(others), judges_asked=asked)
-    page = view(run, tmp_path, capsys)
-    assert f"⚠️ 判定保留（{why}）" in page
-    assert view is not terminal or page.endswith("exit 2")
-    assert run_verdict(run).outcome == "open" and f"**⚠️ 判定保留（{why}）**" in summary_text(run)
+def one_of_two(points: int, folder: Path, **marks: object) -> Path:
+    """The log of one of two judges that version 0.3 asked together."""
+    run = judged_by("gpt-1", points, **marks)
+    return save_evaluation_results(replace(run, run=replace(run.run, judges_asked=2)), folder)
 
 
-@pytest.mark.parametrize("points", [80, 50])
 @everywhere
-def test_the_loaded_log_of_one_of_several_judges_is_no_verdict_anywhere(
+@pytest.mark.parametrize("points", [80, 50])
+def test_the_log_of_one_of_several_judges_is_no_verdict_anywhere(
     view: View, points: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = judged_by("gpt-1", points)
-    log = save_evaluation_results(replace(run, run=replace(run.run, judges_asked=2)), tmp_path / "logs")
-    loaded = load_run(log)
-    page = view(loaded, tmp_path, capsys)
-    assert "⚠️ 判定保留" in page
+    run = load_run(one_of_two(points, tmp_path / "logs"))
+    page = view(run, tmp_path, capsys)
+    assert "⚠️ 判定保留" in page and not re.search(r"(<h2>|<b>|\*\*|<td[^>]*>)[✅❌]", page)
+    assert view is history or "2人のJudgeのうち1人の点しかありません" in page
     assert view is not terminal or page.endswith("exit 2")
-    assert (run_verdict(loaded).outcome, run_verdict(loaded).paint) == ("open", "warn")
-    assert "**⚠️ 判定保留（採点したJudgeは2人中1人）**" in summary_text(loaded)
-    assert load_runs(log.parent)["is_open"].tolist() == [True]
+    assert (run_verdict(run).outcome, run_verdict(run).paint) == ("open", "warn")
+    assert "**⚠️ 判定保留（採点を頼んだ2人の" in summary_text(run)
 
 
 def test_a_run_of_two_versions_of_the_embedded_judge_is_for_reference() -> None:
@@ -122,10 +113,19 @@ def test_a_run_of_two_versions_of_the_embedded_judge_is_for_reference() -> None:
     assert not run_verdict(judged_by("offline-rubric-11, gpt-4o", 50)).is_reference
 
 
-def test_each_of_several_judges_stands_with_its_own_verdict_also_an_open_one() -> None:
-    unread = judged_by("gpt-2", 0, status="unparsable")
-    page = replace(judged_by("gpt-1", 80), others=(unread,), judges_asked=2)._repr_html_()
-    assert "⚠️ 判定保留（採点不能 1 件）" in page and "MVP不合格" not in page
+def test_a_log_of_one_of_several_judges_gives_each_reason_for_its_open_verdict(tmp_path: Path) -> None:
+    run = load_run(one_of_two(0, tmp_path, status="unparsable"))
+    assert run_verdict(run).reason == "採点不能 1 件、採点を頼んだ2人のJudgeのうち1人の点しかありません"
+
+
+def test_the_frames_know_that_a_log_is_of_one_of_several_judges(tmp_path: Path) -> None:
+    log = one_of_two(80, tmp_path / "logs")
+    history = load_history(tmp_path / "logs", text=True)
+    assert history.runs[["judges_asked", "is_open"]].values.tolist() == [[2, True]]
+    for given in (history, history.scores, tmp_path / "logs"):
+        assert "⚠️ 判定保留（採点を頼んだ2人の" in write_report(tmp_path / "page.html", given).read_text("utf-8")
+    before = judged_by("gpt-2", 80)
+    assert [each.outcome for each in compare_runs(before, load_run(log)).verdicts] == ["passed", "open"]
 
 
 @everywhere

@@ -16,7 +16,8 @@ import pytest
 import typer
 from command_line import socjudge, socjudge_here
 from conftest import ROOT
-from service import KEY, AfterCalls, Reply, Service, error, is_judge_call, judgement
+from one_run import log_of, one_run
+from service import KEY, AfterCalls, Service, error, is_judge_call, judgement
 
 from socjudge import AssistantAnswer, EvalQuestion, RunOptions, RunStopped, run_evaluation_suite
 from socjudge.cli.app import app
@@ -127,33 +128,40 @@ def test_a_wrong_key_is_one_clear_line(service: Service, places: list[str]) -> N
     assert "Traceback" not in done.stderr
 
 
-def test_judges_that_differ_are_no_verdict(service: Service, tmp_path: Path, places: list[str]) -> None:
-    service.default = lambda request: judgement(80 if request["model"] == "gpt-4o" else 60)
-    two = ["--judge-model", "gpt-4o", "--judge-model", "gpt-4o-mini", "--assistant-model", "offline"]
-    keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
-    done = socjudge_here("run", "-y", "-q", *two, *places, **keys)
-    assert done.returncode == 2, done
-    assert "Several judges: gpt-4o passed, gpt-4o-mini not passed. Together: undecided, because" in done.stdout
-    assert (len(service.requests), len(logs(tmp_path))) == (20, 2)
-    service.default = judgement(80)
-    assert socjudge_here("run", "-y", "-q", *two, *places, **keys).returncode == 0
+@pytest.mark.parametrize("command", [["run"], ["rejudge", "log.json"]])
+def test_a_second_judge_is_refused_with_what_to_do_instead(
+    service: Service, tmp_path: Path, places: list[str], command: list[str]
+) -> None:
+    (tmp_path / "log.json").write_text(json.dumps(log_of(one_run())), "utf-8")
+    given = [str(tmp_path / name) if name == "log.json" else name for name in command]
+    two = ["--judge-model", "gpt-4o", "--judge-model", "gpt-4o-mini"]
+    where = places if command == ["run"] else []
+    done = socjudge_here(*given, "-y", "-q", *two, *where, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
+    assert done.returncode == 2 and "--judge-model takes one judge" in done.stderr
+    assert "(gpt-4o-mini) judge the same answers: socjudge rejudge" in done.stderr and "Recipes" in done.stderr
+    assert service.requests == []
 
 
-def test_the_estimate_of_several_judges_is_of_what_each_has_left(service: Service, places: list[str]) -> None:
+def test_the_estimate_is_of_what_an_interrupted_run_has_left(service: Service, places: list[str]) -> None:
     left = iter(range(3))
     refused = error(401, "no access")
-
-    def reply(request: dict[str, Any]) -> Reply | str:
-        return refused if request["model"] == "gpt-4o" and next(left, None) is None else judgement(80)
-
-    three = ["--judge-model", "gpt-4o-mini", "--judge-model", "gpt-4o", "--judge-model", "gpt-4.1"]
-    command = ["run", "-q", *three, "--assistant-model", "offline", "--max-concurrency", "1", *places]
+    command = [
+        "run",
+        "-q",
+        "--judge-model",
+        "gpt-4o",
+        "--assistant-model",
+        "offline",
+        "--max-concurrency",
+        "1",
+        *places,
+    ]
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
-    assert "30 calls" in socjudge_here(*command, **keys).stderr
-    service.default = reply
-    assert socjudge_here(*command, "-y", **keys).returncode == 2  # the second failed after three
+    assert "10 calls" in socjudge_here(*command, **keys).stderr
+    service.default = lambda request: refused if next(left, None) is None else judgement(80)
+    assert socjudge_here(*command, "-y", **keys).returncode == 2
     assert "コストがかかります: 7 calls" in socjudge_here(*command, **keys).stderr
-    assert "30 calls" in socjudge_here(*command, "--fresh", **keys).stderr
+    assert "10 calls" in socjudge_here(*command, "--fresh", **keys).stderr
     service.default = judgement(80)
     before = len(service.requests)
     assert socjudge_here(*command, "-y", **keys).returncode == 0

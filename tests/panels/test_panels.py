@@ -262,7 +262,7 @@ def test_a_run_is_planned_once_at_its_start_and_priced_once_after_its_end(
         real = getattr(session, name)
         monkeypatch.setattr(session, name, lambda *args, **how: counts.update([name]) or real(*args, **how))
 
-    for name in ("load_eval_dataset", "assign_judges", "unfinished_runs"):
+    for name in ("load_eval_dataset", "assign_suite", "unfinished_runs"):
         counted(name)
     panel.fresh.value = True
     panel.max_concurrency.value = 2
@@ -271,14 +271,14 @@ def test_a_run_is_planned_once_at_its_start_and_priced_once_after_its_end(
     panel.session.listeners.append(lambda: at_start.append(counts.copy()) if panel.session.is_busy else None)
     run(panel)
     assert panel.run is not None
-    assert at_start[-1] == {"load_eval_dataset": 1, "assign_judges": 1, "unfinished_runs": 1}
-    assert counts == {"load_eval_dataset": 2, "assign_judges": 2, "unfinished_runs": 2}
+    assert at_start[-1] == {"load_eval_dataset": 1, "assign_suite": 1, "unfinished_runs": 1}
+    assert counts == {"load_eval_dataset": 2, "assign_suite": 2, "unfinished_runs": 2}
 
 
 def test_panels_share_an_index_that_is_loaded_once(panel: RunPanel, tmp_path: Path) -> None:
     other = RunPanel(index_dir=panel.session.index_dir, logs_dir=tmp_path / "others")
     panel.k.value = 6
-    first, second = (shown.session.preview(shown.settings).assignments[0] for shown in (panel, other))
+    first, second = (shown.session.preview(shown.settings).assignment for shown in (panel, other))
     assert first is not None and second is not None
     assert first.plan.index is second.plan.index is open_index(index_dir=panel.session.index_dir)
 
@@ -710,61 +710,6 @@ def test_stored_answers_are_judged_again_into_the_history(hosted: RunPanel, serv
     assert RunPanel(index_dir=hosted.session.index_dir, logs_dir=tmp_path / "logs").answers.value == path
 
 
-def by_name(marks: dict[str, int]) -> Any:
-    """Each judge with its own mark."""
-    return lambda request: judgement(marks[request["model"]])
-
-
-@pytest.mark.slow
-def test_further_judges_mark_the_same_answers_and_each_is_shown(
-    hosted: RunPanel, service: Service, tmp_path: Path
-) -> None:
-    alone = hosted.session.preview(hosted.settings).estimate
-    hosted.more_judges[0].value = "gpt-4o"
-    hosted.more_judges[1].value = " gpt-4.1 "
-    assert hosted.settings.judges == ["gpt-4o-mini", "gpt-4o", "gpt-4.1"]
-    estimate = hosted.session.preview(hosted.settings).estimate
-    assert estimate.calls == 30 and estimate.cost_usd > 10 * alone.cost_usd  # type: ignore[operator]
-    assert "呼び出し 30 回" in hosted.cost.value and hosted.run_button.disabled
-    service.default = by_name({"gpt-4o-mini": 90, "gpt-4o": 60, "gpt-4.1": 80})
-    run(hosted)
-    assert service.judge_calls == len(service.requests) == 30
-    assert hosted.run is not None and len(hosted.run.others) == 2
-    assert (hosted.bar.value, hosted.bar.max) == (30, 30)
-    shown = text(hosted.results.value)
-    assert "複数のJudge: gpt-4o-mini 合格、gpt-4o 不合格、gpt-4.1 合格。判定が割れたため判定保留です。" in shown
-    assert shown.count("評価結果サマリー") == 3
-    assert len(re.findall('class="tile[ "]', hosted.results.value)) == 3 * 60
-    assert len(load_runs(tmp_path / "logs")) == 3
-
-
-@pytest.mark.slow
-def test_several_judges_that_were_stopped_are_taken_up_and_priced_by_what_is_left(
-    hosted: RunPanel, service: Service, index: RunbookIndex, tmp_path: Path
-) -> None:
-    hosted.more_judges[0].value = "gpt-4o"
-    left = iter(range(13))
-
-    def reply(request: dict[str, Any]) -> str:
-        if next(left, None) is None:
-            hosted.stop_button.click()
-        return judgement(80)
-
-    service.default = reply
-    run(hosted)
-    done = service.judge_calls
-    assert hosted.session.state == "stopped" and 10 < done < 20
-    assert f"見積もり（残りの分）: 呼び出し {20 - done} 回" in hosted.cost.value
-    session._sessions.clear()  # as when the kernel is started anew
-    again = RunPanel(index_dir=index.index_dir, logs_dir=tmp_path / "logs")
-    again.judge_model.value, again.assistant_model.value = "gpt-4o-mini", "offline"
-    again.more_judges[0].value = "gpt-4o"
-    assert f"{done}/20" in text(again.status.value)
-    run(again)
-    assert service.judge_calls == 20 and again.run is not None and len(again.run.others) == 1
-    assert "全員が同じ判定です" in again.results.value
-
-
 @pytest.mark.slow
 def test_what_an_answer_cost_before_a_run_was_stopped_is_not_spent_again(
     hosted: RunPanel, service: Service, index: RunbookIndex, tmp_path: Path
@@ -776,43 +721,31 @@ def test_what_an_answer_cost_before_a_run_was_stopped_is_not_spent_again(
             hosted.stop_button.click()
         return judgement(80) if is_judge_call(request) else ANSWER
 
-    hosted.assistant_model.value, hosted.more_judges[0].value = "gpt-4o-mini", "gpt-4o"
+    hosted.assistant_model.value = "gpt-4o-mini"
     service.default = reply
     run(hosted)
     session._sessions.clear()  # as when the kernel is started anew
     again = RunPanel(index_dir=index.index_dir, logs_dir=tmp_path / "logs")
     again.judge_model.value, again.assistant_model.value = "gpt-4o-mini", "gpt-4o-mini"
-    again.more_judges[0].value = "gpt-4o"
     run(again)
     assert again.run is not None and hosted.session.state == "stopped"
     spent = [panel.session.progress.cost_usd or 0.0 for panel in (hosted, again)]
-    assert sum(spent) == pytest.approx(sum(each.cost_usd or 0.0 for each in (again.run, *again.run.others)))
+    assert sum(spent) == pytest.approx(again.run.cost_usd)
 
 
 @pytest.mark.slow
-def test_further_judges_over_stored_answers(hosted: RunPanel, service: Service) -> None:
+def test_another_judge_over_stored_answers(hosted: RunPanel, service: Service) -> None:
     hosted.judge_model.value = "offline"
     run(hosted)
     first = hosted.run
     hosted._list_choices()
     hosted.answers.value = hosted.answers.options[1][1]
-    hosted.judge_model.value, hosted.more_judges[0].value = "gpt-4o-mini", "gpt-4o"
-    assert "呼び出し 20 回" in hosted.cost.value
+    hosted.judge_model.value = "gpt-4o-mini"
+    assert "呼び出し 10 回" in hosted.cost.value
     run(hosted)
     assert first is not None and hosted.run is not None
-    runs = [hosted.run, *hosted.run.others]
-    assert [(each.judge_model, each.run.rejudged_from) for each in runs] == [
-        ("gpt-4o-mini", first.run.run_id), ("gpt-4o", first.run.run_id),
-    ]  # fmt: skip
-    assert service.judge_calls == 20
-
-
-def test_the_same_judge_twice_is_refused_before_it_is_run(hosted: RunPanel, service: Service) -> None:
-    hosted.more_judges[0].value = "gpt-4o-mini"
-    hosted.allow_cost.value = True
-    assert "2回選ばれています" in hosted.status.value
-    run(hosted)
-    assert service.requests == [] and hosted.session.state == "failed"
+    assert (hosted.run.judge_model, hosted.run.run.rejudged_from) == ("gpt-4o-mini", first.run.run_id)
+    assert service.judge_calls == 10
 
 
 def test_stored_answers_need_no_index(panel: RunPanel, tmp_path: Path, samples: Path) -> None:

@@ -90,9 +90,8 @@ def test_the_suggestion_is_never_more_than_verdict_and_certificate_allow(
         marked = tuple(Word(f"観点{n}", word, "", ()) for n, word in enumerate(words_of_certificate))
         binding = Binding("judge", "", "", tuple(each.criterion for each in marked), "", "judge", "")
         certificate = Certificate(binding, "2026-01-01T00:00:00+00:00", marked, {}, {}, ())
-    key, why = suggestion(verdict, [certificate], gate, PassRule(70, 0.7))
+    key, why = suggestion(verdict, certificate, gate, PassRule(70, 0.7))
     assert key == f"report.decision_{expected}" and why
-    assert suggestion(verdict, [certificate, None], gate, PassRule(70, 0.7))[0] != "report.decision_yes"
 
 
 def test_only_the_terms_of_the_page_are_explained_and_hashes_are_at_its_end(page: str) -> None:

@@ -106,13 +106,12 @@ class Desk:
         self.index: dict[str, Any] | None = None  # how it is built; None for stored answers
         self.earlier: EvaluationRun | None = None  # the run whose answers are judged again
         self.points, self.own_judge_calls = FIRST, 0
-        self.stop: threading.Event | None = None  # of the start that is to be broken off, after so many results
-        self.stop_after = 2
+        self.stop: threading.Event | None = None  # of the start that is to be broken off, after two results
         for each in (service, other):
             each.default = lambda request: self.reply(is_judge_call(request))
 
     def reply(self, judging: bool) -> str:
-        if judging and self.stop is not None and self.judge_calls > self.stop_after:
+        if judging and self.stop is not None and self.judge_calls > 2:
             assert self.stop.wait(20)  # it comes when the results before were seen
         return judgement(dict.fromkeys(constants.JUDGE_EVALUATION_CRITERIA, self.points)) if judging else ANSWER
 
@@ -176,24 +175,22 @@ class Desk:
         """The rubric and the judge prompt of the project, in place of those of a journal or a log."""
         return {"rubric": project_rubric(), "judge_prompt": self.keywords.get("judge_prompt") or load_prompt(None)}
 
-    def break_off(self, *, finished: int = 0) -> tuple[Path, int]:
-        """Stop the first start after two results; its journal, and how many judged answers are in it.
-
-        finished: so many results come before, of a judge that ends."""
+    def break_off(self) -> tuple[Path, int]:
+        """Stop the first start after two results; its journal, and how many judged answers are in it."""
         stop, seen = threading.Event(), list[EvaluationResult]()
 
         def look(result: EvaluationResult) -> None:
             seen.append(result)
-            if len(seen) == self.stop_after:
+            if len(seen) == 2:
                 stop.set()
 
-        self.stop, self.stop_after = stop, finished + 2
+        self.stop = stop
         with pytest.raises(RunStopped):
             self.run(stop=stop, on_result=look)
         self.stop = None
         (unfinished,) = unfinished_runs(self.folder / "logs")
         assert 2 <= unfinished.done <= 3 < unfinished.total
-        assert self.judge_calls == finished + unfinished.done
+        assert self.judge_calls == unfinished.done
         self.forget_calls()
         self.points = SECOND
         return unfinished.path, unfinished.done
@@ -711,39 +708,6 @@ def test_a_run_that_is_taken_up_keeps_its_line_and_says_so(
     assert (run.summary.passed_questions, run.summary.mvp_passed) == (passed, True)
     told = [line for line in capsys.readouterr().err.splitlines() if re.search(said, line)]
     assert any(re.search(rf"\b{there:g}\b|\b{100 * there:g} ?%", line) for line in told)  # the one that counts
-
-
-@pytest.mark.parametrize(
-    ("order", "broken_off"), [("ab", "a"), ("ab", "b"), ("ba", "a")], ids=["a of a, b", "b of a, b", "a of b, a"]
-)
-@pytest.mark.parametrize(
-    ("there", "here"),
-    [(("b", {"t": 0}), ("c", {"t": 0})), (("b", {"t": 0}), ("b", {"t": 1})), (("b", None), ("b", None))],
-    ids=["name", "settings", "no settings"],
-)
-def test_of_two_judges_the_one_that_changed_is_asked_anew_and_the_other_taken_up(
-    desk: Desk, there: tuple[str, Any], here: tuple[str, Any], order: str, broken_off: str
-) -> None:
-    """b changes (or tells no settings), and a does not; either of them is broken off, the one before it has ended."""
-
-    def judges(name: str, settings: Any) -> list[Own]:
-        pair = [Own(desk, name="a", settings={"t": 0}), Own(desk, name=name, settings=settings)]
-        return pair if order == "ab" else pair[::-1]
-
-    desk.use(judge_model=judges(*there))
-    journal, done = desk.break_off(finished=len(QUESTIONS) * order.index(broken_off))
-    before = journal.read_bytes()
-    desk.use(judge_model=judges(*here))
-    first = desk.run()
-    marks = {run.judge_model: [r.evaluation.average_score for r in run.results] for run in (first, *first.others)}
-    assert marks[here[0]] == [SECOND] * len(QUESTIONS)
-    if broken_off == "a":
-        assert marks["a"] == [FIRST] * done + [SECOND] * (len(QUESTIONS) - done)
-        assert desk.judge_calls == 2 * len(QUESTIONS) - done
-        assert desk.journals() == []
-    else:  # a has a log: whether it is taken over or made anew is not the matter here
-        assert desk.journals() == [journal]
-        assert journal.read_bytes() == before
 
 
 @pytest.mark.parametrize("made", ["embedded_judge", "embedded_assistant"])

@@ -29,7 +29,7 @@ from socjudge.certify import Anchoring, Prompts, certify_judge
 from socjudge.errors import BudgetReached
 from socjudge.models.opening import open_model
 from socjudge.models.prices import estimate_tokens
-from socjudge.records import Completion, ModelRequest, Usage
+from socjudge.records import ModelRequest
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.repair import repair_run
 
@@ -62,36 +62,6 @@ def most_usd(requests: list[dict[str, Any]]) -> float:
         asked = ModelRequest("judge", tuple(request["messages"]), {}, max_output_tokens=request["max_tokens"])
         total += open_model(request["model"]).most_usd(asked) or 0.0
     return total
-
-
-JUDGES = ["gpt-4o", "gpt-4.1", "gpt-4o-2024-08-06"]
-
-
-def test_the_cap_is_for_all_judges_together_though_no_service_tells_its_usage(service: Service, tmp_path: Path) -> None:
-    service.default = silent
-    with pytest.raises(BudgetReached):
-        judge_all(tmp_path, JUDGES, max_cost_usd=0.8)
-    assert {request["model"] for request in service.requests} == {"gpt-4o", "gpt-4.1"}  # the first has finished
-    assert 0.7 < most_usd(service.requests) <= 0.8
-
-
-def test_what_finished_and_broken_off_judges_have_spent_counts_after_a_resume(service: Service, tmp_path: Path) -> None:
-    service.default = silent
-    for _ in range(3):  # no more money: each start finds the purse as the last one left it
-        with pytest.raises(BudgetReached):
-            judge_all(tmp_path, JUDGES, max_cost_usd=0.8)
-    assert most_usd(service.requests) <= 0.8
-    with pytest.raises(BudgetReached):
-        judge_all(tmp_path, JUDGES, max_cost_usd=1.0)
-    assert 0.8 < most_usd(service.requests) <= 1.0
-
-
-def test_lost_calls_of_one_judge_are_missing_in_the_purse_of_the_next(service: Service, tmp_path: Path) -> None:
-    lost = iter([True, False] * 100)
-    service.default = lambda request: Reply(drop=True) if next(lost) else reply(request)
-    with pytest.raises(BudgetReached):
-        judge_all(tmp_path, JUDGES, max_cost_usd=0.9, max_concurrency=1)
-    assert most_usd(service.requests) <= 0.9
 
 
 @pytest.mark.parametrize("experiment", [Anchoring().run, Prompts().run])
@@ -130,7 +100,22 @@ def test_an_experiment_that_breaks_off_in_its_last_part_pays_no_part_again_and_k
     assert len(service.requests) == whole
     experiment(given, **with_options(**how, **{cap: math.inf}))  # it was finished: this is another
     assert len(service.requests) == 2 * whole
-    assert not list(tmp_path.glob("broken/.judges_*"))
+    assert not list(tmp_path.glob("broken/.parts_*"))
+
+
+def test_a_finished_part_whose_cost_nobody_knows_is_no_free_one(service: Service, tmp_path: Path) -> None:
+    """A judge without a price; one part of its experiment is finished when a cap and a price come."""
+    given = list(zip(QUESTIONS[:2], ANSWERS[:2], strict=True))
+    how: dict[str, Any] = {"judge_model": "my-a", "progress": False, "max_concurrency": 1, "logs_dir": tmp_path}
+    with pytest.raises(RunStopped):
+        Prompts().run(given, **with_options(**how, stop=AfterCalls(service.requests, 3)))
+    path = constants.PRICES_PATH
+    try:
+        path.write_text('["my-a"]\ninput = 1\noutput = 1\n', encoding="utf-8")
+        with pytest.raises(ConfigError, match="nobody knows what my-a has cost"):
+            Prompts().run(given, **with_options(**how, max_cost_usd=1))
+    finally:
+        path.unlink()
 
 
 def test_a_repair_costs_what_it_asks_for_and_its_cap_is_for_that(service: Service, tmp_path: Path) -> None:
@@ -224,21 +209,6 @@ def test_the_cap_counts_what_a_langchain_model_is_set_to_send(
     assert len(service.requests) == 2  # 20,000 tokens come to $0.20
 
 
-def test_a_finished_judge_whose_cost_nobody_knows_is_no_free_one(service: Service, tmp_path: Path) -> None:
-    """Two judges without a price; one is finished when a cap and a price come."""
-    service.default = lambda request: error(401, "no") if request["model"] == "my-b" else reply(request)
-    with pytest.warns(UserWarning, match="my-b"):
-        judge_all(tmp_path, ["my-a", "my-b"])
-    path = constants.PRICES_PATH
-    service.default = silent
-    try:
-        path.write_text('["my-a"]\ninput = 1\noutput = 1\n["my-b"]\ninput = 1\noutput = 1\n', encoding="utf-8")
-        with pytest.raises(ConfigError, match="nobody knows what my-a has cost"):
-            judge_all(tmp_path, ["my-a", "my-b"], max_cost_usd=1)
-    finally:
-        path.unlink()
-
-
 @pytest.mark.slow
 def test_the_estimate_follows_k_as_the_prompts_that_are_sent_do(index: RunbookIndex) -> None:
     questions = load_eval_dataset()
@@ -273,26 +243,6 @@ def test_what_a_resume_will_ask_again_is_left_to_pay(service: Service, tmp_path:
     service.default = judgement(80)
     judge_all(tmp_path)
     assert len(service.requests) == whole.after(waiting.done, waiting.total).calls == 10
-
-
-def test_own_judges_without_a_price_of_their_own_share_the_cap(tmp_path: Path) -> None:
-    """$3.00 of $1.00 went through where each judge had the whole cap."""
-    calls: list[str] = []
-
-    class Own:
-        def __init__(self, name: str) -> None:
-            self.name = self.settings = name
-
-        def most_usd(self, _: ModelRequest) -> float:
-            return 0.1
-
-        def complete(self, _: ModelRequest) -> Completion:
-            calls.append(self.name)
-            return Completion(judgement(80), self.name, Usage(1, 0, 0, None), "stop")
-
-    with pytest.raises(BudgetReached):
-        judge_all(tmp_path, [Own("a"), Own("b"), Own("c")], max_cost_usd=1.45)
-    assert len(calls) == 14
 
 
 def test_a_stop_keeps_what_was_spent(service: Service, tmp_path: Path) -> None:

@@ -243,7 +243,7 @@ def test_an_assistant_is_asked_one_by_one_until_it_has_answered_unless_told_what
     assert (most_before[0], most[0]) == (at_first, concurrency or 8)  # a run makes 8 at once
 
 
-def test_several_judges_mark_the_answers_of_one_asking(judge: Service, tmp_path: Path) -> None:
+def test_another_judge_marks_the_answers_of_one_asking(judge: Service, tmp_path: Path) -> None:
     calls: list[str] = []
 
     def counting(question: str) -> str:
@@ -251,10 +251,11 @@ def test_several_judges_mark_the_answers_of_one_asking(judge: Service, tmp_path:
         return "隔離します。"
 
     found = sj.run_evaluation_suite(
-        QUESTIONS[:3], answers=counting, judge_model=["judge-1", "judge-2"], logs_dir=tmp_path, progress=False
+        QUESTIONS[:3], answers=counting, judge_model="judge-1", logs_dir=tmp_path, progress=False
     )
+    again = sj.rejudge(found, judge_model="judge-2", logs_dir=tmp_path, progress=False)
     assert len(calls) == 3
-    assert found.others[0].info.assistant_model == found.info.assistant_model == "counting"
+    assert again.info.assistant_model == found.info.assistant_model == "counting"
 
 
 def test_contexts_from_the_runbooks_are_in_the_log_where_they_were_asked_for(judge: Service, tmp_path: Path) -> None:

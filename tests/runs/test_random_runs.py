@@ -109,9 +109,9 @@ class Trial:
     def written(self) -> list[Path]:
         return sorted(self.logs.glob("judge_eval_*.json"))
 
-    def work(self, what: str, begin: Begin, command: list[str] | None, judges: list[str]) -> list[Path]:
-        """Start it again and again until there is a log for each judge; gives the logs. begin: by the library, command: by
-        the command line."""
+    def work(self, what: str, begin: Begin, command: list[str] | None, judge: str) -> list[Path]:
+        """Start it again and again until there is a log; gives it, or []. begin: by the library, command: by the command
+        line."""
         world, before, first = self.world, set(self.written()), len(self.world.calls)
         done_at: list[tuple[str, int, int]] = []
         for number in range(MOST_STARTS):
@@ -131,34 +131,30 @@ class Trial:
             refused = any(FILTERED in line and "could be read" not in line for line in told.splitlines())
             self.law(not refused, f"{what}: a content refusal stops {'a resume' if number else 'its first start'}")
             unfinished = sj.unfinished_runs(self.logs)
-            when = "in the end" if len(logs) == len(judges) else "while it is broken off"
+            when = "in the end" if logs else "while it is broken off"
             self.check_money(f"{what}: {when}", first, [*map(log_cost, logs), *(each.cost_usd for each in unfinished)])
-            if len(logs) == len(judges):
+            if logs:
                 break
             for each in unfinished:
                 self.law(each.done <= each.total, f"{what}: more is done than there is")
-            # A judge may have two, of which the lesser is superseded.
-            farthest = {each.run.judge_model: each.done for each in sorted(unfinished, key=lambda each: each.done)}
-            done_at += [(name, done, world.start) for name, done in farthest.items()]
+            done_at += [(each.run.judge_model, each.done, world.start) for each in unfinished]
         else:
             self.is_stuck = True
             self.law(False, f"{what}: cannot be finished ({told.strip()[:200]})")
             return []
         self.law(not unfinished, f"{what}: a journal is left over")
-        truths = {path: self.check_rows(what, path, done_at) for path in logs}
+        (log,) = logs
+        truth = self.check_rows(what, log, done_at)
         if by_command:
-            codes = {truth.code for truth in truths.values()}
-            self.law(run == (codes.pop() if len(codes) == 1 else 2), f"{what}: the exit code")
+            self.law(run == truth.code, f"{what}: the exit code")
         else:
-            for each in (run, *run.others):
-                self.check_summary(f"{what}: the run", vars(each.summary), truths[each.log_path])
+            self.check_summary(f"{what}: the run", vars(run.summary), truth)
         bill = paid(world.calls[first:])
         for name in ("calls", "input_tokens", "output_tokens"):
-            sums = sum(usage[name] for path in logs for usage in log_usages(path))
+            sums = sum(usage[name] for usage in log_usages(log))
             self.law(sums == bill[name], f"{what}: {name} of the logs do not add up")
-        for path, judge in zip(logs, judges, strict=True) if len(judges) == 1 else ():
-            self.bills[path.name] = bill
-            self.law(json.loads(path.read_text("utf-8"))["run"]["judge_model"] == judge, f"{what}: another judge")
+        self.bills[log.name] = bill
+        self.law(json.loads(log.read_text("utf-8"))["run"]["judge_model"] == judge, f"{what}: another judge")
         return logs
 
     def by_library(self, begin: Begin, cap: float | None) -> tuple[str, Any]:
@@ -352,7 +348,7 @@ def what_breaks(seed: int, folder: Path, index: RunbookIndex) -> list[str]:
     with trial(seed, folder, index) as it:
         world, draw = it.world, it.world.draw
         stored = [sj.AssistantAnswer(q.question, f"保存した回答 {q.id}", "文脈") for q in it.questions]
-        judges = [Own(name, world) if name in world.own else name for name in world.names]
+        judge, *more = (Own(name, world) if name in world.own else name for name in world.names)
         how: dict[str, Any] = {"judge_repeats": world.judge_repeats}
         flags = [f"--judge-repeats={world.judge_repeats}"]
         quiet: dict[str, Any] = {"logs_dir": it.logs, "progress": False}
@@ -362,11 +358,11 @@ def what_breaks(seed: int, folder: Path, index: RunbookIndex) -> list[str]:
             "index": index,
         }
         command = ["run", f"--dataset={it.dataset}", f"--index-dir={index.index_dir}", f"--assistant-model={ASSISTANT}",
-                   f"--answer-repeats={world.answer_repeats}", *flags, *(f"--judge-model={name}" for name in world.names)]  # fmt: skip
+                   f"--answer-repeats={world.answer_repeats}", *flags, f"--judge-model={judge}"]  # fmt: skip
         logs = it.work(
             "run",
-            lambda **options: sj.run_evaluation_suite(it.questions, judge_model=judges if len(judges) > 1 else judges[0], **with_options(**{"answers": stored} if world.stored else answering, **how, **quiet, **options)),
-            command if world.cli else None, world.names,
+            lambda **options: sj.run_evaluation_suite(it.questions, judge_model=judge, **with_options(**{"answers": stored} if world.stored else answering, **how, **quiet, **options)),
+            command if world.cli else None, world.names[0],
         )  # fmt: skip
         names = {path: json.loads(path.read_text("utf-8"))["run"]["judge_model"] for path in logs}
         torn = [path for path in logs if sj.load_run(path).summary.n_unscored and names[path] not in world.own]
@@ -377,7 +373,7 @@ def what_breaks(seed: int, folder: Path, index: RunbookIndex) -> list[str]:
             of, old = names[torn[0]], json.loads(torn[0].read_text("utf-8"))
             begin = lambda **options: repair_run(sj.load_run(torn[0]), **with_options(**quiet, **options), index=index)  # noqa: E731
             again = ["run", f"--repair={torn[0]}", f"--index-dir={index.index_dir}"]
-            for path in it.work("repair", begin, again, [of]):
+            for path in it.work("repair", begin, again, of):
                 rows = json.loads(path.read_text("utf-8"))["results"]
                 kept = [
                     (row["evaluation"]["scores"], row["evaluation"]["overall_comment"], row["answer"])
@@ -386,11 +382,15 @@ def what_breaks(seed: int, folder: Path, index: RunbookIndex) -> list[str]:
                     if was["evaluation"]["status"] != "failed"
                 ]
                 it.law(all(kept), "repair: what had not failed is changed")
-        if logs and not it.is_stuck and draw.random() < 0.3:
-            again = ["rejudge", str(logs[0]), "--judge-model=mine-c", *flags] if world.answer_repeats == 1 else None
-            asked = {"judge_model": "mine-c", **how, **quiet}
-            begin = lambda **options: sj.rejudge(sj.load_run(logs[0]), **with_options(**asked, **options))  # noqa: E731
-            it.work("rejudge", begin, again, ["mine-c"])
+        for other in [*more, *["mine-c"] * (draw.random() < 0.3)]:
+            if logs and not it.is_stuck:
+                name = other if isinstance(other, str) else other.name
+                again = (
+                    ["rejudge", str(logs[0]), f"--judge-model={name}", *flags] if world.answer_repeats == 1 else None
+                )
+                asked = {"judge_model": other, **how, **quiet}
+                begin = lambda **options: sj.rejudge(sj.load_run(logs[0]), **with_options(**asked, **options))  # noqa: B023, E731
+                it.work("rejudge", begin, again if isinstance(other, str) else None, name)
         with pytest.MonkeyPatch.context() as patch:
             if draw.random() < 0.5:  # the rule of the log counts, whatever today's is
                 patch.setattr(constants, "JUDGE_PASS_THRESHOLD", 70.0)

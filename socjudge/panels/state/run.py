@@ -21,12 +21,11 @@ from ...judging.judge import count_retries
 from ...judging.own_assistant import Assistant
 from ...models.pacing import get_settings
 from ...records import EvalQuestion, EvaluationResult, EvaluationRun, Rubric
-from ...runs.assignment import Assignment, assign_rejudging
-from ...runs.estimate import Estimate
+from ...runs.assignment import Assignment, assign_rejudging, assign_suite
+from ...runs.estimate import Estimate, estimate_run
 from ...runs.given_answers import needs_index, open_answers
 from ...runs.load import load_run
 from ...runs.running import RunTerms, run_assignment
-from ...runs.several_judges import Over, assign_judges, check_judges, estimate_judges_left, judged_already, run_judges
 from ...runs.unfinished import UnfinishedRun, load_unfinished, unfinished_runs
 from ...settings import default_k, project_rubric
 
@@ -43,11 +42,10 @@ class Settings:
     of RunOptions. The others are:
 
     - dataset: the file of the questions.
-    - more_judges: further judges that score the same answers.
     - answers: a log whose stored answers are judged again, as by `rejudge`; None if the assistant is asked.
     - own: the argument `answers` of `run_evaluation_suite`, such as the name of an assistant in socjudge.toml. If it is
       not empty, the settings of socjudge's own assistant have no effect.
-    - require_certificate: whether the run is refused if a judge has no valid certificate.
+    - require_certificate: whether the run is refused if the judge has no valid certificate.
     """
 
     dataset: Path = field(default_factory=lambda: constants.EVAL_DATASET_PATH)
@@ -55,7 +53,6 @@ class Settings:
     own: str = ""
     assistant_model: str = "auto"
     judge_model: str = "auto"
-    more_judges: tuple[str, ...] = ()
     judge_prompt: str | None = None
     assistant_prompt: str | None = None
     answer_repeats: int = 1
@@ -68,11 +65,6 @@ class Settings:
     patience_s: float | None = None
     fresh: bool = False
     require_certificate: bool = False
-
-    @property
-    def judges(self) -> list[str]:
-        """Return the names of all judges."""
-        return [self.judge_model, *self.more_judges]
 
     def is_same_run(self, other: Settings | None) -> bool:
         """Return whether a run with these settings would resume an interrupted run with the settings `other`.
@@ -87,27 +79,23 @@ class Settings:
 class RunPreview:
     """Hold what a run with the given settings would do if it were started now.
 
-    - assignments, over: what each judge would have to do, as the two results of `assign_judges`. They are empty and
-      None if the search index must be built first, if the models or prompts cannot be used, or if a required
-      certificate is missing.
-    - already: how many answers each judge has scored in an interrupted run that would be resumed; empty if there is no
-      such run.
+    - assignment: what the run would have to do. It is None if the search index must be built first, if the models or
+      prompts cannot be used, or if a required certificate is missing.
+    - already: how many answers were scored in an interrupted run that would be resumed; 0 if there is no such run.
     - left: the estimate of what remains to be paid for that run; None if there is no such run.
-    - other: the newest interrupted run with other settings; None if there is none. If there are several judges, such
-      runs are not searched for, and it is None too.
+    - other: the newest interrupted run with other settings; None if there is none.
     - problem: why the run is not possible (no key, a damaged journal); empty if it is possible or if only the index is
       missing.
     - note: what the user is told before the first call, such as which variables are sent to which host.
 
-    While a run is going on or the index is being built, interrupted runs are not looked up. Then already, left and
-    other are empty or None.
+    While a run is going on or the index is being built, interrupted runs are not looked up. Then already is 0, and left
+    and other are None.
     """
 
     n_questions: int
     estimate: Estimate
-    assignments: tuple[Assignment, ...] = ()
-    over: Over | None = None
-    already: tuple[int, ...] = ()
+    assignment: Assignment | None = None
+    already: int = 0
     left: Estimate | None = None
     other: UnfinishedRun | None = None
     problem: str = ""
@@ -115,32 +103,24 @@ class RunPreview:
 
     @property
     def total(self) -> int:
-        """Return how many judged answers the finished run will have, summed over all judges."""
-        return sum(assignment.total for assignment in self.assignments)
+        """Return how many judged answers the finished run will have."""
+        return 0 if self.assignment is None else self.assignment.total
 
 
 @dataclass(frozen=True)
 class _Task:
-    """Hold what a run has to do: the questions, the judges, and how to make and to judge the answers.
+    """Hold what a run has to do: the questions, and how to make and to judge the answers.
 
-    - judging, answering: the arguments of `assign_judges` with these names.
+    - judging: the arguments of `run_evaluation_suite` about the judge. answering: those about the answers.
     """
 
     questions: Sequence[EvalQuestion]
-    judges: Sequence[Any]
     judging: dict[str, Any]
     answering: dict[str, Any]
 
-    def estimate(self, already: Sequence[int] = (), total: int = 1) -> Estimate:
-        """Return the estimated calls and cost of what remains to be done. If `already` is empty, this is the whole run.
-
-        - already: how many answers each judge has already scored, from `judged_already`.
-        - total: how many answers each judge must score in the whole run.
-        """
-        return estimate_judges_left(
-            self.questions, self.judges, already or [0] * len(self.judges), total, judging=self.judging,
-            answering=self.answering,
-        )  # fmt: skip
+    def estimate(self) -> Estimate:
+        """Return the estimated calls and cost of the whole run."""
+        return estimate_run(self.questions, **self.judging, **self.answering)
 
 
 @dataclass(frozen=True)
@@ -356,33 +336,27 @@ class RunSession(Session):
         if assign is None:
             return preview
         try:
-            assignments, over = assign()
-            check_judges(assignments)
+            assignment = assign()
             if settings.require_certificate:
-                prompt, rubric = task.judging["judge_prompt"], task.judging["rubric"]
-                for judge in task.judges:
-                    _refuse(why_uncertified(binding_of_judge(judge, prompt, rubric=rubric)))
-            preview = replace(preview, assignments=tuple(assignments), over=over)
+                judge, prompt, rubric = (task.judging[name] for name in ("judge_model", "judge_prompt", "rubric"))
+                _refuse(why_uncertified(binding_of_judge(judge, prompt, rubric=rubric)))
+            preview = replace(preview, assignment=assignment)
             if self.is_busy:
                 return preview
-            if len(assignments) > 1:
-                already = judged_already(assignments, over, self.logs_dir)
-                left = task.estimate(already, assignments[0].total) if any(already) else None
-                return replace(preview, already=tuple(already) if left else (), left=left)
             found = unfinished_runs(self.logs_dir)[::-1]  # newest first
         except SocJudgeError as error:
             return replace(preview, problem=str(error))
-        key = assignments[0].key
+        key = assignment.key
         waiting, other = (next((run for run in found if (run.key == key) is same), None) for same in (True, False))
         if waiting is None:
             return replace(preview, other=other)
-        return replace(preview, already=(waiting.done,), left=preview.estimate.after(waiting.done, waiting.total))
+        return replace(preview, already=waiting.done, left=preview.estimate.after(waiting.done, waiting.total))
 
-    def _foresee(self, settings: Settings) -> tuple[_Task, Callable[[], tuple[list[Assignment], Over]] | None]:
+    def _foresee(self, settings: Settings) -> tuple[_Task, Callable[[], Assignment] | None]:
         """Prepare a run in which the assistant is asked.
 
-        Return the task of the run, and a function that calls `assign_judges` for this task and returns its result. If
-        the search index is needed but missing, return None instead of the function.
+        Return the task of the run, and a function that returns its assignment. If the search index is needed but
+        missing, return None instead of the function.
         """
         from ...runbooks.index import find_index
 
@@ -396,14 +370,12 @@ class RunSession(Session):
         index = find_index(self.runbooks, index_dir=self.index_dir)
         if index is None and needs_index(own):
             return task, None
-        what = {"judging": task.judging, "answering": answering}
-        return task, lambda: assign_judges(task.questions, task.judges, index=index, **what)
+        return task, lambda: assign_suite(task.questions, index=index, **task.judging, **answering)
 
-    def _foresee_again(self, settings: Settings) -> tuple[_Task, Callable[[], tuple[list[Assignment], Over]]]:
+    def _foresee_again(self, settings: Settings) -> tuple[_Task, Callable[[], Assignment]]:
         """Prepare a run in which stored answers are judged.
 
-        Return the task of the run, and a function that returns the judges' assignments in the form of the result of
-        `assign_judges`.
+        Return the task of the run, and a function that returns its assignment.
         """
         assert settings.answers is not None
         if self._stored is None or self._stored[0] != settings.answers:
@@ -412,12 +384,7 @@ class RunSession(Session):
         stored = [result for result in run.results if result.judge_repeat == 0]
         answering = {"answers": [result.answer for result in stored]}
         task = _task(settings, [result.question for result in stored], answering, run.rubric)
-
-        def assign() -> tuple[list[Assignment], Over]:
-            each = [assign_rejudging(run, judge_model=judge, **task.judging) for judge in task.judges]
-            return each, lambda _, place: each[place]
-
-        return task, assign
+        return task, lambda: assign_rejudging(run, **task.judging)
 
     def build_index(self) -> None:
         """Build the index in the background."""
@@ -452,35 +419,25 @@ class RunSession(Session):
         return "idle"
 
     def _evaluate(self, settings: Settings, preview: RunPreview) -> State:
-        if preview.over is None or (preview.problem and not settings.fresh):
+        assignment = preview.assignment
+        if assignment is None or (preview.problem and not settings.fresh):
             raise ConfigError(preview.problem or say("panels.no_index", index=self.index_dir, runbooks=self.runbooks))
-        already = () if settings.fresh else preview.already
-        self.progress = Progress(sum(already), preview.total, before=sum(already))
+        already = 0 if settings.fresh else preview.already
+        self.progress = Progress(already, preview.total, before=already)
         self._notify()
-        is_paid = settings.answers is not None or (len(already) > 1 and preview.assignments[0].total in already)
-        keys = [assignment.key for assignment in preview.assignments]
-        journals = [run.path for run in (unfinished_runs(self.logs_dir) if any(already) else []) if run.key in keys]
+        runs = unfinished_runs(self.logs_dir) if already else []
+        journals = [run.path for run in runs if run.key == assignment.key]
         paid = {_answer(result) for journal in journals for result in load_unfinished(journal).results}
 
         def count(result: EvaluationResult) -> None:
-            """Add a result to the progress. The cost of its answer is counted once, even if several judges score the
-            answer.
-
-            That cost is not counted at all if an interrupted run had already paid for the answer.
-            """
-            self._count(result, answered=not is_paid and _answer(result) not in paid)
-            if not result.judge_repeat:
-                paid.add(_answer(result))
+            """Add a result to the progress, without the cost of an answer that was paid for before."""
+            self._count(result, answered=settings.answers is None and _answer(result) not in paid)
 
         terms = RunTerms(
             **{name: getattr(settings, name) for name in HOW}, logs_dir=self.logs_dir, on_result=count, stop=self._stop,
             progress=False,
         )  # fmt: skip
-        if len(preview.assignments) == 1:
-            finished = run_assignment(preview.assignments[0], terms)
-        else:
-            finished = run_judges(preview.assignments, preview.over, terms)
-        self.run = finished
+        self.run = finished = run_assignment(assignment, terms)
         if settings.require_certificate:  # only now is it known which model answered
             _refuse(why_run_uncertified(finished))
         return "finished"
@@ -497,5 +454,8 @@ def _answer(result: EvaluationResult) -> tuple[Any, int]:
 
 
 def _task(settings: Settings, questions: Sequence[EvalQuestion], answering: dict[str, Any], rubric: Rubric) -> _Task:
-    judging = {"judge_prompt": settings.judge_prompt, "rubric": rubric, "judge_repeats": settings.judge_repeats}
-    return _Task(questions, settings.judges, judging, answering)
+    judging = {
+        "judge_model": settings.judge_model, "judge_prompt": settings.judge_prompt, "rubric": rubric,
+        "judge_repeats": settings.judge_repeats,
+    }  # fmt: skip
+    return _Task(questions, judging, answering)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...base.messages import say
 from ...base.showing import block, cost_text, escape, money, note_html, question_html, shown_path, warning_html
-from ...base.verdict import FINISHED, judge_verdict, summary_text
+from ...base.verdict import FINISHED, run_verdict, summary_text
 from ...certify.certificate import run_certificate_line
 from ...records import EvaluationResult, EvaluationRun
 from ...runs.estimate import Estimate
@@ -77,18 +77,15 @@ def stopped_html(session: Session, button: str) -> str:
 
 
 def summary_html(run: EvaluationRun) -> str:
-    """Return, as HTML, the specification's success line and its summary of the results of one judge.
-
-    The results of further judges (`run.others`) are left out.
+    """Return, as HTML, the specification's success line and its summary of the results.
 
     The success line says where the log is. It is green even if the run did not pass. If the log could not be saved in
     its usual folder, it is in the fallback folder, and the line has the colour of a warning instead.
     """
     from markdown_it import MarkdownIt
 
-    judge, verdict = escape(run.run.judge_model_resolved), judge_verdict(run)
-    # The warning is shown below, in red.
-    alone = replace(run, summary=replace(run.summary, n_to_read=0), others=(), judges_asked=1)
+    judge, verdict = escape(run.run.judge_model_resolved), run_verdict(run)
+    unwarned = replace(run, summary=replace(run.summary, n_to_read=0))  # the warning is shown below, in red
     offline = say("panels.embedded") if verdict.is_reference else ""
     saved = [FINISHED.format(path=escape(shown_path(run.log_path)))]
     rescued = run.log_path is not None and run.log_path.parent == fallback_folder()
@@ -96,7 +93,7 @@ def summary_html(run: EvaluationRun) -> str:
         saved.append(say("panels.rescued"))
     return block("warn" if rescued else "good", *saved) + block(
         verdict.paint,
-        MarkdownIt("js-default").render(summary_text(alone)) + warning_html(verdict) + note_html(verdict),
+        MarkdownIt("js-default").render(summary_text(unwarned)) + warning_html(verdict) + note_html(verdict),
         say("panels.judge_and_cost", judge=judge, embedded=offline, cost=cost_text(run)),
         escape(run_certificate_line(run)),
     )

@@ -1,7 +1,7 @@
-"""List the finished runs of a function call that makes several runs, in a small file beside the journals.
+"""List the parts of an experiment that are finished, in a small file beside the journals.
 
-Such a function call evaluates several judges, or several parts of an experiment. If it was interrupted and is made
-again, it makes only the runs that are not in the list. The file is removed when all runs are finished.
+Each part is a run. If the experiment was interrupted and is started again, only the parts that are not in the list are
+judged. The file is removed when all parts are finished.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ import orjson
 from ..base.atomic_files import replacing
 from ..errors import ConfigError
 from ..records import EvaluationRun
-from .assignment import Assignment
-from .load import load_run
+from ..runs.assignment import Assignment
+from ..runs.load import load_run
 
 
 class FinishedParts:
-    """Keep the list of a function call's finished runs on disk, in the order in which they finished.
+    """Keep the list of an experiment's finished parts on disk, in the order in which they finished.
 
-    The list is {index of the run in `assignments`: path of the run's log}.
+    The list is {index of the part in `assignments`: path of its log}.
 
-    assignments: all runs that the function call has to make. They identify the call. fresh: whether to forget the list
-    and start with an empty one.
+    assignments: all parts of the experiment. They identify it. fresh: whether to forget the list and start with an
+    empty one.
     """
 
     def __init__(self, folder: Path, assignments: Sequence[Assignment], *, fresh: bool) -> None:
         keys = orjson.dumps([assignment.key for assignment in assignments], option=orjson.OPT_SORT_KEYS)
-        self._path = folder / f".judges_{hashlib.sha256(keys).hexdigest()[:16]}.json"
+        self._path = folder / f".parts_{hashlib.sha256(keys).hexdigest()[:16]}.json"
         self._logs: dict[str, str] = {}
         if fresh:
             self.forget()
@@ -54,9 +54,9 @@ class FinishedParts:
 
 
 def forget_parts(folder: Path, logs: Iterable[Path | None]) -> None:
-    """Remove from the folder each list of finished runs (FinishedParts) that names only logs from `logs`."""
+    """Remove from the folder each list of finished parts that names only logs from `logs`."""
     over = {_where(log) for log in logs}
-    for path in folder.glob(".judges_*.json"):
+    for path in folder.glob(".parts_*.json"):
         with contextlib.suppress(OSError, orjson.JSONDecodeError):
             if {*orjson.loads(path.read_bytes()).values()} <= over:
                 path.unlink()
