@@ -43,6 +43,11 @@ _INSTEAD = {
     "check_verdicts": "former.check_verdicts",
     "--write-questions": "former.questions",
     "like": "former.http_tables",
+    "socjudge batch": "former.live_run",
+    "batch": "former.live_run",
+    "combine_judges": "former.several_judges",
+    "--repair": "former.only_failed",
+    "repair_run": "former.only_failed",
 }
 
 

@@ -116,24 +116,16 @@ def ask(
     echo("\n" + say("cli.answered_by", model=answer.model, seconds=answer.processing_time), err=True)
 
 
-_NOT_OF_A_REPAIR = {
-    "dataset", "judge_models", "assistant_model", "judge_prompt", "assistant_prompt", "answer_repeats", "judge_repeats",
-    "k",
-}  # fmt: skip
-
-
 @app.command(help=say("cli.run_help"))
 @grouped
 @reporting
 def run(
     *,
-    context: typer.Context,
     dataset: Annotated[Path | None, typer.Option(help=say("cli.dataset_option"))] = None,
     answering: Answering,
     judging: Judging,
     max_cost_usd: MaxCost = None,
     pace: Pace,
-    repair: Annotated[str | None, typer.Option(help=say("cli.repair_option"))] = None,
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
     logs_dir: LogsDir = None,
@@ -154,12 +146,6 @@ def run(
     from ..runs.suite import run_evaluation_suite
     from ..runs.unfinished import journal_info, judged_before
 
-    made: dict[str, Any] = {
-        "options": pace.options, "max_cost_usd": max_cost_usd, "logs_dir": logs_dir, "progress": not quiet,
-    }  # fmt: skip
-    if repair is not None:
-        _check_repair(context)
-        return _repair(repair, answering.answers, made, runbooks, index_dir, yes)
     if dataset is None and not constants.EVAL_DATASET_PATH.exists():
         stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
     questions = load_eval_dataset(dataset)
@@ -190,37 +176,10 @@ def run(
         estimate = estimate.after(judged_before(assignment.key, logs_dir), assignment.total)
     confirm(estimate, yes)
     # The run itself says how its rubric differs from that of a journal.
-    return run_evaluation_suite(questions, index=index, **how | {"rubric": None}, **made)
-
-
-def _check_repair(context: typer.Context) -> None:
-    """End the command if an option is given that `run --repair` does not allow.
-
-    A repair asks the models again for the results that failed in a log. It uses the models, prompts and repeats of that
-    log, so options for these are not allowed.
-    """
-    given = [
-        param.opts[0] for param in context.command.params
-        if param.name in _NOT_OF_A_REPAIR and str(context.get_parameter_source(param.name)).endswith("COMMANDLINE")
-    ]  # fmt: skip
-    if given:
-        stop(say("cli.repair_takes_no", options=", ".join(given)))
-
-
-def _repair(
-    log: str, answers: str | None, made: dict[str, Any], runbooks: Path | None, index_dir: Path | None, yes: bool
-) -> EvaluationRun:
-    from ..runbooks.index import open_index
-    from ..runs.given_answers import needs_index
-    from ..runs.load import find_log, load_run
-    from ..runs.repair import asks_assistant, estimate_repair, own_assistant, repair_run
-
-    earlier = load_run(find_log(log, made["logs_dir"]))
-    own = own_assistant(earlier, answers or None)
-    confirm(estimate_repair(earlier, answers=own), yes)
-    searches = asks_assistant(earlier) or (own is not None and needs_index(own))
-    index = open_index(runbooks, index_dir=index_dir) if searches else None
-    return repair_run(earlier, answers=own, index=index, **made)
+    return run_evaluation_suite(
+        questions, index=index, **how | {"rubric": None}, max_cost_usd=max_cost_usd, logs_dir=logs_dir,
+        progress=not quiet, options=pace.options,
+    )  # fmt: skip
 
 
 @app.command(help=say("cli.rejudge_help"))
@@ -230,6 +189,7 @@ def rejudge(
     *,
     log: Annotated[str, typer.Argument(help=say("cli.rejudge_log"))],
     judging: Judging,
+    only_failed: Annotated[bool, typer.Option("--only-failed", help=say("cli.only_failed_option"))] = False,
     max_cost_usd: MaxCost = None,
     pace: Pace,
     logs_dir: LogsDir = None,
@@ -242,40 +202,39 @@ def rejudge(
     Example: socjudge rejudge logs/judge_eval_20260101_090000.json --judge-model gpt-4o
     """
     from ..base.conditions import rubric_changes
-    from ..prompts.saved import judge_prompt_of
     from ..runs import suite
-    from ..runs.assignment import assign_rejudging
+    from ..runs.assignment import assign_failed, assign_rejudging, rows_to_judge
     from ..runs.estimate import estimate_run
     from ..runs.load import find_log, load_run
     from ..runs.unfinished import judged_before
 
     earlier = load_run(find_log(log, logs_dir))
-    judge = judging.judge
-    prompt = judging.judge_prompt or judge_prompt_of(earlier.run)
-    stored = [result for result in earlier.results if result.judge_repeat == 0]
-    rubric = earlier.rubric
-    if told := rubric_changes(project_rubric(), rubric):
+    how: dict[str, Any] = {
+        "judge_model": judging.judge, "judge_prompt": judging.judge_prompt, "judge_repeats": judging.judge_repeats,
+    }  # fmt: skip
+    assignment = assign_failed(earlier, **how) if only_failed else assign_rejudging(earlier, **how)
+    plan, rows, kept = assignment.plan, [row for row in earlier.results if row.judge_repeat == 0], 0
+    repeats = plan.judge_repeats
+    if only_failed:
+        rows, repeats = rows_to_judge(earlier), 1
+        kept = assignment.total - len(rows)
+    if told := rubric_changes(project_rubric(), plan.rubric):
         echo(say("cli.rubric_of_log", told=told), err=True)
     if job.require_certificate:
         from ..certify.issue import binding_of_judge
 
-        need_certificate(binding_of_judge(judge, prompt, rubric=rubric))
+        need_certificate(binding_of_judge(plan.judge, plan.judge_prompt, rubric=plan.rubric))
     estimate = estimate_run(
-        [r.question for r in stored], answers=[r.answer for r in stored],
-        judge_model=judge, judge_prompt=prompt, rubric=rubric, judge_repeats=judging.judge_repeats,
+        [row.question for row in rows], answers=[row.answer for row in rows],
+        judge_model=plan.judge, judge_prompt=plan.judge_prompt, rubric=plan.rubric, judge_repeats=repeats,
     )  # fmt: skip
     if estimate.calls and not pace.fresh:
-        how: dict[str, Any] = {
-            "judge_model": judge,
-            "judge_prompt": judging.judge_prompt,
-            "judge_repeats": judging.judge_repeats,
-        }
-        assignment = assign_rejudging(earlier, **how)
-        estimate = estimate.after(judged_before(assignment.key, logs_dir), assignment.total)
+        already = max(judged_before(assignment.key, logs_dir) - kept, 0)
+        estimate = estimate.after(already, assignment.total - kept)
     confirm(estimate, yes)
     return suite.rejudge(
-        earlier, judge_model=judge, judge_prompt=judging.judge_prompt, judge_repeats=judging.judge_repeats,
-        max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=not quiet, options=pace.options,
+        earlier, **how, only_failed=only_failed, max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=not quiet,
+        options=pace.options,
     )  # fmt: skip
 
 

@@ -165,7 +165,10 @@ def _of_run(run: EvaluationRun, log: str) -> Iterator[_Finding]:
         if told := _lacks(result, run.rubric.criteria):
             places.setdefault(told, []).append(place)
     for (problem, what), at in places.items():
-        yield _Finding("warning", log, _where(run, at), problem, what, _rejudging(run, log))
+        is_known = run.run.judge_model != UNKNOWN  # only the judge of the other rows may fill the gaps
+        only_failed = problem == "unscored" and is_known
+        remedy = say("history.only_failed", log=log) if only_failed else _rejudging(run, log)
+        yield _Finding("warning", log, _where(run, at), problem, what, remedy)
 
 
 def _lacks(result: EvaluationResult, criteria: Iterable[str]) -> tuple[str, str] | None:

@@ -37,13 +37,6 @@ class Budget:
         """Record that a run has spent `usd` more."""
         self._spent[run_id] = self.spent_by(run_id) + usd
 
-    def move(self, run_id: str, to: str) -> None:
-        """Delete the spending of the run `run_id`, and record that the run `to` has spent at least as much in total.
-
-        The run `to` has taken over the results of the run `run_id`.
-        """
-        self.note(to, self._spent.pop(run_id, 0.0))
-
 
 def as_budget(given: Budget | float | None) -> Budget:
     """Return the given budget, or make one from a limit in US dollars.

@@ -14,7 +14,6 @@ import ipywidgets as widgets
 
 from .. import constants
 from ..base.messages import in_panel, say
-from ..base.pass_rule import run_rule
 from ..base.showing import block, escape
 from ..models.pacing import get_settings
 from ..runs.estimate import Estimate
@@ -44,7 +43,7 @@ from .controls import (
     usual_model,
 )
 from .state.run import HOW, RunPreview, RunSession, Settings
-from .views.common import cost_html, details_html, progress_text, stopped_html, summary_html
+from .views.common import cost_html, progress_text, results_html, stopped_html
 
 # The specification's words, which are Japanese in every language.
 RUN = "評価を実行"
@@ -316,9 +315,7 @@ class RunPanel(SessionPanel):
             run = session.run
             if session.state in ("finished", "failed") and run is not None and run is not self._shown:
                 self._shown = run
-                self.results.value = summary_html(run) + details_html(
-                    run.results, run.log_path, line=run_rule(run.run).line
-                )
+                self.results.value = results_html(run)
             elif session.state == "running":
                 self._shown, self.results.value = None, ""
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from .._version import __version__
+from ..base.conditions import conditions_of_info, differences, rubric_changes
 from ..base.messages import listed, say
 from ..base.texts import encodable
 from ..errors import ConfigError
@@ -27,7 +28,17 @@ from ..models.opening import Model, open_model
 from ..prompts.for_rubric import anchors_of
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
-from ..records import MOST_ID, AssistantAnswer, EvalQuestion, EvaluationRun, Rubric, RunInfo, is_embedded
+from ..records import (
+    MOST_ID,
+    UNKNOWN,
+    AssistantAnswer,
+    EvalQuestion,
+    EvaluationResult,
+    EvaluationRun,
+    Rubric,
+    RunInfo,
+    is_embedded,
+)
 from ..settings import current_project, default_k
 from .given_answers import Given, needs_index, open_answers
 
@@ -45,6 +56,8 @@ _OF_ANSWERS = (
     "assistant_model", "assistant_service", "assistant_settings", "assistant_version", "assistant_prompt_id",
     "assistant_prompt_sha256", "index_fingerprint", "runbooks", "k", "answer_repeats",
 )  # fmt: skip
+# Conditions that are the same for all rows of a log, under their names in the frames.
+_OF_JUDGE = ("judge_model", "judge_service", "judge_settings", "prompt_sha256", "judge_repeats")
 
 
 @dataclass(frozen=True)
@@ -211,6 +224,49 @@ def assign_rejudging(
         "answers_sha256": _sha256(_shown(r.answer) for r in reversed(first_judged.values()))
     }
     return Assignment(len(samples), samples.__getitem__, plan, info, given)
+
+
+def rows_to_judge(run: EvaluationRun) -> list[EvaluationResult]:
+    """Return the results of a run that have an answer and no scores."""
+    return [result for result in run.results if result.evaluation.status != "ok" and not result.answer.is_empty]
+
+
+def assign_failed(
+    run: EvaluationRun,
+    *,
+    judge_model: str | BaseChatModel | Model,
+    judge_prompt: Prompt | str | Path | None,
+    judge_repeats: int,
+    rubric: Rubric | None = None,
+) -> Assignment:
+    """Work out what `rejudge` with `only_failed` has to do with these arguments. No request is sent.
+
+    The assignment covers all answers of the run. Those that have scores must be given to `run_assignment` as `known`.
+
+    Raises ConfigError if no row failed, or if they would be judged in another way than the rows that are kept.
+    """
+    name, info = run.log_path or say("runs.the_run"), run.run
+    if not rows_to_judge(run):
+        raise ConfigError(say("runs.nothing_failed", run=name))
+    if judge_model == "auto" and info.judge_model != UNKNOWN:
+        judge_model = info.judge_model
+    assignment = assign_rejudging(
+        run, judge_model=judge_model, judge_prompt=judge_prompt or judge_prompt_of(info) or info.judge_prompt_id,
+        judge_repeats=info.judge_repeats if judge_repeats == 1 else judge_repeats, rubric=rubric,
+    )  # fmt: skip
+    there, here = (conditions_of_info(each, run.rubric.criteria) for each in (info, assignment.info))
+    changed = differences({"judge_model": UNKNOWN} | there, here)
+    # A value that an old log does not have cannot be compared.
+    told = [each.phrase() for each in changed if each.condition.column in _OF_JUDGE and each.before]
+    if rubric is not None and rubric != run.rubric:
+        told.append(f"rubric {rubric_changes(run.rubric, rubric)}".strip())
+    if told:
+        raise ConfigError(say("runs.only_failed_differs", run=name, told="; ".join(told)))
+    if len(run.results) != assignment.total:
+        raise ConfigError(say("runs.only_failed_part", run=name, count=len(run.results), total=assignment.total))
+    # Rows of a run in doubt do not make a pass of the new one, and another run with equal answers is not resumed.
+    info = replace(assignment.info, judges_asked=info.judges_asked)
+    return replace(assignment, info=info, given=assignment.given | {"only_failed": run.run.run_id})
 
 
 def check_counts(**counts: int) -> None:

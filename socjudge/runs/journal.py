@@ -140,13 +140,6 @@ class Journal:
         if self.meter() > self.noted_usd:
             self._add({"t": t})
 
-    def take_over(self, old: Path) -> None:
-        """Copy the judgements that only the journal `old` has. Both must have the same answers in the same order."""
-        known = {*self._rows, *self._replies}
-        for _, line in lines(old):
-            if ("row" in line or "reply" in line) and self._row(line["sample"], line["repeat"]) not in known:
-                self._add({name: value for name, value in line.items() if name not in ("raw", "t", "spent_usd")})
-
     def ask_again(self, sample: int, repeat: int) -> None:
         self._again.add(self._row(sample, repeat))
         self.n_done -= 1

@@ -49,22 +49,13 @@ def terms_of(options: RunOptions | None, **direct: Any) -> RunTerms:
     return RunTerms(**vars(options or RunOptions()), **direct)
 
 
-def run_assignment(
-    assignment: Assignment,
-    terms: RunTerms,
-    *,
-    known: Iterable[EvaluationResult] = (),
-    old: Path | None = None,
-) -> EvaluationRun:
+def run_assignment(assignment: Assignment, terms: RunTerms, *, known: Iterable[EvaluationResult] = ()) -> EvaluationRun:
     """Carry out an assignment and write the log, for `run_evaluation_suite` and `rejudge`.
 
     The run begins now, even if the assignment was made earlier. Each call makes a new run or resumes an interrupted
     one.
 
-    - known: results that exist already and are not requested again. If such a result is a failed one, only its answer
-      is used.
-    - old: an earlier journal in which the same judge judged the same answers. Its rows and replies are copied, and then
-      this journal is removed.
+    known: results that exist already and are not requested again.
     """
     check_counts(max_concurrency=terms.max_concurrency, max_failures=terms.max_failures)
     settings = get_settings(terms.output_tokens, terms.timeout_s, terms.patience_s)
@@ -86,17 +77,12 @@ def run_assignment(
         if resumed := journal.n_done:
             taken_up = "runs.taken_up" if by_question else "runs.taken_up_judgements"
             print(say(taken_up, done=resumed, total=total, path=journal.path), file=aside())
-        _take_over(journal, assignment, known, old)
+        _take_over(journal, assignment, known)
         if taken := journal.n_done - resumed:
             taken_over = "runs.taken_over" if by_question else "runs.taken_over_judgements"
             print(say(taken_over, done=taken, total=total), file=aside())
         run_id = journal.info.run_id
         budget.note(run_id, journal.noted_usd if budget.max_usd is None else journal.spent_usd)
-        if old is not None:
-            budget.move(count(old).run.run_id, run_id)
-            journal.sync()
-            with contextlib.suppress(OSError):
-                old.unlink()
         gate = RunGate(
             max_concurrency=terms.max_concurrency,
             budget=budget,
@@ -123,17 +109,13 @@ def run_assignment(
         journal.close(discard=discard)
 
 
-def _take_over(journal: Journal, assignment: Assignment, known: Iterable[EvaluationResult], old: Path | None) -> None:
+def _take_over(journal: Journal, assignment: Assignment, known: Iterable[EvaluationResult]) -> None:
     known = list(known)
     samples = map(assignment.sample_at, range(assignment.n_samples if known else 0))
     places = {(sample.question.id, sample.answer_repeat): i for i, sample in enumerate(samples)}
-    if old is not None:
-        journal.take_over(old)
     for result in known:
         i = places[result.question.id, result.answer_repeat]
-        if assignment.plan.asks and not result.answer.is_empty and journal.answer(i) is None:
-            journal.add_answer(i, result.answer, 0.0)
-        if result.evaluation.status != "failed" and not journal.is_done(i, result.judge_repeat):
+        if not journal.is_done(i, result.judge_repeat):
             journal.add_result(i, result, 0.0)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..base.conditions import rubric_changes
 from ..base.messages import aside, say
@@ -14,9 +15,9 @@ from ..judging.own_assistant import Assistant
 from ..models.opening import Model
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt
-from ..records import EvalQuestion, EvaluationRun, Rubric, RunOptions
+from ..records import EvalQuestion, EvaluationResult, EvaluationRun, Rubric, RunOptions, Usage
 from ..settings import project_rubric
-from .assignment import assign_rejudging, assign_suite
+from .assignment import assign_failed, assign_rejudging, assign_suite
 from .given_answers import Given, open_answers
 from .running import run_assignment, terms_of
 from .unfinished import journal_info
@@ -148,6 +149,7 @@ def rejudge(
     judge_prompt: Prompt | str | Path | None = None,
     rubric: Rubric | None = None,
     judge_repeats: int = 1,
+    only_failed: bool = False,
     max_cost_usd: float | None = None,
     logs_dir: Path | str | None = None,
     progress: bool = True,
@@ -164,13 +166,18 @@ def rejudge(
     judge_prompt, rubric
         The run's own if left out. If the log does not have its prompt, the project's prompt is used. If the new rubric
         differs from the run's own, the differences are shown before the first call.
+    only_failed
+        Judge only the answers that have no scores, because their judgement failed or could not be parsed. All other rows
+        are copied into the new log without their cost. Judge, prompt, rubric and repeats must be those of the run, so
+        that the log has one judge. Give the judge as `judge_model` if it is an object of your own.
     judge_model, judge_repeats, max_cost_usd, logs_dir, progress, options
         As in `run_evaluation_suite`.
 
     Returns
     -------
     EvaluationRun
-        A question that got no answer in the old run stays a row with status "failed".
+        A question that got no answer in the old run stays a row with status "failed". To ask the assistant again, start
+        the evaluation again.
 
     Raises
     ------
@@ -188,16 +195,22 @@ def rejudge(
     """
     terms = terms_of(options, max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=progress)
     _check_names(terms.executor, judge_model)
-    assignment = assign_rejudging(
-        run,
-        judge_model=judge_model,
-        judge_prompt=judge_prompt,
-        rubric=rubric,
-        judge_repeats=judge_repeats,
-    )
+    judging: dict[str, Any] = {
+        "judge_model": judge_model, "judge_prompt": judge_prompt, "rubric": rubric, "judge_repeats": judge_repeats,
+    }  # fmt: skip
+    if only_failed:
+        kept = [_paid(row) for row in run.results if row.evaluation.status == "ok"]
+        return run_assignment(assign_failed(run, **judging), terms, known=kept)
+    assignment = assign_rejudging(run, **judging)
     if told := rubric_changes(run.rubric, assignment.plan.rubric):
         print(say("runs.another_rubric", told=told), file=aside())
     return run_assignment(assignment, terms)
+
+
+def _paid(result: EvaluationResult) -> EvaluationResult:
+    """Return a copy of the result with zero usage, because the old log already counts its cost."""
+    answer, evaluation = replace(result.answer, usage=Usage()), replace(result.evaluation, usage=Usage())
+    return replace(result, answer=answer, evaluation=evaluation)
 
 
 def _check_names(executor: Executor | None, *models: str | BaseChatModel | Model) -> None:

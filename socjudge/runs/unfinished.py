@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -94,12 +93,6 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
     return [count(path) for path, _ in _journals(as_path(logs_dir))]
 
 
-def note_handed_on(path: Path) -> None:
-    """Write into a journal that its answers, with their cost, are now in another judge's journal."""
-    with contextlib.suppress(OSError), path.open("ab") as file:  # if this fails, the cost is shown twice
-        file.write(b'{"handed_on":true}\n')
-
-
 def count(path: Path) -> UnfinishedRun:
     """Describe the unfinished run that a journal belongs to: its info, its number of judgements, and its cost."""
     status: dict[tuple[int, int], tuple[str, int]] = {}
@@ -118,8 +111,6 @@ def count(path: Path) -> UnfinishedRun:
             costs[place] = [line["answer"]["assistant"]["usage"]["cost_usd"]]
         elif "reply" in line:
             costs.setdefault(place, []).append(line["reply"]["usage"]["cost_usd"])
-        elif "handed_on" in line:
-            costs = {at: paid for at, paid in costs.items() if at[1] >= 0}
         elif "journal" in line:
             info, key, total = run_info_from_dict(line["run"], where=str(path)), line["key"], line["total"]
     done = [told for told, start in status.values() if is_done(told, start, first_read)]

@@ -219,8 +219,8 @@ def test_a_message_has_both_languages_with_the_same_values(wing: str) -> None:
 
 # What no panel shows: the command line, files that are imported, pages that are also written by it, tables of a notebook.
 NOT_IN_PANELS = re.compile(
-    r"(cli|former|stats|report)\.|history\.(left_out|rejudge|remove_stub|check_)"
-    r"|certify\.(not_tried_|page_)|runs\.(executor_|repair_)|settings\.(no_folder|file_head)$"
+    r"(cli|former|stats|report)\.|history\.(left_out|rejudge|only_failed|remove_stub|check_)"
+    r"|certify\.(not_tried_|page_)|runs\.(executor_|only_failed_)|settings\.(no_folder|file_head)$"
 )
 
 

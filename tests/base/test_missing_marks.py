@@ -21,8 +21,8 @@ from socjudge.base.missing_marks import average
 from socjudge.base.pass_rule import PassRule
 from socjudge.base.verdict import answer_verdict, run_verdict, summarise_results
 from socjudge.cli.shared import report_run
-from socjudge.panels.run import _results_html
 from socjudge.panels.state.explorer import run_table
+from socjudge.panels.views.common import results_html
 from socjudge.records import Evaluation, EvaluationResult, EvaluationRun, Rubric
 from socjudge.runs.load import load_run
 from socjudge.runs.logs import save_evaluation_results
@@ -165,7 +165,7 @@ def test_all_views_of_a_run_agree(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("socjudge.report.page._charts", lambda *_: {})  # drawing them takes most of a report
         page = run.write_report(folder / "page.html").read_text("utf-8")
-    assert f"<h2>{headline}" in page and headline in run._repr_html_() and headline in _results_html(run)
+    assert f"<h2>{headline}" in page and headline in run._repr_html_() and headline in results_html(run)
     with pytest.raises(typer.Exit) as ended:
         report_run(run)
     assert ended.value.exit_code == {"passed": 0, "failed": 1, "open": 2}[outcome]
@@ -208,7 +208,7 @@ def test_the_causes_of_missing_marks_and_of_how_many_the_mean_is_are_said(
     for view in (
         run.results[0]._repr_html_(),
         run.results[0].evaluation._repr_html_(),
-        _results_html(run),
+        results_html(run),
         page,
         printed,
     ):
@@ -241,7 +241,7 @@ def test_what_passes_by_its_mean_with_a_dangerous_mark_is_to_be_read_by_a_person
     in_red = '<div class="to-read">⚠️ 人が読むこと'
     views: list[Any] = [run, run.results[0], run.results[0].evaluation]
     assert [in_red in view._repr_html_() for view in views] == [warned] * 3
-    assert (in_red in _results_html(run)) == ("人が読むこと" in capsys.readouterr().out) == warned
+    assert (in_red in results_html(run)) == ("人が読むこと" in capsys.readouterr().out) == warned
     assert ('class="to-read">⚠️ 人が読むこと' in page) == ('<small class="to-read">人が読むこと' in page) == warned
     assert run.summary.n_to_read == load_run(run.log_path or "").summary.n_to_read == warned
 

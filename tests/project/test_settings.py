@@ -25,7 +25,6 @@ from socjudge.panels.state.trial_sides import get_sides
 from socjudge.panels.state.trial_store import TrialSettings
 from socjudge.prompts.saved import find_prompt
 from socjudge.runbooks.index import RunbookIndex
-from socjudge.runs.repair import repair_run
 
 SEVEN = """[rubric]
 criteria = ["根拠性", "正確性", "網羅性", "安全性", "引用明示", "簡潔性", "迅速性"]
@@ -281,7 +280,7 @@ def test_the_projects_k_holds_wherever_no_other_is_given(
     made = sj.run_evaluation_suite(questions[:1], index=index, judge_model="my-judge", progress=False)
     service.default = lambda request: judgement_of(request) if is_judge_call(request) else ANSWER
     unsaid = replace(made, run=replace(made.run, k=None))  # as a log has it that does not say
-    assert (made.run.k, repair_run(unsaid, index=index, progress=False).run.k) == (7, 7)
+    assert made.run.k == 7
     choice = TrialSettings("", "assistant", "assistant-2", judge_model="my-judge", assistant_model="my-assistant")
     sides = get_sides(choice, unsaid, sj.load_prompt("assistant-3", kind="assistant"), lambda: index)
     assert {side.assignment.info.k for side in sides} == {7}

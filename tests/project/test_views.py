@@ -19,8 +19,8 @@ import socjudge as sj
 from socjudge.base.pass_rule import rule_of
 from socjudge.base.verdict import run_verdict, summarise_results
 from socjudge.cli.shared import report_run
-from socjudge.panels.run import _results_html
 from socjudge.panels.state.explorer import run_table
+from socjudge.panels.views.common import results_html
 from socjudge.panels.views.history import runs_html
 from socjudge.records import EvaluationResult
 
@@ -129,7 +129,7 @@ def _seen_in(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("socjudge.report.page._charts", lambda *_: {})  # drawing them takes most of a report
         page = sj.write_report(folder / f"{run.run.run_id}.html", run).read_text("utf-8")
-    for view in (page, run._repr_html_(), _results_html(run)):
+    for view in (page, run._repr_html_(), results_html(run)):
         assert headline in view and ("❌ MVP不合格" if total else "✅ MVP合格") not in view
     assert sj.stats.gate_questions(run.results_frame(), noise=1.0)["pass_threshold"].unique().tolist() == [
         rubric.pass_threshold

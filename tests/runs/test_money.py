@@ -23,6 +23,7 @@ from socjudge import (
     handle_query,
     load_eval_dataset,
     load_runs,
+    rejudge,
     run_evaluation_suite,
 )
 from socjudge.certify import Anchoring, Prompts, certify_judge
@@ -31,7 +32,6 @@ from socjudge.models.opening import open_model
 from socjudge.models.prices import estimate_tokens
 from socjudge.records import ModelRequest
 from socjudge.runbooks.index import RunbookIndex
-from socjudge.runs.repair import repair_run
 
 QUESTIONS = [EvalQuestion(n, "正常系", f"質問{n}です", ("端末の隔離",)) for n in range(1, 11)]
 ANSWERS = [AssistantAnswer(q.question, "端末を隔離します。[出典: a.md > b]", "文脈") for q in QUESTIONS]
@@ -118,17 +118,17 @@ def test_a_finished_part_whose_cost_nobody_knows_is_no_free_one(service: Service
         path.unlink()
 
 
-def test_a_repair_costs_what_it_asks_for_and_its_cap_is_for_that(service: Service, tmp_path: Path) -> None:
+def test_judging_what_failed_costs_what_it_asks_for_and_its_cap_is_for_that(service: Service, tmp_path: Path) -> None:
     refused = error(400, "filtered", code="content_filter")
     service.default = lambda request: refused if "質問5です" in request["messages"][0]["content"] else judgement(80)
     run = judge_all(tmp_path)
     service.default = judgement(80)
     each = 0.00027
-    repaired = repair_run(run, logs_dir=tmp_path / "logs", progress=False, max_cost_usd=0.005)
-    assert [r.evaluation.status for r in repaired.results] == ["ok"] * 10
-    assert (run.cost_usd, repaired.cost_usd) == (pytest.approx(9 * each), pytest.approx(each))
+    again = rejudge(run, only_failed=True, logs_dir=tmp_path / "logs", progress=False, max_cost_usd=0.005)
+    assert [r.evaluation.status for r in again.results] == ["ok"] * 10
+    assert (run.cost_usd, again.cost_usd) == (pytest.approx(9 * each), pytest.approx(each))
     assert load_runs(tmp_path / "logs")["cost_usd"].sum() == pytest.approx(10 * each)
-    assert repaired.run.judge_usage.calls == 1
+    assert again.run.judge_usage.calls == 1
 
 
 @pytest.fixture

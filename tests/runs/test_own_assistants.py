@@ -24,7 +24,6 @@ from socjudge.errors import ConfigError, ProviderError, RunStopped
 from socjudge.records import EvalQuestion
 from socjudge.runs.assignment import assign_suite
 from socjudge.runs.journal import open_journal
-from socjudge.runs.repair import estimate_repair, repair_run
 from socjudge.runs.unfinished import newest
 from tests.own_bot import Bot, Said, azure, chat, dify, page_tables, plain, running
 from tests.service import Service, judgement, serving
@@ -131,43 +130,6 @@ def test_an_assistant_that_never_answers_leaves_no_log(judge: Service, tmp_path:
     with pytest.raises(ProviderError):
         run(lambda question: "", tmp_path, QUESTIONS[:2])
     assert not list(tmp_path.glob("judge_eval_*.json"))
-
-
-def _moody(bot: Bot) -> Said:
-    """No answer to two questions, the first time that they are asked."""
-    asked = bot.asked[-1]["q"]
-    if asked.startswith(("質問3", "質問7")) and bot.asked.count({"q": asked}) == 1:
-        return Said("busy", status=503)
-    return Said({"text": "隔離します。", "v": "7"})
-
-
-@pytest.mark.parametrize("how", ["by its name", "given"])
-def test_a_repair_asks_the_same_assistant_for_what_it_did_not_answer(judge: Service, tmp_path: Path, how: str) -> None:
-    bot: Bot
-    before = settings.current_project().folder
-    with running(lambda asked: _moody(bot)) as bot:
-        table = {"url": bot.url, "body": {"q": "{question}"}, "answer": "text", "version": "path:v"}
-        toml = f'[assistants.bot]\nurl = "{bot.url}"\nbody = {{ q = "{{question}}" }}\nanswer = "text"\nversion = "path:v"\n'
-        (tmp_path / "socjudge.toml").write_text(toml, encoding="utf-8")
-        if how == "by its name":
-            settings.use_project(tmp_path)
-        assistant = sj.Assistant(table, name="bot", concurrency=1)
-        try:
-            broken = run(assistant, tmp_path / "logs")
-            given = None if how == "by its name" else sj.Assistant(table, name="bot")
-            assert estimate_repair(broken, answers=given).calls == 2
-            mended = repair_run(broken, answers=given, logs_dir=tmp_path / "logs", progress=False)
-            if given is not None:
-                with pytest.raises(ConfigError, match="answers="):
-                    repair_run(broken, logs_dir=tmp_path / "logs", progress=False)
-            other = sj.Assistant(table | {"answer": "v"}, name="bot")
-            with pytest.raises(ConfigError, match="answer="):
-                repair_run(broken, answers=other, logs_dir=tmp_path / "logs", progress=False)
-        finally:
-            settings.use_project(before)
-    assert [result.evaluation.status for result in mended.results] == ["ok"] * len(QUESTIONS)
-    assert (len(bot.asked), len(judge.requests)) == (len(QUESTIONS) + 2, len(QUESTIONS))
-    assert (mended.info.assistant_model, mended.info.assistant_version) == ("bot", "7")
 
 
 def test_answers_are_kept_before_they_are_judged_and_never_asked_for_twice(judge: Service, tmp_path: Path) -> None:

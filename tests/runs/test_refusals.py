@@ -1,4 +1,4 @@
-"""A refused question is an answer of the service: a row, which ends no run, no resume and no repair."""
+"""A refused question is an answer of the service: a row, which ends no run and no resume."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from socjudge import (
     RunStopped,
     constants,
     load_eval_dataset,
+    rejudge,
     run_evaluation_suite,
     unfinished_runs,
 )
 from socjudge.errors import ProviderError
 from socjudge.records import RunOptions
 from socjudge.runbooks.index import RunbookIndex
-from socjudge.runs.repair import repair_run
 
 FILTERED = error(400, "The response was filtered: Azure OpenAI's content management policy", code="content_filter")
 UNTOLD = error(400, "Invalid model name passed in model=nosuch")
@@ -224,12 +224,13 @@ def test_an_assistant_that_refuses_a_question_can_be_taken_up(index: RunbookInde
     assert assistant.calls.count(1) == 2
 
 
-def test_a_repair_goes_past_what_is_refused_for_good(service: Service, tmp_path: Path) -> None:
+def test_judging_what_failed_goes_past_what_is_refused_for_good(service: Service, tmp_path: Path) -> None:
     service.default = refusing({2, 5})
     run = judge_all(tmp_path)
     service.default = refusing({2})
-    repaired = repair_run(run, logs_dir=tmp_path / "logs", progress=False)
-    assert statuses(repaired) == {2: "failed"}
+    service.requests.clear()
+    again = rejudge(run, only_failed=True, logs_dir=tmp_path / "logs", progress=False)
+    assert statuses(again) == {2: "failed"} and len(service.requests) == 2
 
 
 def test_an_untold_400_for_everything_costs_one_call_at_each_start(service: Service, tmp_path: Path) -> None:
@@ -312,8 +313,8 @@ def test_a_reply_that_the_filter_withheld_is_a_refusal_that_was_paid_for(
     assert statuses(run) == dict.fromkeys(range(1, 9), "failed")
     assert len(service.requests) == run.run.judge_usage.calls == 20
     assert run.cost_usd == pytest.approx(20 * (1000 * 0.15 + 200 * 0.6) / 1e6)
-    repaired = repair_run(run, logs_dir=tmp_path / "logs", progress=False)
-    assert len(service.requests) == 28 and statuses(repaired) == statuses(run)
+    again = rejudge(run, only_failed=True, logs_dir=tmp_path / "logs", progress=False)
+    assert len(service.requests) == 28 and statuses(again) == statuses(run)
 
 
 def test_what_a_refused_question_cost_before_is_in_the_log_after_a_resume(service: Service, tmp_path: Path) -> None:
@@ -344,7 +345,7 @@ def test_a_judge_that_refuses_to_mark_again_what_could_not_be_read_has_refused_t
     charged = [request for request in service.requests if refusal.status == 200 or len(request["messages"]) == 1]
     assert run.run.judge_usage.calls == len(charged) == 19 + 2 * (2 if refusal.status == 200 else 1)
     service.default = refusing(())
-    assert statuses(repair_run(run, logs_dir=tmp_path / "logs", progress=False)) == {}
+    assert statuses(rejudge(run, only_failed=True, logs_dir=tmp_path / "logs", progress=False)) == {}
 
 
 def test_a_block_that_cannot_be_read_after_a_break_is_not_an_unfit_judge(service: Service, tmp_path: Path) -> None:
@@ -358,5 +359,5 @@ def test_a_judge_that_refuses_all_is_a_run_without_a_verdict(service: Service, t
     service.default = FILTERED
     run = judge_all(tmp_path)
     assert run.summary.n_unscored == len(service.requests) == 20
-    with pytest.raises(ConfigError, match="nothing in it"):
-        repair_run(judge_all(tmp_path, judge_model="offline", fresh=True), logs_dir=tmp_path)
+    with pytest.raises(ConfigError, match="no row to judge again"):
+        rejudge(judge_all(tmp_path, judge_model="offline", fresh=True), only_failed=True, logs_dir=tmp_path)

@@ -15,7 +15,6 @@ import socjudge as sj
 from socjudge import constants
 from socjudge.prompts.templates import Prompt
 from socjudge.records import RunOptions
-from socjudge.runs.repair import repair_run
 
 QUESTIONS = [sj.EvalQuestion(i, "正常系", f"質問{i}", ("隔離",)) for i in range(4)]
 ANSWERS = [sj.AssistantAnswer(q.question, f"回答{q.id}", context="抜粋") for q in QUESTIONS]
@@ -135,7 +134,7 @@ def test_judging_again_by_another_rubric_says_what_changes_before_the_first_call
     assert "元の評価とは基準が変わります: 観点: －迅速性 / 合格ライン: 80→70" in capsys.readouterr().err
 
 
-def test_a_repair_takes_rubric_and_prompt_of_the_log(
+def test_what_failed_is_judged_again_with_rubric_and_prompt_of_the_log(
     judge: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusal = Reply(status=400, error={"message": "content policy", "code": "content_filter"})
@@ -146,7 +145,7 @@ def test_a_repair_takes_rubric_and_prompt_of_the_log(
     assert [result.evaluation.status for result in done.results] == ["ok", "ok", "ok", "failed"]
     confuse(monkeypatch)
     judge.default = judgement(dict.fromkeys(THREE, 75))
-    mended = repair_run(done, logs_dir=tmp_path / "mended", progress=False)
+    mended = sj.rejudge(done, only_failed=True, logs_dir=tmp_path / "mended", progress=False)
     assert mended.rubric == OWN
     assert [list(result.evaluation.scores) for result in mended.results] == [list(THREE)] * 4
 

@@ -47,7 +47,6 @@ from socjudge.runs import engine, running
 from socjudge.runs.assignment import assign_suite
 from socjudge.runs.estimate import Estimate
 from socjudge.runs.log_json import run_from_dict
-from socjudge.runs.repair import estimate_repair, repair_run
 from socjudge.runs.running import RunTerms, run_assignment
 
 
@@ -132,7 +131,7 @@ def test_several_judges_at_once_are_refused_with_what_to_do_instead(
     judges: Any, service: Service, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
     answers = [AssistantAnswer(question.question, "回答") for question in questions]
-    told = r"judge_model takes one judge.*for judge in judges: sj\.rejudge\(run, judge_model=judge\).*Recipes"
+    told = r"judge_model takes one judge.*for judge in judges: sj\.rejudge\(run, judge_model=judge\).*Several judges under one cap"
     with pytest.raises(ConfigError, match=told):
         run_suite(questions, tmp_path, answers=answers, judge_model=judges)
     with pytest.raises(ConfigError, match=told):
@@ -358,26 +357,6 @@ def test_a_judge_that_is_never_readable_is_not_paid_for_every_question(
     with pytest.raises(ConfigError, match="none of its first 5 judgements could be read"):
         run_suite(questions, tmp_path, answers=answers, max_concurrency=1)
     assert len(service.requests) == 5 * 3
-
-
-def test_what_failed_in_an_old_log_is_asked_for_again_and_nothing_else(
-    service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
-) -> None:
-    refused = error(400, "The response was filtered", code="content_filter")
-    service.script = [Reply(ANSWER), Reply(judgement(90)), refused, Reply(ANSWER), refused]
-    old = run_suite(questions[:4], tmp_path, index=index, max_concurrency=1)
-    assert [r.evaluation.status for r in old.results] == ["ok", "failed", "failed", "ok"]
-    service.requests.clear()
-    assert old.log_path is not None
-    run = repair_run(load_run(old.log_path), logs_dir=tmp_path / "logs", progress=False, index=index)
-    assert [r.evaluation.average_score for r in run.results] == [90, 80, 80, 80]
-    assert (len(service.requests), service.judge_calls) == (3, 2)  # an answer, its judgement, and another judgement
-    assert run.log_path != old.log_path and load_run(run.log_path or "") == run
-    with pytest.raises(ConfigError, match="nothing in it failed"):
-        repair_run(run, logs_dir=tmp_path / "logs", progress=False, index=index)
-    other = replace(old, run=replace(old.run, index_fingerprint="0" * 64))
-    with pytest.raises(ConfigError, match="runbook index: 0000"):
-        repair_run(other, logs_dir=tmp_path / "logs", progress=False, index=index)
 
 
 def test_the_bar_says_what_goes_on_and_why_it_takes_long(
@@ -697,23 +676,6 @@ def test_the_estimate_counts_calls_and_knows_what_it_does_not_know(
 def test_what_is_left_of_a_run_is_what_is_still_to_be_judged() -> None:
     assert Estimate(20, 1000, 501, 0.5).after(5, 10) == Estimate(10, 500, 251, 0.25)
     assert Estimate(20, 1000, 500, None).after(10, 10) == Estimate(0, 0, 0, None)
-
-
-def test_a_repair_is_priced_by_what_failed_and_an_answer_that_is_there_is_not_asked_again() -> None:
-    good = AssistantAnswer("q", "回答")
-    rows = ((1, "ok", good), (2, "failed", good), (3, "failed", AssistantAnswer("q", "")))
-    results = tuple(
-        replace(
-            result(i, 80.0), question=EvalQuestion(i, "正常系", "q", ("k",)), answer=answer,
-            evaluation=replace(result(i, 80.0).evaluation, status=status),
-        )
-        for i, status, answer in rows
-    )  # fmt: skip
-    info = RunInfo("r", "", judge_model="gpt-4o-mini", assistant_model="gpt-4o-mini")
-    info = replace(info, judge_prompt_id="guide-1", assistant_prompt_id="assistant-1")
-    run = EvaluationRun(results, summarise_results(results), info)
-    assert estimate_repair(run).calls == 2 + 1
-    assert estimate_repair(replace(run, run=replace(info, rejudged_from="x"))).calls == 2
 
 
 @pytest.mark.slow

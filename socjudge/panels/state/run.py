@@ -362,7 +362,7 @@ class RunSession(Session):
 
         questions = load_eval_dataset(settings.dataset)
         own = open_answers(settings.own or None, questions)
-        answering = {
+        answering: dict[str, Any] = {
             "answers": own, "assistant_model": settings.assistant_model, "assistant_prompt": settings.assistant_prompt,
             "answer_repeats": settings.answer_repeats, "k": settings.k,
         }  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...base.messages import say
+from ...base.pass_rule import run_rule
 from ...base.showing import block, cost_text, escape, money, note_html, question_html, shown_path, warning_html
 from ...base.verdict import FINISHED, run_verdict, summary_text
 from ...certify.certificate import run_certificate_line
@@ -74,6 +75,11 @@ def stopped_html(session: Session, button: str) -> str:
     if session.changed_late:
         return block("warn", say("panels.stopped_late", numbers=numbers, button=button))
     return block("warn", say("panels.stopped", numbers=numbers, button=button))
+
+
+def results_html(run: EvaluationRun) -> str:
+    """Return a run as HTML: the specification's success line, its summary of the results, and the detailed results."""
+    return summary_html(run) + details_html(run.results, run.log_path, line=run_rule(run.run).line)
 
 
 def summary_html(run: EvaluationRun) -> str:
