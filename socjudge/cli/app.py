@@ -274,6 +274,8 @@ def unfinished(
                 cost=cost_text(run.cost_usd), **told,
             )
         )  # fmt: skip
+        if not run.is_resumable:
+            echo(f"    {say('runs.unfinished_earlier')}")
     if not runs:
         echo(say("cli.no_unfinished"))
 

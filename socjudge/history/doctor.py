@@ -205,6 +205,7 @@ def _of_journals(logs_dir: Path | str) -> Iterator[_Finding]:
         return
     for run in runs:
         what = say("history.unfinished", done=run.done, total=run.total, judge=run.run.judge_model)
-        yield _Finding("note", run.path.name, "", "unfinished", what, say("history.go_on"))
+        remedy = say("history.go_on" if run.is_resumable else "history.save_part")
+        yield _Finding("note", run.path.name, "", "unfinished", what, remedy)
     for path in stubs(as_path(logs_dir)):
         yield _Finding("note", path.name, "", "unfinished", say("history.stub"), say("history.remove_stub"))

@@ -31,9 +31,7 @@ from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo, Usage, total_usage
 from .log_json import from_dict, result_to_dict, run_info_from_dict, to_dict
 from .logs import find_log, new_log_name, to_json
-from .unfinished import SUFFIX, count, fitting, lines, newest
-
-FORMAT = 1
+from .unfinished import FORMAT, SUFFIX, count, fitting, lines, newest
 
 
 class Journal:
@@ -248,7 +246,7 @@ def open_journal(
         if journal is None:
             journal = Journal(_new_file(folder, info.started_at), lock, **how)
             journal.info, journal.key = info, dict(key)
-            journal._add({"journal": FORMAT, "run": asdict(info), "key": journal.key, "total": total})
+            journal._add({"journal": FORMAT, "run": to_dict(info), "key": journal.key, "total": total})
         started = datetime.now().astimezone().isoformat(timespec="seconds")
         journal._add({"session": {"started_at": started, "pid": os.getpid()}, "t": 0.0})
         journal.sync()

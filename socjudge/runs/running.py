@@ -16,6 +16,7 @@ from .. import constants
 from ..base.atomic_files import check_writable
 from ..base.conditions import UNTOLD, rubric_changes
 from ..base.messages import aside, explained, say
+from ..base.showing import money
 from ..base.storage import as_path
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..models import event_loop
@@ -26,7 +27,7 @@ from .assignment import Assignment, Plan, begin_now, check_counts
 from .engine import Engine
 from .finishing import finish_run
 from .journal import Journal, open_journal
-from .unfinished import count, newest
+from .unfinished import count, left_by_earlier_version, newest
 
 SHOW_S = 1.0  # seconds between updates of the bar
 LOG_S = 30.0  # seconds, if a bar is not redrawn in place, because each update is a line in somebody's log file
@@ -77,6 +78,9 @@ def run_assignment(assignment: Assignment, terms: RunTerms, *, known: Iterable[E
         if resumed := journal.n_done:
             taken_up = "runs.taken_up" if by_question else "runs.taken_up_judgements"
             print(say(taken_up, done=resumed, total=total, path=journal.path), file=aside())
+        for left in left_by_earlier_version(journal.path.parent, assignment.key) if journal.sessions == 1 else ():
+            cost = money(left.cost_usd)
+            print(say("runs.left_behind", path=left.path, done=left.done, total=left.total, cost=cost), file=aside())
         _take_over(journal, assignment, known)
         if taken := journal.n_done - resumed:
             taken_over = "runs.taken_over" if by_question else "runs.taken_over_judgements"

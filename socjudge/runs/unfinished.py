@@ -24,6 +24,7 @@ from .log_json import from_dict, run_info_from_dict
 from .logs import is_ours
 
 SUFFIX = ".partial.jsonl"
+FORMAT = 2  # of the journals that this version writes and resumes; those of 0.1 to 0.3 have 1
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class UnfinishedRun:
     - unread: how many of these judgements have a reply that could not be parsed.
     - cost_usd: the cost of the replies in US dollars; None if unknown.
     - spent_usd: the most that the run can have cost in US dollars, as far as prices are known.
+    - is_resumable: whether this version can resume the run. If an earlier version wrote the journal, it cannot;
+      `load_run` reads what is there, and `save_evaluation_results` makes a log of it.
     """
 
     path: Path
@@ -45,9 +48,11 @@ class UnfinishedRun:
     cost_usd: float | None
     unread: int = 0
     spent_usd: float = 0.0
+    is_resumable: bool = True
 
     def __repr__(self) -> str:
         unread = f" ({self.unread} unread)" if self.unread else ""
+        unread += "" if self.is_resumable else " by an earlier version"
         how_far = f"{self.done} of {self.total} judged{unread}, {dollars(self.cost_usd)}"
         return f"<UnfinishedRun: {how_far}, judge {one_line(self.run.judge_model)}, {one_line(self.path, 120)}>"
 
@@ -65,13 +70,14 @@ class UnfinishedRun:
             say("runs.unfinished_cost"): money(self.cost_usd), say("runs.unfinished_started"): self.run.started_at,
             say("runs.unfinished_kept"): shown_path(self.path),
         }  # fmt: skip
-        return facts_html(say("runs.unfinished"), facts)
+        return facts_html(say("runs.unfinished" if self.is_resumable else "runs.unfinished_earlier"), facts)
 
 
 def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
     """List the runs of a log folder that were interrupted or are still running, the oldest first.
 
-    To resume a run, start the same run again. To drop it, delete its journal (`path`).
+    To resume a run, start the same run again; a run of an earlier version cannot be resumed (`is_resumable`). To drop a
+    run, delete its journal (`path`).
 
     Parameters
     ----------
@@ -97,7 +103,7 @@ def count(path: Path) -> UnfinishedRun:
     """Describe the unfinished run that a journal belongs to: its info, its number of judgements, and its cost."""
     status: dict[tuple[int, int], tuple[str, int]] = {}
     costs: dict[tuple[int, int], list[float | None]] = {}
-    info, key, total, noted, first_read = RunInfo("", ""), {}, 0, 0.0, sys.maxsize
+    info, key, total, noted, first_read, written_as = RunInfo("", ""), {}, 0, 0.0, sys.maxsize, FORMAT
     for start, line in lines(path):
         place = (line.get("sample", -1), line.get("repeat", -1))
         noted = max(noted, line.get("spent_usd", 0.0))
@@ -113,11 +119,13 @@ def count(path: Path) -> UnfinishedRun:
             costs.setdefault(place, []).append(line["reply"]["usage"]["cost_usd"])
         elif "journal" in line:
             info, key, total = run_info_from_dict(line["run"], where=str(path)), line["key"], line["total"]
+            written_as = line["journal"]
     done = [told for told, start in status.values() if is_done(told, start, first_read)]
     paid = [cost for each in costs.values() for cost in each]
     known = sum(cost or 0.0 for cost in paid)
     cost_usd, unread = None if None in paid else known, len(done) - done.count("ok")
-    return UnfinishedRun(path, info, key, len(done), total, cost_usd, unread, max(noted, known))
+    spent_usd = max(noted, known)
+    return UnfinishedRun(path, info, key, len(done), total, cost_usd, unread, spent_usd, written_as == FORMAT)
 
 
 def is_done(status: str, start: int, first_read: int) -> bool:
@@ -175,7 +183,26 @@ def newest(folder: Path, key: Mapping[str, Any]) -> Path | None:
 
     key: the run's identity (`Assignment.key`).
     """
-    return next((path for path, header in reversed(_journals(folder)) if header.get("key") == key), None)
+    for path, header in reversed(_journals(folder)):
+        if header.get("key") == key and header.get("journal") == FORMAT:
+            return path
+    return None
+
+
+def left_by_earlier_version(folder: Path, key: Mapping[str, Any]) -> list[UnfinishedRun]:
+    """Return the runs in the folder that an earlier version began with this key, and that therefore cannot be resumed.
+
+    Only the names that both keys have are compared, without socjudge's own version.
+    """
+    found = []
+    for path, header in _journals(folder):
+        there = header.get("key")
+        if header.get("journal") in range(1, FORMAT) and isinstance(there, dict):
+            told = {name: value for name, value in there.items() if name != "version"}
+            if all(key.get(name, value) == value for name, value in told.items()):
+                with contextlib.suppress(ConfigError):  # damaged: `unfinished_runs` says so
+                    found.append(count(path))
+    return found
 
 
 def _journals(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
@@ -205,9 +232,12 @@ def fitting(path: Path, key: Mapping[str, Any]) -> Path:
 
     The error says how the two keys differ. key: the run's identity (`Assignment.key`).
     """
-    there = _named_header(path).get("key")
+    header = _named_header(path)
+    there = header.get("key")
     if not isinstance(there, dict):
         raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
+    if header.get("journal") in range(1, FORMAT):
+        raise ConfigError(say("runs.journal_of_earlier_version", path=path))
     if said := differences(there, key):
         raise ConfigError(say("runs.journal_of_another", path=path, differences="; ".join(said)))
     return path

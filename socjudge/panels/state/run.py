@@ -343,7 +343,7 @@ class RunSession(Session):
             preview = replace(preview, assignment=assignment)
             if self.is_busy:
                 return preview
-            found = unfinished_runs(self.logs_dir)[::-1]  # newest first
+            found = [run for run in unfinished_runs(self.logs_dir) if run.is_resumable][::-1]  # newest first
         except SocJudgeError as error:
             return replace(preview, problem=str(error))
         key = assignment.key

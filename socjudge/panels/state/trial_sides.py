@@ -71,7 +71,7 @@ class Side:
         """Return how many answers an interrupted trial has already judged for this side. Return 0 if there is no such
         trial.
         """
-        found = [run for run in unfinished_runs(logs_dir) if run.key == self.assignment.key]
+        found = [run for run in unfinished_runs(logs_dir) if run.is_resumable and run.key == self.assignment.key]
         return found[-1].done if found else 0
 
     def estimate(self) -> Estimate:
