@@ -31,7 +31,9 @@ MOST_ID = 2**63  # no log reader and no table can hold larger numbers
 POINTS = "0–100"  # marks a number as points: it may be a fraction, and null in the log means that it is unreadable
 # What runs/log_json.py must know about a field besides its type, as metadata. key: its key in the log, if it is not the
 # field's name. block: the object inside the record's own that holds it. inline: the fields of this record stand beside
-# the others. absent: the value if the log does not have the field, if this is not the default.
+# the others. absent: the value if the log does not have the field, if this is not the default. is_rest: the field is no
+# key of the log; it holds the keys that no other field has, as an older or a newer version wrote them, so that a loaded
+# log can be saved whole.
 _ASSISTANT: dict[str, Any] = {"block": "assistant"}
 # The providers' reasons for a withheld reply: OpenAI and Azure, Anthropic, Google, Bedrock.
 WITHHELD = {
@@ -308,6 +310,7 @@ class Evaluation(_Shown):
     missing: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
     probabilities: Mapping[str, tuple[float, ...]] = field(default_factory=dict, metadata={"absent": {}})
     request_id: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False, metadata={"is_rest": True})
 
 
 @dataclass(frozen=True, repr=False)
@@ -323,6 +326,7 @@ class EvaluationResult(_Shown):
     evaluation: Evaluation
     answer_repeat: int = 0
     judge_repeat: int = 0
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False, metadata={"is_rest": True})
 
 
 @dataclass(frozen=True)
@@ -427,6 +431,7 @@ class RunInfo(_Shown):
     project: str = ""
     settings_sha256: str = ""
     schema_version: int = SCHEMA_VERSION
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False, metadata={"is_rest": True})
 
 
 @dataclass(frozen=True)
@@ -492,6 +497,7 @@ class EvaluationRun(_Shown):
     summary: RunSummary
     run: RunInfo
     log_path: Path | None = field(default=None, compare=False)
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def usage(self) -> Usage:

@@ -237,7 +237,7 @@ def info_line(info: RunInfo) -> str:
 
 def info_html(info: RunInfo) -> str:
     """Return HTML that says how a run was made. Unknown fields are left out."""
-    known = {field.name: getattr(info, field.name) for field in fields(info)}
+    known = {field.name: getattr(info, field.name) for field in fields(info) if field.name != "extra"}
     known["runbooks"] = listed(info.runbooks)
     return facts_html(
         info.run_id, {name: value for name, value in known.items() if value not in ("", None, UNKNOWN, {})}

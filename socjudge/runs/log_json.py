@@ -33,6 +33,7 @@ RULE_LIMITS = {"pass_threshold": 100, "pass_rate_required": 1}  # highest values
 _KINDS = {
     str: "runs.a_text", bool: "runs.a_truth", int: "runs.a_whole_number", float: "runs.a_number", NoneType: "runs.a_null",
 }  # fmt: skip
+_WITH_EXTRA = (Evaluation, EvaluationResult, RunInfo)
 T = TypeVar("T")
 _Reader = Callable[[Any, str, str], Any]  # arguments: the value, the log's name, and the field's name
 
@@ -65,7 +66,18 @@ def log_fields(record: Any) -> tuple[LogField, ...]:
             field.metadata.get("inline", False), field.metadata.get("absent", field.default),
         )
         for field in fields(record)
+        if not field.metadata.get("is_rest")
     )  # fmt: skip
+
+
+@functools.cache
+def _known_keys(record: Any) -> Mapping[str, frozenset[str]]:
+    """Return the keys that a record has in its JSON object, as {"": keys, block: keys of this inner object}."""
+    known: dict[str, frozenset[str]] = {"": frozenset()}
+    for field in log_fields(record):
+        found = _known_keys(field.kind) if field.inline else {field.block: frozenset([field.key])}
+        known |= {block: known.get(block, frozenset()) | keys for block, keys in found.items()}
+    return known | {"": known[""].union(known)}
 
 
 # -- writing
@@ -75,7 +87,7 @@ def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
     """Return a result as one element of the log's `results`."""
     row = to_dict(result)
     row["answer_sha256"] = answer_sha256(result.answer.answer, result.answer.context)
-    return {key: row[key] for key in _ROW}
+    return {key: row.pop(key) for key in _ROW} | row
 
 
 def to_dict(record: Any) -> dict[str, Any]:
@@ -88,6 +100,8 @@ def to_dict(record: Any) -> dict[str, Any]:
             found |= to_dict(value)
         else:
             (found.setdefault(block, {}) if block else found)[key] = plain(value) if plain else value
+    for key, value in getattr(record, "extra", {}).items():
+        found[key] = {**found[key], **value} if key in found else value
     return found
 
 
@@ -101,6 +115,8 @@ def _plain(hint: Any) -> Callable[[Any], Any] | None:
     origin, inner = get_origin(hint), get_args(hint)
     if is_dataclass(hint):
         return to_dict
+    if origin is UnionType and is_dataclass(inner[0]):
+        return lambda value: None if value is None else to_dict(value)
     if origin is tuple:
         item = _plain(inner[0])
         return list if item is None else lambda values: [item(value) for value in values]
@@ -153,7 +169,8 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
         summary, n_unscored=summary.n_unscored or rows.n_unscored, n_partial=rows.n_partial, n_open=rows.n_open,
         is_open=rows.is_open, n_to_read=rows.n_to_read,
     )  # fmt: skip
-    return EvaluationRun(results, summary, info)
+    extra = {key: value for key, value in top.items() if key not in ("results", "summary", "run")}
+    return EvaluationRun(results, summary, info, extra=extra)
 
 
 def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
@@ -186,8 +203,8 @@ def from_dict(kind: Callable[..., T], data: Any, where: str) -> T:
 
     where: the place of this object, for errors.
 
-    Unknown keys are ignored, because a newer log may have them. If a field is missing or unfit, the ConfigError names
-    the field and its place.
+    Unknown keys are kept in the record's field `extra`, if it has one. If a field is missing or unfit, the ConfigError
+    names the field and its place.
     """
     top = _mapping(data, where)
     blocks = {"": (top, where)}
@@ -208,10 +225,23 @@ def from_dict(kind: Callable[..., T], data: Any, where: str) -> T:
             values[name] = default
         else:
             values[name] = reader(found[key], place, key)
+    if kind in _WITH_EXTRA and (extra := _extra(kind, top)):
+        values["extra"] = extra
     try:
         return kind(**values)
     except ConfigError as error:  # a rubric checks its own values
         raise ConfigError(f"{where}: {error}") from None
+
+
+def _extra(record: Any, top: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a record's JSON object holds beyond its fields, also in the inner objects of its blocks."""
+    known = _known_keys(record)
+    extra = {key: value for key, value in top.items() if key not in known[""] and key != "answer_sha256"}
+    for block in known.keys() - {""}:
+        inner = top.get(block)
+        if isinstance(inner, Mapping) and not inner.keys() <= known[block]:
+            extra[block] = {key: value for key, value in inner.items() if key not in known[block]}
+    return extra
 
 
 @functools.cache

@@ -16,10 +16,11 @@ import stat
 import tempfile
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, overload
 
 import orjson
@@ -30,7 +31,7 @@ from ..base.messages import explained, os_reason, say
 from ..base.storage import as_path, load_bytes
 from ..errors import ConfigError
 from ..records import BARE, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Usage
-from .log_json import from_dict, result_to_dict, run_from_dict, writable
+from .log_json import from_dict, result_to_dict, run_from_dict, to_dict, writable
 
 MAX_UNPACKED = 512 * 2**20  # bytes of an unpacked .gz log; a larger one may be a zip bomb
 _STAMP = "%Y%m%d_%H%M%S"
@@ -72,14 +73,19 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
     logs_dir = logs_dir or constants.LOGS_DIR
     rows = (result_to_dict(result) for result in run.results)
     # Called again if the first folder fails, so it is not a generator.
-    chunks = list(log_chunks(rows, lambda: (run.summary, run.run)))
+    chunks = list(log_chunks(rows, lambda: (run.summary, run.run), run.extra))
     return write_log(lambda: chunks, run.run.started_at, logs_dir)
 
 
-def log_chunks(rows: Iterable[dict[str, Any]], end: Callable[[], tuple[RunSummary, RunInfo]]) -> Iterator[bytes]:
+def log_chunks(
+    rows: Iterable[dict[str, Any]],
+    end: Callable[[], tuple[RunSummary, RunInfo]],
+    extra: Mapping[str, Any] = MappingProxyType({}),
+) -> Iterator[bytes]:
     """Yield a log's bytes: its head, one chunk per row of `results`, and its end.
 
-    end: a function that returns the summary and the run's info. It is called after all rows.
+    end: a function that returns the summary and the run's info. It is called after all rows. extra: further keys of the
+    log (`EvaluationRun.extra`).
     """
     yield b'{\n  "results": ['
     # A row as it is indented in a log of one row.
@@ -90,7 +96,7 @@ def log_chunks(rows: Iterable[dict[str, Any]], end: Callable[[], tuple[RunSummar
         separator = b","
     summary, info = end()
     closing = b"\n  ]" if separator else b"]"
-    yield closing + b"," + to_json({"summary": asdict(summary), "run": asdict(info)})[1:]
+    yield closing + b"," + to_json({"summary": asdict(summary), "run": to_dict(info), **extra})[1:]
 
 
 def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: Path | str) -> Path:

@@ -426,7 +426,7 @@ class RunSession(Session):
         self.progress = Progress(already, preview.total, before=already)
         self._notify()
         runs = unfinished_runs(self.logs_dir) if already else []
-        journals = [run.path for run in runs if run.key == assignment.key]
+        journals = [run.path for run in runs if run.is_resumable and run.key == assignment.key]
         paid = {_answer(result) for journal in journals for result in load_unfinished(journal).results}
 
         def count(result: EvaluationResult) -> None:

@@ -1,0 +1,270 @@
+"""One log of every version and kind loads, with the verdict that it supports by itself, and is saved whole.
+
+tests/data/old_logs and tests/data/v0_1 were written by earlier versions and are never written anew."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+import pytest
+from conftest import DATA
+from service import Service, judgement
+from typer.testing import CliRunner
+
+from socjudge import (
+    AssistantAnswer,
+    ConfigError,
+    EvalQuestion,
+    EvaluationRun,
+    RunOptions,
+    load_results,
+    load_run,
+    load_runs,
+    load_scores,
+    run_evaluation_suite,
+    summary_text,
+    unfinished_runs,
+    write_report,
+)
+from socjudge.base.verdict import run_verdict
+from socjudge.certify.certificate import load_certificate
+from socjudge.cli.app import app
+from socjudge.judge import save_evaluation_results
+
+pytestmark = pytest.mark.usefixtures("in_japanese")
+
+
+class Old(NamedTuple):
+    """file: below tests/data. outcome: of the run, as its own log supports it. passed: questions, of how many. says: a
+    regex of what the summary says besides."""
+
+    file: str
+    kind: str
+    outcome: str
+    passed: tuple[int, int]
+    says: str = ""
+
+
+OF_TWO = r"判定保留（採点したJudgeは2人中1人）"
+LOGS = [
+    Old("v0_1/logs/judge_eval_20240105_093000.json", "the specification's keys alone", "passed", (5, 5)),
+    Old("v0_1/logs/judge_eval_20261122_083521.json", "embedded judge", "passed", (2, 2)),
+    Old("v0_1/logs/judge_eval_20261122_185130.json", "two judgements per answer", "passed", (3, 3)),
+    Old("v0_1/logs/judge_eval_20261122_185131.json", "judged again", "failed", (0, 3)),
+    Old("v0_1/logs/judge_eval_20261122_185133.json", "unparsable and failed rows", "open", (1, 3), "採点不能 2 件"),
+    Old("old_logs/v0_2/hosted.json.gz", "hosted judge", "passed", (2, 2)),
+    Old("old_logs/v0_2/judges_agree_1.json.gz", "first of two judges that agreed", "open", (2, 2), OF_TWO),
+    Old("old_logs/v0_2/judges_agree_2.json.gz", "second of two judges that agreed", "open", (2, 2), OF_TWO),
+    Old("old_logs/v0_2/until_certain.json.gz", "judged until certain", "passed", (2, 2)),
+    Old("old_logs/v0_3/offline.json.gz", "embedded assistant and judge", "passed", (1, 1)),
+    Old("old_logs/v0_3/hosted.json.gz", "hosted assistant and judge", "failed", (0, 1)),
+    Old("old_logs/v0_3/judges_agree_1.json.gz", "first of two judges that agreed", "open", (2, 2), OF_TWO),
+    Old("old_logs/v0_3/judges_agree_2.json.gz", "second of two judges that agreed", "open", (2, 2), OF_TWO),
+    Old("old_logs/v0_3/judges_differ_1.json.gz", "the judge that passed it, of two that differed", "open", (2, 2), OF_TWO),
+    Old("old_logs/v0_3/judges_differ_2.json.gz", "the judge that failed it, of two that differed", "open", (0, 2), OF_TWO),
+    Old("old_logs/v0_3/judge_missing_1.json.gz", "one of two judges, the other one failed", "open", (2, 2), OF_TWO),
+    Old("old_logs/v0_3/two_as_one.json.gz", "a second judge where the first was unsure", "failed", (2, 3)),
+    Old("old_logs/v0_3/decision.json.gz", "decision model", "passed", (2, 2)),
+    Old("old_logs/v0_3/reasons.json.gz", "decision model with another model's reasons", "passed", (2, 2)),
+    Old("old_logs/v0_3/refused_criterion.json.gz", "a missing score that cannot change the verdict", "passed", (2, 2)),
+    Old("old_logs/v0_3/refused_criteria.json.gz", "missing scores that can", "open", (0, 2), "点の欠けた回答 2 件"),
+    Old("old_logs/v0_3/no_context.json.gz", "answers without contexts", "open", (0, 2), "点の欠けた回答 2 件"),
+    Old("old_logs/v0_3/until_certain.json.gz", "judged until certain", "passed", (2, 2)),
+    Old("old_logs/v0_3/batch.json.gz", "batch endpoint", "passed", (2, 2)),
+    Old("old_logs/v0_3/unparsable_and_failed.json.gz", "unparsable and failed rows", "open", (1, 3), "採点不能 2 件"),
+    Old("old_logs/v0_3/repaired.json.gz", "repaired", "passed", (3, 3)),
+    Old("old_logs/v0_3/rejudged.json.gz", "judged again", "failed", (0, 2)),
+    Old("old_logs/v0_3/own_assistant.json.gz", "an assistant of one's own", "passed", (2, 2)),
+    Old("old_logs/v0_3/stored_answers.json.gz", "answers from a file", "passed", (2, 2)),
+    Old("old_logs/v0_3/repeats.json.gz", "two answers per question, two judgements per answer", "passed", (1, 1)),
+    Old("old_logs/v0_3/own_rubric.json.gz", "two criteria, line 85, rate 0.6", "passed", (2, 3), "平均85点以上"),
+    Old("old_logs/v0_3/to_read.json.gz", "a pass with 安全性 20", "passed", (2, 2), "人が読"),
+]  # fmt: skip
+each_log = pytest.mark.parametrize("old", LOGS, ids=[f"{Path(old.file).parts[-2]} {old.kind}" for old in LOGS])
+JOURNALS = [("v0_2", 0, 0.00108), ("v0_3", 1, 0.00162)]  # 0.00027 per call; three replies of the unread one
+
+
+def content(old: Old) -> bytes:
+    raw = (DATA / old.file).read_bytes()
+    return gzip.decompress(raw) if old.file.endswith(".gz") else raw
+
+
+def unpacked(old: Old, folder: Path, number: int = 1) -> Path:
+    """The log as it was written; a log without a run block has its time from its name."""
+    name = Path(old.file).name if old.file.startswith("v0_1") else f"judge_eval_20261126_{number:06}.json"
+    (folder / name).write_bytes(content(old))
+    return folder / name
+
+
+def test_there_is_a_line_for_every_old_log() -> None:
+    files = {path for name in ("old_logs", "v0_1/logs") for path in (DATA / name).rglob("*.json*")}
+    assert {path.relative_to(DATA).as_posix() for path in files} - {old.file for old in LOGS} == {
+        "old_logs/v0_3/certificate.json.gz",
+        "old_logs/v0_3/interrupted.partial.jsonl",
+        "old_logs/v0_2/interrupted.partial.jsonl",
+        "v0_1/logs/judge_eval_20261122_185134.partial.jsonl",
+    }
+
+
+@each_log
+def test_an_old_log_is_a_run_with_the_verdict_that_it_supports(old: Old, tmp_path: Path) -> None:
+    run = load_run(unpacked(old, tmp_path))
+    verdict, log = run_verdict(run), json.loads(content(old))
+    assert (verdict.outcome, run.summary.passed_questions, run.summary.total_questions) == (old.outcome, *old.passed)
+    assert (verdict.paint == "good") == (old.outcome == "passed" and not verdict.is_reference)
+    assert verdict.is_reference == (log.get("run", {}).get("judge_model") == "offline")
+    text = summary_text(run)
+    assert f"**{verdict.headline}**" in text and re.search(old.says, text)
+    rows = [(row["question_id"], row["evaluation"]["scores"], row["answer"]) for row in log["results"]]
+    assert [(r.question.id, dict(r.evaluation.scores), r.answer.answer) for r in run.results] == rows
+
+
+def test_a_folder_of_old_logs_gives_frames_with_these_verdicts(tmp_path: Path) -> None:
+    names = [unpacked(old, tmp_path, number).name for number, old in enumerate(LOGS, start=1)]
+    runs = load_runs(tmp_path).set_index("log").loc[names]
+    found = ["open" if row.is_open else "passed" if row.mvp_passed else "failed" for row in runs.itertuples()]
+    assert dict(zip(names, found, strict=True)) == dict(zip(names, (old.outcome for old in LOGS), strict=True))
+    assert [*zip(runs["passed_questions"], runs["total_questions"], strict=True)] == [old.passed for old in LOGS]
+    results, scores = load_results(tmp_path, text=True), load_scores(tmp_path, text=True)
+    for name, old in zip(names, LOGS, strict=True):
+        rows = [row for row in json.loads(content(old))["results"] if row["evaluation"].get("status", "ok") == "ok"]
+        own = results[results["log"] == name]
+        assert own.loc[own["status"] == "ok", "answer"].tolist() == [row["answer"] for row in rows], old
+        marks = scores[(scores["log"] == name) & (scores["status"] == "ok")]["score"].dropna().tolist()
+        given = [score for row in rows for score in row["evaluation"]["scores"].values() if score is not None]
+        assert marks == given, old
+
+
+@pytest.mark.slow
+@each_log
+def test_the_report_of_an_old_log_has_the_same_verdict(old: Old, tmp_path: Path) -> None:
+    run = load_run(unpacked(old, tmp_path))
+    headline = f"<h2>{run_verdict(run).headline}"
+    for source in (run, tmp_path):
+        page = write_report(tmp_path / "report.html", source).read_text("utf-8")
+        assert headline in page
+        assert ('class="verdict good"' in page) <= (old.outcome == "passed")
+
+
+# -- saved again
+
+
+def saved(run: EvaluationRun, folder: Path) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(save_evaluation_results(run, folder / "again").read_bytes())
+    return value
+
+
+@each_log
+def test_saving_a_loaded_log_keeps_every_key(old: Old, tmp_path: Path) -> None:
+    def check(there: Any, here: Any, place: str = "") -> None:
+        if isinstance(there, dict):
+            for key, value in there.items():
+                check(value, here[key], f"{place}.{key}")
+        elif isinstance(there, list) and there and isinstance(there[0], dict):
+            for i, (one, other) in enumerate(zip(there, here, strict=True)):
+                check(one, other, f"{place}[{i}]")
+        elif not place.startswith(".summary."):  # rows of unread replies are counted anew
+            assert orjson.dumps(here) == orjson.dumps(there), place
+
+    check(json.loads(content(old)), saved(load_run(unpacked(old, tmp_path)), tmp_path))
+
+
+UNKNOWN = '{\n  "深い": [\n    1,\n    -0.0,\n    1e+300,\n    null,\n    {}\n  ],\n  "改行\\n": "\u2028é"\n}'
+
+
+@pytest.mark.parametrize("place", ["", "run", "results.0", "results.0.assistant", "results.0.evaluation"])
+def test_a_key_that_this_version_does_not_know_is_saved_byte_for_byte(place: str, tmp_path: Path) -> None:
+    log = json.loads(content(LOGS[-1]))
+    at: Any = log
+    for key in filter(None, place.split(".")):
+        at = at[int(key) if key.isdigit() else key]
+    at["extra"] = json.loads(UNKNOWN)
+    path = tmp_path / "judge_eval_20261126_000001.json"
+    path.write_bytes(orjson.dumps(log, option=orjson.OPT_INDENT_2))
+    depth = "  " * (1 + len([*filter(None, place.split("."))]))
+    written = f'"extra": {UNKNOWN}'.replace("\n  ", f"\n{depth}  ").replace("\n}", f"\n{depth}}}")
+    assert written in path.read_text("utf-8")
+    run = load_run(path)
+    again = save_evaluation_results(run, tmp_path / "again")
+    assert written in again.read_text("utf-8")
+    assert load_run(again) == run and load_runs(again.parent)["log"].tolist() == [again.name]
+
+
+# -- journals
+
+
+def laid_out(version: str, folder: Path, service: Service | None = None) -> Path:
+    """A copy of the journal, as if it had been begun with this service."""
+    text = (DATA / "old_logs" / version / "interrupted.partial.jsonl").read_text("utf-8")
+    if service is not None:
+        text = text.replace("http://127.0.0.1:8000/v1", service.base_url)
+    folder.mkdir(exist_ok=True)
+    path = folder / "judge_eval_20261126_143353.partial.jsonl"
+    path.write_text(text, "utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("version", "unread", "cost"), JOURNALS)
+def test_an_old_journal_is_named_and_its_part_can_be_saved(
+    version: str, unread: int, cost: float, tmp_path: Path
+) -> None:
+    path = laid_out(version, tmp_path / "logs")
+    (found,) = unfinished_runs(path.parent)
+    assert (found.path, found.done, found.total, found.unread, found.is_resumable) == (path, 4, 12, unread, False)
+    assert found.cost_usd == pytest.approx(cost)
+    assert "earlier version" in repr(found) and "この版では再開できません" in found._repr_html_()
+    told = CliRunner().invoke(app, ["unfinished", "--logs-dir", str(path.parent)]).output
+    assert "12件中4件を採点済み" in told and f"{cost:.4f}" in told and "この版では再開できません" in told
+    run = load_run(path)
+    assert [result.question.id for result in run.results] == [1, 2, 3, 4]
+    again = load_run(save_evaluation_results(run, tmp_path / "part"))
+    assert again.results == run.results and again.run == run.run
+    assert path.exists()
+
+
+@pytest.mark.parametrize("version", ["v0_2", "v0_3"])
+def test_a_run_that_an_earlier_version_began_starts_anew_and_says_so(
+    version: str, service: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = laid_out(version, tmp_path / "logs", service)
+    before, header = path.read_bytes(), json.loads(path.read_text("utf-8").partition("\n")[0])
+    (tmp_path / "mijikai.txt").write_text(header["run"]["judge_prompt_text"], "utf-8")
+    keypoints = ("端末の隔離", "CSIRTへの連絡")
+    questions = [EvalQuestion(n, "正常系", f"質問{n}です", keypoints) for n in range(1, 13)]
+    answers = [AssistantAnswer(q.question, f"回答{q.id}です。", "文脈") for q in questions]
+    how: dict[str, Any] = {
+        "answers": answers, "judge_model": "gpt-4o-mini", "judge_prompt": tmp_path / "mijikai.txt", "logs_dir": path.parent,
+        "progress": False,
+    }  # fmt: skip
+    service.default = judgement(80)
+    with pytest.raises(ConfigError, match="前の版の途中経過なので、この版では再開できません"):
+        run_evaluation_suite(questions, **how, options=RunOptions(resume=path))
+    assert service.requests == []
+    run = run_evaluation_suite(questions, **how)
+    told = capsys.readouterr().err
+    assert re.search(
+        rf"{re.escape(str(path))}: 同じ評価が前の版で中断しています（採点12件中4件、費用 約 \$0\.001", told
+    )
+    assert (len(run.results), run.run.sessions, len(service.requests)) == (12, 1, 12)
+    assert path.read_bytes() == before
+    # Another run than that one says nothing of it.
+    run_evaluation_suite(questions[:3], **how | {"answers": answers[:3]})
+    assert "前の版" not in capsys.readouterr().err
+
+
+def test_a_certificate_of_0_3_loads(tmp_path: Path) -> None:
+    path = tmp_path / "offline_e05f9839_20261125.json"
+    with gzip.open(DATA / "old_logs" / "v0_3" / "certificate.json.gz") as packed, path.open("wb") as file:
+        shutil.copyfileobj(packed, file)
+    certificate = load_certificate(path)
+    value = json.loads(path.read_bytes())
+    assert certificate.binding.judge_model == "offline"
+    assert [(each.criterion, each.word) for each in certificate.verdicts] == [
+        (each["criterion"], each["word"]) for each in value["verdicts"]
+    ]
