@@ -491,6 +491,7 @@ class EvaluationRun(_Shown):
 
     - results: the judged answers. In a large run, they are read from its log when they are needed.
     - log_path: the path of the run's log; None before the run is saved.
+    - extra: the keys at the top of the run's log that this version does not know.
     """
 
     results: Sequence[EvaluationResult]

@@ -119,7 +119,7 @@ def test_a_log_of_one_of_several_judges_gives_each_reason_for_its_open_verdict(t
 
 
 def test_the_frames_know_that_a_log_is_of_one_of_several_judges(tmp_path: Path) -> None:
-    log = one_of_two(80, tmp_path / "logs")
+    one_of_two(80, tmp_path / "logs")
     history = load_history(tmp_path / "logs", text=True)
     assert history.runs[["judges_asked", "is_open"]].values.tolist() == [[2, True]]
     for given in (history, history.scores, tmp_path / "logs"):

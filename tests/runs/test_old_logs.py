@@ -51,7 +51,7 @@ class Old(NamedTuple):
     says: str = ""
 
 
-OF_TWO = r"判定保留（採点したJudgeは2人中1人）"
+OF_TWO = "判定保留（採点を頼んだ2人のJudgeのうち1人の点しかありません）"
 LOGS = [
     Old("v0_1/logs/judge_eval_20240105_093000.json", "the specification's keys alone", "passed", (5, 5)),
     Old("v0_1/logs/judge_eval_20261122_083521.json", "embedded judge", "passed", (2, 2)),
