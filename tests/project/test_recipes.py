@@ -17,7 +17,7 @@ import socjudge as sj
 from socjudge import constants, settings
 from socjudge.errors import BudgetReached
 from tests.own_bot import azure, dify, page_tables, running
-from tests.service import KEY, Service, judgement_of, serving
+from tests.service import KEY, Service, error, judgement_of, serving
 
 SECTION = (ROOT / "docs" / "reference.md").read_text("utf-8").partition("\n## Recipes\n")[2].partition("\n## ")[0]
 RECIPES = dict(re.findall(r"^### ([^\n]+)\n.*?```python\n(.*?)```", SECTION, re.DOTALL | re.MULTILINE))
@@ -145,8 +145,7 @@ def priced_project(tmp_path: Path) -> Iterator[Path]:
     settings.use_project(before)
 
 
-@pytest.fixture
-def run(priced_project: Path, judges: Service) -> sj.EvaluationRun:
+def judged(judges: Service) -> sj.EvaluationRun:
     """A finished run, as the recipes load it. Its judge is the cheap one."""
     answers = [{"answer": f"{text}[1]", "contexts": ["端末を隔離する。"]} for text in SCORES]
     done = sj.run_evaluation_suite(
@@ -155,6 +154,11 @@ def run(priced_project: Path, judges: Service) -> sj.EvaluationRun:
     judges.requests.clear()
     assert done.log_path is not None
     return sj.load_run(done.log_path)
+
+
+@pytest.fixture
+def run(priced_project: Path, judges: Service) -> sj.EvaluationRun:
+    return judged(judges)
 
 
 def paid(service: Service) -> float:
@@ -192,6 +196,17 @@ def test_the_answers_near_the_line_get_the_second_judges_scores(run: sj.Evaluati
         ["gpt-4o", "gpt-4o", 6, 60, 60, 6],
         ["gpt-4o-mini", "gpt-4o-mini", 6, 20, 20, 6],
     ]
+
+
+def test_only_the_answers_without_scores_are_judged_again(priced_project: Path, judges: Service) -> None:
+    refused = error(400, "The response was filtered", code="content_filter")
+    judges.default = lambda request: refused if "two." in request["messages"][0]["content"] else scores(request)
+    torn = judged(judges)
+    assert [result.evaluation.status for result in torn.results] == ["ok", "failed", "ok"]
+    judges.default = scores
+    mended = cook("Judge again only what failed", run=torn)["mended"]
+    assert [request["model"] for request in judges.requests] == ["gpt-4o-mini"]
+    assert [result.evaluation.average_score for result in mended.results] == [95, 72, 20]
 
 
 def test_several_looks_show_which_verdicts_the_judge_changes(run: sj.EvaluationRun, judges: Service) -> None:
