@@ -179,14 +179,12 @@ def ask_to_run(yes: bool, *, question: str = "cli.confirm_run", declined: str = 
 
 def estimate_text(estimate: Any) -> str:
     """Return the calls, tokens and price of an estimate as text. If the price is unknown, the text says so."""
+    usd = estimate.cost_usd
+    price = say("cli.price_unknown") if usd is None else say("cli.price_list", usd=usd, yen=usd * yen_per_usd())
     return say(
         "cli.estimate", calls=estimate.calls, tokens_in=estimate.input_tokens, tokens_out=estimate.output_tokens,
-        price=price_text(estimate.cost_usd, "cli.price_list"),
+        price=price,
     )  # fmt: skip
-
-
-def price_text(usd: float | None, key: str) -> str:
-    return say("cli.price_unknown") if usd is None else say(key, usd=usd, yen=usd * yen_per_usd())
 
 
 def cost_text(usd: float | None) -> str:
