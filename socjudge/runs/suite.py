@@ -168,8 +168,9 @@ def rejudge(
         differs from the run's own, the differences are shown before the first call.
     only_failed
         Judge only the answers that have no scores, because their judgement failed or could not be parsed. All other rows
-        are copied into the new log without their cost. Judge, prompt, rubric and repeats must be those of the run, so
-        that the log has one judge. Give the judge as `judge_model` if it is an object of your own.
+        are copied into the new log without their cost. So that the log has one judge, the judge, prompt, rubric and
+        repeats are those of the run; another one is an error. Give the judge as `judge_model` if it is an object of your
+        own.
     judge_model, judge_repeats, max_cost_usd, logs_dir, progress, options
         As in `run_evaluation_suite`.
 
