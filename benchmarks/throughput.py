@@ -24,7 +24,7 @@ import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,17 +64,30 @@ def material(count: int) -> tuple[Repeated, Repeated]:
     return Repeated(questions, count, True), Repeated(answers, count, False)
 
 
+def judge_requests(questions: Sequence[Any], answers: Sequence[Any]) -> list[Any]:
+    """What a judge is asked for the first ten answers."""
+    from socjudge.errors import RequestRefused
+    from socjudge.judging.judge import judge_answer
+    from socjudge.prompts.templates import load_prompt
+    from socjudge.records import Rubric
+
+    requests = []
+
+    async def take(request: Any) -> Any:
+        requests.append(request)
+        raise RequestRefused("")
+
+    for i in range(10):
+        with suppress(RequestRefused):
+            asyncio.run(judge_answer(questions[i], answers[i], prompt=load_prompt(None), rubric=Rubric(), ask=take))
+    return requests
+
+
 def run_bare(loop: str, at_once: int, count: int) -> None:
     """The same requests through the SDK and nothing else; the reply's text is taken out, and that is all."""
     import openai
 
-    from socjudge.judging.judge import judging
-    from socjudge.prompts.templates import load_prompt
-    from socjudge.records import Rubric
-
-    questions, answers = material(count)
-    prompt = load_prompt(None)
-    requests = [next(judging(questions[i], answers[i], prompt=prompt, rubric=Rubric())) for i in range(10)]
+    requests = judge_requests(*material(count))
 
     def parameters(i: int) -> dict[str, Any]:
         request = requests[i % 10]
