@@ -184,10 +184,8 @@ def newest(folder: Path, key: Mapping[str, Any]) -> Path | None:
 
     key: the run's identity (`Assignment.key`).
     """
-    for path, header in reversed(_journals(folder)):
-        if header.get("key") == key and header.get("journal") == FORMAT:
-            return path
-    return None
+    fits = [path for path, header in _journals(folder) if header.get("key") == key and header.get("journal") == FORMAT]
+    return fits[-1] if fits else None
 
 
 def left_by_earlier_version(folder: Path, key: Mapping[str, Any]) -> list[UnfinishedRun]:
