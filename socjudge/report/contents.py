@@ -158,8 +158,8 @@ def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> di
         effect = compare_runs(*sides)
         rows = effect.differences.to_dict("records")
         if effect.judging:
-            told = [effect.finding, effect.corresponding] if effect.corresponding else []
-            return found | {"paired": rows, "judges": told}
+            sentences = [effect.finding, effect.corresponding] if effect.corresponding else []
+            return found | {"paired": rows, "judges": sentences}
         return found | {"effect": effect.lines, "paired": [] if effect.is_unchanged else rows}
     except ConfigError:  # another judging and other answers, or no common question: the means stand side by side
         means = [{row["criterion"]: row for row in means_of(side)} for side in sides]

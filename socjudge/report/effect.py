@@ -394,7 +394,7 @@ def _visible_from(row: dict[Any, Any]) -> str:
     return say("report.visible", points=points) if math.isfinite(points) else say("report.invisible")
 
 
-def _judges_apart(row: dict[Any, Any], questions: pd.DataFrame, judges: dict[str, str]) -> str:
+def _judges_apart(row: dict[Any, Any], questions: pd.DataFrame, judges: dict[str, Any]) -> str:
     """Return how much higher or lower the new judge scores, and how many questions pass with each judge."""
     if not row["n"]:
         return say("report.not_comparable")
@@ -409,7 +409,7 @@ def _judges_apart(row: dict[Any, Any], questions: pd.DataFrame, judges: dict[str
 
 
 def _corresponding(
-    count: int, bridge: pd.DataFrame, questions: pd.DataFrame, line: float, judges: dict[str, str]
+    count: int, bridge: pd.DataFrame, questions: pd.DataFrame, line: float, judges: dict[str, Any]
 ) -> str:
     if bridge.empty:
         return say("report.line_few", line=line, count=count, least=MIN_QUESTIONS, **judges)
