@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 COUNT, KILLS, IN_FLIGHT = 80, 4, 8
 DECIDES, CHAT = "gpt-4.1-mini", "gpt-4o-mini"  # in the table of prices, in each process
 # What `decision_service` and `service` say that a call took, at list prices.
-CALL_USD, CAP_USD = {DECIDES: 0.00082, CHAT: 0.00027}, {DECIDES: 0.05, CHAT: 0.03}
+CALL_USD, CAP_USD = {DECIDES: 0.00082, CHAT: 0.00027}, {DECIDES: 0.05, CHAT: 0.02}
 _NUMBER = re.compile(r"質問(\d+)\b")
 
 
