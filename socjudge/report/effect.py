@@ -229,7 +229,8 @@ def compare_runs(
     names = tuple(told[name].get("judge_model", "") for name in ids)
     columns = {each.condition.column for each in changed}
     if all(names) and names[0] != names[1] and "criteria" not in columns and not _is_alike(found, questions):
-        judges, line = {"old": names[0], "new": names[1]}, frame_rule(first).line
+        line = frame_rule(first).line
+        judges: dict[str, Any] = {"old": names[0], "new": names[1]}
         finding = _judges_apart(_overall(found), questions, judges)
         if _overall(found)["n"] >= MIN_QUESTIONS:
             bridge = bridge_judges(pooled.assign(pass_threshold=line), old=ids[0], new=ids[1], by="run_id")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from service import KEY, Service, error
@@ -12,6 +12,7 @@ from socjudge import ConfigError, EvalQuestion, constants, estimate_run
 from socjudge.models import endings
 from socjudge.models.endings import MODEL_ENDS, ending_line, project_ending
 from socjudge.models.opening import open_model
+from socjudge.records import Completion, ModelRequest, Usage
 
 NAME = "gpt-4o-mini"
 OURS = "https://api.openai.com/v1"
@@ -22,7 +23,7 @@ BEFORE, AFTER = date(2026, 12, 31), date(2027, 2, 1)
 def on(day: date, monkeypatch: pytest.MonkeyPatch) -> None:
     class Day(date):
         @classmethod
-        def today(cls) -> date:
+        def today(cls) -> Any:
             return day
 
     monkeypatch.setattr(endings, "date", Day)
@@ -68,10 +69,10 @@ def test_the_estimate_says_it_once_for_the_models_that_are_asked(
     class Own:
         name = NAME
 
-        def complete(self, request: Any) -> str:
-            return ""
+        def complete(self, request: ModelRequest) -> Completion:
+            return Completion("", NAME, Usage())
 
-    assert estimate_run(questions, assistant_model="offline", judge_model=Own()).note == ""
+    assert estimate_run(questions, assistant_model="offline", judge_model=cast(Any, Own())).note == ""
 
 
 def test_the_project_says_it_only_if_it_asks_such_a_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -149,10 +149,10 @@ def test_two_judges_are_compared_on_the_same_answers() -> None:
         compare_runs(before, other)
 
 
-def by_judges(old: list[float], new: list[float], **columns: Any) -> RunComparison:
+def by_judges(old: Sequence[float], new: Sequence[float], **columns: Any) -> RunComparison:
     """The same answers, marked by one judge and then by another."""
     runs = (
-        run_frame(name, marks, judge=judge, **columns).assign(
+        run_frame(name, list(marks), judge=judge, **columns).assign(
             answer_sha256=lambda rows: rows["question_id"].astype(str)
         )
         for name, marks, judge in (("a", old, "mild"), ("b", new, "strict"))
