@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -33,8 +32,8 @@ class UnfinishedRun:
     """Describe a journal whose run has no log yet.
 
     - key: the run's identity (`Assignment.key`).
-    - done: the number of judgements that will not be requested again, of `total`.
-    - unread: how many of these judgements have a reply that could not be parsed.
+    - done: the number of judgements that have scores and will not be requested again, of `total`.
+    - unread: the number of judgements whose replies could not be parsed. They will be requested again.
     - cost_usd: the cost of the replies in US dollars; None if unknown.
     - spent_usd: the most that the run can have cost in US dollars, as far as prices are known.
     - is_resumable: whether this version can resume the run. If an earlier version wrote the journal, it cannot;
@@ -102,17 +101,15 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
 
 def count(path: Path) -> UnfinishedRun:
     """Describe the unfinished run that a journal belongs to: its info, its number of judgements, and its cost."""
-    status: dict[tuple[int, int], tuple[str, int]] = {}
+    status: dict[tuple[int, int], str] = {}
     costs: dict[tuple[int, int], list[float | None]] = {}
-    info, key, total, noted, first_read, written_as = RunInfo("", ""), {}, 0, 0.0, sys.maxsize, FORMAT
-    for start, line in lines(path):
+    info, key, total, noted, written_as = RunInfo("", ""), {}, 0, 0.0, FORMAT
+    for _, line in lines(path):
         place = (line.get("sample", -1), line.get("repeat", -1))
         noted = max(noted, line.get("spent_usd", 0.0))
         if "row" in line:
             evaluation = line["row"]["evaluation"]
-            status[place] = evaluation["status"], start
-            if evaluation["status"] == "ok":
-                first_read = min(first_read, start)
+            status[place] = evaluation["status"]
             costs[place] = [evaluation["usage"]["cost_usd"]]  # the row's usage includes its replies
         elif "answer" in line:
             costs[place] = [line["answer"]["assistant"]["usage"]["cost_usd"]]
@@ -121,24 +118,12 @@ def count(path: Path) -> UnfinishedRun:
         elif "journal" in line:
             info, key, total = run_info_from_dict(line["run"], where=str(path)), line["key"], line["total"]
             written_as = line["journal"]
-    done = [told for told, start in status.values() if is_done(told, start, first_read)]
+    done, unread = (list(status.values()).count(each) for each in ("ok", "unparsable"))
     paid = [cost for each in costs.values() for cost in each]
     known = sum(cost or 0.0 for cost in paid)
-    cost_usd, unread = None if None in paid else known, len(done) - done.count("ok")
+    cost_usd = None if None in paid else known
     spent_usd = max(noted, known)
-    return UnfinishedRun(path, info, key, len(done), total, cost_usd, unread, spent_usd, written_as == FORMAT)
-
-
-def is_done(status: str, start: int, first_read: int) -> bool:
-    """Return whether a resumed run keeps a row of the journal.
-
-    A failed row is requested again. A row whose reply could not be parsed is requested again if it came before the
-    first reply that could be parsed. The judge may not have worked then, and may work now.
-
-    start: the position of the row's line in the journal. first_read: the position of the first row whose reply could be
-    parsed.
-    """
-    return status == "ok" or (status != "failed" and start > first_read)
+    return UnfinishedRun(path, info, key, done, total, cost_usd, unread, spent_usd, written_as == FORMAT)
 
 
 def load_unfinished(path: Path) -> EvaluationRun:
