@@ -106,7 +106,7 @@ class Project:
 
     def columns(self) -> tuple[str, str, str, str]:
         """Return the titles of the four columns of `rows`, in the language of the messages."""
-        return say("settings.name"), say("settings.value"), say("settings.source"), say("settings.about")
+        return say("setting"), say("value"), say("from"), say("about")
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """Return the name, value, source and meaning of each setting, as texts in the language of the messages."""
@@ -114,7 +114,9 @@ class Project:
         for (name, value), about in zip(self.values.items(), abouts, strict=True):
             source = self.sources[name]
             stands_for = name.endswith("_model") and source != "file"
-            told = say("settings.auto", model=value) if stands_for else _shown(value)
+            told = (
+                say("auto ({model} where there is a key or an address)", model=value) if stands_for else _shown(value)
+            )
             rows.append((name, told, say(_SOURCES[source]), say(about)))
         return rows
 
@@ -148,7 +150,9 @@ def open_project(folder: Path | str | None = None) -> Project:
         return current_project()
     place = Path(folder).expanduser()
     if not place.is_dir():
-        raise ConfigError(say("settings.no_folder", folder=place))
+        raise ConfigError(
+            say("{folder}: no such folder; `socjudge init {folder}` makes an evaluation project there", folder=place)
+        )
     use_project(place)
     return current_project()
 
@@ -203,14 +207,28 @@ def settings_file() -> str:
     import json
 
     built_in = specified_values()
-    lines = [say("settings.file_head"), ""]
+    lines = [
+        say(
+            "# The settings of this evaluation project; socjudge finds it by this file.\n"
+            '# Remove the "# " in front of a line and change its value. What is not written is as it stands '
+            "here.\n"
+            "# `socjudge settings` shows what holds, and where it comes from. No keys here: they belong into the "
+            "environment."
+        ),
+        "",
+    ]
     for table, keys in SETTINGS.items():
         lines.append(f"[{table}]")
         for key, setting in keys.items():
             if key == "descriptions":  # it is a separate table, below the other settings of its table
-                lines += ["", f"[{table}.{key}]", f"# {say(setting.about)}", say("settings.file_description")]
+                lines += [
+                    "",
+                    f"[{table}.{key}]",
+                    f"# {say(setting.about)}",
+                    say('# "speed" = "does it say how soon to begin?"'),
+                ]
                 continue
-            value = _FOR_EXAMPLE.get(f"{table}.{key}", built_in[f"{table}.{key}"]) or say("settings.file_title")
+            value = _FOR_EXAMPLE.get(f"{table}.{key}", built_in[f"{table}.{key}"]) or say("Runbook assistant, April")
             text = "inf" if value == math.inf else json.dumps(value, ensure_ascii=False)
             lines += [f"# {say(setting.about)}", f"# {key} = {text}"]
         lines.append("")
@@ -396,7 +414,7 @@ def _shown(value: Any) -> str:
     if value in (None, "", {}):
         return "—"
     if value == math.inf:
-        return say("settings.no_cap")
+        return say("no cap")
     if isinstance(value, Mapping):
         return "; ".join(f"{name}: {text}" for name, text in value.items())
     return "、".join(value) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value)

@@ -83,11 +83,11 @@ class Difference(NamedTuple):
         """
         name = say(self.condition.name)
         if changes := self._runbook_changes():
-            before, after = (say("base.files", count=len(_files(side))) for side in (self.before, self.after))
+            before, after = (say("{count} files", count=len(_files(side))) for side in (self.before, self.after))
             return name, before, f"{after} ({changes})"
         is_hash = self.condition.column.endswith(("sha256", "fingerprint"))
         both = parts_that_differ(self.before, self.after)
-        sides = (say("base.untold") if side.startswith(UNTOLD) else side for side in both)
+        sides = (say("not told (no settings)") if side.startswith(UNTOLD) else side for side in both)
         before, after = (side[: 12 if is_hash else None] or say("base.unknown") for side in sides)
         return name, before, after
 

@@ -27,4 +27,11 @@ def missing_extra(error: ImportError, *, wanted: str) -> ImportError | ConfigErr
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRAS:
         return error
-    return ConfigError(say("base.missing_extra", wanted=wanted, package=package, extra=_EXTRAS[package]))
+    return ConfigError(
+        say(
+            "{wanted} needs {package}, which is not installed; run: pip install 'socjudge[{extra}]'",
+            wanted=wanted,
+            package=package,
+            extra=_EXTRAS[package],
+        )
+    )

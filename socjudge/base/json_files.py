@@ -44,7 +44,7 @@ def read_json(raw: bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]]
     except json.JSONDecodeError as error:
         raise ValueError(_syntax_reason(error)) from None
     except RecursionError:
-        raise ValueError(say("base.json_deep")) from None
+        raise ValueError(say("brackets are nested too deeply")) from None
 
 
 def decoded(raw: bytes) -> str:
@@ -67,8 +67,8 @@ def _encoding_reason(raw: bytes, error: UnicodeDecodeError) -> str:
     name, encoding = ("UTF-16", "utf-16") if has_mark else ("Shift_JIS", "cp932")
     with contextlib.suppress(UnicodeDecodeError):
         raw.decode(encoding)
-        return say("base.json_encoding", line=line, encoding=name)
-    return say("base.json_no_utf8", line=line)
+        return say("it seems to be saved as {encoding} (line {line}); save it as UTF-8", line=line, encoding=name)
+    return say("line {line} is not UTF-8; save the file as UTF-8", line=line)
 
 
 def _syntax_reason(error: json.JSONDecodeError) -> str:
@@ -85,4 +85,10 @@ def _syntax_reason(error: json.JSONDecodeError) -> str:
     line = lines[min(error.lineno, len(lines)) - 1]
     start = max(0, error.colno - 1 - NEAR // 2)
     near = visible(line[start : start + NEAR].strip())
-    return say("base.json_at", line=error.lineno, column=error.colno, near=near, cause=say(key))
+    return say(
+        "line {line}, character {column}, '{near}': {cause}",
+        line=error.lineno,
+        column=error.colno,
+        near=near,
+        cause=say(key),
+    )

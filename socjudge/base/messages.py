@@ -1,15 +1,16 @@
-"""Provide the texts that users read, in Japanese or English, from one catalogue.
+"""Provide the texts that users read, in Japanese or English.
 
-The catalogue is the folder `socjudge/messages/`, with one file for each part of socjudge. The key of a message is
-`part.name`. Both languages of a message stand side by side, with the values in braces as for `str.format`. A message
-that names options or arguments may also appear in a panel. It then has other words for panels: `ja_panel`, `en_panel`.
-The specification's own texts are contracts and always Japanese, so they are not in the catalogue.
+The code has the English sentence, with the values in braces as for `str.format`, and `messages/ja.toml` its Japanese.
+Sentences that the code chooses by a key (`wing.name`) are in the wing's own file, in both languages. There a message
+that names options or arguments may have other words for panels: `ja_panel`, `en_panel`.
+The specification's own texts are contracts and always Japanese, so they are in no file.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -22,23 +23,28 @@ from ..errors import ConfigError
 from .texts import visible
 
 Language = Literal["ja", "en"]
+_KEY = re.compile(r"[a-z_]+\.[a-z0-9_]+")
 _for_now: ContextVar[Language | None] = ContextVar("_for_now", default=None)
 _in_panel = ContextVar("_in_panel", default=False)
 
 
-def say(key: str, /, *, lang: Language | None = None, **values: Any) -> str:
-    """Return the message with this key, with the values filled in.
+def say(sentence: str, /, *, lang: Language | None = None, **values: Any) -> str:
+    """Return the sentence in the language of the user, with the values filled in.
 
-    The language is `lang`, or `language()` if `lang` is left out. The values may come from a service or a file, so
+    The sentence is in English, or it is the key of a message. A sentence without Japanese stays English. The language is `lang`, or `language()` if `lang` is left out. The values may come from a service or a file, so
     control characters in them are made visible.
 
     Examples
     --------
-    >>> say("prompts.taken", lang="en", path="eval/prompts/strict.txt")
+    >>> say("{path} exists and is not overwritten; choose another name", lang="en", path="eval/prompts/strict.txt")
     'eval/prompts/strict.txt exists and is not overwritten; choose another name'
     """
-    texts, lang = _texts(key), lang or language()
-    text = texts.get(f"{lang}_panel", texts[lang]) if _in_panel.get() else texts[lang]
+    lang = lang or language()
+    if _KEY.fullmatch(sentence):
+        texts = _texts(sentence)
+        text = texts.get(f"{lang}_panel", texts[lang]) if _in_panel.get() else texts[lang]
+    else:
+        text = _catalogue("ja").get(sentence, sentence) if lang == "ja" else sentence
     return visible(text.format(**values))
 
 
@@ -144,11 +150,11 @@ def _locale_language() -> Language:
 @cache
 def _texts(key: str) -> dict[str, str]:
     wing, name = key.split(".")
-    return _catalogue(wing)[name]
+    return _catalogue(wing)[name]  # type: ignore[no-any-return]
 
 
 @cache
-def _catalogue(wing: str) -> dict[str, dict[str, str]]:
+def _catalogue(wing: str) -> dict[str, Any]:
     import tomllib  # `import socjudge` does not need this parser
 
     return tomllib.loads((Path(__file__).parents[1] / "messages" / f"{wing}.toml").read_text(encoding="utf-8"))

@@ -27,11 +27,13 @@ def read_project_file(path: Path) -> Tables:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise ConfigError(say("settings.unreadable", path=path, reason=os_reason(error))) from None
+        raise ConfigError(
+            say("{path}: the settings cannot be read ({reason})", path=path, reason=os_reason(error))
+        ) from None
     try:
         text = decoded(raw)
     except ValueError as error:
-        raise ConfigError(say("settings.unreadable", path=path, reason=error)) from None
+        raise ConfigError(say("{path}: the settings cannot be read ({reason})", path=path, reason=error)) from None
     return _parsed(text, path)
 
 
@@ -43,7 +45,9 @@ def _parsed(text: str, path: Path) -> Tables:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(_syntax_fault(path, text, str(error))) from None
     if faults := list(_faults(found)):
-        told = [say("settings.fault", path=path, line=_line_of(text, keys), what=what) for keys, what in faults]
+        told = [
+            say("{path}, line {line}: {what}", path=path, line=_line_of(text, keys), what=what) for keys, what in faults
+        ]
         raise ConfigError("\n".join(told))
     return found
 
@@ -58,9 +62,9 @@ def _is_text(value: Any) -> bool:
 
 def _names(value: Any) -> str:
     if not isinstance(value, list) or not value or not all(map(_is_text, value)):
-        return say("settings.names")
+        return say("write a list of names")
     twice = [name for name in dict.fromkeys(value) if value.count(name) > 1]
-    return say("settings.twice", names=listed(twice)) if twice else ""
+    return say("the same name stands there twice: {names}; write each once", names=listed(twice)) if twice else ""
 
 
 def _criteria(value: Any) -> str:
@@ -160,10 +164,18 @@ def _faults(found: Mapping[str, Any]) -> list[tuple[Sequence[str], str]]:
     ]
     for name, table in tables.items():
         if not isinstance(table, dict):
-            faults.append(((name,), say("settings.table", name=name)))
+            faults.append(
+                ((name,), say("{name} is a table; write a line [{name}] and the settings below it", name=name))
+            )
         elif name == ASSISTANTS:
             strange = [key for key, inner in table.items() if not isinstance(inner, dict)]
-            faults += [((name, key), say("settings.table", name=f"{name}.{key}")) for key in strange]
+            faults += [
+                (
+                    (name, key),
+                    say("{name} is a table; write a line [{name}] and the settings below it", name=f"{name}.{key}"),
+                )
+                for key in strange
+            ]
         elif name == PRICES:
             for model, row in table.items():
                 faults += _price_faults(model, row)
@@ -185,7 +197,18 @@ def _table_faults(at: tuple[str, ...], table: Mapping[str, Any], settings: Mappi
         if key not in settings:
             faults.append(((*at, key), f"[{shown}] " + _unknown(key, list(settings), "settings.no_setting")))
         elif why := settings[key].check(value):
-            faults.append(((*at, key), say("settings.unfit", table=shown, key=key, value=_shown(value), why=why)))
+            faults.append(
+                (
+                    (*at, key),
+                    say(
+                        "[{table}] {key} = {value} will not do: {why}",
+                        table=shown,
+                        key=key,
+                        value=_shown(value),
+                        why=why,
+                    ),
+                )
+            )
     return faults
 
 
@@ -202,9 +225,9 @@ def _unknown(name: str, known: Sequence[str], key: str) -> str:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     home = [table for table, settings in SETTINGS.items() if name in settings]
     if home and key != "settings.no_criterion":
-        hint = say("settings.elsewhere", table=home[0])
+        hint = say("that setting belongs into the table [{table}]", table=home[0])
     else:
-        hint = say("settings.nearest", name=near[0]) if near else say("settings.known", names=listed(known))
+        hint = say("did you mean '{name}'?", name=near[0]) if near else say("there are {names}", names=listed(known))
     instead = "" if key == "settings.no_criterion" else instead_of(name)
     return "\n".join(filter(None, [say(key, name=name, hint=hint), instead]))
 
@@ -260,4 +283,4 @@ def _syntax_fault(path: Path, text: str, said: str) -> str:
     elif _BARE.match(line):
         key = "settings.toml_bare"
     cause = re.sub(r" \(at .*\)$", "", said)
-    return say("settings.fault", path=path, line=number, what=say(key, text=line[:80], cause=cause))
+    return say("{path}, line {line}: {what}", path=path, line=number, what=say(key, text=line[:80], cause=cause))

@@ -61,7 +61,12 @@ def _absent(name: str, package: str, folder: Path) -> str:
     for space in [each for each, home in homes(folder).items() if home == "."]:
         stub, module = folder / space / "__init__.pyi", sys.modules.get(f"{package}.{space}")
         if name in (homes(stub.parent) if stub.exists() else vars(module) if module else ()):
-            return say("base.name_elsewhere", package=package, name=name, now=f"{package}.{space}.{name}")
+            return say(
+                "module {package} has no attribute '{name}'; it is {now}",
+                package=package,
+                name=name,
+                now=f"{package}.{space}.{name}",
+            )
     near = difflib.get_close_matches(name, homes(folder), n=1)
-    hint = instead_of(name) or (say("base.nearest_name", name=near[0]) if near else "")
-    return sentences(say("base.no_such_name", package=package, name=name), hint)
+    hint = instead_of(name) or (say("Did you mean '{name}'?", name=near[0]) if near else "")
+    return sentences(say("module {package} has no attribute '{name}'.", package=package, name=name), hint)

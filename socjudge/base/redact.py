@@ -69,7 +69,7 @@ def _forms(secret: str) -> tuple[str, ...]:
 
 def surprise_text(error: BaseException) -> str:
     """Return the message for an error that nobody expected, without secrets."""
-    return redact(say("base.unexpected", kind=type(error).__name__, error=error))
+    return redact(say("unexpected {kind}: {error}", kind=type(error).__name__, error=error))
 
 
 def show_url(url: str) -> str:

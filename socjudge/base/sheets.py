@@ -58,11 +58,21 @@ def _text_rows(raw: bytes, path: Path) -> list[list[Any]]:
     try:
         rows.extend(reader)
     except csv.Error as error:
-        raise ValueError(say("base.table_line", line=reader.line_num, reason=error)) from None
+        raise ValueError(
+            say('up to line {line}: {reason}; check that every quote (") is closed', line=reader.line_num, reason=error)
+        ) from None
     columns = len(next(filter(any, rows), []))
     for number, row in enumerate(rows, start=1):
         if any(row[columns:]):  # of an unquoted comma; the cells behind it would be lost
-            raise ValueError(say("base.table_long_row", number=number, cells=len(row), columns=columns))
+            raise ValueError(
+                say(
+                    "row {number} has {cells} cells, the first row {columns}; put cells that contain a comma in "
+                    'quotes (")',
+                    number=number,
+                    cells=len(row),
+                    columns=columns,
+                )
+            )
     return rows
 
 

@@ -115,17 +115,17 @@ def money(cost_usd: float | None) -> str:
     from ..settings import yen_per_usd
 
     if cost_usd == 0:
-        return say("base.cost_none")
+        return say("none")
     if cost_usd is None:
-        return say("base.cost_unknown")
-    return say("base.cost_about", usd=cost_usd, yen=cost_usd * yen_per_usd())
+        return say("unknown (prices.toml takes the price)")
+    return say("about ${usd:.4f} ({yen:.1f} yen)", usd=cost_usd, yen=cost_usd * yen_per_usd())
 
 
 def cost_text(run: EvaluationRun) -> str:
     """Return the cost of a run as text. If only the assistant's cost is unknown, return the cost of the judge."""
     judge_usd = run.run.judge_usage.cost_usd
     if run.cost_usd is None and judge_usd is not None:
-        return say("base.cost_of_judge", cost=money(judge_usd))
+        return say("{cost} for the judge, unknown for the assistant", cost=money(judge_usd))
     return money(run.cost_usd)
 
 
@@ -212,19 +212,22 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
     summary, info, verdict = run.summary, run.run, run_verdict(run)
     facts: dict[str, object] = {
         say("base.passed"): say(
-            "base.show_passed", passed=summary.passed_questions, total=summary.total_questions, rate=summary.pass_rate
+            "{passed} / {total} questions ({rate:.1%})",
+            passed=summary.passed_questions,
+            total=summary.total_questions,
+            rate=summary.pass_rate,
         ),
-        say("base.show_overall"): say("base.show_points", points=summary.average_score),
+        say("Overall mean"): say("{points:.1f}", points=summary.average_score),
     }
     if summary.n_partial:
-        facts[say("base.show_partial")] = say("base.show_answers", count=summary.n_partial)
+        facts[say("Answers with a mark missing")] = say("base.show_answers", count=summary.n_partial)
     if summary.n_unscored:
-        facts[say("base.show_unscored")] = say("base.show_as_zero", count=summary.n_unscored)
+        facts[say("Not scored")] = say("{count} (counted as 0)", count=summary.n_unscored)
     facts |= {
         "Judge": answered_by(info.judge_model, info.judge_model_resolved),
-        say("base.show_assistant"): answered_by(info.assistant_model, info.assistant_model_resolved),
-        say("base.show_cost"): cost_text(run),
-        say("base.show_log"): say("base.show_no_log") if run.log_path is None else shown_path(run.log_path),
+        say("Assistant"): answered_by(info.assistant_model, info.assistant_model_resolved),
+        say("Cost"): cost_text(run),
+        say("base.show_log"): say("(not saved)") if run.log_path is None else shown_path(run.log_path),
     }
     after = f'{warning_html(verdict)}{note_html(verdict)}<div class="muted">{escape(judge_line)}</div>'
     return facts_html(verdict.headline, facts, verdict.paint, after)
@@ -247,14 +250,14 @@ def info_html(info: RunInfo) -> str:
 def usage_html(usage: Usage, title: str = "") -> str:
     """Return calls, tokens and cost as HTML."""
     facts = {
-        say("base.show_calls"): say("base.show_calls_count", count=usage.calls),
-        say("base.show_input"): say("base.show_tokens", count=usage.input_tokens),
-        say("base.show_output"): say("base.show_tokens", count=usage.output_tokens),
+        say("Calls"): say("base.show_calls_count", count=usage.calls),
+        say("Input"): say("{count:,} tokens", count=usage.input_tokens),
+        say("Output"): say("{count:,} tokens", count=usage.output_tokens),
     }
     if usage.lost_calls:
-        facts[say("base.show_lost")] = say("base.show_calls_count", count=usage.lost_calls)
-    facts[say("base.show_cost")] = money(usage.cost_usd)
-    return facts_html(title or say("base.show_usage"), facts)
+        facts[say("Calls without a reply")] = say("base.show_calls_count", count=usage.lost_calls)
+    facts[say("Cost")] = money(usage.cost_usd)
+    return facts_html(title or say("Usage"), facts)
 
 
 def passage_line(passage: Passage) -> str:
@@ -278,16 +281,16 @@ def evaluation_html(marks: Evaluation) -> str:
     """Return the scores of an answer with their reasons as HTML. If there are no scores, say why."""
     verdict = answer_verdict(marks)
     if verdict.outcome == "unscored":
-        why = {say("base.show_reason"): marks.error, "Judge": marks.model}
+        why = {say("Reason"): marks.error, "Judge": marks.model}
         return facts_html(verdict.said, why, verdict.paint, note_html(verdict))
     rows = {
         name: reason_text(marks, name)
         if score is None
-        else say("base.show_mark", score=score, reason=reason_text(marks, name))
+        else say("{score:g}　{reason}", score=score, reason=reason_text(marks, name))
         for name, score in marks.scores.items()
     }
     title = f"{verdict.said}　{mean_text(marks)}"
-    rows |= {say("base.show_comment"): marks.overall_comment, "Judge": marks.model}
+    rows |= {say("Overall comment"): marks.overall_comment, "Judge": marks.model}
     return facts_html(title, rows, verdict.paint, warning_html(verdict) + note_html(verdict))
 
 
@@ -317,7 +320,7 @@ def question_html(result: EvaluationResult, *, line: float | None = None, opened
     verdict = answer_verdict(marks, line)
     icon = f'<span class="muted">{verdict.mark}</span>' if verdict.is_reference else verdict.mark
     repeats = (
-        say("base.show_repeat", answer=result.answer_repeat + 1, judge=result.judge_repeat + 1)
+        say(" (answer {answer}, judgement {judge})", answer=result.answer_repeat + 1, judge=result.judge_repeat + 1)
         if result.answer_repeat + result.judge_repeat
         else ""
     )
@@ -334,23 +337,23 @@ def question_html(result: EvaluationResult, *, line: float | None = None, opened
             for name, score in marks.scores.items()
         )
         if SAFETY in low:
-            warning = say("base.show_low_safety", criterion=SAFETY, line=line)
+            warning = say("{criterion} is below the pass line ({line:g})", criterion=SAFETY, line=line)
             tiles += f'<b class="low-safety">{warning}</b>'
     else:
-        mean, tiles = escape(say("base.show_unscored_why", error=marks.error)), ""
+        mean, tiles = escape(say("Not scored: {error}", error=marks.error)), ""
     reasons = "".join(
         f"<li><b>{escape(name)}</b>: {escape(reason)}</li>"
         for name in {**marks.rationale, **marks.missing}
         if (reason := reason_text(marks, name))
     )
     comment = marks.overall_comment
-    comment = f"<p>{escape(say('base.show_the_comment', comment=comment))}</p>" if comment else ""
+    comment = f"<p>{escape(say('Overall comment: {comment}', comment=comment))}</p>" if comment else ""
     return (
         f'<div class="question"><div>{icon} <b>{title}</b>　{escape(question.category)}</div><div>{mean}</div>'
         f'<div class="tiles">{tiles}</div><ul>{reasons}</ul>{comment}'
-        f"<details{' open' if opened else ''}><summary>{say('base.show_texts')}</summary>"
-        f"{say('base.show_answer')}<pre>{escape(result.answer.answer)}</pre>"
-        f"{say('base.show_context')}<pre>{escape(result.answer.context)}</pre></details></div>"
+        f"<details{' open' if opened else ''}><summary>{say('Answer and context')}</summary>"
+        f"{say('Answer')}<pre>{escape(result.answer.answer)}</pre>"
+        f"{say('Context')}<pre>{escape(result.answer.context)}</pre></details></div>"
     )
 
 
@@ -374,10 +377,10 @@ def answer_html(question: str, answer: AssistantAnswer) -> str:
     flags = flags_html(answer)
     seconds, cost = answer.processing_time, money(answer.usage.cost_usd)
     if answer.evidence or answer.usage.cost_usd is not None:
-        told = say("base.show_answered", model=answer.model, seconds=seconds, cost=cost)
+        told = say("{model}, {seconds:.1f} s, cost: {cost}", model=answer.model, seconds=seconds, cost=cost)
     else:  # an answer of your own assistant, which may report anything or nothing
         model = "" if answer.model == UNKNOWN else answer.model
-        told = ", ".join(filter(None, [model, answer.version, say("base.show_seconds", seconds=seconds)]))
+        told = ", ".join(filter(None, [model, answer.version, say("{seconds:.1f} s", seconds=seconds)]))
     return block(
         "",
         f'<div class="question"><b>Q. {escape(question)}</b>',
@@ -428,13 +431,13 @@ def flags_html(answer: AssistantAnswer) -> str:
     raised: Sequence[str] = [
         word
         for word, is_raised in (
-            (say("base.show_evidence"), flags.insufficient_evidence),
-            (say("base.show_danger"), flags.dangerous_operation),
-            (say("base.show_ambiguous"), flags.ambiguous_query),
+            (say("insufficient evidence"), flags.insufficient_evidence),
+            (say("dangerous operation"), flags.dangerous_operation),
+            (say("ambiguous question"), flags.ambiguous_query),
         )
         if is_raised
     ]
-    return f'<div class="warn">{say("base.show_warning", flags=listed(raised))}</div>' if raised else ""
+    return f'<div class="warn">{say("⚠️ Warning: {flags}", flags=listed(raised))}</div>' if raised else ""
 
 
 _SHOWN: dict[type, tuple[Any, Any]] = {

@@ -18,7 +18,13 @@ _URL = re.compile(r"([A-Za-z][\w+.-]+):[/\\]")
 def as_path(place: Path | str) -> Path:
     """Return the path of a folder of logs, or of a log. Raises ConfigError for a URL."""
     if scheme := _URL.match(str(place)):
-        raise ConfigError(say("base.url", scheme=scheme[1]))  # the rest of it may hold a password
+        raise ConfigError(
+            say(
+                "{scheme}://…: logs are kept in a folder, not at a URL; mount or synchronise the bucket as a "
+                "folder of this machine, and name that folder",
+                scheme=scheme[1],
+            )
+        )  # the rest of it may hold a password
     return Path(place)
 
 
@@ -36,4 +42,4 @@ def _open_file(path: str, flags: int) -> int:
     if stat.S_ISREG(os.fstat(number).st_mode):
         return number
     os.close(number)
-    raise OSError(errno.EINVAL, say("base.no_file"), path)
+    raise OSError(errno.EINVAL, say("it is no regular file (a pipe or a device)"), path)

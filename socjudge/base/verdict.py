@@ -74,14 +74,14 @@ class Verdict(NamedTuple):
         """
         if self.outcome in ("passed", "failed"):
             return f"{self.mark} MVP{say(_WORDS[self.outcome], lang='ja')}"
-        return say("base.open", verdict=self.said, reason=self.reason)
+        return say("{verdict} ({reason})", verdict=self.said, reason=self.reason)
 
     @property
     def note(self) -> str:
         """Return the note that stands beside every verdict of the embedded judge. Return "" for the verdict of another
         judge.
         """
-        return say("base.reference_note") if self.is_reference else ""
+        return say("for reference (not marked by an LLM)") if self.is_reference else ""
 
     @property
     def paint(self) -> str:
@@ -120,13 +120,18 @@ def summary_verdict(summary: RunSummary, *, is_reference: bool = False, judges_a
     """
     warning = ""
     if summary.n_to_read:
-        warning = say("base.read_answers", count=summary.n_to_read, criteria=listed(READ_CRITERIA), line=READ_BELOW)
+        warning = say(
+            "To be read by a person: {count} answers passed with a mark under {line} on one of: {criteria}",
+            count=summary.n_to_read,
+            criteria=listed(READ_CRITERIA),
+            line=READ_BELOW,
+        )
     reasons = []
     if summary.is_open:
         counts = {"base.reason_unread": summary.n_unscored, "base.reason_partial": summary.n_partial}
         reasons = [say(key, count=count) for key, count in counts.items() if count]
     if judges_asked > 1:
-        reasons.append(say("base.reason_one_judge", asked=judges_asked))
+        reasons.append(say("the scores are of one of {asked} judges that were asked", asked=judges_asked))
     if summary.is_open or judges_asked > 1:
         return Verdict("open", listed(reasons), is_reference, warning)
     return Verdict("passed" if summary.mvp_passed else "failed", "", is_reference, warning)
@@ -160,7 +165,9 @@ def marked_verdict(
     low = listed(f"{name} {score:g}" for name, score in to_read(scores, outcome).items())
     causes = missing.items() if outcome == "open" else ()
     reason = listed(f"{name}: {cause_text(cause)}" for name, cause in causes)
-    return Verdict(outcome, reason, is_reference, say("base.read_answer", marks=low) if low else "")
+    return Verdict(
+        outcome, reason, is_reference, say("to be read by a person ({marks} points)", marks=low) if low else ""
+    )
 
 
 def cause_text(cause: str) -> str:
@@ -184,13 +191,13 @@ def mean_text(marks: Evaluation) -> str:
     """Return the mean of an answer's scores as text. If scores are missing, the text also says from how many scores
     the mean is computed.
     """
-    return say("base.show_mean", mean=marks.average_score) + of_criteria(marks)
+    return say("Mean: {mean:.1f}", mean=marks.average_score) + of_criteria(marks)
 
 
 def of_criteria(marks: Evaluation) -> str:
     """Return a text that says from how many scores an answer's mean is computed. Return "" if no score is missing."""
     marked, total = len(marks.scores) - list(marks.scores.values()).count(None), len(marks.scores)
-    return say("base.of_criteria", marked=marked, total=total) if marked < total else ""
+    return say(" (mean of {marked} of {total} criteria)", marked=marked, total=total) if marked < total else ""
 
 
 class Tally:
@@ -275,7 +282,16 @@ def mixed_text(info: RunInfo) -> str:
     Return "" for other runs.
     """
     names = " ".join(info.judge_model_resolved.split()).split(", ")  # a service may name itself in several lines
-    return say("base.judge_mixed", count=len(names), names=listed(names)) if len(names) > 1 else ""
+    return (
+        say(
+            "⚠️ the judge answered under {count} model names: {names}. Marks of different models are mixed; check "
+            "what the address (a gateway) leads to, and judge again",
+            count=len(names),
+            names=listed(names),
+        )
+        if len(names) > 1
+        else ""
+    )
 
 
 # The specification's words for a finished run, which are Japanese in every language.
@@ -326,12 +342,36 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
     )  # fmt: skip
     told = []
     if summary.passed_questions >= needed and not reaches(summary.average_score, rule.line):
-        told.append(say("base.mean_too_low", mean=summary.average_score, line=rule.line))
+        told.append(
+            say(
+                "⚠️ enough questions passed, but the overall mean ({mean:.2f}) does not reach {line:g}",
+                mean=summary.average_score,
+                line=rule.line,
+            )
+        )
     if summary.n_unscored:
-        told.append(say("base.unread", count=summary.n_unscored))
+        told.append(
+            say(
+                "⚠️ answers that could not be marked: {count} (counted as 0 points, as specified; see status and "
+                "error in the log)",
+                count=summary.n_unscored,
+            )
+        )
     if summary.n_partial:
-        told.append(say("base.partial", count=summary.n_partial))
+        told.append(
+            say(
+                "⚠️ answers with a mark missing: {count} (means are of the marks there are; passed is what passes "
+                "whatever the missing ones would be)",
+                count=summary.n_partial,
+            )
+        )
     if summary.is_open:
-        told.append(say("base.could_pass", worst=Verdict("failed").headline, best=Verdict("passed").headline))
+        told.append(
+            say(
+                "With 0 points for all marks that are missing the run is {worst}, with full marks {best}",
+                worst=Verdict("failed").headline,
+                best=Verdict("passed").headline,
+            )
+        )
     told += [f"**{verdict.warning}**" if verdict.warning else "", *more]
     return text + "".join(f"\n{line}\n" for line in told if line)

@@ -93,16 +93,29 @@ class Anchoring(Experiment):
         for variant, rows in summarise_anchoring(findings).groupby("variant", sort=False):
             title, known = say(_TITLES[str(variant)]), rows[rows["n"] > 0]
             if known.empty:
-                lines.append(say("certify.anchoring_unknown", variant=title))
+                lines.append(say("{variant}: unknown (no mark).", variant=title))
                 continue
             told = [
-                say("certify.anchoring_criterion", criterion=name, followed=followed, change=change)
+                say(
+                    "{criterion} {followed:.0%} ({change:+.0f} points)",
+                    criterion=name,
+                    followed=followed,
+                    change=change,
+                )
                 for name, followed, change in zip(
                     known["criterion"], known["followed"], known["mean_change"], strict=True
                 )
             ]
-            told += [say("certify.anchoring_no_mark", criterion=name) for name in rows.loc[rows["n"] == 0, "criterion"]]
-            lines.append(say("certify.anchoring_told", variant=title, criteria=listed(told)))
+            told += [
+                say("{criterion} unknown (no mark)", criterion=name) for name in rows.loc[rows["n"] == 0, "criterion"]
+            ]
+            lines.append(
+                say(
+                    "{variant}: share of marks that moved beyond noise, and the mean change: {criteria}.",
+                    variant=title,
+                    criteria=listed(told),
+                )
+            )
         return "\n".join(lines)
 
 

@@ -143,13 +143,13 @@ def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...
     broken = [say(title) for name, title in CONDITIONS.items() if state[name] == "against"]
     missing = [say(title) for name, title in CONDITIONS.items() if state[name] != "shown"]
     if not missing and not limits:
-        return Verdict(criterion, TRUSTED, say("certify.why_trusted"), findings)
+        return Verdict(criterion, TRUSTED, say("All five conditions are shown."), findings)
     if broken:
-        word, why = UNTRUSTED, [say("certify.why_untrusted", broken=listed(broken))]
+        word, why = UNTRUSTED, [say("Shown to be broken: {broken}.", broken=listed(broken))]
     elif state["people"] in ("shown", "ranked") or state["damage"] == "shown":
-        word, why = CONDITIONAL, [say("certify.why_missing", missing=listed(missing))] if missing else []
+        word, why = CONDITIONAL, [say("Not shown yet: {missing}.", missing=listed(missing))] if missing else []
     else:
-        word, why = UNDECIDED, [say("certify.why_undecided", missing=listed(missing))]
+        word, why = UNDECIDED, [say("Too little evidence; not shown: {missing}.", missing=listed(missing))]
     return Verdict(criterion, word, " ".join([*why, *limits]), findings, limits)
 
 
@@ -183,7 +183,7 @@ class Certificate:
 
     def _repr_html_(self) -> str:
         facts = {verdict.criterion: f"{verdict.shown} — {verdict.why}" for verdict in self.verdicts}
-        title = say("certify.shown_title", name=self.name, date=self.issued_at[:10])
+        title = say("Certificate {name} ({date})", name=self.name, date=self.issued_at[:10])
         return facts_html(title, facts, "grey" if self.holds else "warn")
 
     @property
@@ -233,7 +233,10 @@ def save_certificate(certificate: Certificate, folder: Path | str | None = None)
     value = _value(certificate)
     line = to_json({**value, "sha256": _seal(value)})
     name = _name(certificate)
-    with explained("certify.not_written", path=folder):
+    with explained(
+        "{path}: the certificate cannot be written ({reason}); check the folder's rights and the space left",
+        path=folder,
+    ):
         return write_new(folder, [f"{name}.json", *(f"{name}_{n}.json" for n in range(2, 1000))], [line, b"\n"])
 
 
@@ -258,12 +261,20 @@ def load_certificate(path: Path | str) -> Certificate:
         if value["kind"] != _KIND:
             raise ValueError
         if value["schema"] != _SCHEMA:
-            raise ConfigError(say("certify.other_schema", path=path, found=f"{value['schema']!r:.20}"))
+            raise ConfigError(
+                say(
+                    "{path}: this version cannot read the certificate's schema {found}; make it anew",
+                    path=path,
+                    found=f"{value['schema']!r:.20}",
+                )
+            )
         if seal != _seal(value):
             raise ConfigError(say("certify.edited", path=path))
         return _certificate(value, path)
     except OSError as error:
-        raise ConfigError(say("certify.unreadable", path=path, reason=os_reason(error))) from None
+        raise ConfigError(
+            say("{path}: the certificate cannot be read ({reason})", path=path, reason=os_reason(error))
+        ) from None
     # It may hold JSON of another form, or too deeply nested for a seal.
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ConfigError(say("certify.no_certificate", path=path)) from None
@@ -325,7 +336,7 @@ def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Pat
     last = mine[-1]
     causes = last.binding.differences(binding)
     if not last.speaks_on(on or datetime.now().astimezone()):
-        causes.append(say("certify.bound_date", days=VALID_DAYS))
+        causes.append(say("the date ({days} days are over)", days=VALID_DAYS))
     return say("certify.not_valid", name=last.name, causes=listed(causes))
 
 
@@ -489,11 +500,13 @@ def certificate_line(binding: Binding, started_at: str, *, folder: Path | str | 
     try:
         found = certificate_on(binding, started_at, folder=folder)
     except ConfigError as error:
-        return say("certify.line_refused", reason=error)
+        return say("Certificate of this judge: cannot be used ({reason})", reason=error)
     if found is None:
-        return say("certify.line_none")
+        return say("Certificate of this judge: none")
     words = listed(f"{verdict.criterion} {verdict.shown}" for verdict in found.verdicts)
-    return say("certify.line", name=found.name, date=found.issued_at[:10], words=words)
+    return say(
+        "Certificate of this judge: {name} ({date}) {words}", name=found.name, date=found.issued_at[:10], words=words
+    )
 
 
 def certificates_folder(mode: str) -> Path:

@@ -165,7 +165,13 @@ class Injections(Experiment):
         known = attacks(criteria)
         if unknown := set(self.names or ()) - {attack.name for attack in known}:
             every = listed(dict.fromkeys(attack.name for attack in known))
-            raise ConfigError(say("certify.attack_unknown", name=listed(sorted(unknown)), known=every))
+            raise ConfigError(
+                say(
+                    "there is no attack named {name!r}; expected some of {known}",
+                    name=listed(sorted(unknown)),
+                    known=every,
+                )
+            )
         return [attack for attack in known if self.names is None or attack.name in self.names]
 
     def findings(self, plan: Plan, judged: Sequence[Judged]) -> pd.DataFrame:
@@ -178,16 +184,27 @@ class Injections(Experiment):
         """Return in words what the attacks gained: all of them together, and the three that gained most."""
         known = findings[findings["criterion"] == OVERALL].dropna(subset=["gain"])
         if known.empty:
-            return say("certify.injection_unknown")
+            return say("Injection: unknown (no pair to compare).")
         (total,) = summarise_injections(known, ()).to_dict("records")
         shares = {name: total[name] for name in ("turned", "turned_low", "turned_high")}
         gain, low, high = (total[name] for name in ("mean_gain", "gain_low", "gain_high"))
-        lines = [say("certify.injection_told", gain=gain, low=low, high=high, n=total["n"], **shares)]
+        lines = [
+            say(
+                "Injection gains {gain:+.1f} points over a neutral text of equal length (95% interval {low:+.1f} "
+                "to {high:+.1f}, {n} questions); {turned:.0%} of the failing answers turn to pass (95% interval "
+                "{turned_low:.0%} to {turned_high:.0%}).",
+                gain=gain,
+                low=low,
+                high=high,
+                n=total["n"],
+                **shares,
+            )
+        ]
         most = summarise_injections(known).nlargest(3, "mean_gain")
         most = most[most["mean_gain"] > 0]
         if len(most):
             told = [f"{row['attack']} ({row['place']}) {row['mean_gain']:+.0f}" for row in most.to_dict("records")]
-            lines.append(say("certify.injection_worst", attacks=listed(told)))
+            lines.append(say("- most gained by: {attacks}", attacks=listed(told)))
         return "\n".join(lines)
 
 

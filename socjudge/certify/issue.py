@@ -294,17 +294,35 @@ def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | No
     look = 1 + (earlier_looks(_binding(work.judge, work.prompt, work.rubric), labels_sha256) if labels_sha256 else 0)
     verdicts = []
     for criterion in criteria:
-        own = trust if isinstance(trust, str) else trust.get(criterion, say("certify.not_labelled"))
+        own = trust if isinstance(trust, str) else trust.get(criterion, say("This criterion has no labels."))
         findings = judge_conditions(
             criterion, ALPHA / len(criteria), trust=own, changes=changes, gains=gains, moves=moves, marks=marks
         )
         limits = [*limits_of(criterion, changes, summary, gains), *unmarked_limits(criterion, marks)]
         if work.labels is not None and not marked_by_two(work.labels[work.labels["criterion"] == criterion]):
-            limits.append(say("certify.limit_rater", least=LEAST_SHARED))
+            limits.append(
+                say(
+                    "Fewer than {least} answers were marked by the same two people, so that the ways of one cannot "
+                    "be told from what is right.",
+                    least=LEAST_SHARED,
+                )
+            )
         if look > len(LOOKS):
-            limits.append(say("certify.limit_looks", looks=len(LOOKS), look=look))
+            limits.append(
+                say(
+                    "It is planned to be looked at {looks} times with other labels, and this is look {look}: a "
+                    "「信頼できる」 may be chance by now.",
+                    looks=len(LOOKS),
+                    look=look,
+                )
+            )
         if work.is_lexical and not sees_own(criterion, changes, ALPHA / len(criteria)):
-            limits.append(say("certify.limit_lexical"))
+            limits.append(
+                say(
+                    "Beside damage that was made by rules like those it measures by, it is not shown to see more "
+                    "than half of what people broke (which takes nine answers even where all is seen)."
+                )
+            )
         verdicts.append(decide(criterion, findings, tuple(limits)))
 
     cost = total_usage(part.usage for part in judged)
@@ -446,17 +464,32 @@ def _not_tried(work: Work, marks: pd.DataFrame, is_hardened: bool) -> tuple[str,
     told = [unmarked_told(marks)] if marks["status"].isin(["unparsable", "failed"]).any() else []
     tried = {case.name for case in work.trials.plan.parts[0][0]}
     if work.is_lexical:
-        told.append(say("certify.not_tried_lexical"))
+        told.append(
+            say(
+                "How it sees what people break: it measures by rules, so damages made by rules like them flatter "
+                "it; answers that you broke are the remedy (socjudge certify --damaged FILE)"
+            )
+        )
     unfit = [probe_title(name) for name in PROBES if name not in tried]
     if unfit:
-        told.append(say("certify.not_tried_probes", probes=listed(unfit)))
+        told.append(say("Changes not tried: {probes} (no answer fits, or the budget did not)", probes=listed(unfit)))
     if work.trials.size is not None:
-        told.append(say("certify.not_tried_size", size=work.trials.size))
+        told.append(
+            say(
+                "To fit the budget, {size} damages per answer and criterion, and as many attacks", size=work.trials.size
+            )
+        )
     if len(work.subjects) > work.trials.tried:
-        told.append(say("certify.not_tried_answers", count=len(work.subjects) - work.trials.tried))
+        told.append(say("{count} further answers were not damaged", count=len(work.subjects) - work.trials.tried))
     if work.labels is None:
-        told.append(say("certify.not_tried_people"))
+        told.append(say("Comparison with people (there are no labels)"))
     if not is_hardened and work.prompt.id != HARDENED:
-        told.append(say("certify.not_tried_hardening"))
-    told += [say("certify.not_tried_hidden"), say("certify.not_tried_ever")]
+        told.append(say("Comparison with the hardened prompt (guide-1-hardened)"))
+    told += [
+        say(
+            "Marks with the flags or the keypoints hidden (socjudge certify --only anchoring tries it; no verdict "
+            "rests on it)"
+        ),
+        say("Damage and attacks of other kinds, other questions and runbooks, and what the model will be tomorrow"),
+    ]
     return tuple(told)

@@ -30,22 +30,32 @@ def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
     Raises ConfigError if `given` is none of these, if it has no score, or if a score or a name is not usable.
     """
     if isinstance(given, pd.DataFrame):
-        labels, named = given, say("certify.the_frame")
+        labels, named = given, say("the frame that was given")
     else:
         labels, named = load_labels(given), str(given)
     missing = [name for name in COLUMNS if name not in labels.columns]
     if missing:
-        raise ConfigError(say("certify.labels_columns", named=named, missing=", ".join(missing)))
+        raise ConfigError(say("{named}: labels lack the columns {missing}", named=named, missing=", ".join(missing)))
     marks = pd.to_numeric(labels["score"], errors="coerce")
     wrong = labels[(marks.isna() & labels["score"].notna()) | (marks < 0) | (marks > 100)]
     if len(wrong):
         found = f"{wrong['score'].iloc[0]!r:.20}"
-        raise ConfigError(say("certify.labels_score", named=named, count=len(wrong), found=found))
+        raise ConfigError(
+            say(
+                "{named}: {count} labels have a score that is no number from 0 to 100 (the first is {found}); "
+                "correct them first",
+                named=named,
+                count=len(wrong),
+                found=found,
+            )
+        )
     labels = same_raters(labels.assign(score=marks).dropna(subset=["score"]))
     if nameless := int(labels["rater"].isna().sum()):
-        raise ConfigError(say("certify.labels_rater", named=named, count=nameless))
+        raise ConfigError(
+            say("{named}: {count} labels name no rater; fill that column in first", named=named, count=nameless)
+        )
     if labels.empty:
-        raise ConfigError(say("certify.labels_none", named=named))
+        raise ConfigError(say("{named}: has no label", named=named))
     return labels
 
 
@@ -57,7 +67,14 @@ def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.Dat
     hashes = {subject.answer_sha256: subject for subject in subjects}
     mine = labels[labels["answer_sha256"].astype(str).isin(hashes)]
     if mine.empty:
-        raise ConfigError(say("certify.labels_of_others", count=labels["answer_sha256"].nunique(), answers=len(hashes)))
+        raise ConfigError(
+            say(
+                "the labels (of {count} answers) are of none of these {answers} answers; pass the log whose "
+                "answers were marked",
+                count=labels["answer_sha256"].nunique(),
+                answers=len(hashes),
+            )
+        )
     marked = set(mine["answer_sha256"].astype(str))
     ids = mine["answer_sha256"].astype(str).map({sha: s.question.id for sha, s in hashes.items()})
     # A spreadsheet may have changed the type of the ids.

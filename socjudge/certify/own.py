@@ -30,7 +30,7 @@ def read_damaged(
     and flags of the one in `subjects`. If a row is not usable, a ConfigError says which row it is, which field is wrong
     and what to do.
     """
-    named = say("certify.the_frame") if isinstance(given, pd.DataFrame) else str(given)
+    named = say("the frame that was given") if isinstance(given, pd.DataFrame) else str(given)
     at_hand = {str(subject.question.id): subject for subject in subjects}
     good: dict[tuple[str, str], Subject] = {}
     cases: list[Case] = []
@@ -38,15 +38,27 @@ def read_damaged(
         texts = {name: _text(row, name, place) for name in ("broken_answer", "criterion")}
         own = at_hand.get(str(row.get("question_id")))
         if own is None:
-            raise ConfigError(say("certify.damaged_question", place=place, found=f"{row.get('question_id')!r:.40}"))
+            raise ConfigError(
+                say(
+                    "{place}: question_id is {found}, of which there is no answer; name a question_id of the log "
+                    "that is used",
+                    place=place,
+                    found=f"{row.get('question_id')!r:.40}",
+                )
+            )
         if texts["criterion"] not in criteria:
             known = listed(criteria)
             raise ConfigError(
-                say("certify.damaged_criterion", place=place, found=f"{texts['criterion']:.40}", known=known)
+                say(
+                    "{place}: criterion is {found!r}; expected one of {known}",
+                    place=place,
+                    found=f"{texts['criterion']:.40}",
+                    known=known,
+                )
             )
         text = own.answer.answer if row.get("answer") is None else _text(row, "answer", place)
         if _seen(text) == _seen(texts["broken_answer"]):
-            raise ConfigError(say("certify.damaged_same", place=place))
+            raise ConfigError(say("{place}: broken_answer is the good answer itself; break it first", place=place))
         key = (str(own.question.id), _seen(text))  # another layout does not make another answer
         if key[1] != _seen(own.answer.answer) and key not in good:
             # The line has an answer of its own, beside that of the log.
@@ -56,7 +68,12 @@ def read_damaged(
             Case(found.question.id, OWN + texts["criterion"], len(cases), found.saying(texts["broken_answer"]))
         )
     if not cases:
-        raise ConfigError(say("certify.damaged_none", named=named))
+        raise ConfigError(
+            say(
+                "{named}: has no damaged answer; write one a line, with question_id, broken_answer and criterion",
+                named=named,
+            )
+        )
     return list(good.values()), cases
 
 
@@ -67,7 +84,9 @@ def _rows(given: pd.DataFrame | Path | str, named: str) -> Iterator[tuple[str, d
 
     Raises ConfigError if the file cannot be read or a line is no JSON object.
     """
-    with explained("certify.damaged_unreadable", path=given):
+    with explained(
+        "{path}: the damaged answers cannot be read ({reason}); name a JSONL file, one JSON object a line", path=given
+    ):
         if isinstance(given, pd.DataFrame):  # beside a missing id, pandas makes the other ids floats
             raw = given.convert_dtypes().to_json(orient="records", lines=True, force_ascii=False).encode()
         else:
@@ -75,20 +94,26 @@ def _rows(given: pd.DataFrame | Path | str, named: str) -> Iterator[tuple[str, d
     for number, line in enumerate(raw.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         if not line.strip():
             continue
-        place = say("certify.damaged_place", named=named, number=number)
+        place = say("{named}: line {number}", named=named, number=number)
         try:
             row = orjson.loads(line)
         except orjson.JSONDecodeError:
             row = None
         if not isinstance(row, dict):
-            raise ConfigError(say("certify.damaged_no_object", place=place))
+            raise ConfigError(
+                say(
+                    "{place}: is no JSON object in UTF-8; write one a line, with question_id, broken_answer and "
+                    "criterion",
+                    place=place,
+                )
+            )
         yield place, row
 
 
 def _text(row: dict[str, Any], name: str, place: str) -> str:
     value = row.get(name)
     if not isinstance(value, str) or not without_unseen(value).strip():
-        raise ConfigError(say("certify.damaged_missing", place=place, field=name))
+        raise ConfigError(say("{place}: {field} is missing, empty or no text; fill it in", place=place, field=name))
     return value
 
 

@@ -39,7 +39,7 @@ SEEN, BLIND = 0.8, 0.5  # shares; a damage counts as seen from the first on, and
 
 def probe_title(name: str) -> str:
     """Return the title of a probe in the language of the messages."""
-    return say("certify.own_damage" if name.startswith(OWN) else _TITLES[name])
+    return say("an answer of your own that you broke" if name.startswith(OWN) else _TITLES[name])
 
 
 def expected_of(name: str, criterion: str) -> str:
@@ -259,8 +259,14 @@ def _sentences(mine: pd.DataFrame, criterion: str, limit: float) -> list[str]:
     aimed = mine[mine["expected"] == "falls"]
     tried = aimed[aimed["detected"].notna()]
     if tried.empty or math.isnan(limit):
-        return [say("certify.nothing_known", criterion=criterion)]
-    lines = [say("certify.limit_is", criterion=criterion, limit=limit)]
+        return [say("{criterion}: unknown (nothing could be tried).", criterion=criterion)]
+    lines = [
+        say(
+            "{criterion}: beyond the noise of the same call, a move of {limit:.0f} points or more counts.",
+            criterion=criterion,
+            limit=limit,
+        )
+    ]
     for key, rows in (
         ("certify.seen", tried[tried["detected"] >= SEEN]),
         ("certify.half_seen", tried[(tried["detected"] > BLIND) & (tried["detected"] < SEEN)]),
@@ -270,16 +276,16 @@ def _sentences(mine: pd.DataFrame, criterion: str, limit: float) -> list[str]:
             lines.append(say(key, probes=listed(map(_with_rate, rows.to_dict("records")))))
     untried = aimed[aimed["detected"].isna()]["title"]
     if len(untried):
-        lines.append(say("certify.untried", probes=listed(untried)))
+        lines.append(say("- not tried: {probes}", probes=listed(untried)))
     missing = int(mine["n_missing"].sum())
     if missing:
-        lines.append(say("certify.some_missing", count=missing))
+        lines.append(say("- {count} judgements are missing and count for nothing.", count=missing))
     wrong = mine[[is_more_than_noise(row, limit, len(mine)) for row in mine.to_dict("records")]]
     if len(wrong):
         named = listed(f"{row['title']} {row['n_forbidden']}/{row['n_cases']}" for row in wrong.to_dict("records"))
-        lines.append(say("certify.forbidden", criterion=criterion, probes=named))
+        lines.append(say("- {criterion} moved where it must not: {probes}", criterion=criterion, probes=named))
     else:
-        lines.append(say("certify.no_forbidden", criterion=criterion))
+        lines.append(say("- {criterion} never moved where it must not.", criterion=criterion))
     return lines
 
 
@@ -300,7 +306,14 @@ def is_more_than_noise(row: dict[Hashable, Any], limit: float, tried: int) -> bo
 
 def _with_rate(row: dict[Hashable, Any]) -> str:
     rate, low, high = (row[name] for name in ("detected", "detected_low", "detected_high"))
-    return say("certify.with_rate", title=row["title"], rate=rate, low=low, high=high, n=row["n"] - row["n_no_room"])
+    return say(
+        "{title} ({rate:.0%} of {n}, 95% interval {low:.0%} to {high:.0%})",
+        title=row["title"],
+        rate=rate,
+        low=low,
+        high=high,
+        n=row["n"] - row["n_no_room"],
+    )
 
 
 def _per_answer(known: pd.DataFrame, keys: list[str]) -> dict[Hashable, pd.DataFrame]:

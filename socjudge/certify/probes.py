@@ -105,7 +105,9 @@ def _by_probe(subjects: Sequence[Subject], most: int) -> Found:
             if i in chosen[name]:
                 yield from _cases(subject, name, found[i])
             else:
-                yield _left_out(subject, name, say("certify.not_chosen", most=most) if found[i] else "")
+                yield _left_out(
+                    subject, name, say("this probe was tried on {most} answers only", most=most) if found[i] else ""
+                )
 
 
 def _by_criterion(subjects: Sequence[Subject], most: float, criteria: Sequence[str]) -> Found:
@@ -122,7 +124,7 @@ def _by_criterion(subjects: Sequence[Subject], most: float, criteria: Sequence[s
             variants = {name: PROBES[name].change(subject) for name in group}
             fit = [name for name, found in variants.items() if found]
             chosen = _in_turn(fit, turn, most)
-            why = say("certify.not_chosen_here", most=len(chosen))
+            why = say("of this answer, only {most} damages of this criterion were tried", most=len(chosen))
             yield from (_left_out(subject, name, why if name in fit else "") for name in group if name not in chosen)
             for name in chosen:
                 yield from _cases(subject, name, variants[name] if math.isinf(most) else variants[name][:1])

@@ -88,11 +88,11 @@ def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gain
     ]
     told = []
     if len(unseen):
-        told.append(say("certify.limit_unseen", probes=listed(unseen["title"])))
+        told.append(say("Damage that it does not see: {probes}.", probes=listed(unseen["title"])))
     if wrong:
-        told.append(say("certify.limit_moved", probes=listed(row["title"] for row in wrong)))
+        told.append(say("Moved without a reason: {probes}.", probes=listed(row["title"] for row in wrong)))
     if len(turned):
-        told.append(say("certify.limit_turned", count=len(turned)))
+        told.append(say("Attacks turned {count} failing answers to pass.", count=len(turned)))
     return told
 
 
@@ -127,9 +127,10 @@ def unmarked_limits(criterion: str, marks: pd.DataFrame) -> list[str]:
     some = kinds[(kinds["sum"] > MAX_UNREAD * kinds["size"]) & (kinds.index != "")]
     if len(some):
         named = [
-            say("certify.kind_unmarked", kind=kind, lost=row["sum"], count=row["size"]) for kind, row in some.iterrows()
+            say("{kind}: {lost} of {count}", kind=kind, lost=row["sum"], count=row["size"])
+            for kind, row in some.iterrows()
         ]
-        told.append(say("certify.limit_unmarked", kinds=listed(named)))
+        told.append(say("Without a mark: {kinds}.", kinds=listed(named)))
     return told
 
 
@@ -137,7 +138,12 @@ def unmarked_told(marks: pd.DataFrame) -> str:
     """Return in words how many requested judgements could not be parsed, and how many were refused or failed."""
     status = marks.drop_duplicates(["question_id", "case", "variant"])["status"]
     unread, failed, none = (int((status == name).sum()) for name in ("unparsable", "failed", "not_judged"))
-    return say("certify.limit_unread", unread=unread, failed=failed, count=len(status) - none)
+    return say(
+        "Of {count} judgements {unread} cannot be read and {failed} were refused or failed.",
+        unread=unread,
+        failed=failed,
+        count=len(status) - none,
+    )
 
 
 def _kind(case: str, criterion: str) -> str:
@@ -152,13 +158,13 @@ def _kind(case: str, criterion: str) -> str:
         return say(_KINDS[case])
     if case == ORIGINAL or case in PROBES or case.startswith(OWN):
         return probe_title(case) if expected_of(case, criterion) == "falls" else ""
-    return say("certify.attacks_made")
+    return say("attacks")
 
 
 def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, dict[str, Any]] | str:
     """Return {criterion: row of `judge_trust`}. If there are no rows, return in words why not."""
     if labels is None:
-        return say("certify.no_labels")
+        return say("There are no labels, so whether people would mark alike is unknown.")
     try:
         rows = judge_trust(scores, labels, alpha=ALPHA)
     except ConfigError as error:  # too few labels
@@ -174,10 +180,26 @@ def plan_told(answers: int, criteria: int) -> str:
     before anything is paid for or labelled.
     """
     seen = share_power(SEES, answers, ALPHA / criteria, HALF) if answers else 0.0
-    people = listed(say("certify.plan_look", n=n, power=trust_power(n, criteria)) for n in (10, *LOOKS))
+    people = listed(say("{n}: {power:.0%}", n=n, power=trust_power(n, criteria)) for n in (10, *LOOKS))
     return "\n".join(
-        [say("certify.plan_damage", n=answers, sees=SEES, power=seen), say("certify.plan_people", looks=people, most=len(LOOKS))]
-    )  # fmt: skip
+        [
+            say(
+                "{n} answers are damaged. A judge that notices {sees:.0%} of the damage shows it on a criterion "
+                "with a chance of {power:.0%}.",
+                n=answers,
+                sees=SEES,
+                power=seen,
+            ),
+            say(
+                "Questions that people marked, and the chance that a good judge (3 points from people, correlation "
+                "0.8) shows its agreement on a criterion: {looks}. Look at these numbers of labels, {most} times "
+                "at most (a further look gives no 「信頼できる」). Label bad answers too: good ones alone show no "
+                "correlation.",
+                looks=people,
+                most=len(LOOKS),
+            ),
+        ]
+    )
 
 
 # -- the conditions
@@ -193,7 +215,11 @@ def _people(trust: dict[str, Any] | str, alpha: float) -> Finding:
     numbers = {name: trust[name] for name in ("n", "bias", "bias_low", "bias_high", "correlation", "correlation_low", "correlation_high")}  # fmt: skip
     if math.isnan(trust["bias_low"]):
         return Finding("people", state, str(trust["note"]))
-    told = say("certify.people_told", **numbers)
+    told = say(
+        "Over {n} questions it lies {bias:+.1f} points from people ({bias_low:+.1f} to {bias_high:+.1f}), with "
+        "a correlation of {correlation:.2f} ({correlation_low:.2f} to {correlation_high:.2f}).",
+        **numbers,
+    )
     return Finding("people", state, told if state in ("shown", "against") else sentences(told, trust["advice"]))
 
 
@@ -242,12 +268,27 @@ def _noise(found: Steadiness, alpha: float) -> Finding:
     assumption. A judge that mostly gives the same score, but sometimes jumps, may pass the test of the sd alone.
     """
     if not found.freedom:
-        return Finding("noise", "untried", say("certify.noise_unknown"))
+        return Finding("noise", "untried", say("No answer was judged twice."))
     low, high = sd_ends(found.sd, found.freedom, alpha)
     _, most = share_ends(found.jumps, found.n, alpha)
     state = "shown" if high <= MAX_NOISE and most < MAX_JUMPY else "against" if low > MAX_NOISE else "open"
-    told = say("certify.noise_told", sd=found.sd, high=high, freedom=found.freedom, most=MAX_NOISE)
-    jumps = say("certify.jumps_told", points=JUMP, share=found.jumps, high=most, n=found.n, most=MAX_JUMPY)
+    told = say(
+        "Judged again, marks scatter with an sd of {sd:.1f} points (at most {high:.1f}, {freedom:.0f} degrees "
+        "of freedom; {most:g} are allowed).",
+        sd=found.sd,
+        high=high,
+        freedom=found.freedom,
+        most=MAX_NOISE,
+    )
+    jumps = say(
+        "The mark of {share:.0%} of the answers jumped by more than {points:g} points (at most {high:.0%}, {n} "
+        "answers; less than {most:.0%} is allowed).",
+        points=JUMP,
+        share=found.jumps,
+        high=most,
+        n=found.n,
+        most=MAX_JUMPY,
+    )
     return Finding("noise", state, sentences(told, jumps))
 
 

@@ -72,13 +72,27 @@ class Prompts(Experiment):
         (row,) = prompt_equivalence(findings[findings["criterion"] == OVERALL]).to_dict("records")
         told = {"difference": row["mean_difference"], "n": row["n"]}
         if not row["n"]:
-            return say("certify.prompts_unknown")
+            return say("Difference of the two prompts: unknown (no question was judged with both).")
         if row["equivalent"] is None:
-            return say("certify.prompts_untested", **told)
+            return say(
+                "On honest answers the means differ by {difference:+.1f} points ({n} questions), without any "
+                "scatter to test them by.",
+                **told,
+            )
         told |= {"low": row["ci_low"], "high": row["ci_high"], "margin": MARGIN}
         if row["equivalent"]:
-            return say("certify.prompts_same", **told)
-        return say("certify.prompts_not_same", **told, detectable=row["detectable_difference"])
+            return say(
+                "On honest answers the means differ by {difference:+.1f} points (90% interval {low:+.1f} to "
+                "{high:+.1f}, {n} questions): the same within {margin:g} points.",
+                **told,
+            )
+        return say(
+            "On honest answers the means differ by {difference:+.1f} points (90% interval {low:+.1f} to "
+            "{high:+.1f}, {n} questions): not shown to be the same within {margin:g} points; {n} questions "
+            "show a difference of {detectable:.1f}.",
+            **told,
+            detectable=row["detectable_difference"],
+        )
 
 
 def _with_overall(marks: pd.DataFrame) -> pd.Series:

@@ -77,8 +77,16 @@ def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -
             ax.axhline(edge - 0.5, color=palette().grey, linewidth=0.8 if heavy else 0.3)
         ax.xaxis.set_major_formatter(lambda x, _: f"{x:+g}".replace("-", "−") if x else "0")
         baselines = listed(label(value) for value in in_order(comparison["baseline"]))
-        ax.set_xlabel(say("charts.comparison_axis", baseline=baselines))
-        ax.set_title(say("charts.comparison_title", level=1 - LEVEL))
+        ax.set_xlabel(
+            say(
+                "difference from {baseline} (points, mean and 95% interval)\n"
+                "so few questions cannot show a difference inside the grey band",
+                baseline=baselines,
+            )
+        )
+        ax.set_title(
+            say("Differences in the marks of the same answers (filled: adjusted p < {level:.2g})", level=1 - LEVEL)
+        )
         judge_key(ax, judges, below=52)
     return ax
 
@@ -97,7 +105,7 @@ def _draw_difference(ax: Axes, place: float, height: float, row: dict[Any, Any],
     if not math.isnan(mean):
         whiskers, face = reach(mean, row["ci_low"], row["ci_high"]), colour if clear else palette().paper
         ax.errorbar(mean, place, xerr=whiskers, color=colour, marker=marker, markerfacecolor=face, elinewidth=1.2)
-    words = say("charts.comparison_no_pair", n=row["n"])
+    words = say("n={n}  no pair of marks", n=row["n"])
     if not math.isnan(mean):
-        words = say("charts.comparison_differs" if clear else "charts.comparison_undetected", n=row["n"], p=p)
+        words = say("n={n}  differs, p={p:.3f}" if clear else "n={n}  not detected, p={p:.2f}", n=row["n"], p=p)
     ax.text(1.01, place, words, va="center", fontsize=SMALL, transform=ax.get_yaxis_transform())

@@ -79,7 +79,9 @@ def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         ax.set_xticks(range(len(criteria)), [label(name, 12) for name in criteria])
         ax.set_yticks(range(len(probes)), [label(name, 30) for name in probes])
         ax.xaxis.tick_top()
-        ax.set_title(say("charts.probes_title"))
+        ax.set_title(
+            say("Change of the marks when one thing in an answer changes (frame: must fall, brackets: may move)")
+        )
     return ax
 
 
@@ -104,9 +106,18 @@ def _at_the_right(rows: pd.DataFrame) -> str:
     for row in rows[rows["detected"].notna()].to_dict("records"):
         share, low, high = row["detected"], row["detected_low"], row["detected_high"]
         change, n = _points(row["mean_change"]), row["n"] - row["n_no_room"]
-        parts.append(say("charts.probes_aimed", change=change, share=share, low=low, high=high, n=n))
+        parts.append(
+            say(
+                "aimed at {change}, seen {share:.0%} ({low:.0%}–{high:.0%}, n={n})",
+                change=change,
+                share=share,
+                low=low,
+                high=high,
+                n=n,
+            )
+        )
     elsewhere = rows.loc[rows["expected"] == "stays", "mean_change"].mean()
     if not math.isnan(elsewhere):
-        parts.append(say("charts.probes_elsewhere", change=_points(elsewhere)))
+        parts.append(say("elsewhere {change}", change=_points(elsewhere)))
     wrong = int(rows["n_forbidden"].sum())
-    return listed([*parts, *([say("charts.probes_wrong", count=wrong)] if wrong else [])])
+    return listed([*parts, *([say("{count} wrong moves (▼)", count=wrong)] if wrong else [])])

@@ -89,7 +89,7 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
         floor = max(0, min(60, 10 * math.floor(lowest / 10)))
         ax.set_yticks(range(floor, 101, 10))
         ax.set_ylim(floor - 1, _mark_changes(ax, changes, len(runs)))
-        ax.set_ylabel(say("charts.mean_score"))
+        ax.set_ylabel(say("mean score (points)"))
         ax.set_title(f"{_trend_finding(scores, runs)}\n{say('charts.trend_title')}")
         ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, borderaxespad=0)
     return ax
@@ -146,9 +146,13 @@ def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
         for ax in axes[len(names) - _ACROSS : len(names)]:
             _label_days(ax, runs["started_at"])
         axes[0].set_ylim(floor - 2, 102)
-        finding = say("charts.multiples_below", names=listed(below)) if below else say("charts.multiples_above")
+        finding = (
+            say("Below the pass line in the latest run: {names}", names=listed(below))
+            if below
+            else say("All criteria reach the pass line in the latest run")
+        )
         known = sorted(set(lines.values()))
-        line = say("charts.own_line") if len(known) > 1 else say("charts.line_points", line=known[0])
+        line = say("that run's pass line") if len(known) > 1 else say("{line:g}", line=known[0])
         figure.suptitle(f"{finding}\n{say('charts.multiples_title', line=line)}", fontsize=11)
         explained = [
             f"{_CIRCLED[number - 1 : number] or number} {listed(words for at, words in changes if at == place)}"
@@ -199,11 +203,13 @@ def _draw_small(
         )
     line = lines[known.index[-1]] if len(known) else own[-1]
     is_below = bool(len(known)) and not reaches(known.iloc[-1], line)
-    latest = points(known.iloc[-1], line) if len(known) else say("charts.unscored")
+    latest = points(known.iloc[-1], line) if len(known) else say("unscored")
     title = f"{label(name, 20)}  {latest}"
     if len(known) > 1 and not why_incomparable(told[known.index[-2]], told[known.index[-1]]):
         change = round(known.iloc[-1] - known.iloc[-2], 1) + 0.0  # avoids -0.0
-        title = say("charts.multiples_moved", name=label(name, 20), points=latest, change=change)
+        title = say(
+            "{name}  {points} ({change:+.1f} since the last run)", name=label(name, 20), points=latest, change=change
+        )
     ax.set_title(title, fontsize=9, loc="left", color=palette().colours[5] if is_below else palette().ink)
     ax.spines[["top", "right"]].set_visible(False)
     return is_below
@@ -243,16 +249,22 @@ def _trend_finding(scores: pd.DataFrame, runs: pd.DataFrame) -> str:
     known = means.reindex(runs["run_id"]).dropna()
     first, last = f"{known.iloc[0]:.1f}", f"{known.iloc[-1]:.1f}"
     if len(known) == 1:
-        return say("charts.trend_one", mean=first)
+        return say("The overall mean is {mean}", mean=first)
     told = conditions_of(scores)
     if why := why_incomparable(told[known.index[0]], told[known.index[-1]]):
-        return say("charts.trend_incomparable", mean=last, why=why)
-    return say("charts.trend_same", mean=first) if first == last else say("charts.trend_moved", first=first, last=last)
+        return say(
+            "The latest overall mean is {mean} (not comparable with the first run: {why} differ)", mean=last, why=why
+        )
+    return (
+        say("The overall mean is still {mean}", mean=first)
+        if first == last
+        else say("The overall mean went from {first} to {last}", first=first, last=last)
+    )
 
 
 def _draw_trend(ax: Axes, part: pd.DataFrame, criterion: str, number: int, shift: float) -> None:
     known = part["mean"].dropna()
-    latest = f"{known.iloc[-1]:.0f}" if len(known) else say("charts.unscored")
+    latest = f"{known.iloc[-1]:.0f}" if len(known) else say("unscored")
     _draw_means(
         ax,
         np.arange(len(part)) + shift,
@@ -295,7 +307,7 @@ def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] =
     ax.set_xticks(places, [texts[place] for place in places], fontsize=SMALL)
     ax.set_xlim(-0.6, len(local) - 0.4)
     years = "–".join(dict.fromkeys(str(time.year) for time in (local[0], local[-1])))
-    when = say("charts.run_axis", years=years, zone=local_time(local[-1])[20:])
+    when = say("start of the run ({years}, {zone}), oldest first", years=years, zone=local_time(local[-1])[20:])
     ax.set_xlabel("\n".join([when, *([below] if below else [])]))
 
 
@@ -331,7 +343,7 @@ def _change_words(change: Difference, width: int) -> str:
 
 
 def _changed(change: Difference) -> str:
-    return say("charts.changed", what=say(change.condition.group))
+    return say("{what} changed", what=say(change.condition.group))
 
 
 def _mark_changes(ax: Axes, changes: list[tuple[int, str]], runs: int) -> float:
@@ -403,11 +415,13 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
         for row, (found, lacking) in enumerate(zip(means.to_numpy(), missing.to_numpy(), strict=True)):
             for column, (mean, unread) in enumerate(zip(found, lacking, strict=True)):
                 _draw_cell(ax, row, column, mean, unread, own[column], narrow=len(runs) > 24)
-        _label_runs(ax, runs["started_at"], below=say("charts.strip_key"))
+        _label_runs(
+            ax, runs["started_at"], below=say("○ passes   × fails   hatched: unscored   *: some marks unscored")
+        )
         ax.set_xlim(-0.5, len(runs) - 0.5)
         ax.set_yticks(range(len(rows)), list(rows.values()))
         finding = _strip_finding(means, lines, conditions_of(scores))
-        ax.set_title(f"{finding}\n{say('charts.strip_title', line=pass_text(*lines.values()))}")
+        ax.set_title(f"{finding}\n{say('Mean score by question ({line})', line=pass_text(*lines.values()))}")
     return ax
 
 
@@ -442,20 +456,28 @@ def _strip_finding(means: pd.DataFrame, lines: dict[Any, float], told: Mapping[A
     known = {name: means[name].dropna() for name in lines}
     now, latest = list(known.items())[-1]
     if latest.empty:
-        return say("charts.strip_latest_unscored")
+        return say("The latest run is unscored")
     failed = latest.index[~reaches(latest, lines[now])]
-    words = say("charts.strip_failed", count=len(failed)) if len(failed) else say("charts.strip_all_passed")
+    words = (
+        say("{count} questions fail in the latest run", count=len(failed))
+        if len(failed)
+        else say("All questions pass in the latest run")
+    )
     earlier = [name for name in known if name != now and len(known[name].index.intersection(latest.index))]
     if not earlier:
         return words
     before = earlier[-1]
     why = why_incomparable(told[before], told[now])
     if why or lines[before] != lines[now]:
-        return say("charts.strip_incomparable", latest=words, why=why or say("base.group_pass_line"))
+        return say(
+            "{latest} (not comparable with the run before: {why} differ)",
+            latest=words,
+            why=why or say("base.group_pass_line"),
+        )
     common = known[before].index.intersection(latest.index)
     was, is_now = reaches(known[before][common], lines[before]), reaches(latest[common], lines[now])
     lost, won = int((was & ~is_now).sum()), int((~was & is_now).sum())
-    return say("charts.strip_turned", latest=words, lost=lost, won=won)
+    return say("{latest}; since the run before {lost} lost, {won} won back", latest=words, lost=lost, won=won)
 
 
 def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, line: float, *, narrow: bool) -> None:
@@ -464,7 +486,7 @@ def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, lin
     if math.isnan(mean):
         look: dict[str, Any] = {"fc": palette().paper, "ec": palette().grey, "hatch": "////", "lw": 0}
         ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **look))
-        text, colour = "" if narrow else say("charts.unscored"), palette().ink
+        text, colour = "" if narrow else say("unscored"), palette().ink
     else:
         text, colour = "○" if reaches(mean, line) else "×", "black"
         text += ("" if narrow else points(mean, line)) + ("*" if missing else "")

@@ -66,7 +66,7 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
     need_marks(scores, "score", ["category", "criterion"], "plot_category_breakdown")
     line = frame_rule(scores).line
     marks = scores.assign(score=plain_floats(scores["score"]), category=known_category(scores["category"]))
-    order = [*in_order(scores["category"].dropna()), say("charts.no_category")]
+    order = [*in_order(scores["category"].dropna()), say("no category")]
     marks["category"] = pd.Categorical(marks["category"], order)
     cells = marks.groupby(["category", "criterion"], observed=True)["score"].agg(["mean", "count"])
     means, counts = cells["mean"].unstack(), cells["count"].unstack().fillna(0).astype(int)
@@ -74,11 +74,11 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
         draw_cells(ax, means, line)
         ax.set_xticks(range(len(means.columns)), [label(name) for name in means.columns])
         unscored = means.isna().all(axis=1)
-        names = [label(name) + ("\n" + say("charts.unscored") if unscored[name] else "") for name in means.index]
+        names = [label(name) + ("\n" + say("unscored") if unscored[name] else "") for name in means.index]
         ax.set_yticks(range(len(means.index)), names)
-        ax.set_xlabel(say("charts.criterion"))
-        ax.set_ylabel(say("charts.category"))
-        ax.set_title(f"{_cells_finding(means, line)}\n{say('charts.breakdown_title')}")
+        ax.set_xlabel(say("criterion"))
+        ax.set_ylabel(say("category"))
+        ax.set_title(f"{_cells_finding(means, line)}\n{say('Mean score by category and criterion')}")
         for row, values in enumerate(means.to_numpy(dtype=float)):
             for column, mean in enumerate(values):
                 missing = math.isnan(mean)
@@ -94,10 +94,15 @@ def _cells_finding(means: pd.DataFrame, line: float) -> str:
     if not reaches(lowest, line):
         below = int((~reaches(known, line)).sum())
         return say(
-            "charts.breakdown_below", line=pass_text(line), total=len(known), below=below, points=points(lowest, line),
-            category=label(category, 14), criterion=label(criterion, 14),
-        )  # fmt: skip
-    return say("charts.breakdown_above", line=pass_text(line), points=points(lowest, line))
+            "{below} of {total} cells are below the {line}; lowest: {points} for {criterion} in {category}",
+            line=pass_text(line),
+            total=len(known),
+            below=below,
+            points=points(lowest, line),
+            category=label(category, 14),
+            criterion=label(criterion, 14),
+        )
+    return say("All cells reach the {line}; the lowest has {points}", line=pass_text(line), points=points(lowest, line))
 
 
 def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
@@ -141,7 +146,7 @@ def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
         for place, part in enumerate(parts):
             scored = part.dropna(subset=["score"])
             if scored.empty:
-                ax.text(place, lines.iloc[-1] / 2, say("charts.unscored"), ha="center", color=palette().grey)
+                ax.text(place, lines.iloc[-1] / 2, say("unscored"), ha="center", color=palette().grey)
                 continue
             _draw_box(ax, place, scored["score"].to_numpy())
             across = pd.Series(place + _side_by_side(scored["score"].tolist()), index=scored.index)
@@ -157,9 +162,14 @@ def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
         ax.set_xticks(range(len(parts)), [_counted(c, part) for c, part in zip(criteria, parts, strict=True)])
         ax.set_xlim(-0.6, len(parts) - 0.4)
         ax.set_ylim(-4, 104)
-        ax.set_ylabel(say("charts.score"))
-        ax.set_xlabel(say("charts.distribution_note", line=pass_text(*lines)))
-        ax.set_title(f"{_marks_finding(marks)}\n{say('charts.distribution_title')}")
+        ax.set_ylabel(say("score (points)"))
+        ax.set_xlabel(
+            say(
+                "a dot is one mark (hollow: below the {line}), boxes are quartiles and median, dashed: the pass line",
+                line=pass_text(*lines),
+            )
+        )
+        ax.set_title(f"{_marks_finding(marks)}\n{say('Scores by criterion')}")
         if len(judges) > 1:
             judge_key(ax, judges, below=72)
     return ax
@@ -169,11 +179,17 @@ def _marks_finding(marks: pd.DataFrame) -> str:
     known, line = marks.dropna(subset=["score"]), pass_text(*marks["line"])
     low = (~reaches(known["score"] - known["line"], 0)).groupby(known["criterion"], observed=True).agg(["sum", "size"])
     if not low["sum"].sum():
-        return say("charts.distribution_above", line=line)
+        return say("All marks reach the {line}", line=line)
     place = int((low["sum"] / low["size"]).to_numpy().argmax())
     count, total = low.iloc[place]
     name = label(low.index[place], 14)
-    return say("charts.distribution_below", line=line, criterion=name, total=total, count=count)
+    return say(
+        "Most marks below the {line}: {criterion} ({count} of {total})",
+        line=line,
+        criterion=name,
+        total=total,
+        count=count,
+    )
 
 
 def _draw_box(ax: Axes, place: float, values: Floats) -> None:
@@ -201,7 +217,10 @@ def _side_by_side(values: list[float]) -> Floats:
 def _counted(criterion: object, part: pd.DataFrame) -> str:
     missing = int(part["score"].isna().sum())
     questions = part["question_id"].nunique()
-    lines = [label(criterion, 14), say("charts.distribution_counts", marks=len(part) - missing, questions=questions)]
+    lines = [
+        label(criterion, 14),
+        say("{marks} marks\n{questions} questions", marks=len(part) - missing, questions=questions),
+    ]
     return "\n".join([*lines, *([say("charts.distribution_unscored", count=missing)] if missing else [])])
 
 
@@ -252,7 +271,12 @@ def plot_gate_confidence(
     need_marks(questions, "mean", ["question_id", "noise_sd", "p_pass_rerun", "decides"], who, "gate_questions")
     runs = in_order(questions["run_id"]) if "run_id" in questions else []
     if questions["question_id"].duplicated().any():
-        raise ConfigError(say("charts.several_runs", count=len(runs) or "2+"))
+        raise ConfigError(
+            say(
+                "plot_gate_confidence: the frame has {count} runs; draw one: questions[questions.run_id == …]",
+                count=len(runs) or "2+",
+            )
+        )
     rows, line = question_rows(questions), frame_rule(questions).line
     numbers = questions.set_index("question_id")[["mean", "noise_sd", "p_pass_rerun"]].apply(plain_floats)
     decides = set(questions.loc[questions["decides"].astype(bool), "question_id"])
@@ -266,7 +290,13 @@ def plot_gate_confidence(
         marks = ["◆ " if question in decides else "" for question in rows]
         ax.set_yticks(range(len(rows)), [mark + text for mark, text in zip(marks, rows.values(), strict=True)])
         ax.set_ylim(len(rows) - 0.5, -0.5)
-        ax.set_xlabel(say("charts.gate_note", line=pass_text(line)))
+        ax.set_xlabel(
+            say(
+                "mean score (points; hollow: fails); dashed: the {line}\n"
+                "bars: noise of another run (±1 standard deviation); ◆: decides the verdict",
+                line=pass_text(line),
+            )
+        )
         ax.set_title(_gate_title(numbers, confidence, runs, line))
     return ax
 
@@ -274,7 +304,7 @@ def plot_gate_confidence(
 def _draw_question(ax: Axes, place: int, mean: float, noise: float, decides: bool, line: float) -> None:
     if math.isnan(mean):
         grey, paper = palette().grey, palette().paper
-        ax.text(line, place, say("charts.unscored"), ha="center", va="center", color=grey, backgroundcolor=paper)
+        ax.text(line, place, say("unscored"), ha="center", va="center", color=grey, backgroundcolor=paper)
         return
     colour = palette().colours[5 if decides else 0]
     ax.errorbar(
@@ -292,24 +322,36 @@ def _chance_text(mean: float, chance: float, line: float) -> str:
     if math.isnan(mean):
         return "–"
     if math.isnan(chance):
-        return say("charts.gate_no_repeats", points=points(mean, line))
+        return say("{points}  no repeats", points=points(mean, line))
     # A simulation cannot show a chance of 0 or 1.
     words = "<0.01" if chance < 0.005 else ">0.99" if chance > 0.995 else f"{chance:.2f}"
-    return say("charts.gate_chance", points=points(mean, line), chance=words)
+    return say("{points}  passes again: {chance}", points=points(mean, line), chance=words)
 
 
 def _gate_title(numbers: pd.DataFrame, confidence: pd.DataFrame | None, runs: Sequence[object], line: float) -> str:
     means = numbers["mean"].dropna()
     unscored = len(numbers) - len(means)
-    title = say("charts.gate_passed", total=len(means), passed=int(reaches(means, line).sum()))
-    title += say("charts.gate_unscored", count=unscored) if unscored else ""
+    title = say("{passed} of {total} questions pass", total=len(means), passed=int(reaches(means, line).sum()))
+    title += say(", {count} unscored", count=unscored) if unscored else ""
     if confidence is None:
         return title
     who = "plot_gate_confidence, confidence"
     need_columns(confidence, ["pass_rate_low", "pass_rate_high", "verdict"], who, "gate_confidence")
     rows = confidence[confidence["run_id"].isin(runs)] if runs and "run_id" in confidence else confidence
     if len(rows) != 1:
-        raise ConfigError(say("charts.other_run", count=len(rows)))
+        raise ConfigError(
+            say(
+                "plot_gate_confidence, confidence: {count} rows for the run of the questions; pass the frame of "
+                "the same run",
+                count=len(rows),
+            )
+        )
     row = rows.iloc[0]
     low, high = row["pass_rate_low"], row["pass_rate_high"]
-    return say("charts.gate_interval", passed=title, low=low, high=high, verdict=row["verdict"])
+    return say(
+        "{passed} (95% interval of the pass rate {low:.2f}–{high:.2f}): {verdict}",
+        passed=title,
+        low=low,
+        high=high,
+        verdict=row["verdict"],
+    )

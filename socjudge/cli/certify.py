@@ -29,36 +29,105 @@ from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, confirm, echo, stop
 class Written:
     """Hold the options that say where the results of `socjudge certify` are written."""
 
-    certificates: Annotated[Path | None, typer.Option(help=say("cli.certify_folder"))] = None
-    page: Annotated[Path | None, typer.Option(help=say("cli.certify_page"))] = None
-    logs_dir: Annotated[str | None, typer.Option(help=say("cli.certify_logs_dir"))] = None
+    certificates: Annotated[
+        Path | None, typer.Option(help=say("The folder of certificates; default: certificates."))
+    ] = None
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            help=say(
+                "The page to write (HTML); default: beside the certificate. With --only probes its chart (.png, .svg)."
+            )
+        ),
+    ] = None
+    logs_dir: Annotated[
+        str | None, typer.Option(help=say("Where the log of the judgements goes; default: logs/certify."))
+    ] = None
 
 
 @grouped
 def certify(
     *,
-    log: Annotated[str | None, typer.Argument(help=say("cli.certify_log"))] = None,
-    judge_model: Annotated[str, typer.Option(help=say("cli.certify_judge"))] = "auto",
-    judge_prompt: Annotated[str | None, typer.Option(help=say("cli.certify_prompt"))] = None,
-    only: Annotated[list[str] | None, typer.Option(help=say("cli.certify_only"))] = None,
-    labels: Annotated[Path | None, typer.Option(help=say("cli.certify_labels"))] = None,
-    damaged: Annotated[Path | None, typer.Option(help=say("cli.certify_damaged"))] = None,
-    budget: Annotated[
-        float | None, typer.Option("--budget", "--max-cost-usd", min=0, help=say("cli.certify_budget"))
+    log: Annotated[
+        str | None,
+        typer.Argument(help=say("The log whose answers are used, by its name or path; not needed with --check.")),
     ] = None,
-    size: Annotated[int | None, typer.Option(min=1, help=say("cli.certify_size"))] = None,
-    repeats: Annotated[int, typer.Option(min=1, help=say("cli.certify_repeats"))] = 2,
-    check: Annotated[bool, typer.Option("--check", help=say("cli.certify_check"))] = False,
+    judge_model: Annotated[str, typer.Option(help=say("The judge."))] = "auto",
+    judge_prompt: Annotated[str | None, typer.Option(help=say("Prompt id or .txt file; default: guide-1."))] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=say(
+                "Make no certificate, only this experiment (may be repeated): probes (does it notice damage?), "
+                "injections (do commands and forged verdicts move it?), anchoring (does it follow flags and key "
+                "points?), prompts (does the hardened prompt change honest marks?)."
+            )
+        ),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            help=say(
+                "People's marks: the folder of LabelPanel, or a CSV file (rater, question_id, answer_sha256, "
+                "criterion, score)."
+            )
+        ),
+    ] = None,
+    damaged: Annotated[
+        Path | None,
+        typer.Option(
+            help=say(
+                "Answers that you broke (JSONL: question_id, broken_answer, criterion a line), judged beside those "
+                "damaged by rule."
+            )
+        ),
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            "--budget",
+            "--max-cost-usd",
+            min=0,
+            help=say(
+                "The most that it may cost in US dollars; default: 0.25 or max_cost_usd of socjudge.toml, the "
+                "lesser (without the latter none where prices are not known). With less, less is tried."
+            ),
+        ),
+    ] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help=say(
+                "Damages per answer and criterion, attacks per answer; default: as many as fit the budget, with --only "
+                "all."
+            ),
+        ),
+    ] = None,
+    repeats: Annotated[
+        int,
+        typer.Option(min=1, help=say("How often each answer is judged again as it is, to measure the judge's noise.")),
+    ] = 2,
+    check: Annotated[
+        bool, typer.Option("--check", help=say("Ask nothing; only look for a valid certificate of today's judge."))
+    ] = False,
     written: Written,
-    fresh: Annotated[bool, typer.Option("--fresh", help=say("cli.certify_fresh"))] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help=say("cli.certify_yes"))] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help=say("cli.certify_quiet"))] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help=say("Start anew although unfinished judgements could be taken up."))
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help=say("Do not ask before a run that costs money."))] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help=say("No progress bar."))] = False,
 ) -> None:
     """Test a judge, and write a certificate that says for each criterion whether to trust the judge."""
     if check:
         _check(judge_model, judge_prompt, written.certificates)
     if log is None:
-        stop(say("cli.certify_no_log"))
+        stop(
+            say(
+                "name a log (such as socjudge certify logs/judge_eval_….json), or pass --check to look for a "
+                "certificate"
+            )
+        )
     from ..certify import issue
     from ..certify.all_experiments import chosen_experiments
     from ..certify.certificate import load_certificate, save_certificate
@@ -94,9 +163,22 @@ def certify(
     path = save_certificate(made, written.certificates)
     certificate = load_certificate(path)
     report = write_certificate_page(written.page or path.with_suffix(".html"), certificate)
-    echo(say("cli.certify_written", path=shown_path(path.absolute()), page=shown_path(report.absolute())), err=True)
+    echo(
+        say(
+            "the certificate is in {path}, its page in {page}",
+            path=shown_path(path.absolute()),
+            page=shown_path(report.absolute()),
+        ),
+        err=True,
+    )
     if certificate.stopped:
-        echo(say("cli.certify_stopped", reason=certificate.stopped), err=True)
+        echo(
+            say(
+                "the budget was used up, so the rest is 「分からない」; what was paid for is in the certificate ({reason})",
+                reason=certificate.stopped,
+            ),
+            err=True,
+        )
     _tell(certificate)
 
 
@@ -133,7 +215,14 @@ def _experiment(
     if chart is not None:
         _draw(found, chart)
     if any(outcome.stopped for outcome in found):
-        echo(say("certify.budget_ended", cost=budget.spent_usd), err=True)
+        echo(
+            say(
+                "the budget was used up (${cost:.4f}), so the rest is unknown; the same command with more goes on "
+                "from here.",
+                cost=budget.spent_usd,
+            ),
+            err=True,
+        )
         raise typer.Exit(COULD_NOT_JUDGE)
     forget_parts(as_path(folder), [part.log_path for outcome in found for part in outcome.judged])
     raise typer.Exit(PASSED)
@@ -167,7 +256,7 @@ def _check(judge_model: str, judge_prompt: str | None, folder: Path | None) -> N
 
 
 def _tell(certificate: Any) -> Never:
-    echo(say("cli.certify_told", name=certificate.name, date=certificate.issued_at[:10]))
+    echo(say("certificate {name} ({date})", name=certificate.name, date=certificate.issued_at[:10]))
     for verdict in certificate.verdicts:
         echo(f"{verdict.criterion}: {verdict.shown}  {verdict.why}")
     raise typer.Exit(PASSED if certificate.holds else NOT_PASSED)

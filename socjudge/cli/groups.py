@@ -23,10 +23,12 @@ from .shared import stop
 class Pace:
     """Hold the options for how a run makes its calls. Each of them is also a field of RunOptions."""
 
-    max_concurrency: Annotated[int, typer.Option(min=1, help=say("cli.max_concurrency_option"))] = 8
-    max_failures: Annotated[int, typer.Option(min=1, help=say("cli.max_failures_option"))] = 10
-    fresh: Annotated[bool, typer.Option("--fresh", help=say("cli.fresh_option"))] = False
-    resume: Annotated[Path | None, typer.Option(help=say("cli.resume_option"))] = None
+    max_concurrency: Annotated[int, typer.Option(min=1, help=say("Calls in flight, at most."))] = 8
+    max_failures: Annotated[int, typer.Option(min=1, help=say("Stop after so many failed questions in a row."))] = 10
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help=say("Start anew although an unfinished run could be taken up."))
+    ] = False
+    resume: Annotated[Path | None, typer.Option(help=say("Take up this journal, or be told how it differs."))] = None
 
     @property
     def options(self) -> RunOptions:
@@ -38,16 +40,23 @@ class Judging:
     """Hold the options that say who judges the answers, and how."""
 
     # A list, so that a second judge is refused and not taken instead of the first.
-    judge_models: Annotated[list[str] | None, typer.Option("--judge-model", help=say("cli.judge_model_option"))] = None
-    judge_prompt: Annotated[str | None, typer.Option(help=say("cli.judge_prompt_option"))] = None
-    judge_repeats: Annotated[int, typer.Option(min=1, help=say("cli.judge_repeats_option"))] = 1
+    judge_models: Annotated[list[str] | None, typer.Option("--judge-model", help=say("The model that judges."))] = None
+    judge_prompt: Annotated[str | None, typer.Option(help=say("Prompt id or .txt file; default: guide-1."))] = None
+    judge_repeats: Annotated[int, typer.Option(min=1, help=say("Judgements per answer."))] = 1
 
     @property
     def judge(self) -> str:
         """Return the name of the judge. End the command if several are named."""
         name, *more = self.judge_models or ["auto"]
         if more:
-            stop(say("cli.one_judge", judges=listed(more)))
+            stop(
+                say(
+                    "--judge-model takes one judge; run with the first, and have the others ({judges}) judge the "
+                    'same answers: socjudge rejudge LOG --judge-model … (docs/reference.md, "Several judges under '
+                    'one cap")',
+                    judges=listed(more),
+                )
+            )
         return name
 
 
@@ -55,19 +64,42 @@ class Judging:
 class Answering:
     """Hold the options that say who answers, with which prompt, and with how many passages of the runbooks."""
 
-    assistant_model: Annotated[str, typer.Option(help=say("cli.assistant_model_option"))] = "auto"
-    answers: Annotated[str | None, typer.Option(help=say("cli.answers_option"))] = None
-    assistant_prompt: Annotated[str | None, typer.Option(help=say("cli.assistant_prompt_option"))] = None
-    answer_repeats: Annotated[int, typer.Option(min=1, help=say("cli.answer_repeats_option"))] = 1
-    k: Annotated[int | None, typer.Option(min=1, help=say("cli.k_option"))] = None
+    assistant_model: Annotated[str, typer.Option(help=say("The model that answers."))] = "auto"
+    answers: Annotated[
+        str | None,
+        typer.Option(
+            help=say(
+                "what is judged instead of socjudge's assistant: a file of answers (CSV, JSONL, Excel), "
+                "mybot.py:function, or a table [assistants.…] of socjudge.toml"
+            )
+        ),
+    ] = None
+    assistant_prompt: Annotated[
+        str | None, typer.Option(help=say("Prompt id or .txt file of the assistant; default: assistant-3."))
+    ] = None
+    answer_repeats: Annotated[int, typer.Option(min=1, help=say("Answers per question."))] = 1
+    k: Annotated[
+        int | None, typer.Option(min=1, help=say("Passages per question; default: k of `socjudge settings`."))
+    ] = None
 
 
 @dataclass(frozen=True)
 class Job:
     """Hold the options for CI: the summary file, and whether a certificate is required."""
 
-    summary: Annotated[Path | None, typer.Option(help=say("cli.summary_option"))] = None
-    require_certificate: Annotated[bool, typer.Option("--require-certificate", help=say("cli.require_certificate_option"))] = False  # fmt: skip
+    summary: Annotated[
+        Path | None, typer.Option(help=say("Markdown file with the verdict and the summary, for the page of a CI job."))
+    ] = None
+    require_certificate: Annotated[
+        bool,
+        typer.Option(
+            "--require-certificate",
+            help=say(
+                "End with exit code 4, and ask no model, unless a certificate holds for this judge, prompt, rubric and "
+                "address."
+            ),
+        ),
+    ] = False
 
 
 def grouped(command: Callable[..., Any]) -> Callable[..., Any]:

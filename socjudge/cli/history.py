@@ -16,13 +16,18 @@ from .shared import echo
 LEVELS = {"error": "cli.level_error", "warning": "cli.level_warning", "note": "cli.level_note"}
 FOUND_PROBLEMS = 1
 
-LogsDir = Annotated[str | None, typer.Option(help=say("cli.logs_read_option"))]
+LogsDir = Annotated[str | None, typer.Option(help=say("The folder of the logs; default: logs."))]
 
 
 def doctor(
     logs_dir: LogsDir = None,
-    dataset: Annotated[Path | None, typer.Option(help=say("cli.dataset_option"))] = None,
-    runbooks: Annotated[Path | None, typer.Option(help=say("cli.runbooks_option"))] = None,
+    dataset: Annotated[
+        Path | None, typer.Option(help=say("The questions (JSON, CSV or Excel); default: eval/eval_dataset.json."))
+    ] = None,
+    runbooks: Annotated[
+        Path | None,
+        typer.Option(help=say("Folder with the runbooks (.md, .txt, Word, PDF, …); default: eval/runbooks.")),
+    ] = None,
 ) -> None:
     """List what is wrong with the questions, the runbooks and the logs, and what to do about it. Nothing is changed.
 
@@ -49,18 +54,27 @@ def doctor(
         place = f": {row['where']}" if row["where"] else ""
         echo(f"{say(LEVELS[row['level']])}: {row['file']}{place}\n    {row['what']}\n    → {row['remedy']}")
     counts = {level: int((found["level"] == level).sum()) for level in LEVELS}
-    echo(say("cli.level_counts", error=counts["error"], warning=counts["warning"], note=counts["note"]))
+    echo(
+        say(
+            "{error} errors, {warning} warnings, {note} notes",
+            error=counts["error"],
+            warning=counts["warning"],
+            note=counts["note"],
+        )
+    )
     if ending:
         echo(ending, err=True)
     raise typer.Exit(FOUND_PROBLEMS if counts["error"] or counts["warning"] else 0)
 
 
 def report(
-    path: Annotated[Path, typer.Argument(help=say("cli.report_path"))] = Path("report.html"),
+    path: Annotated[Path, typer.Argument(help=say("The HTML file to write."))] = Path("report.html"),
     logs_dir: LogsDir = None,
-    log: Annotated[str | None, typer.Option(help=say("cli.report_log"))] = None,
-    baseline: Annotated[str | None, typer.Option(help=say("cli.report_baseline"))] = None,
-    lang: Annotated[str, typer.Option(help=say("cli.report_lang"))] = "ja",
+    log: Annotated[str | None, typer.Option(help=say("Name of the log to report on; default: the newest."))] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help=say("Name of the log to compare with; default: the one before."))
+    ] = None,
+    lang: Annotated[str, typer.Option(help=say("'ja' or 'en'."))] = "ja",
 ) -> None:
     """Write one self-contained HTML file about a run: its verdict, charts, every answer, and the change since an
     earlier run.
@@ -69,12 +83,12 @@ def report(
     """
     from ..report.page import write_report
 
-    echo(say("cli.written", path=write_report(path, logs_dir, run_id=log, baseline=baseline, lang=lang)))
+    echo(say("{path} written", path=write_report(path, logs_dir, run_id=log, baseline=baseline, lang=lang)))
 
 
 def compare(
-    before: Annotated[str, typer.Argument(help=say("cli.compare_before"))],
-    after: Annotated[str, typer.Argument(help=say("cli.compare_after"))],
+    before: Annotated[str, typer.Argument(help=say("The log before the change: its name or path."))],
+    after: Annotated[str, typer.Argument(help=say("The log after the change: its name or path."))],
     logs_dir: LogsDir = None,
 ) -> None:
     """Compare two runs, and print whether what was changed between them helped."""

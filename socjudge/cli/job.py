@@ -34,7 +34,7 @@ def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
     @functools.wraps(command)
     def reported(**options: Any) -> Never:
         job: Job = options["job"]
-        _write_stopped(job.summary, say("cli.summary_killed"))
+        _write_stopped(job.summary, say("The command was ended from outside; see the end of this job's output."))
         try:
             finished = command(**options)
         except Stopped as stopped:
@@ -81,8 +81,22 @@ def _write_stopped(summary: Path | None, reason: str, *, is_uncertified: bool = 
 
     is_uncertified: whether the reason is that a judge lacks the required certificate.
     """
-    verdict = Verdict("open", say("cli.summary_uncertified" if is_uncertified else "cli.summary_stopped"))
-    next_step = say("cli.summary_certify" if is_uncertified else "cli.summary_resume")
+    verdict = Verdict(
+        "open",
+        say(
+            "this judge does not have the certificate that is required"
+            if is_uncertified
+            else "the run did not end, so there is no verdict"
+        ),
+    )
+    next_step = say(
+        (
+            "Next: make a certificate (socjudge certify) and keep the folder certificates in the repository, or "
+            "run without --require-certificate."
+        )
+        if is_uncertified
+        else "Next: remove the cause and run the same command again (an interrupted run is resumed)."
+    )
     _write(summary, f"## {verdict.headline}\n\n{_one_line(reason)}\n\n{next_step}")
 
 
@@ -98,8 +112,13 @@ def _write(summary: Path | None, text: str) -> None:
     if summary is None:
         return
     plain = _MARKUP.sub(lambda found: f"&#{ord(found[0])};", visible(text))
-    with explained("report.cannot_write", path=summary):
+    with explained("{path}: the report cannot be written ({reason})", path=summary):
         if summary.is_file() and (old := summary.read_bytes()) and _OURS.encode() not in old:
-            raise ConfigError(say("cli.summary_not_ours", path=summary))
+            raise ConfigError(
+                say(
+                    "{path}: is there already and was not written by socjudge; give another name, or remove it",
+                    path=summary,
+                )
+            )
         with replacing(summary) as file:
             file.write(f"{plain}\n\n{_OURS}{__version__} -->\n".encode())

@@ -41,7 +41,7 @@ def ask_own(question: str, answers: str, open_index: Callable[[], Any]) -> None:
         assert given is not None  # because a file was named
         answer, name = given[0], answers
     _show(answer)
-    echo(say("cli.answered_by", model=name, seconds=answer.processing_time), err=True)
+    echo(say("({model}, {seconds:.1f} s)", model=name, seconds=answer.processing_time), err=True)
 
 
 def _show(answer: Any) -> None:
@@ -49,12 +49,19 @@ def _show(answer: Any) -> None:
 
     material = as_material(answer)
     echo(answer.answer)
-    names = listed(passage.citation for passage in material.passages) or say("cli.own_no_contexts")
-    echo("\n" + say("cli.own_contexts", count=len(material.passages), names=names), err=True)
+    names = listed(passage.citation for passage in material.passages) or say("none")
+    echo("\n" + say("{count} contexts: {names}", count=len(material.passages), names=names), err=True)
     if material.answer != answer.answer:
-        echo(say("cli.own_shown", text=material.answer), err=True)
+        echo(say("the judge is shown (the log keeps the answer as it came):\n{text}", text=material.answer), err=True)
     if lacking := unmeasurable(answer):
-        echo(say("cli.own_unmeasurable", criteria=listed(lacking)), err=True)
+        echo(
+            say(
+                "nobody can mark {criteria} like this: have it return its contexts with their names, fill them "
+                'from the runbooks with contexts = "runbooks", or use a rubric without',
+                criteria=listed(lacking),
+            ),
+            err=True,
+        )
 
 
 def add_assistant(folder: Path, url: str) -> None:
@@ -71,7 +78,9 @@ def add_assistant(folder: Path, url: str) -> None:
     path = folder / constants.PROJECT_MARK
     name = _answer_to("cli.own_name", "bot")
     if name in settings.assistant_tables():
-        stop(say("cli.own_exists", name=name, path=path))
+        stop(
+            say("{path} already has [assistants.{name}]; choose another name, or edit the table", name=name, path=path)
+        )
     table: dict[str, Any] = {"url": url}
     if "{question}" not in url:
         table["body"] = {_answer_to("cli.own_question_key", "question"): "{question}"}
@@ -81,9 +90,18 @@ def add_assistant(folder: Path, url: str) -> None:
     try:
         replies, _ = event_loop.wait(tried.reply({"question": _TRIED}, _WAIT_S))
     except NoAnswer as error:
-        stop(say("cli.own_refused", said=error, name=name, path=path))
+        stop(
+            say(
+                "{said}\n"
+                "If the service needs more than this, write [assistants.{name}] into {path}; docs/servers.md has "
+                "examples for Dify and Azure OpenAI",
+                said=error,
+                name=name,
+                path=path,
+            )
+        )
     reply = replies[-1] if replies else ""
-    echo(say("cli.own_replied", reply=json.dumps(reply, ensure_ascii=False)[:1000]), err=True)
+    echo(say("reply: {reply}", reply=json.dumps(reply, ensure_ascii=False)[:1000]), err=True)
     guessed = guess_paths(reply)
     table["answer"] = _answer_to("cli.own_answer_path", guessed.get("answer", "answer"))
     contexts = _answer_to("cli.own_contexts_path", guessed.get("contexts", "-"))
@@ -95,7 +113,7 @@ def add_assistant(folder: Path, url: str) -> None:
     lines = [f"[{ASSISTANTS}.{_key(name)}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
     with path.open("a", encoding="utf-8") as file:
         file.write("\n" + "\n".join(lines) + "\n")
-    echo(say("cli.own_written", name=name, path=path))
+    echo(say("[assistants.{name}] is in {path}; next: socjudge run --answers {name}", name=name, path=path))
 
 
 def _answer_to(question: str, default: str) -> str:

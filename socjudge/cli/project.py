@@ -51,25 +51,50 @@ def _show_version(asked: bool) -> None:
 
 def choose_project(
     context: typer.Context,
-    project: Annotated[Path | None, typer.Option("--project", help=say("cli.project_help"))] = None,
+    project: Annotated[
+        Path | None,
+        typer.Option(
+            "--project",
+            help=say("The evaluation project's folder; default: SOCJUDGE_HOME, or the nearest from here upwards."),
+        ),
+    ] = None,
     version: Annotated[
-        bool, typer.Option("--version", help=say("cli.version_help"), callback=_show_version, is_eager=True)
+        bool, typer.Option("--version", help=say("Show the version and end."), callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     if project is None:
         is_needed = context.invoked_subcommand != "init" and "--help" not in sys.argv
         if is_needed and "SOCJUDGE_HOME" not in os.environ and not Path.cwd().is_relative_to(constants.PROJECT_DIR):
-            echo(say("cli.project_elsewhere", folder=constants.PROJECT_DIR), err=True)
+            echo(
+                say(
+                    "The working directory is in no evaluation project, so {folder} is used (another one: socjudge "
+                    "--project DIR …)",
+                    folder=constants.PROJECT_DIR,
+                ),
+                err=True,
+            )
         return
     if not project.is_dir():
-        stop(say("settings.no_folder", folder=project))
+        stop(
+            say("{folder}: no such folder; `socjudge init {folder}` makes an evaluation project there", folder=project)
+        )
     settings.use_project(project)
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help=say("cli.init_folder"))],
-    example: Annotated[bool, typer.Option("--example/--empty", help=say("cli.init_example"))] = True,
-    assistant: Annotated[str | None, typer.Option(help=say("cli.init_assistant"))] = None,
+    folder: Annotated[Path, typer.Argument(help=say("Where; made if it is not there."))],
+    example: Annotated[
+        bool,
+        typer.Option(
+            "--example/--empty", help=say("With runbooks and questions of an invented company (default), or empty.")
+        ),
+    ] = True,
+    assistant: Annotated[
+        str | None,
+        typer.Option(
+            help=say("the address of your own assistant; it is tried with one question and written into socjudge.toml")
+        ),
+    ] = None,
 ) -> None:
     if assistant is not None and (folder / constants.PROJECT_MARK).is_file():
         add_assistant(folder, assistant)
@@ -78,7 +103,13 @@ def init(
     try:
         if example and (folder / "eval").is_dir() and any((folder / "eval").iterdir()):
             # the example would be mixed with the user's own files
-            stop(say("cli.init_has_own", folder=folder / "eval"))
+            stop(
+                say(
+                    "{folder}: has files already, and the example is not mixed into them; choose another folder, "
+                    "or add only what is missing with --empty",
+                    folder=folder / "eval",
+                )
+            )
         for name in FOLDERS:
             (folder / name).mkdir(parents=True, exist_ok=True)
         for name, content in _files(example).items():
@@ -90,11 +121,27 @@ def init(
             except FileExistsError:
                 kept.append(name)
     except OSError as error:
-        stop(say("cli.init_failed", folder=folder, reason=error))
-    echo(say("cli.init_done", folder=folder, count=written))
+        stop(
+            say(
+                "{folder}: the project cannot be made ({reason}); check the folder and its rights",
+                folder=folder,
+                reason=error,
+            )
+        )
+    echo(say("{folder}: an evaluation project, {count} files written", folder=folder, count=written))
     if kept:
-        echo(say("cli.init_kept", names=", ".join(kept)))
-    echo(say("cli.init_next" if example else "cli.init_next_empty", folder=folder))
+        echo(say("Left as they were: {names}", names=", ".join(kept)))
+    echo(
+        say(
+            "Next: cd {folder}, then socjudge run (README.md tells more)"
+            if example
+            else (
+                "Next: runbooks into eval/runbooks, questions into eval/eval_dataset.json; then cd {folder} and "
+                "socjudge run (README.md tells more)"
+            ),
+            folder=folder,
+        )
+    )
     if assistant is not None:
         add_assistant(folder, assistant)
 
@@ -135,7 +182,14 @@ def open_app(context: typer.Context) -> Never:
     """
     page = constants.PROJECT_DIR / "notebooks" / "app.ipynb"
     if not page.is_file():
-        stop(say("cli.no_notebooks", path=page, folder=constants.PROJECT_DIR))
+        stop(
+            say(
+                "{path}: there are no notebooks; `socjudge init {folder} --empty` adds them (files that are there "
+                "are left alone)",
+                path=page,
+                folder=constants.PROJECT_DIR,
+            )
+        )
     safe = page.with_name("voila.json")  # only this machine, with a token, and nothing from elsewhere
     if not safe.exists():
         safe.write_bytes((constants.CARRIED_DIR / "notebooks" / "voila.json").read_bytes())

@@ -67,16 +67,19 @@ def report_run(finished: EvaluationRun, uncertified: str = "") -> Never:
     echo(run_certificate_line(finished))
     info = finished.run
     told = say(
-        "cli.run_facts", judge=answered_by(info.judge_model, info.judge_model_resolved),
-        assistant=answered_by(info.assistant_model, info.assistant_model_resolved), prompt=info.judge_prompt_id,
-        cost=cost_text(finished.usage.cost_usd), seconds=info.wall_time_s,
-    )  # fmt: skip
+        "Judge: {judge}, assistant: {assistant}, prompt: {prompt}, cost: {cost}, {seconds:.1f} s",
+        judge=answered_by(info.judge_model, info.judge_model_resolved),
+        assistant=answered_by(info.assistant_model, info.assistant_model_resolved),
+        prompt=info.judge_prompt_id,
+        cost=cost_text(finished.usage.cost_usd),
+        seconds=info.wall_time_s,
+    )
     echo(told, err=True)
     if finished.summary.passed_questions < finished.summary.total_questions and finished.log_path is not None:
         log, folder = finished.log_path.name, finished.log_path.parent
         is_usual = folder == constants.LOGS_DIR and Path.cwd().is_relative_to(constants.PROJECT_DIR)
         at = "" if is_usual else f' --logs-dir "{shown_path(folder)}"'
-        echo(say("cli.reasons_where", log=log + at), err=True)
+        echo(say("To read the reasons for each criterion: socjudge report --log {log}", log=log + at), err=True)
     if uncertified:
         stop(uncertified, UNCERTIFIED)
     raise typer.Exit({"passed": PASSED, "failed": NOT_PASSED}.get(verdict.outcome, COULD_NOT_JUDGE))
@@ -91,15 +94,22 @@ def _echo_answers(finished: EvaluationRun) -> None:
         evaluation = result.evaluation
         verdict = answer_verdict(evaluation, finished.rubric.pass_threshold)
         if evaluation.status == "ok":
-            score = say("cli.result_score", score=evaluation.average_score) + of_criteria(evaluation)
+            score = say("{score:5.1f} points", score=evaluation.average_score) + of_criteria(evaluation)
         else:
             cause = _cause(evaluation.error)
-            score = say("cli.result_unscored") if same else say("cli.result_unscored_cause", cause=cause)
+            score = say("not scored") if same else say("not scored ({cause})", cause=cause)
         line = f"{verdict.mark} {result.question.id}. {score}  {result.question.category}  {result.question.question}"
         line += f"  ⚠️ {verdict.warning}" if verdict.warning else ""
         echo(" ".join(line.split("\n")))
     if same:
-        echo("\n" + say("cli.all_one_cause", count=len(unscored), cause=unscored[0]))
+        echo(
+            "\n"
+            + say(
+                "⚠️ all {count} that were not scored have the same cause: {cause}",
+                count=len(unscored),
+                cause=unscored[0],
+            )
+        )
 
 
 def _cause(error: str) -> str:
@@ -110,8 +120,10 @@ def _cause(error: str) -> str:
     """
     marks = []
     for lang in get_args(Language):  # the error may be in either language
-        refused = re.escape(say("models.refused", lang=lang, where="", status="@", said=""))
-        marks += [re.escape(say("base.last_cause", lang=lang, cause="")), refused.replace("@", r"\d+")]
+        refused = re.escape(
+            say("{where} refused the request ({status}): {said}", lang=lang, where="", status="@", said="")
+        )
+        marks += [re.escape(say("last with: {cause}", lang=lang, cause="")), refused.replace("@", r"\d+")]
     return re.split("|".join(marks), error, maxsplit=1)[-1][:120]
 
 
@@ -128,7 +140,7 @@ class Explained(TyperGroup):
         except SocJudgeError as error:
             stop(str(error))
         except KeyboardInterrupt:
-            echo("\n" + say("cli.aborted"), err=True)
+            echo("\n" + say("Cancelled"), err=True)
             raise typer.Exit(128 + signal.SIGINT) from None
 
 
@@ -171,7 +183,7 @@ def ask_to_run(yes: bool, *, question: str = "cli.confirm_run", declined: str = 
     if yes:
         return
     if not sys.stdin.isatty():
-        stop(say("cli.nobody_to_confirm"))
+        stop(say("nobody is there to confirm; pass --yes to run it from a script"))
     echo(f"{say(question)} [y/N]: ", nl=False, err=True)
     if sys.stdin.readline().strip().lower() not in AGREED:
         stop(say(declined))
@@ -180,11 +192,18 @@ def ask_to_run(yes: bool, *, question: str = "cli.confirm_run", declined: str = 
 def estimate_text(estimate: Any) -> str:
     """Return the calls, tokens and price of an estimate as text. If the price is unknown, the text says so."""
     usd = estimate.cost_usd
-    price = say("cli.price_unknown") if usd is None else say("cli.price_list", usd=usd, yen=usd * yen_per_usd())
+    price = (
+        say("cost unknown")
+        if usd is None
+        else say("cost about ${usd:.3f} (about {yen:.1f} yen) at list prices", usd=usd, yen=usd * yen_per_usd())
+    )
     return say(
-        "cli.estimate", calls=estimate.calls, tokens_in=estimate.input_tokens, tokens_out=estimate.output_tokens,
+        "{calls} calls, about {tokens_in:,} tokens in, {tokens_out:,} out; {price}",
+        calls=estimate.calls,
+        tokens_in=estimate.input_tokens,
+        tokens_out=estimate.output_tokens,
         price=price,
-    )  # fmt: skip
+    )
 
 
 def cost_text(usd: float | None) -> str:
@@ -192,4 +211,8 @@ def cost_text(usd: float | None) -> str:
 
     usd: the amount in US dollars; None if unknown.
     """
-    return say("cli.cost_unknown") if usd is None else say("cli.cost", usd=usd, yen=usd * yen_per_usd())
+    return (
+        say("cli.cost_unknown")
+        if usd is None
+        else say("${usd:.4f} (about {yen:.1f} yen)", usd=usd, yen=usd * yen_per_usd())
+    )

@@ -73,7 +73,14 @@ def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[st
     if not set(criteria) & set(MEASURES):
         raise RequestRefused(say("models.no_measure", criteria=listed(criteria)), about_content=True)
     if not reading.is_readable:
-        raise RequestRefused(say("models.not_japanese", id=question.id), about_content=True)
+        raise RequestRefused(
+            say(
+                "the answer to question {id} is not in Japanese, the only language that the rules of the embedded "
+                "judge can read, so it is not scored; take a hosted judge",
+                id=question.id,
+            ),
+            about_content=True,
+        )
     marks = _marks(reading, criteria)
     cut = ""
     if len(text) > MAX_CHARACTERS:

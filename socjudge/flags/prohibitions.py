@@ -284,7 +284,7 @@ def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
         entries = [entry for listed in load_json_object(path, expected).values() for entry in listed]
         known = {e["text"]: (tuple(e["asks"]), tuple(e["near_misses"])) for e in entries}
     except (KeyError, TypeError):
-        raise ConfigError(say("runbooks.no_object", path=path, expected=expected)) from None
+        raise ConfigError(say("{path}: expected an object {expected}", path=path, expected=expected)) from None
     found = [
         Prohibition(text, passage.source, passage.citation, *known.pop(text, ()))
         for passage in index.passages

@@ -38,9 +38,13 @@ def find_logs(logs_dir: Path | str) -> list[LogFile]:
         with os.scandir(place) as entries:
             return sorted(LogFile(place, entry.name, *_stamp(entry)) for entry in entries if is_log_name(entry.name))
     except FileNotFoundError:
-        raise ConfigError(say("history.no_folder", place=place)) from None
+        raise ConfigError(
+            say("{place}: no such folder; give the one that the runs were logged to (logs_dir)", place=place)
+        ) from None
     except OSError as error:
-        raise ConfigError(say("runs.logs_not_listed", place=place, reason=os_reason(error))) from None
+        raise ConfigError(
+            say("{place}: the logs cannot be listed ({reason})", place=place, reason=os_reason(error))
+        ) from None
 
 
 def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
@@ -59,7 +63,7 @@ def load_tables(logs_dir: Path | str, files: list[LogFile], *, cache: bool = Tru
     """
     place = as_path(logs_dir)
     if not cache:
-        return read_logs(with_progress(files, say("history.reading")))
+        return read_logs(with_progress(files, say("reading logs")))
     folder = place / FOLDER
     kept = _load(folder)
     if kept is None:
@@ -69,7 +73,7 @@ def load_tables(logs_dir: Path | str, files: list[LogFile], *, cache: bool = Tru
     others = {stamp[0] for stamp in known} - {file.name for file in files}
     deleted = others.difference(os.listdir(place)) if others else set()
     if changed or deleted:
-        new = read_logs(with_progress(changed, say("history.reading")))
+        new = read_logs(with_progress(changed, say("reading logs")))
         kept = _without(kept, deleted.union(file.name for file in changed))
         kept = Tables(pa.concat_tables([kept.runs, new.runs]), pa.concat_tables([kept.results, new.results]))
         _save(folder, kept)
@@ -89,7 +93,7 @@ def with_progress(files: list[LogFile], what: str) -> Iterable[LogFile]:
     """
     from tqdm.auto import tqdm
 
-    return tqdm(files, desc=what, unit=say("history.logs_unit"), leave=False) if len(files) >= MANY else files
+    return tqdm(files, desc=what, unit=say(" logs"), leave=False) if len(files) >= MANY else files
 
 
 def _load(folder: Path) -> Tables | None:

@@ -49,7 +49,10 @@ def check_dataset(path: Path | str | None = None) -> pd.DataFrame:
         notes = dataset_notes(load_eval_dataset(path))
     except ConfigError as error:
         return _frame([_unreadable(path.name, error, path)])
-    return _frame(_Finding("note", path.name, "", "weak", note, say("history.mend_question")) for note in notes)
+    return _frame(
+        _Finding("note", path.name, "", "weak", note, say("add to the questions in this file, or change them"))
+        for note in notes
+    )
 
 
 def check_runbooks(folder: Path | str | None = None) -> pd.DataFrame:
@@ -69,7 +72,14 @@ def check_runbooks(folder: Path | str | None = None) -> pd.DataFrame:
         except ConfigError as error:
             return _frame([_unreadable(folder.name, error, folder)])
     found += [
-        _Finding("warning", folder.name, "", "left out", str(each.message), say("history.mend_runbook"))
+        _Finding(
+            "warning",
+            folder.name,
+            "",
+            "left out",
+            str(each.message),
+            say("mend it, or move it out of the folder of the runbooks"),
+        )
         for each in left_out
     ]
     for path, source in files:
@@ -78,13 +88,27 @@ def check_runbooks(folder: Path | str | None = None) -> pd.DataFrame:
         except (ConfigError, OSError) as error:
             found.append(_unreadable(source, error, path))
             continue
-        found += [_Finding("note", source, "", "encoding", note, say("history.save_as_utf8")) for note in notes]
+        found += [
+            _Finding(
+                "note", source, "", "encoding", note, say("check the text that was read, and save the file as UTF-8")
+            )
+            for note in notes
+        ]
         if not split_runbook(text, source):
-            no_text = say("runbooks.no_text", path=path)
-            found.append(_Finding("warning", source, "", "no text", no_text, say("history.mend_runbook")))
+            no_text = say("{path}: no text below its headings; skipped", path=path)
+            found.append(
+                _Finding(
+                    "warning",
+                    source,
+                    "",
+                    "no text",
+                    no_text,
+                    say("mend it, or move it out of the folder of the runbooks"),
+                )
+            )
         elif (owner := owners.setdefault(text.strip(), source)) != source:
-            same = say("history.same_text", owner=owner)
-            found.append(_Finding("warning", source, "", "duplicate", same, say("history.remove_one")))
+            same = say("it has the same text as {owner}", owner=owner)
+            found.append(_Finding("warning", source, "", "duplicate", same, say("remove one of the two")))
     beside: list[Callable[[Path], object]] = [load_synonyms, load_questions, load_organisation]
     for load in beside:
         try:
@@ -126,15 +150,15 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
     """
     logs_dir = logs_dir or constants.LOGS_DIR
     found, owners = list[_Finding](), dict[str, str]()
-    for file in with_progress(find_logs(logs_dir), say("history.checking")):
+    for file in with_progress(find_logs(logs_dir), say("checking logs")):
         try:
             run = parse_log(load_log(file.path), file.path)
         except (ConfigError, OSError) as error:
             found.append(_unreadable(file.name, error, file.path))
             continue
         if (owner := owners.setdefault(run.run.run_id, file.name)) != file.name:
-            same = say("history.same_run", run=run.run.run_id, owner=owner)
-            found.append(_Finding("error", file.name, "run", "duplicate", same, say("history.remove_one")))
+            same = say("the same run {run} as {owner}", run=run.run.run_id, owner=owner)
+            found.append(_Finding("error", file.name, "run", "duplicate", same, say("remove one of the two")))
         found += _of_run(run, file.name)
     return _frame([*found, *_of_journals(logs_dir)])
 
@@ -147,10 +171,10 @@ def _frame(found: Iterable[_Finding]) -> pd.DataFrame:
 
 def _unreadable(name: str, error: ConfigError | OSError, path: Path) -> _Finding:
     if isinstance(error, OSError):
-        what = say("history.not_readable", reason=os_reason(error))
-        return _Finding("error", name, "", "unreadable", what, say("history.check_permissions"))
+        what = say("cannot be read ({reason})", reason=os_reason(error))
+        return _Finding("error", name, "", "unreadable", what, say("check its permissions"))
     return _Finding(
-        "error", name, "", "unreadable", str(error).removeprefix(f"{path}: "), say("history.mend_or_remove")
+        "error", name, "", "unreadable", str(error).removeprefix(f"{path}: "), say("mend or remove the file")
     )
 
 
@@ -158,8 +182,12 @@ def _of_run(run: EvaluationRun, log: str) -> Iterator[_Finding]:
     ids = Counter((result.question.id, result.answer_repeat, result.judge_repeat) for result in run.results)
     for (question, _, _), count in ids.items():
         if count > 1:
-            what = say("history.id_twice", question=question, count=count)
-            yield _Finding("warning", log, "results", "duplicate", what, say("history.ids_of_their_own"))
+            what = say(
+                "question {question} occurs {count} times; the loaders keep all, which count as repeats",
+                question=question,
+                count=count,
+            )
+            yield _Finding("warning", log, "results", "duplicate", what, say("give each question an id of its own"))
     places: dict[tuple[str, str], list[int]] = {}
     for place, result in enumerate(run.results):
         if told := _lacks(result, run.rubric.criteria):
@@ -167,7 +195,11 @@ def _of_run(run: EvaluationRun, log: str) -> Iterator[_Finding]:
     for (problem, what), at in places.items():
         is_known = run.run.judge_model != UNKNOWN  # only the judge of the other rows may fill the gaps
         only_failed = problem == "unscored" and is_known
-        remedy = say("history.only_failed", log=log) if only_failed else _rejudging(run, log)
+        remedy = (
+            say("judge the answers without scores again: socjudge rejudge {log} --only-failed", log=log)
+            if only_failed
+            else _rejudging(run, log)
+        )
         yield _Finding("warning", log, _where(run, at), problem, what, remedy)
 
 
@@ -175,37 +207,58 @@ def _lacks(result: EvaluationResult, criteria: Iterable[str]) -> tuple[str, str]
     """Return the name of what a judged answer lacks, and a sentence about it. Return None if it lacks nothing."""
     marks = result.evaluation
     if marks.status != "ok" and marks.error:
-        return "unscored", say("history.unscored_because", status=marks.status, error=marks.error[:120])
+        return "unscored", say(
+            "the answer has no mark ({status}: {error})", status=marks.status, error=marks.error[:120]
+        )
     if marks.status != "ok":
-        return "unscored", say("history.unscored", status=marks.status)
+        return "unscored", say("the answer has no mark ({status})", status=marks.status)
     absent = [criterion for criterion in criteria if criterion not in marks.scores]
-    return ("criterion missing", say("history.criterion_missing", criteria=listed(absent))) if absent else None
+    return ("criterion missing", say("there is no score for {criteria}", criteria=listed(absent))) if absent else None
 
 
 def _rejudging(run: EvaluationRun, log: str) -> str:
     """Return the command that judges a log's answers again, with the judge and the judge prompt that the log names."""
     said = {"--judge-model": run.run.judge_model, "--judge-prompt": run.run.judge_prompt_id}
     options = [f" {name} {shlex.quote(value)}" for name, value in said.items() if value != UNKNOWN]
-    return say("history.rejudge", log=log, options="".join(options))
+    return say("judge its answers again: socjudge rejudge {log}{options}", log=log, options="".join(options))
 
 
 def _where(run: EvaluationRun, places: list[int]) -> str:
     ids = [str(run.results[place].question.id) for place in places]
     if len(places) == 1:
-        return say("history.at_result", place=places[0], question=ids[0])
-    more = say("history.at_more", count=len(ids) - SHOWN) if len(ids) > SHOWN else ""
-    return say("history.at_results", count=len(ids), questions=listed(ids[:SHOWN]) + more)
+        return say("results[{place}], question {question}", place=places[0], question=ids[0])
+    more = say(", and {count} more", count=len(ids) - SHOWN) if len(ids) > SHOWN else ""
+    return say("{count} results (questions {questions})", count=len(ids), questions=listed(ids[:SHOWN]) + more)
 
 
 def _of_journals(logs_dir: Path | str) -> Iterator[_Finding]:
     try:
         runs = unfinished_runs(logs_dir)
     except ConfigError as error:
-        yield _Finding("warning", "", "", "unreadable", str(error), say("history.mend_journal"))
+        yield _Finding("warning", "", "", "unreadable", str(error), say("mend it, or remove it"))
         return
     for run in runs:
-        what = say("history.unfinished", done=run.done, total=run.total, judge=run.run.judge_model)
-        remedy = say("history.go_on" if run.is_resumable else "history.save_part")
+        what = say(
+            "{done} of {total} judged answers, judge {judge}", done=run.done, total=run.total, judge=run.run.judge_model
+        )
+        remedy = say(
+            "start the same run again to go on, or delete the file"
+            if run.is_resumable
+            else (
+                "an earlier version wrote it, so it cannot be resumed: read it with load_run and save it as a log, "
+                "or delete the file"
+            )
+        )
         yield _Finding("note", run.path.name, "", "unfinished", what, remedy)
     for path in stubs(as_path(logs_dir)):
-        yield _Finding("note", path.name, "", "unfinished", say("history.stub"), say("history.remove_stub"))
+        yield _Finding(
+            "note",
+            path.name,
+            "",
+            "unfinished",
+            say(
+                "the journal of a run that was stopped as it began: its first line is not whole, and nothing "
+                "judged or paid is in it"
+            ),
+            say("it may be removed (socjudge unfinished --drop FILE)"),
+        )

@@ -37,5 +37,12 @@ def find_logs(logs_dir: Path | str | None = None, *, example: Literal["series", 
     if log_files(own):
         return own
     folder = constants.EXAMPLES_DIR / example
-    print(say("history.example_shown", own=own, folder=folder))
+    print(
+        say(
+            "⚠️ These are examples: {own} holds no log yet, so those that come with the project are shown "
+            "({folder}). Once you have run an evaluation, yours are.",
+            own=own,
+            folder=folder,
+        )
+    )
     return folder

@@ -352,7 +352,14 @@ def _warned(found: History, logs_dir: Path | str | None) -> History:
     if found.n_left_out:
         place = logs_dir or constants.LOGS_DIR
         warnings.warn(
-            say("history.left_out", place=place, count=found.n_left_out, total=found.n_logs, name=str(place)),
+            say(
+                "{place}: {count} of {total} logs are left out, because they cannot be read or repeat another "
+                "one; check_logs({name!r}) says what is wrong with each",
+                place=place,
+                count=found.n_left_out,
+                total=found.n_logs,
+                name=str(place),
+            ),
             stacklevel=3,
         )
     return found
@@ -376,7 +383,9 @@ def _moment(told: str | date, name: str, clock: time = time.min) -> datetime:
         if isinstance(told, str):
             told = date.fromisoformat(told) if len(told) <= len("2026-10-01") else datetime.fromisoformat(told)
     except ValueError:
-        raise ConfigError(say("history.no_time", name=name, told=told)) from None
+        raise ConfigError(
+            say('{name} is {told!r}, expected a time such as "2026-10-01" or "2026-10-01 09:00"', name=name, told=told)
+        ) from None
     moment = told if isinstance(told, datetime) else datetime.combine(told, clock)
     return moment.astimezone(UTC)
 

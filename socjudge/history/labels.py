@@ -88,7 +88,13 @@ def rater_name(name: str) -> str:
     if any(unicodedata.category(letter) == "Cc" and not letter.isspace() for letter in name):
         plain = ""  # without its control characters it would be another name than what was typed
     if not NAME.fullmatch(plain) or DEVICE_NAME.fullmatch(plain):
-        raise ConfigError(say("history.no_rater", name=name[:80]))
+        raise ConfigError(
+            say(
+                "rater is {name!r}; expected 1 to 64 letters (also Japanese), digits, . _ or -, the first no . or "
+                "-, such as 「佐藤」 or sato-1",
+                name=name[:80],
+            )
+        )
     return plain
 
 
@@ -103,7 +109,11 @@ def append_mark(rater: str, mark: Mark, folder: Path | None = None) -> Path:
     folder = folder or constants.LABELS_DIR
     rater = rater_name(rater)
     path = folder / f"{rater}.jsonl"
-    with explained("history.mark_not_written", path=path):
+    with explained(
+        "{path}: the mark cannot be written ({reason}); free some disk space or fix the permissions, then save "
+        "it again",
+        path=path,
+    ):
         append_line(path, to_json({"rater": rater, **asdict(mark)}, indent=False))
     return path
 
@@ -118,7 +128,9 @@ def read_rater(path: Path) -> RaterFile:
     except FileNotFoundError:
         return RaterFile({}, {})
     except OSError as error:
-        raise ConfigError(say("history.marks_unreadable", path=path, reason=os_reason(error))) from None
+        raise ConfigError(
+            say("{path}: the marks cannot be read ({reason}); fix its permissions", path=path, reason=os_reason(error))
+        ) from None
     marks: dict[Key, Mark] = {}
     again: dict[Key, Mark] = {}
     broken: list[str] = []
@@ -128,16 +140,26 @@ def read_rater(path: Path) -> RaterFile:
         try:
             mark = _mark(_object(line))
         except ValueError as error:
-            broken.append(say("history.broken_line", number=number, reason=error))
+            broken.append(say("line {number} ({reason})", number=number, reason=error))
         else:
             those = again if mark.again else marks
             those.pop(mark.key, None)  # removed and added again, so that the last saved comes last
             those[mark.key] = mark
-    return RaterFile(marks, again, say("history.broken_lines", path=path, lines=_first(broken)) if broken else "")
+    return RaterFile(
+        marks,
+        again,
+        say(
+            "{path}: left out: {lines}; correct or delete them, or mark these answers again",
+            path=path,
+            lines=_first(broken),
+        )
+        if broken
+        else "",
+    )
 
 
 def _first(broken: list[str]) -> str:
-    more = say("history.more_lines", count=len(broken) - _NAMED) if len(broken) > _NAMED else ""
+    more = say(" and {count} more", count=len(broken) - _NAMED) if len(broken) > _NAMED else ""
     return "; ".join(broken[:_NAMED]) + more
 
 
@@ -205,7 +227,9 @@ def _folder_rows(folder: Path) -> list[tuple[Any, ...]]:
         try:
             rater, file = rater_name(path.stem), read_rater(path)
         except ConfigError as error:
-            warnings.warn(say("history.file_left_out", path=path, reason=error), stacklevel=3)
+            warnings.warn(
+                say("{path} is left out: {reason}; rename or remove it", path=path, reason=error), stacklevel=3
+            )
             continue
         if file.problem:
             warnings.warn(file.problem, stacklevel=3)
@@ -222,12 +246,24 @@ def _csv_rows(path: Path) -> list[tuple[Any, ...]]:
     try:
         table = list(csv.reader(io.StringIO(table_text(path.read_bytes()), newline="")))
     except OSError as error:
-        raise ConfigError(say("history.labels_unreadable", path=path, reason=os_reason(error))) from None
+        raise ConfigError(
+            say(
+                "{path}: labels cannot be read ({reason}); name the folder of LabelPanel or a CSV file",
+                path=path,
+                reason=os_reason(error),
+            )
+        ) from None
     except (ValueError, csv.Error) as error:
-        raise ConfigError(say("history.labels_unreadable", path=path, reason=error)) from None
+        raise ConfigError(
+            say(
+                "{path}: labels cannot be read ({reason}); name the folder of LabelPanel or a CSV file",
+                path=path,
+                reason=error,
+            )
+        ) from None
     head = [name.strip() for name in table[0]] if table else []
     if missing := [name for name in _NEEDED if name not in head]:
-        raise ConfigError(say("history.labels_columns", path=path, missing=", ".join(missing)))
+        raise ConfigError(say("{path}: labels lack the columns {missing}", path=path, missing=", ".join(missing)))
     saved_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
     found: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     wrong: list[str] = []
@@ -243,39 +279,53 @@ def _csv_rows(path: Path) -> list[tuple[Any, ...]]:
             read = _csv_row({"saved_at": saved_at} | {name: cell for name, cell in row.items() if cell.strip()})
             key = tuple(read[name] for name in ("rater", "question_id", "answer_sha256", "criterion", "again"))
             if key in found:
-                raise ValueError(say("history.labels_twice"))
+                raise ValueError(say("the same person has marked this answer and criterion already"))
             found[key] = tuple(read[name] for name in _COLUMNS)
         except ValueError as error:
-            wrong.append(say("history.broken_line", number=number, reason=error))
+            wrong.append(say("line {number} ({reason})", number=number, reason=error))
     if wrong:
-        raise ConfigError(say("history.labels_wrong", path=path, lines=_first(wrong)))
+        raise ConfigError(say("{path}: correct these and load it again: {lines}", path=path, lines=_first(wrong)))
     if empty:
         rows = ", ".join(empty[:_NAMED]) + ("…" if len(empty) > _NAMED else "")
-        warnings.warn(say("history.labels_empty", path=path, count=len(empty), rows=rows), stacklevel=3)
+        warnings.warn(
+            say(
+                "{path}: {count} rows without a score are left out as not marked (rows {rows})",
+                path=path,
+                count=len(empty),
+                rows=rows,
+            ),
+            stacklevel=3,
+        )
     return list(found.values())
 
 
 def _csv_row(row: dict[str, str]) -> dict[str, Any]:
     """Return the values in a row of a CSV file, by column. A ValueError says what is wrong with the row."""
     if blank := [name for name in _NEEDED if name not in row]:
-        raise ValueError(say("history.labels_blank", names=", ".join(blank)))
+        raise ValueError(say("{names}: empty", names=", ".join(blank)))
     question, criterion = row["question_id"], row["criterion"]
     if not _SHA256.fullmatch(row["answer_sha256"]):
-        raise ValueError(say("history.mark_answer"))
+        raise ValueError(say("answer_sha256 is no SHA-256 in hex"))
     try:
         score = float(row["score"])
     except ValueError:
         score = math.nan
     if not 0 <= score <= 100:
-        raise ValueError(say("history.labels_score", criterion=criterion, score=f"{row['score']:.20}"))
+        raise ValueError(
+            say(
+                "{criterion} is {score}, expected a number from 0 to 100",
+                criterion=criterion,
+                score=f"{row['score']:.20}",
+            )
+        )
     facts: dict[str, bool] = {}
     for name in ("blind", "again"):
         told = row.get(name, "false").casefold()
         if told not in ("true", "false"):
-            raise ValueError(say("history.mark_blind", name=name))
+            raise ValueError(say("{name} is not true or false", name=name))
         facts[name] = told == "true"
     if not _is_moment(row["saved_at"]):
-        raise ValueError(say("history.mark_time"))
+        raise ValueError(say("saved_at is no time with a zone, such as 2026-01-31T09:00:00+09:00"))
     question_id = int(question) if _WHOLE.fullmatch(question) else question
     return {"run_id": "", "comment": "", **row, **facts, "question_id": question_id, "score": score}
 
@@ -284,9 +334,9 @@ def _object(line: bytes) -> dict[str, Any]:
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError:
-        raise ValueError(say("history.line_no_json")) from None
+        raise ValueError(say("not valid JSON")) from None
     if not isinstance(value, dict):
-        raise ValueError(say("history.line_no_object"))
+        raise ValueError(say("not an object {{…}}"))
     return value
 
 
@@ -297,24 +347,30 @@ def _mark(line: Mapping[str, Any]) -> Mark:
     values["again"] = line.get("again", False)  # older files do not have this field
     question, sha256, scores, seconds = (values[name] for name in ("question_id", "answer_sha256", "scores", "seconds"))
     if not isinstance(question, str) and not (_is_whole(question) and -(2**63) <= question < 2**63):
-        raise ValueError(say("history.mark_question"))
+        raise ValueError(say("question_id is no text or whole number of 64 bits"))
     if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
-        raise ValueError(say("history.mark_answer"))
+        raise ValueError(say("answer_sha256 is no SHA-256 in hex"))
     if not isinstance(scores, dict) or not scores:
-        raise ValueError(say("history.mark_scores"))
+        raise ValueError(say("scores is no object with a number for each criterion"))
     for criterion, score in scores.items():
         if not _is_whole(score) or not 0 <= score <= 100:
-            raise ValueError(say("history.mark_score", criterion=criterion, score=f"{score!r:.20}"))
+            raise ValueError(
+                say(
+                    "{criterion} is {score}, expected a whole number from 0 to 100",
+                    criterion=criterion,
+                    score=f"{score!r:.20}",
+                )
+            )
     for name in ("run_id", "comment"):
         if not isinstance(values[name], str):
-            raise ValueError(say("history.mark_no_text", name=name))
+            raise ValueError(say("{name} is no text", name=name))
     for name in ("blind", "again"):
         if not isinstance(values[name], bool):
-            raise ValueError(say("history.mark_blind", name=name))
+            raise ValueError(say("{name} is not true or false", name=name))
     if not (_is_whole(seconds) or isinstance(seconds, float)) or seconds < 0:
-        raise ValueError(say("history.mark_seconds"))
+        raise ValueError(say("seconds is no number from 0"))
     if not _is_moment(values["saved_at"]):
-        raise ValueError(say("history.mark_time"))
+        raise ValueError(say("saved_at is no time with a zone, such as 2026-01-31T09:00:00+09:00"))
     return Mark(**values)
 
 

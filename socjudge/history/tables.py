@@ -194,7 +194,12 @@ def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
                 run["problem"] = str(error)
             except OSError as error:
                 # The error may pass. With a size that no file has, the log is read again next time.
-                run |= {"problem": say("runs.log_unreadable", path=file.path, reason=os_reason(error)), "size": -1}
+                run |= {
+                    "problem": say(
+                        "{path}: the log cannot be read ({reason})", path=file.path, reason=os_reason(error)
+                    ),
+                    "size": -1,
+                }
             runs.append(run)
             if len(rows) >= CHUNK:
                 chunks.append(_results(rows, text))
@@ -227,7 +232,9 @@ def _read_log(path: Path, text: bool, guess: tuple[str, ...], plain: Plain) -> t
     values = _run_values(info, summary, rows)
     whole = [value for value in values.values() if type(value) is int]
     if not -(2**63) <= min(whole) <= max(whole) < 2**63:
-        raise ConfigError(say("history.beyond_64_bits", path=path))
+        raise ConfigError(
+            say("{path}: run or summary holds a number beyond 64 bits; correct it in the file", path=path)
+        )
     return values, rows
 
 

@@ -161,9 +161,9 @@ def prepare_answer(
 ) -> Asked:
     """Search the runbooks, raise the flags and fill the prompt, which was checked. ConfigError if the question is empty."""
     if not question.strip():
-        raise ConfigError(say("judging.question_empty"))
+        raise ConfigError(say("the question is empty; ask about an alert, a device, an account or a procedure"))
     if k < 1:
-        raise ConfigError(say("runbooks.k_too_small", k=k))
+        raise ConfigError(say("k is {k}; ask for at least 1 passage", k=k))
     question = encodable(question)
     organisation = index.organisation
     before = previous.question if isinstance(previous, AssistantAnswer) else previous

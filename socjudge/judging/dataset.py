@@ -86,9 +86,15 @@ def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
         else:
             questions, problems = _read(_json(path))
     except FileNotFoundError:
-        raise ConfigError(say("judging.dataset_missing", path=path)) from None
+        raise ConfigError(say("{path}: there is no such dataset file; check the path", path=path)) from None
     except (OSError, ValueError) as error:
-        raise ConfigError(say("judging.dataset_unreadable", path=path, reason=error)) from None
+        raise ConfigError(
+            say(
+                "{path}: the dataset cannot be read ({reason}); pass the path of a JSON, CSV or Excel (.xlsx) file",
+                path=path,
+                reason=error,
+            )
+        ) from None
     if problems:
         raise _unusable(path, problems)
     return questions
@@ -117,15 +123,27 @@ def save_eval_dataset(questions: Sequence[EvalQuestion], path: Path | str) -> Pa
         with replacing(Path(path)) as file:
             file.write((json.dumps(rows, ensure_ascii=False, indent=2) + "\n").encode("utf-8"))
     except (OSError, UnicodeEncodeError) as error:
-        raise ConfigError(say("judging.dataset_not_written", path=path, reason=error)) from None
+        raise ConfigError(
+            say(
+                "{path}: the dataset cannot be written ({reason}); check the folder and its rights",
+                path=path,
+                reason=error,
+            )
+        ) from None
     return Path(path)
 
 
 def _unusable(path: object, problems: list[str]) -> ConfigError:
-    told = problems[:_MOST_TOLD] + [say("judging.more_problems", count=len(problems) - _MOST_TOLD)] * (
+    told = problems[:_MOST_TOLD] + [say("… and {count:,} more", count=len(problems) - _MOST_TOLD)] * (
         len(problems) > _MOST_TOLD
     )
-    return ConfigError(say("judging.dataset_unusable", path=path, problems="\n  ".join(told)))
+    return ConfigError(
+        say(
+            "{path}: the dataset cannot be used; mend these places:\n  {problems}",
+            path=path,
+            problems="\n  ".join(told),
+        )
+    )
 
 
 def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
@@ -138,16 +156,28 @@ def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
     for question in questions:
         if not FEW_KEYPOINTS <= (count := len(question.expected_keypoints)) <= MANY_KEYPOINTS:
             notes.append(
-                say("judging.keypoint_count", id=question.id, count=count, fewest=FEW_KEYPOINTS, most=MANY_KEYPOINTS)
+                say(
+                    "id {id} has {count} expected keypoint(s); {fewest} to {most} are best (with fewer, one "
+                    "word decides; with more, no answer holds them all)",
+                    id=question.id,
+                    count=count,
+                    fewest=FEW_KEYPOINTS,
+                    most=MANY_KEYPOINTS,
+                )
             )
     for text, count in Counter(question.question for question in questions).items():
         if count > 1:
-            notes.append(say("judging.asked_twice", question=text, count=count))
+            notes.append(say("the same question stands {count} times: {question}", question=text, count=count))
     asked = {question.category for question in questions}
     if empty := [category for category in project_categories() if category not in asked]:
-        notes.append(say("judging.category_empty", categories=listed(empty)))
+        notes.append(say("categories without a question: {categories}", categories=listed(empty)))
     if len(questions) < 10:
-        notes.append(say("judging.few_questions", count=len(questions)))
+        notes.append(
+            say(
+                "there are {count} question(s); even with ten the pass rate is uncertain, so more are better",
+                count=len(questions),
+            )
+        )
     return notes
 
 
@@ -156,7 +186,7 @@ def _json(path: Path) -> object:
     try:
         return read_json(raw, object_pairs_hook=_fields)
     except ValueError as error:
-        raise ConfigError(say("judging.dataset_no_json", path=path, reason=error)) from None
+        raise ConfigError(say("{path}: not valid JSON (UTF-8): {reason}", path=path, reason=error)) from None
 
 
 def _read_table(
@@ -165,18 +195,22 @@ def _read_table(
     """Return the questions in a table (see `base.sheets.read_table`), and everything that is wrong with them."""
     found = {field: [name for name in head if name.casefold() in names] for field, names in _COLUMNS.items()}
     if problems := [
-        say("judging.column_missing", names=listed(_COLUMNS[field]), there=listed(filter(None, head)))
+        say("it needs a column with one of the names {names}; there are {there}", names=listed(_COLUMNS[field]), there=listed(filter(None, head)))
         for field, names in found.items() if not names
     ]:  # fmt: skip
         return [], problems
-    if problems := [say("judging.column_twice", names=listed(names)) for names in found.values() if len(names) > 1]:
+    if problems := [
+        say("these columns mean the same: {names}; keep one of them", names=listed(names))
+        for names in found.values()
+        if len(names) > 1
+    ]:
         return [], problems
     items, numbers = [], []
     for number, row in rows:
         cells = {field: _cell_text(row.get(name)) for field, (name,) in found.items()}
         item = {**cells, "id": _id(cells["id"]), "expected_keypoints": _keypoints(cells["expected_keypoints"])}
         empty = [found[field][0] for field, value in item.items() if value in ("", [])]
-        problems += [say("judging.cell_empty", number=number, column=name) for name in empty]
+        problems += [say("row {number}: the column '{column}' is empty", number=number, column=name) for name in empty]
         if not empty:
             items.append(item)
             numbers.append(number)
@@ -211,7 +245,7 @@ def _read(data: object, rows: Sequence[int] = ()) -> tuple[list[EvalQuestion], l
     """
 
     def at(places: Sequence[int], reason: str) -> str:
-        return say("judging.at_rows", rows=listed(str(rows[i]) for i in places), reason=reason) if rows else reason
+        return say("row {rows}: {reason}", rows=listed(str(rows[i]) for i in places), reason=reason) if rows else reason
 
     problems: list[str] = []
     items: list[_DatasetItem] = []
@@ -222,20 +256,49 @@ def _read(data: object, rows: Sequence[int] = ()) -> tuple[list[EvalQuestion], l
     known = project_categories()
     for place, item in enumerate(items):
         if item.category not in known:
-            told = say("judging.category_unknown", id=item.id, category=item.category, known=listed(known))
+            told = say(
+                "id {id}: the category {category!r} is unknown; expected one of {known}, or add it to "
+                "categories in [dataset] of socjudge.toml (or to QUESTION_CATEGORIES in constants.py)",
+                id=item.id,
+                category=item.category,
+                known=listed(known),
+            )
             problems.append(at([place], told))
     if twice := [name for name, count in Counter(known).items() if count > 1 or not name.strip()]:
-        problems.append(say("judging.category_twice", names=listed(map(repr, twice))))
+        problems.append(
+            say(
+                "constants.QUESTION_CATEGORIES has a category twice, or an empty one: {names}; assign the whole "
+                "list instead of appending, so that a cell can run twice",
+                names=listed(map(repr, twice)),
+            )
+        )
     places: dict[str, list[int]] = {}  # by the id as text, because in a table 1 and "1" would be the same question
     for place, item in enumerate(items):
         if isinstance(item.id, int) and abs(item.id) >= MOST_ID:
-            problems.append(at([place], say("judging.id_too_large", id=f"{item.id!s:.30}")))
+            problems.append(
+                at(
+                    [place],
+                    say(
+                        "id {id} is too large; a number may have 64 bits; make it a text, in quotes",
+                        id=f"{item.id!s:.30}",
+                    ),
+                )
+            )
         places.setdefault(str(item.id), []).append(place)
     for repeated, there in places.items():
         if len(there) > 1:
-            problems.append(at(there, say("judging.id_twice", id=repeated, count=len(there))))
+            problems.append(
+                at(
+                    there,
+                    say(
+                        "id {id} is used {count} times; every question needs an id of its own",
+                        id=repeated,
+                        count=len(there),
+                    ),
+                )
+            )
     if not items and not problems:
-        problems.append(say("judging.dataset_empty"))
+        problems.append(say("the list is empty; add at least one question"))
     return [EvalQuestion(it.id, it.category, it.question, tuple(it.expected_keypoints)) for it in items], problems
 
 
@@ -247,7 +310,9 @@ def _fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
     names = [name for name, _ in pairs]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
-        raise ValueError(say("judging.field_twice", fields=", ".join(sorted(twice)), item=f"{dict(pairs)!r:.80}"))
+        raise ValueError(
+            say("an item gives {fields} twice: {item}", fields=", ".join(sorted(twice)), item=f"{dict(pairs)!r:.80}")
+        )
     return dict(pairs)
 
 
@@ -259,7 +324,7 @@ def _told(data: object, problem: Any) -> str:
     """
     location = problem["loc"]
     if not location or not isinstance(data, list):
-        return say("judging.dataset_no_list")
+        return say("top level: expected a list of questions")
     item = data[int(location[0])]
     # Below the field, only a position in a list helps. pydantic also names branches of a union there.
     field = "".join(f"[{part}]" if isinstance(part, int) else "" for part in location[2:3])
@@ -268,5 +333,5 @@ def _told(data: object, problem: Any) -> str:
     reason = say(key, field=field) if key else f"{field}: {problem['msg']}"
     number = int(location[0]) + 1
     if isinstance(item, dict) and "id" in item:
-        return say("judging.at_item_with_id", number=number, id=f"{item['id']!r:.40}", reason=reason)
-    return say("judging.at_item", number=number, reason=reason)
+        return say("question {number} (id {id}): {reason}", number=number, id=f"{item['id']!r:.40}", reason=reason)
+    return say("question {number}: {reason}", number=number, reason=reason)

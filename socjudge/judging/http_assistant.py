@@ -41,32 +41,72 @@ class HttpAssistant:
 
     def __init__(self, table: Mapping[str, Any], *, where: str) -> None:
         if unknown := [key for key in table if key not in KEYS]:
-            told = say("judging.table_keys", where=where, found=", ".join(unknown), known=", ".join(KEYS))
+            told = say(
+                "{where}: unknown keys: {found}; known are {known}",
+                where=where,
+                found=", ".join(unknown),
+                known=", ".join(KEYS),
+            )
             raise ConfigError("\n".join(filter(None, [told, *map(instead_of, unknown)])))
         self._table = table
         self._url, self._answer = str(table["url"]), str(table.get("answer") or "")
         if not self._answer:
-            raise ConfigError(say("judging.table_no_answer", where=where))
+            raise ConfigError(
+                say(
+                    '{where}: say with answer where in the reply the answer stands, such as answer = "reply.text"',
+                    where=where,
+                )
+            )
         for name in ("answer", *_OF_REPLY):
             if (path := table.get(name)) is not None and path != "runbooks" and _steps(path) is None:
-                raise ConfigError(say("judging.table_path", where=where, name=name, path=path))
+                raise ConfigError(
+                    say(
+                        '{where}: {name} = "{path}" is no path, such as a.b[0].c, items[*].text or $',
+                        where=where,
+                        name=name,
+                        path=path,
+                    )
+                )
         if "sources" in table and "contexts" not in table:
-            raise ConfigError(say("judging.table_sources", where=where))
+            raise ConfigError(
+                say("{where}: sources without contexts; say with contexts where the texts stand", where=where)
+            )
         texts = list(_strings([self._url, table.get("headers", {}), table.get("body", {})]))
         self.variables = sorted({found[2] for text in texts for found in _NAME.finditer(text) if found[2]})
         if not any("{question}" in text for text in texts):
-            raise ConfigError(say("judging.table_no_question", where=where))
+            raise ConfigError(
+                say("{where}: neither url nor body has {{question}}; put it where the question goes", where=where)
+            )
         if unset := [name for name in self.variables if not os.environ.get(name)]:
-            raise ConfigError(say("judging.variable_unset", where=where, names=", ".join(unset)))
+            raise ConfigError(
+                say(
+                    "{where}: the variables {names} are not set; set them and try again",
+                    where=where,
+                    names=", ".join(unset),
+                )
+            )
         url = self._fill(self._url, {}, quoted=True)
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError(say("judging.table_url", where=where, url=self._hide(show_url(url))))
+            raise ConfigError(
+                say(
+                    "{where}: url is no address with http:// or https:// ({url})",
+                    where=where,
+                    url=self._hide(show_url(url)),
+                )
+            )
         self.host = parts.netloc.rpartition("@")[2]
         self.service = self._hide(show_url(url))
         version = str(table.get("version", ""))
         if version.startswith("header:"):  # as a version it would hide that the assistant changes
-            raise ConfigError(say("judging.table_header", where=where, version=version))
+            raise ConfigError(
+                say(
+                    '{where}: version = "{version}" is no version; write the version itself, or where in the '
+                    "body of the reply it stands, as path:… (docs/servers.md)",
+                    where=where,
+                    version=version,
+                )
+            )
         self.version = "" if _IS_PATH.fullmatch(version) else version
         self._told_version = "" if self.version else version
 
@@ -116,20 +156,35 @@ class HttpAssistant:
                 told = dict(response.headers)
                 status, kind = response.status, response.content_type
         except TimeoutError:
-            raise NoAnswer(say("judging.app_timeout", seconds=timeout_s)) from None
+            raise NoAnswer(
+                say("no answer within {seconds:g} seconds; give a longer timeout_s if it needs more", seconds=timeout_s)
+            ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             said = self._hide(str(error) or type(error).__name__)
-            raise NoAnswer(say("judging.app_unreachable", where=self.service, reason=one_line(said, 200))) from None
+            raise NoAnswer(
+                say(
+                    "{where} cannot be reached, or the connection was lost ({reason})",
+                    where=self.service,
+                    reason=one_line(said, 200),
+                )
+            ) from None
         text = raw.decode("utf-8", "replace")
         if 300 <= status < 400:
             there = show_url(urljoin(url, told.get("Location", "")))
-            raise NoAnswer(say("judging.app_redirects", here=self.service, there=self._hide(there), status=status))
+            raise NoAnswer(
+                say(
+                    "{here} redirects to {there} (HTTP {status}), which is not followed; put that address into url",
+                    here=self.service,
+                    there=self._hide(there),
+                    status=status,
+                )
+            )
         if status >= 400:
             said = one_line(self._hide(text), 200)
             wait_s = retry_after_s({name.lower(): value for name, value in told.items()})
             if status in (429, 503) and wait_s is not None:
                 raise Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s)
-            raise NoAnswer(say("judging.app_status", status=status, said=said))
+            raise NoAnswer(say("HTTP {status} ({said})", status=status, said=said))
         streams = kind == "text/event-stream"
         return list(_events(text)) if streams else [_json(text, kind)], streams
 
@@ -138,7 +193,9 @@ class HttpAssistant:
         async for part in response.content.iter_chunked(65_536):
             content += part
             if len(content) > MAX_BYTES:
-                raise NoAnswer(say("models.too_large", limit=MAX_BYTES >> 20))
+                raise NoAnswer(
+                    say("the response is larger than {limit} MB; is OPENAI_BASE_URL right?", limit=MAX_BYTES >> 20)
+                )
         return bytes(content)
 
     def _mapped(self, replies: list[Any], streams: bool) -> dict[str, Any]:
@@ -149,13 +206,20 @@ class HttpAssistant:
         for reply in replies:
             if streams and isinstance(reply, dict) and (reply.get("event") == "error" or reply.get("error")):
                 raise NoAnswer(
-                    say("judging.app_says", said=one_line(self._hide(json.dumps(reply, ensure_ascii=False)), 200))
+                    say(
+                        "the assistant reports an error: {said}",
+                        said=one_line(self._hide(json.dumps(reply, ensure_ascii=False)), 200),
+                    )
                 )
         pieces = [found for reply in replies if isinstance(found := _find(reply, self._answer), str)]
         if not pieces:
             reply = replies[-1] if replies else ""
             raise NoAnswer(
-                say("judging.app_no_path", path=self._answer, found=one_line(self._hide(_outline(reply)), 200))
+                say(
+                    "the reply has no {path}, only {found}",
+                    path=self._answer,
+                    found=one_line(self._hide(_outline(reply)), 200),
+                )
             )
         reply_of: dict[str, Any] = {"answer": self._hide("".join(pieces), keep=True)}
         paths = {name: self._table.get(name) for name in _OF_REPLY}
@@ -168,7 +232,7 @@ class HttpAssistant:
         if self._told_version:
             reply_of["version"] = _last(replies, self._told_version.removeprefix("path:"))
             if not reply_of["version"]:
-                raise NoAnswer(say("judging.app_no_version", version=self._told_version))
+                raise NoAnswer(say("the reply does not tell its version ({version})", version=self._told_version))
         return reply_of
 
     def _contexts(self, told: Mapping[str, Any]) -> list[Any]:
@@ -178,7 +242,14 @@ class HttpAssistant:
             given = told.get(name)
             names[name] = given if isinstance(given, list) else [given] * (len(texts) if given is None else 1)
             if len(names[name]) != len(texts):
-                raise NoAnswer(say("judging.app_counts_differ", name=name, count=len(names[name]), contexts=len(texts)))
+                raise NoAnswer(
+                    say(
+                        "the reply has {count} {name} and {contexts} contexts, so nobody knows which belong together",
+                        name=name,
+                        count=len(names[name]),
+                        contexts=len(texts),
+                    )
+                )
         return [
             {"text": self._hide(text or "", keep=True), "source": source, "heading": heading}
             if isinstance(text, str | None) else text
@@ -269,7 +340,7 @@ def _json(text: str, kind: str) -> Any:
         return json.loads(text)
     except ValueError:
         if kind == "application/json":
-            raise NoAnswer(say("judging.app_no_json", found=one_line(redact(text), 120))) from None
+            raise NoAnswer(say("the reply is broken JSON ({found})", found=one_line(redact(text), 120))) from None
         return text
 
 

@@ -140,19 +140,24 @@ async def judge_answer(
             status = "failed"
             break
         completions.append(completion)
-        doubts += [say("judging.retried", cause=cause) for cause in completion.retries]
+        doubts += [say("retried: {cause}", cause=cause) for cause in completion.retries]
         try:
             judgement = _read(completion, rubric, shown)
             doubts += judgement.notes
         except UnparsableJudgement as error:
             if completion.is_refused:  # it would be withheld again
-                doubts.append(say("judging.withheld", reason=completion.finish_reason))
+                doubts.append(
+                    say(
+                        "the service's filter withheld the reply (finish_reason: {reason})",
+                        reason=completion.finish_reason,
+                    )
+                )
                 raise refused() from None
-            doubts.append(say("judging.reply_number", number=len(completions), reason=error))
+            doubts.append(say("reply {number}: {reason}", number=len(completions), reason=error))
             if not completion.levels:  # a decision model can only be asked the same question again
                 request = _ask_again(request, completion, error)
         if judgement and len(judgement.missing) == len(criteria):
-            doubts.append(say("judging.decision_refused"))
+            doubts.append(say("the decision model refused every criterion"))
             raise refused()
 
     last, read = completions[-1], judgement or Judgement({}, {}, "")
@@ -207,7 +212,7 @@ def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[st
 
 def count_retries(error: str) -> int:
     """How many retries the field `error` of an evaluation mentions, in Japanese or English."""
-    return sum(error.count(say("judging.retried", lang=lang, cause="")) for lang in get_args(Language))
+    return sum(error.count(say("retried: {cause}", lang=lang, cause="")) for lang in get_args(Language))
 
 
 def _ask_again(request: ModelRequest, completion: Completion, error: UnparsableJudgement) -> ModelRequest:

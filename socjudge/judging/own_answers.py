@@ -60,16 +60,33 @@ def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str
     if isinstance(given, str):
         return AssistantAnswer(encodable(question), encodable(given))
     if not isinstance(given, Mapping):
-        raise ConfigError(say("judging.answer_kind", kind=type(given).__name__, keys=", ".join(KEYS)))
+        raise ConfigError(
+            say(
+                "an answer must be a text or a dict with answer, not {kind}; its keys may be {keys}",
+                kind=type(given).__name__,
+                keys=", ".join(KEYS),
+            )
+        )
     if unknown := [str(key) for key in given if key not in KEYS]:
         near = difflib.get_close_matches(unknown[0], KEYS, n=1)
         raise ConfigError(
-            say("judging.answer_keys", found=listed(unknown), near=near[0] if near else KEYS[0], keys=", ".join(KEYS))
+            say(
+                "the answer's dict has keys that are not known: {found}; did you mean {near}? Known are {keys}",
+                found=listed(unknown),
+                near=near[0] if near else KEYS[0],
+                keys=", ".join(KEYS),
+            )
         )
     if given.get("error"):
-        raise NoAnswer(say("judging.app_says", said=one_line(given["error"], 300)))
+        raise NoAnswer(say("the assistant reports an error: {said}", said=one_line(given["error"], 300)))
     if not isinstance(given.get("answer"), str):
-        raise ConfigError(say("judging.answer_missing", keys=", ".join(map(str, given)) or "{}"))
+        raise ConfigError(
+            say(
+                "the answer's dict has no answer that is a text, only {keys}; where there is none, give the reason "
+                "as error",
+                keys=", ".join(map(str, given)) or "{}",
+            )
+        )
     passages = _passages(given.get("contexts"))
     tokens_in, tokens_out, cost_usd = (
         _number(name, given.get(name)) for name in ("input_tokens", "output_tokens", "cost_usd")
@@ -145,7 +162,12 @@ def _passages(given: Any) -> tuple[Passage, ...]:
         return ()
     items = [given] if isinstance(given, str | Mapping) else given
     if not isinstance(items, Sequence):
-        raise ConfigError(say("judging.contexts_kind", kind=type(given).__name__))
+        raise ConfigError(
+            say(
+                'contexts must be a list, not {kind}, such as ["text", {{"text": "text", "source": "runbook.md"}}]',
+                kind=type(given).__name__,
+            )
+        )
     return tuple(_passage(item, k, len(items)) for k, item in enumerate(items, 1))
 
 
@@ -154,7 +176,13 @@ def _passage(item: Any, k: int, count: int) -> Passage:
         item = {"text": item.page_content, "source": (getattr(item, "metadata", None) or {}).get("source")}
     parts = {"text": item} if isinstance(item, str) else item
     if not isinstance(parts, Mapping) or not isinstance(parts.get("text"), str) or set(parts) - set(_OF_CONTEXT):
-        raise ConfigError(say("judging.context_kind", place=k, found=one_line(repr(item))))
+        raise ConfigError(
+            say(
+                "contexts: number {place} is neither a text nor a dict of text, source and heading: {found}",
+                place=k,
+                found=one_line(repr(item)),
+            )
+        )
     text, source, heading = (encodable(str(parts.get(name) or "")).strip() for name in _OF_CONTEXT)
     return Passage(text, citable(source).replace(">", "›") or numbered_name(k, count), citable(heading))
 
@@ -168,14 +196,20 @@ def _flags(given: Any) -> Flags:
         or set(names) - set(_FLAGS)
         or not all(isinstance(value, bool) for value in names.values())
     ):
-        raise ConfigError(say("judging.flags_kind", found=one_line(repr(given)), known=", ".join(_FLAGS)))
+        raise ConfigError(
+            say(
+                "flags must be a dict of true or false for {known}, not {found}",
+                found=one_line(repr(given)),
+                known=", ".join(_FLAGS),
+            )
+        )
     return Flags(**names)
 
 
 def _text(name: str, given: Any) -> str:
     if given is None or isinstance(given, str | int | float):
         return "" if given is None else encodable(str(given))
-    raise ConfigError(say("judging.field_of_answer", name=name, found=one_line(repr(given))))
+    raise ConfigError(say("the answer's {name} cannot be read: {found}", name=name, found=one_line(repr(given))))
 
 
 def _number(name: str, given: Any) -> float | None:
@@ -193,4 +227,4 @@ def _number(name: str, given: Any) -> float | None:
         number = math.nan
     if 0 <= number < math.inf:
         return number
-    raise ConfigError(say("judging.field_of_answer", name=name, found=one_line(repr(given))))
+    raise ConfigError(say("the answer's {name} cannot be read: {found}", name=name, found=one_line(repr(given))))

@@ -99,10 +99,10 @@ class Assistant:
             ask, table = _of_table(ask, name or "assistant")
         self._contexts = contexts or ("runbooks" if table.get("contexts") == "runbooks" else "")
         if self._contexts not in ("", "runbooks"):
-            raise ConfigError(say("judging.contexts_option", found=one_line(repr(contexts))))
+            raise ConfigError(say('contexts can only be "runbooks", not {found}', found=one_line(repr(contexts))))
         concurrency = concurrency or table.get("concurrency")
         if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
-            raise ConfigError(say("runs.count_too_small", name="concurrency", count=concurrency))
+            raise ConfigError(say("{name} is {count}, expected 1 or more", name="concurrency", count=concurrency))
         self.concurrency: int | None = concurrency
         self._timeout_s = timeout_s or table.get("timeout_s")
         target: Any = ask
@@ -114,7 +114,7 @@ class Assistant:
         own_version = str(table.get("version", ""))
         if self._http is not None:
             self.service, own_version = self._http.service, self._http.version
-            known, self.covers = self._http.decides, say("judging.covers_table")
+            known, self.covers = self._http.decides, say("address, body and paths")
         elif callable(target) or self._runnable:
             if not self._runnable:
                 self._bound = _bound(target)
@@ -123,7 +123,13 @@ class Assistant:
             )
             known, self.covers = _identity(target)
         else:
-            raise ConfigError(say("judging.not_askable", found=one_line(repr(target), 80)))
+            raise ConfigError(
+                say(
+                    "{found} cannot be asked; give a function, a Runnable of LangChain, the name of a table in "
+                    'socjudge.toml, or "mybot.py:function"',
+                    found=one_line(repr(target), 80),
+                )
+            )
         self._target = target
         self.version = str(version or own_version)
         self.is_known = known is not None or bool(self.version)
@@ -153,11 +159,21 @@ class Assistant:
         """
         lines = []
         if self._http is not None and self._http.variables:
-            lines.append(say("judging.variables_go", names=listed(self._http.variables), host=self._http.host))
+            lines.append(
+                say(
+                    "the values of {names} are sent to {host}", names=listed(self._http.variables), host=self._http.host
+                )
+            )
         if not self.is_known:
             lines.append(say("judging.no_fingerprint", name=self.name))
         else:
-            lines.append(say("judging.fingerprint_covers", name=self.name, covers=self.covers))
+            lines.append(
+                say(
+                    "assistant {name}: it is taken for the same as long as these are: {covers}",
+                    name=self.name,
+                    covers=self.covers,
+                )
+            )
         return "\n".join(lines)
 
     def ask(self, question: str, *, index: RunbookIndex | None = None) -> AssistantAnswer:
@@ -211,7 +227,7 @@ class Assistant:
             raise NoAnswer(str(error)) from None
         answer = replace(made[-1], processing_time=done.seconds, retries=done.retries)
         if answer.is_empty:
-            raise NoAnswer(say("judging.app_empty"))
+            raise NoAnswer(say("the answer was empty"))
         if self.takes_runbooks:
             answer = await event_loop.in_thread(with_contexts, answer, index, k)
         return answer
@@ -234,14 +250,21 @@ class Assistant:
                 reply = await event_loop.in_thread(ask)
                 return await reply if inspect.isawaitable(reply) else reply
         except TimeoutError:
-            raise NoAnswer(say("judging.app_timeout", seconds=timeout_s)) from None
+            raise NoAnswer(
+                say("no answer within {seconds:g} seconds; give a longer timeout_s if it needs more", seconds=timeout_s)
+            ) from None
         except SocJudgeError:
             raise
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             if re.search(r"different\s(?:event\s)?loop", str(error)):
-                raise NoAnswer(say("judging.app_other_loop")) from None
+                raise NoAnswer(
+                    say(
+                        "a part of the assistant (such as a client) belongs to another event loop; make it inside "
+                        "the function that is called"
+                    )
+                ) from None
             said = one_line(redact(f"{type(error).__name__}: {error}"), 300)
-            raise NoAnswer(say("judging.app_failed", said=said)) from None
+            raise NoAnswer(say("calling the assistant failed ({said})", said=said)) from None
 
 
 def _named(ask: str, name: str) -> tuple[Any, Mapping[str, Any], str]:
@@ -255,12 +278,20 @@ def _named(ask: str, name: str) -> tuple[Any, Mapping[str, Any], str]:
     tables = assistant_tables()
     is_code = bool(colon) and path.endswith(".py") and function.isidentifier()
     if is_code and ask in tables:
-        raise ConfigError(say("judging.named_twice", name=ask))
+        raise ConfigError(
+            say("{name} is both a function of a file and a table of socjudge.toml; rename the table", name=ask)
+        )
     if is_code:
         return _load(path, function), {}, name or ask
     if ask not in tables:
-        known = listed(tables) if tables else say("judging.no_tables")
-        raise ConfigError(say("judging.no_such_assistant", name=one_line(ask), known=known))
+        known = listed(tables) if tables else say("none")
+        raise ConfigError(
+            say(
+                "{name} is neither a file nor a table [assistants.…] of socjudge.toml; its tables are {known}",
+                name=one_line(ask),
+                known=known,
+            )
+        )
     found, table = _of_table(tables[ask], ask)
     return found, table, name or ask
 
@@ -268,12 +299,19 @@ def _named(ask: str, name: str) -> tuple[Any, Mapping[str, Any], str]:
 def _of_table(table: Mapping[str, Any], name: str) -> tuple[Any, Mapping[str, Any]]:
     where = f"[assistants.{name}]"
     if ("python" in table) == ("url" in table):
-        raise ConfigError(say("judging.table_kind", where=where))
+        raise ConfigError(say("{where}: it needs either url or python", where=where))
     if "url" in table:
         return HttpAssistant(table, where=where), table
     allowed = ("python", "version", "contexts", "concurrency", "timeout_s")
     if unknown := [key for key in table if key not in allowed]:
-        raise ConfigError(say("judging.table_keys", where=where, found=", ".join(unknown), known=", ".join(allowed)))
+        raise ConfigError(
+            say(
+                "{where}: unknown keys: {found}; known are {known}",
+                where=where,
+                found=", ".join(unknown),
+                known=", ".join(allowed),
+            )
+        )
     path, _, function = str(table["python"]).rpartition(":")
     return _load(str(constants.PROJECT_DIR / path), function), table
 
@@ -285,7 +323,7 @@ def _load(path: str, function: str) -> Any:
     """
     place = next((p for p in (Path(path), constants.PROJECT_DIR / path) if p.is_file()), None)
     if place is None:
-        raise ConfigError(say("judging.no_code_file", path=path))
+        raise ConfigError(say('{path}: no such file; check the path in "mybot.py:function"', path=path))
     spec = importlib.util.spec_from_file_location(place.stem, place)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -296,9 +334,9 @@ def _load(path: str, function: str) -> Any:
         spec.loader.exec_module(module)
     except Exception as error:
         said = one_line(redact(f"{type(error).__name__}: {error}"), 200)
-        raise ConfigError(say("judging.code_fails", path=path, said=said)) from None
+        raise ConfigError(say("{path}: it cannot be loaded ({said})", path=path, said=said)) from None
     if not hasattr(module, function):
-        raise ConfigError(say("judging.no_function", path=path, name=function))
+        raise ConfigError(say("{path}: there is no function {name}", path=path, name=function))
     return getattr(module, function)
 
 
@@ -317,22 +355,33 @@ def _bound(ask: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
         parameters = []
     for parameter in parameters:
         if parameter.name.lower().startswith(("expected", "keypoint")):
-            raise ConfigError(say("judging.parameter_expected", name=parameter.name))
+            raise ConfigError(
+                say(
+                    "the parameter {name} is refused: an assistant that is told what is expected cannot be judged",
+                    name=parameter.name,
+                )
+            )
     asked = [p.name for p in parameters if p.default is p.empty and p.name not in _ASKABLE]
     if not asked or len(parameters) == 1:
         asked = [p.name for p in parameters if p.name == "question"] or [
             p.name for p in parameters if p.name not in _ASKABLE or len(parameters) == 1
         ][:1]
     if not asked:
-        raise ConfigError(say("judging.parameter_none", found=one_line(repr(ask), 80)))
+        raise ConfigError(say("{found} has no parameter for the question; give it one", found=one_line(repr(ask), 80)))
     if len(asked) != 1:
-        raise ConfigError(say("judging.parameters", found=listed(asked), known=listed(("question", *_ASKABLE))))
+        raise ConfigError(
+            say(
+                "which parameter takes the question is not clear ({found}); the names may be {known}",
+                found=listed(asked),
+                known=listed(("question", *_ASKABLE)),
+            )
+        )
     given = {asked[0]: "question"} | {p.name: p.name for p in parameters if p.name in _ASKABLE and p.name not in asked}
     by_position = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
     while by_position and by_position[-1] not in given:
         by_position.pop()
     if not given.keys() >= set(by_position):  # a parameter with a default stands before one without a value
-        raise ConfigError(say("judging.parameter_none", found=one_line(repr(ask), 80)))
+        raise ConfigError(say("{found} has no parameter for the question; give it one", found=one_line(repr(ask), 80)))
     return [given.pop(name) for name in by_position], given
 
 

@@ -84,19 +84,31 @@ def parse_judgement(
     except UnparsableJudgement as error:
         raise UnparsableJudgement(str(error), text) from None
     except (ValueError, OverflowError, RecursionError) as error:
-        raise UnparsableJudgement(say("judging.reply_unread", reason=str(error)[:80]), text) from None
+        raise UnparsableJudgement(say("the reply could not be read: {reason}", reason=str(error)[:80]), text) from None
 
 
 def _parse(
     text: str, criteria: Sequence[str], finish_reason: str, quoted: Iterable[str], is_of_hundred: bool
 ) -> Judgement:
     if finish_reason.lower() in ("length", "max_tokens"):
-        raise UnparsableJudgement(say("judging.reply_cut" if text.strip() else "judging.reply_cut_thinking"))
+        raise UnparsableJudgement(
+            say(
+                "the reply was cut at the output limit"
+                if text.strip()
+                else "the reply was cut at the output limit before any text (hidden reasoning used it up)"
+            )
+        )
     if len(text) > MAX_CHARACTERS:
-        raise UnparsableJudgement(say("judging.reply_too_long", count=len(text), most=MAX_CHARACTERS))
+        raise UnparsableJudgement(
+            say(
+                "the reply has {count} characters; over {most} none is read or cut down",
+                count=len(text),
+                most=MAX_CHARACTERS,
+            )
+        )
     body = without_thinking(text.strip().removeprefix("\ufeff").strip())
     if not body:
-        raise UnparsableJudgement(say("judging.reply_empty"))
+        raise UnparsableJudgement(say("the reply is empty"))
     first_line, _, rest = body.partition("\n")
     if re.fullmatch(r"```[a-zA-Z]*\s*", first_line) and rest.endswith("```"):
         body = rest.removesuffix("```").strip()
@@ -111,21 +123,21 @@ def _parse(
         # A stray brace in prose is ignored only if exactly one complete verdict follows it.
         outside = body[stray:].replace(verdicts[0].source, "", 1) if len(verdicts) == 1 else "scores"
         if "scores" in outside:
-            raise UnparsableJudgement(say("judging.reply_cut_inside"))
+            raise UnparsableJudgement(say("the reply is cut: its JSON object never closes"))
     shown = tuple(quoted)
     verdicts = [found for found in verdicts if not _is_quoted(found, criteria, shown, whole=whole)]
     if not verdicts:
         start = body.find("{")
         if start < 0:
-            raise UnparsableJudgement(say("judging.reply_no_json"))
+            raise UnparsableJudgement(say("the reply holds no JSON object"))
         if closing_brace(body, start)[0] is None:
-            raise UnparsableJudgement(say("judging.reply_cut_before_scores"))
-        raise UnparsableJudgement(say("judging.reply_no_verdict"))
+            raise UnparsableJudgement(say("the reply is cut before its scores"))
+        raise UnparsableJudgement(say("the reply holds no JSON object with 'scores' of the judge's own"))
     while len(verdicts) > 1 and _is_example(verdicts[0]):
         verdicts = verdicts[1:]
     readings = [_read(found, criteria, is_of_hundred) for found in verdicts]
     if any(reading.scores != readings[0].scores for reading in readings[1:]):
-        raise UnparsableJudgement(say("judging.reply_two_verdicts", count=len(readings)))
+        raise UnparsableJudgement(say("the reply holds {count} different verdicts", count=len(readings)))
     _check_rest(body[verdicts[-1].start + len(verdicts[-1].source) :], readings[0].scores)
     return readings[0]
 
@@ -140,7 +152,14 @@ def _check_rest(rest: str, scores: Mapping[str, int]) -> None:
     for criterion, score in scores.items():
         for given in re.findall(rf"{re.escape(criterion)}[^0-9\n]{{0,8}}([0-9]{{1,3}})\s*(?:点|/\s*100)", rest):
             if int(given) != score:
-                raise UnparsableJudgement(say("judging.score_taken_back", criterion=criterion, first=score, then=given))
+                raise UnparsableJudgement(
+                    say(
+                        "the score for {criterion} is {first} in the verdict and {then} in the words after it",
+                        criterion=criterion,
+                        first=score,
+                        then=given,
+                    )
+                )
 
 
 def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
@@ -152,9 +171,9 @@ def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
     """
     name, inner = next(iter(found.value.items()), ("", None))
     if len(found.value) == 1 and name in _WRAPPERS and isinstance(inner, dict) and "scores" in inner:
-        return [replace(found, value=inner, notes=(*found.notes, say("judging.verdict_inside", name=name)))]
+        return [replace(found, value=inner, notes=(*found.notes, say("the verdict stood inside {name!r}", name=name)))]
     if set(map(_plain, criteria)) <= set(map(_plain, found.value)):
-        note = say("judging.scores_bare")
+        note = say("the scores stood without their 'scores' wrapper")
         return [replace(found, value={"scores": found.value}, notes=(*found.notes, note))]
     return []
 
@@ -207,7 +226,7 @@ def _read(found: JsonObject, criteria: Sequence[str], is_of_hundred: bool) -> Ju
     reasons = {_plain(name): value for name, value in reasons.items()} if isinstance(reasons, Mapping) else {}
     rationale = {criterion: _text(reasons.get(_plain(criterion))) for criterion in criteria}
     if unexplained := [criterion for criterion, reason in rationale.items() if not reason]:
-        notes.append(say("judging.no_rationale", criteria=listed(unexplained)))
+        notes.append(say("no rationale for {criteria}", criteria=listed(unexplained)))
     # A single reason for all scores is a comment on them.
     comment = "\n".join(filter(None, [_text(given), _text(found.value.get("overall_comment"))]))
     return Judgement(scores, rationale, comment, tuple(notes))
@@ -215,11 +234,11 @@ def _read(found: JsonObject, criteria: Sequence[str], is_of_hundred: bool) -> Ju
 
 def _scores(given: Any, criteria: Sequence[str], notes: list[str], is_of_hundred: bool = False) -> dict[str, int]:
     if not isinstance(given, Mapping):
-        raise UnparsableJudgement(say("judging.scores_no_object"))
+        raise UnparsableJudgement(say("'scores' is not an object with one number per criterion"))
     by_name = without_duplicates([(_plain(name), value) for name, value in given.items()])
     missing = [criterion for criterion in criteria if by_name.get(_plain(criterion)) is None]
     if missing:
-        raise UnparsableJudgement(say("judging.score_missing", criteria=listed(missing)))
+        raise UnparsableJudgement(say("no score for {criteria}", criteria=listed(missing)))
     numbers = {criterion: _number(criterion, by_name[_plain(criterion)], notes) for criterion in criteria}
     values = list(numbers.values())
     fractions = any(0 < number < 1 for number in values)
@@ -227,9 +246,17 @@ def _scores(given: Any, criteria: Sequence[str], notes: list[str], is_of_hundred
     is_low = is_of_hundred or 2 * values.count(0) >= len(values)
     of_five_or_ten = 0 < max(values) <= 5 or (max(values) <= 10 and any(number % 5 for number in values))
     if fractions or (of_five_or_ten and not is_low):
-        raise UnparsableJudgement(say("judging.other_scale", scores=", ".join(f"{n:g}" for n in values)))
+        raise UnparsableJudgement(
+            say(
+                "the scores are {scores}: it looks like another scale than 0-100",
+                scores=", ".join(f"{n:g}" for n in values),
+            )
+        )
     rounded = [(criterion, number) for criterion, number in numbers.items() if number != int(number)]
-    notes += [say("judging.score_rounded", criterion=criterion, number=number) for criterion, number in rounded]
+    notes += [
+        say("the score for {criterion} was {number:g}, rounded", criterion=criterion, number=number)
+        for criterion, number in rounded
+    ]
     return {criterion: math.floor(number + 0.5) for criterion, number in numbers.items()}
 
 
@@ -238,13 +265,21 @@ def _number(criterion: str, value: Any, notes: list[str]) -> float:
     if isinstance(value, str):
         match = _SCORE_TEXT.fullmatch(value[:40].translate(_HALF_WIDTH).strip())
         number = float(match[1]) if match and len(value) <= 40 else None
-        notes.append(say("judging.score_text", criterion=criterion, value=value[:20]))
+        notes.append(say("the score for {criterion} was text: {value!r}", criterion=criterion, value=value[:20]))
     elif isinstance(value, int | float) and not isinstance(value, bool):
         number = value
     if number is None:
-        raise UnparsableJudgement(say("judging.score_no_number", criterion=criterion, value=str(value)[:40]))
+        raise UnparsableJudgement(
+            say(
+                "the score for {criterion} is {value!r}, expected an integer 0-100",
+                criterion=criterion,
+                value=str(value)[:40],
+            )
+        )
     if not 0 <= number <= 100:
-        raise UnparsableJudgement(say("judging.score_outside", criterion=criterion, number=str(number)[:20]))
+        raise UnparsableJudgement(
+            say("the score for {criterion} is {number}, outside 0-100", criterion=criterion, number=str(number)[:20])
+        )
     return number
 
 

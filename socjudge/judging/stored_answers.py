@@ -67,9 +67,16 @@ class StoredAnswers:
                 key = "judging.question_unanswered" if not answers else "judging.question_answered_twice"
                 problems.append(say(key, id=question.id, question=one_line(question.question, 40)))
         if problems:
-            more = [say("judging.more_problems", count=len(problems) - _TOLD)] * (len(problems) > _TOLD)
+            more = [say("… and {count:,} more", count=len(problems) - _TOLD)] * (len(problems) > _TOLD)
             told = "\n  ".join([*problems[:_TOLD], *more])
-            raise ConfigError(say("judging.answers_do_not_match", where=self.where, problems=told))
+            raise ConfigError(
+                say(
+                    "{where}: these questions have not one answer each; check the columns question_id and "
+                    "question, or pass only the questions that have one:\n  {problems}",
+                    where=self.where,
+                    problems=told,
+                )
+            )
         return found
 
 
@@ -108,14 +115,14 @@ def load_answers(
         that is wrong.
     """
     if hasattr(source, "to_dict") and hasattr(source, "columns"):
-        where = say("judging.the_frame")
+        where = say("the DataFrame")
         rows: list[Mapping[str, Any]] = source.to_dict("records")
     else:
         path = Path(source)
         where = str(path)
         rows = _read(path)
     if not rows:
-        raise ConfigError(say("judging.answers_empty", where=where))
+        raise ConfigError(say("{where}: there is no row", where=where))
     names = _names(rows, columns or {}, where)
     answers = []
     for number, row in enumerate(rows, start=1):
@@ -129,7 +136,9 @@ def load_answers(
         except NoAnswer:
             answer = AssistantAnswer(place["question"], "")
         except ConfigError as error:
-            raise ConfigError(say("judging.answer_row", where=where, number=number, reason=error)) from None
+            raise ConfigError(
+                say("{where}: row {number}: {reason}", where=where, number=number, reason=error)
+            ) from None
         if contexts == "runbooks" and not answer.is_empty:
             answer = with_contexts(answer)
         answers.append((place["question_id"], place["question"], answer))
@@ -143,9 +152,22 @@ def _names(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], where:
     """
     there = list(dict.fromkeys(str(name) for row in rows for name in row))
     if unknown := [name for name in columns if name not in (*_PLACE, *KEYS)]:
-        raise ConfigError(say("judging.columns_unknown", found=listed(unknown), known=", ".join((*_PLACE, *KEYS))))
+        raise ConfigError(
+            say(
+                "columns has unknown names: {found}; known are {known}",
+                found=listed(unknown),
+                known=", ".join((*_PLACE, *KEYS)),
+            )
+        )
     if missing := [theirs for theirs in columns.values() if theirs not in there]:
-        raise ConfigError(say("judging.columns_missing", where=where, found=listed(missing), there=listed(there)))
+        raise ConfigError(
+            say(
+                "{where}: there is no column {found}; there are {there}",
+                where=where,
+                found=listed(missing),
+                there=listed(there),
+            )
+        )
     names = dict(columns)
     for ours in (*_PLACE, *KEYS):
         candidates = [ours, *_OTHER_NAMES.get(ours, ())]
@@ -159,7 +181,7 @@ def _names(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], where:
 def _read(path: Path) -> list[Mapping[str, Any]]:
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise ConfigError(say("judging.answers_suffix", path=path, known=", ".join(SUFFIXES)))
+        raise ConfigError(say("{path}: answers are read from {known}", path=path, known=", ".join(SUFFIXES)))
     try:
         if suffix in TABLES:
             return [row for _, row in read_table(path)[1]]
@@ -168,9 +190,9 @@ def _read(path: Path) -> list[Mapping[str, Any]]:
         data = [json.loads(each) for each in texts]
         data = data[0] if suffix == ".json" else data
     except ValueError as error:
-        raise ConfigError(say("judging.answers_unreadable", path=path, reason=error)) from None
+        raise ConfigError(say("{path}: it cannot be read ({reason})", path=path, reason=error)) from None
     if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
-        raise ConfigError(say("judging.answers_no_rows", path=path))
+        raise ConfigError(say("{path}: each row must be an object", path=path))
     return data
 
 

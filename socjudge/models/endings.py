@@ -32,8 +32,21 @@ def ending_line(model: str, service: str | None = None, today: date | None = Non
     day, source = MODEL_ENDS[model]
     left = (day - (today or date.today())).days
     if left < 0:
-        return say("models.has_ended", model=model, day=day, source=source)
-    return say("models.ends", model=model, day=day, days=left, source=source)
+        return say(
+            "⚠️ {model} ended on {day} ({source}): name another model in socjudge.toml. Its scores do not "
+            'compare with earlier ones as they are: docs/reference.md, "Recipes", "Another judge"',
+            model=model,
+            day=day,
+            source=source,
+        )
+    return say(
+        "⚠️ {model} ends on {day}, in {days} days ({source}). While it can be called, see what another model "
+        'changes: docs/reference.md, "Recipes", "Another judge"',
+        model=model,
+        day=day,
+        days=left,
+        source=source,
+    )
 
 
 def ended_line(model: str, service: str) -> str:

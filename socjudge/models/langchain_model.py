@@ -78,11 +78,17 @@ def init_langchain_model(provider: str, name: str) -> BaseChatModel | None:
     except ValueError as error:
         if "Unsupported" in str(error):
             return None
-        raise ConfigError(say("models.cannot_set_up", model=f"{provider}:{name}", reason=redact(str(error)))) from None
+        raise ConfigError(
+            say("model '{model}' cannot be set up: {reason}", model=f"{provider}:{name}", reason=redact(str(error)))
+        ) from None
     except ImportError as error:
-        raise ConfigError(say("models.needs_package", model=f"{provider}:{name}", reason=error)) from None
+        raise ConfigError(
+            say("model '{model}' needs another package: {reason}", model=f"{provider}:{name}", reason=error)
+        ) from None
     except Exception as error:  # each provider has its own exception for a missing key
-        raise ConfigError(say("models.cannot_set_up", model=f"{provider}:{name}", reason=redact(str(error)))) from None
+        raise ConfigError(
+            say("model '{model}' cannot be set up: {reason}", model=f"{provider}:{name}", reason=redact(str(error)))
+        ) from None
 
 
 class LangChainModel(PacedModel):
@@ -140,9 +146,15 @@ class LangChainModel(PacedModel):
         try:
             message = self._chat_model.invoke([dict(message) for message in request.messages], **limit)
         except (Exception, SystemExit, KeyboardInterrupt) as error:
-            raise _failure(self, error, say("models.invoke_takes")) from None
+            raise _failure(self, error, say("pass a chat model whose `invoke` takes a list of messages")) from None
         if not hasattr(message, "response_metadata"):
-            raise ConfigError(say("models.no_message", model=self.name, found=type(message).__name__))
+            raise ConfigError(
+                say(
+                    "{model} returned a {found}, no message; pass a chat model",
+                    model=self.name,
+                    found=type(message).__name__,
+                )
+            )
         metadata = message.response_metadata or {}
         resolved = str(metadata.get("model_name") or metadata.get("model") or self.name)
         reasons = (metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
@@ -193,9 +205,15 @@ class ForeignModel(PacedModel):
                 raise Retryable(str(error), may_be_billed=True) from None
             raise
         except (Exception, SystemExit, KeyboardInterrupt) as error:
-            raise _failure(self, error, say("models.complete_takes")) from None
+            raise _failure(self, error, say("its `complete` takes a ModelRequest and returns a Completion")) from None
         if not isinstance(completion, Completion):
-            raise ConfigError(say("models.no_completion_object", model=self.name, found=type(completion).__name__))
+            raise ConfigError(
+                say(
+                    "{model} returned a {found}; `complete` returns a Completion",
+                    model=self.name,
+                    found=type(completion).__name__,
+                )
+            )
         said, cost = completion.usage, completion.usage.cost_usd
         told = {"input_tokens": said.input_tokens, "output_tokens": said.output_tokens}
         counted = usage_of(told, self.name, self.name)
@@ -219,18 +237,27 @@ def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
     """
     reason = model.redact(str(error))[:300]
     if isinstance(error, TypeError | NotImplementedError):
-        return ConfigError(say("models.cannot_call", model=model.name, reason=reason, remedy=remedy))
+        return ConfigError(
+            say("{model} cannot be called: {reason}; {remedy}", model=model.name, reason=reason, remedy=remedy)
+        )
     said = f"{type(error).__name__}: {reason}"
     given = [getattr(error, name, None) for name in ("status_code", "code", "type", "body")]
     status = next((each for each in given[:2] if isinstance(each, int)), None)
     about_content = names_content(*given, said, model=model.name.partition(":")[2] or model.name)
     if status in (401, 404) or (status == 403 and not about_content):
-        told = say("models.check_key_or_name", model=model.name, status=status, said=said)
+        told = say(
+            "{model}: check the key and the model's name ({status}): {said}", model=model.name, status=status, said=said
+        )
         return ConfigError(told, of_one=status != 401)
     # Some clients raise errors without a status, such as ValueError. Their words do not reveal an outage.
     if status in (400, 413, 422) or (about_content and (status is None or status in (403, 451))):
         about_content |= status == 413
-        refused = say("models.refused", where=model.name, status=status or type(error).__name__, said=said)
+        refused = say(
+            "{where} refused the request ({status}): {said}",
+            where=model.name,
+            status=status or type(error).__name__,
+            said=said,
+        )
         return RequestRefused(refused, about_content=about_content)
     # It is unknown here whether a failure without a status was processed.
     return Retryable(said, refused=status == 429, may_be_billed=status is None)

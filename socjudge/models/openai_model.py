@@ -86,17 +86,34 @@ class OpenAIModel(PacedModel):
 
     def __init__(self, name: str, *, api_key: str = "", base_url: str = "", timeout_s: float | None = None) -> None:
         if _KEY.match(name):
-            raise ConfigError(say("models.name_is_key"))
+            raise ConfigError(
+                say(
+                    "the model's name looks like an API key; put the key into OPENAI_API_KEY, and name a model "
+                    "such as gpt-4o-mini"
+                )
+            )
         if not api_key and not base_url:
             near = difflib.get_close_matches(name, ("offline", *_COMMON_NAMES), n=1, cutoff=0.7)
-            hint = say("models.did_you_mean", name=near[0]) if near and near[0] != name else ""
-            raise ConfigError(say("models.no_key", name=name) + hint)
+            hint = say(". Did you mean '{name}'?", name=near[0]) if near and near[0] != name else ""
+            raise ConfigError(
+                say(
+                    "model '{name}' needs a key and OPENAI_API_KEY is not set: export OPENAI_API_KEY=…, or set "
+                    "OPENAI_BASE_URL for a server of your own, or use the model 'offline', which needs none",
+                    name=name,
+                )
+                + hint
+            )
         if not re.fullmatch("[!-~]*", api_key):
-            raise ConfigError(say("models.key_garbled"))
+            raise ConfigError(say("OPENAI_API_KEY holds characters that no key has; copy it again"))
         if base_url and not _is_url(base_url):
-            raise ConfigError(say("models.base_url_scheme"))
+            raise ConfigError(say("OPENAI_BASE_URL must start with http:// or https://, like http://localhost:8000/v1"))
         if "@" in urlsplit(base_url).netloc:
-            raise ConfigError(say("models.base_url_password"))
+            raise ConfigError(
+                say(
+                    "OPENAI_BASE_URL may hold no user name or password (…@); take it out, and put the key into "
+                    "OPENAI_API_KEY"
+                )
+            )
         at = show_url(base_url)
         self.service = MAKER if not base_url or at == f"https://{MAKER}/v1" else at
         self.settings = hash_query(base_url)
@@ -110,7 +127,7 @@ class OpenAIModel(PacedModel):
         self._most_output_tokens = math.inf
         self.own_name = name  # the name that the service knows
         keys = [api_key, *path_tokens(base_url)]
-        super().__init__(name, say("models.at", model=name, service=self.service), self._account, keys)
+        super().__init__(name, say("{model} at {service}", model=name, service=self.service), self._account, keys)
         self._refused: set[str] = set()
 
     def _connect(self) -> None:
@@ -155,7 +172,13 @@ class OpenAIModel(PacedModel):
         return f"OpenAIModel({self.name!r})"
 
     def __reduce__(self) -> Never:
-        raise ConfigError(say("models.holds_key", model=repr(self), name=self.name))
+        raise ConfigError(
+            say(
+                "{model} holds a key, so it is not sent elsewhere; pass the model's name, '{name}'",
+                model=repr(self),
+                name=self.name,
+            )
+        )
 
     def most_usd(self, request: ModelRequest) -> float | None:
         """Return the most that one call can cost in US dollars. Return None if the price is unknown."""
@@ -190,7 +213,14 @@ class OpenAIModel(PacedModel):
                     raise self._connection_error(error, run.settings) from None
                 except (openai.APIError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
                     why = self.redact(f"{type(error).__name__}: {error}")[:200]
-                    raise Retryable(say("models.no_chat_completion", reason=why), may_be_billed=True) from None
+                    raise Retryable(
+                        say(
+                            "the response is no chat completion ({reason}); is OPENAI_BASE_URL right (it often "
+                            "ends in /v1)?",
+                            reason=why,
+                        ),
+                        may_be_billed=True,
+                    ) from None
                 if completion.usage.output_tokens > limit + 64 and not learned.union(self._refused).intersection(
                     _LIMITS
                 ):
@@ -237,11 +267,11 @@ class OpenAIModel(PacedModel):
         kinds = tuple(map(type, causes))
         why = self.redact(str(causes[-1] or causes[0]) or type(causes[-1]).__name__)[:300]
         if any(issubclass(kind, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError) for kind in kinds):
-            return Retryable(say("models.cannot_connect", reason=why), unreachable=True)
+            return Retryable(say("cannot connect ({reason}); is OPENAI_BASE_URL right?", reason=why), unreachable=True)
         if any(issubclass(kind, TimeoutError) for kind in kinds):
-            said = say("models.no_reply", seconds=self._timeout_s or settings.timeout_s)
+            said = say("no reply within {seconds:g} s", seconds=self._timeout_s or settings.timeout_s)
             return Retryable(said, may_be_billed=True, timed_out=True)
-        return Retryable(say("models.connection_lost", reason=why), may_be_billed=True)
+        return Retryable(say("the connection was lost ({reason})", reason=why), may_be_billed=True)
 
     def counted_usd(self, completion: Completion) -> float | None:
         """Return the cost that a budget counts for an answered call, in US dollars. Return None if unknown.
@@ -344,10 +374,17 @@ class OpenAIModel(PacedModel):
     def _refusal(self, error: Any) -> RequestRefused:
         said = self.redact(error.message)[:300]
         if _CONTEXT.search(error.message):
-            said = say("models.larger_context", said=said)
+            said = say(
+                "{said}. Start the server with a larger context (docs/servers.md), or ask for less: fewer "
+                "passages (k), a lower output_tokens",
+                said=said,
+            )
         about_content = error.status_code == 413 or self._names_content(error)
         return RequestRefused(
-            say("models.refused", where=self.where, status=error.status_code, said=said), about_content=about_content
+            say(
+                "{where} refused the request ({status}): {said}", where=self.where, status=error.status_code, said=said
+            ),
+            about_content=about_content,
         )
 
     def _names_content(self, error: Any) -> bool:
@@ -371,7 +408,9 @@ class OpenAIModel(PacedModel):
             key = "models.not_found" if status == 404 else "models.key_refused"
             return ConfigError(say(key, where=self.where, status=status, said=said), of_one=status != 401)
         if status == 429 and error.code == "insufficient_quota":
-            return ConfigError(say("models.quota_used_up", where=self.where, said=said))
+            return ConfigError(
+                say("{where}: the account's quota is used up (429): {said}", where=self.where, said=said)
+            )
         if status in (200, 408, 409, 425, 429) or status >= 500:
             wait_s = retry_after_s(error.response.headers)
             down = status in (502, 503, 504)
@@ -426,13 +465,22 @@ async def _check_response(response: Any) -> None:
         # For other statuses than these, the body is lost. Another port may belong to another user of the same machine.
         if response.status_code not in (307, 308) or _door(here) != _door(there):
             raise ConfigError(
-                say("models.redirects", here=show_url(here), there=show_url(there), status=response.status_code)
+                say(
+                    "{here} redirects to {there} ({status}); if that is where you want to send runbooks and "
+                    "answers, put it into OPENAI_BASE_URL",
+                    here=show_url(here),
+                    there=show_url(there),
+                    status=response.status_code,
+                )
             )
     content = bytearray()
     async for part in response.aiter_bytes():
         content += part
         if len(content) > MAX_BYTES:
-            raise Retryable(say("models.too_large", limit=MAX_BYTES >> 20), may_be_billed=True)
+            raise Retryable(
+                say("the response is larger than {limit} MB; is OPENAI_BASE_URL right?", limit=MAX_BYTES >> 20),
+                may_be_billed=True,
+            )
     _REQUEST_ID.set(response.headers.get("x-request-id", ""))
     response._content = bytes(content)  # as `response.aread()` would set it
 

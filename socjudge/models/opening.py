@@ -82,7 +82,7 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     """
     if not isinstance(model, str):
         if isinstance(model, type):
-            raise ConfigError(say("models.is_class", name=model.__name__))
+            raise ConfigError(say("{name} is a class; pass an object of it, such as {name}(…)", name=model.__name__))
         if isinstance(model, (list, tuple)):
             raise ConfigError(say("models.one_judge"))
         if hasattr(model, "complete_async") and hasattr(model, "most_usd"):
@@ -95,9 +95,17 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
             from langchain_core.language_models import BaseLLM
 
             if isinstance(model, BaseLLM):
-                raise ConfigError(say("models.completion_model", name=type(model).__name__))
+                raise ConfigError(
+                    say(
+                        "{name} is a completion model, which continues a text; pass a chat model of the same "
+                        "provider, such as ChatOpenAI instead of OpenAI",
+                        name=type(model).__name__,
+                    )
+                )
             return LangChainModel(model)
-        raise ConfigError(say("models.no_model", found=f"{model!r:.80}"))
+        raise ConfigError(
+            say("{found} is no model; pass a name such as 'offline', or a LangChain chat model", found=f"{model!r:.80}")
+        )
     if task == "answer" and model.startswith(("http://", "https://")):
         raise ConfigError(say("models.answers_itself_at", url=show_url(model)))
     if model == "auto":
@@ -109,7 +117,13 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     if (own := _own_model(model)) is not None:
         return own
     if " > " in model:
-        raise ConfigError(say("models.two_names", model=model))
+        raise ConfigError(
+            say(
+                "'{model}' is not the name of one model; judge the answers near the pass line again with a second "
+                'one (docs/reference.md, "Judge again near the line")',
+                model=model,
+            )
+        )
     key, base_url = (os.environ.get(name, "").strip() for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
     if decision := split_name(model):
         if task == "answer":
@@ -143,8 +157,15 @@ def resolve_auto(task: Task) -> str:
 
 @functools.cache  # once per process and choice
 def _announce(model: str, hosted: bool) -> None:
-    why = say("models.auto_hosted") if hosted else say("models.auto_offline")
-    print(say("models.auto_is", model=model, why=why), file=aside())
+    why = (
+        say("OPENAI_API_KEY or OPENAI_BASE_URL is set; calls may cost money")
+        if hosted
+        else say(
+            "no OPENAI_API_KEY or OPENAI_BASE_URL; the embedded default is rules and sentence similarity, not an "
+            "LLM, and costs nothing"
+        )
+    )
+    print(say("socjudge: model 'auto' is '{model}' ({why})", model=model, why=why), file=aside())
 
 
 @functools.lru_cache(maxsize=16)
@@ -155,7 +176,7 @@ def _own_model(name: str) -> ForeignModel | None:
             return ForeignModel(offered.load()(), name)
         except Exception as error:  # the user's code may raise anything
             reason = redact(f"{offered.value}: {type(error).__name__}: {error}")
-            raise ConfigError(say("models.cannot_set_up", model=name, reason=reason)) from None
+            raise ConfigError(say("model '{model}' cannot be set up: {reason}", model=name, reason=reason)) from None
     return None
 
 

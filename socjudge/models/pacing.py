@@ -120,7 +120,9 @@ def _setting(name: str, given: float | None, usual: float, least: float) -> floa
             return float(value)
     except (TypeError, ValueError):
         pass
-    raise ConfigError(say("models.no_number", name=where, found=value, least=least))
+    raise ConfigError(
+        say("{name} is {found!r}, expected a number of {least:g} or more", name=where, found=value, least=least)
+    )
 
 
 class Account:
@@ -319,7 +321,7 @@ class RunGate:
 
         reason: the error to raise in place of further calls; a RunStopped if left out.
         """
-        self.reason = self.reason or reason or RunStopped(say("models.run_stopped"))
+        self.reason = self.reason or reason or RunStopped(say("the run was stopped"))
         self._stopping.set()
         self._settled.set()
 
@@ -367,7 +369,17 @@ class RunGate:
             if limit is None or spent + self._reserved_usd + (most_usd or 0.0) <= limit:
                 break
             if self.in_flight == 0:
-                self.stop(BudgetReached(say("models.budget", limit=limit, spent=spent, next_usd=most_usd or 0.0)))
+                self.stop(
+                    BudgetReached(
+                        say(
+                            "the budget of ${limit:g} leaves no room for another call: ${spent:.4f} are spent and the "
+                            "next call could cost up to ${next_usd:.4f}",
+                            limit=limit,
+                            spent=spent,
+                            next_usd=most_usd or 0.0,
+                        )
+                    )
+                )
                 continue
             self._settled.clear()
             await self._settled.wait()
@@ -414,11 +426,21 @@ async def send_with_retries(
             refusals += failure.refused
             wait_s = failure.retry_after_s
             if wait_s is not None and wait_s > MAX_WAIT_S:
-                raise _given_up(say("models.asks_to_wait", what=what, failure=failure, seconds=wait_s), lost)
+                raise _given_up(
+                    say(
+                        "{what}: {failure}; it asks to wait {seconds:.0f} s, try again then",
+                        what=what,
+                        failure=failure,
+                        seconds=wait_s,
+                    ),
+                    lost,
+                )
             bridging = failure.down and account.worked and now - failing_since < run.settings.patience_s
             if not bridging and (len(causes) - refusals >= MAX_TRIES or refusals >= MAX_REFUSALS):
-                last = say("base.last_cause", cause=failure)
-                error = _given_up(say("models.failed", what=what, count=len(causes), last=last), lost)
+                last = say("last with: {cause}", cause=failure)
+                error = _given_up(
+                    say("{what}: failed {count} times, {last}", what=what, count=len(causes), last=last), lost
+                )
                 error.unreachable = failure.unreachable
                 raise error
             if not wait_s:  # also for 0, because ten calls without a pause help nobody

@@ -46,11 +46,11 @@ def app(
         ("prompts.PromptLab", logs | {"index_dir": index_dir}),
     ]
     titles = [
-        say("panels.page_ask"), say("panels.page_history"), say("panels.page_labels"), say("panels.page_prompts"),
+        say("Ask and evaluate"), say("History"), say("Marking"), say("Prompts"),
     ]  # fmt: skip
     ask = AskPanel(index_dir=index_dir)
     page = widgets.Tab(
-        [widgets.VBox([ask, run]), *(widgets.HTML(block("", say("panels.loading"))) for _ in tabs)], titles=titles
+        [widgets.VBox([ask, run]), *(widgets.HTML(block("", say("⏳ Loading ..."))) for _ in tabs)], titles=titles
     )
     page.add_class("socjudge-app")
     made: dict[int, Any] = {}  # for each tab, the newest run at the time when the tab was made

@@ -36,22 +36,22 @@ class AskPanel(Panel):
     ) -> None:
         self._runbooks, self._index_dir = runbooks, index_dir
         self.question = widgets.Textarea(
-            placeholder=say("panels.ask_question_hint"),
-            description=say("panels.question"),
+            placeholder=say("For example: What comes first after a malware alert?"),
+            description=say("Question"),
             style=NAMES,
             layout=WIDE,
             rows=2,
         )
-        self.model = model_box(say("panels.assistant"), usual_model("answer") if model == "auto" else model)
-        self.assistant = choice_box(say("panels.own_who"), options=[(say("panels.own_none"), ""), *own_choices()])
+        self.model = model_box(say("Assistant"), usual_model("answer") if model == "auto" else model)
+        self.assistant = choice_box(say("who is asked"), options=[(say("socjudge's assistant"), ""), *own_choices()])
         if (default := f"{OWN}{default_answers()}") in [value for _, value in self.assistant.options]:
             self.assistant.value = default
         self.assistant.layout.display = "" if len(self.assistant.options) > 1 else "none"
-        self.ask_button = widgets.Button(
-            description=say("panels.ask_button"), icon="paper-plane", button_style="primary"
-        )
+        self.ask_button = widgets.Button(description=say("Ask"), icon="paper-plane", button_style="primary")
         self.new_button = widgets.Button(
-            description=say("panels.ask_anew"), icon="refresh", layout=widgets.Layout(width="auto", flex="0 0 auto")
+            description=say("Start a new question"),
+            icon="refresh",
+            layout=widgets.Layout(width="auto", flex="0 0 auto"),
         )
         self.before = widgets.HTML()
         self.status = widgets.HTML()
@@ -62,7 +62,13 @@ class AskPanel(Panel):
         self._thread: threading.Thread | None = None
         super().__init__(
             [
-                heading(f"💬 {say('panels.ask_title')}", say("panels.ask_hint")),
+                heading(
+                    f"💬 {say('Ask the runbooks')}",
+                    say(
+                        "Say what is affected, what you see, when it began, and what was done. You can go on "
+                        'asking, as in "Whom do we tell about that?"'
+                    ),
+                ),
                 self._follow_on,
                 self.question,
                 self.ask_button,
@@ -85,10 +91,10 @@ class AskPanel(Panel):
         if self.ask_button.disabled:
             return
         if not question:
-            self.status.value = block("warn", say("panels.ask_nothing"))
+            self.status.value = block("warn", say('Type a question first, then press "Ask"'))
             return
         self.ask_button.disabled = True
-        self.status.value = block("", say("panels.ask_answering"))
+        self.status.value = block("", say("⏳ Writing the answer..."))
         self._thread = threading.Thread(target=self._answer, args=(question,), name="socjudge-AskPanel", daemon=True)
         self._thread.start()
 
@@ -113,7 +119,15 @@ class AskPanel(Panel):
         self._asked = asked[-MOST_KEPT:]
         self._follow_on.layout.display = "" if self._asked else "none"
         questions = "」「".join(one_line(question, 40)[1:-1] for question in self._asked)
-        self.before.value = block("", escape(say("panels.ask_follow_on", questions=questions)))
+        self.before.value = block(
+            "",
+            escape(
+                say(
+                    "↪ The next question is searched for together with the ones before it: 「{questions}」",
+                    questions=questions,
+                )
+            ),
+        )
 
     def _answer(self, question: str) -> None:
         from ..judging.assistant import follows_on

@@ -72,7 +72,7 @@ class Panel(widgets.VBox):  # type: ignore[misc]
     """
 
     def __repr__(self) -> str:
-        return say("panels.elsewhere", panel=type(self).__name__)
+        return say("<{panel}: open it in JupyterLab to use this panel>", panel=type(self).__name__)
 
 
 class SessionPanel(Panel):
@@ -120,11 +120,15 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
     def __init__(self, on_change: Callable[[], Any]) -> None:
         self._on_change = on_change
         self.key = widgets.Password(
-            description=say("panels.key"), placeholder=say("panels.key_paste"), continuous_update=False,
+            description=say("API key"), placeholder=say("Paste it and press Enter"), continuous_update=False,
             style=NAMES, layout=WIDE,
         )  # fmt: skip
-        self.base_url = text_box(say("panels.key_url"), placeholder=say("panels.key_url_hint"), continuous_update=False)
-        self.forget_button = button(say("panels.key_forget"), "trash")
+        self.base_url = text_box(
+            say("URL of the service"),
+            placeholder=say("Empty: OpenAI. For example: http://localhost:8000/v1"),
+            continuous_update=False,
+        )
+        self.forget_button = button(say("Forget key and URL"), "trash")
         self.status = widgets.HTML()
         super().__init__([self.key, self.base_url, self.status, widgets.HBox([self.forget_button])])
         self.key.observe(lambda change: self._keep("OPENAI_API_KEY", change), "value")
@@ -135,10 +139,17 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
     def show(self) -> None:
         """Show whether a key is set and which server is used. The key itself is never shown."""
         key, url = (os.environ.get(name, "").strip() for name in _NAMES_OF_KEYS)
-        state = say("panels.key_is_set") if key else say("panels.key_is_not_set")
+        state = say("✅ A key is set") if key else say("No key is set")
         if key or url:
-            state = say("panels.key_place", state=state, place=show_url(url) if url else "api.openai.com")
-        self.status.value = block("", escape(state), say("panels.key_help"))
+            state = say("{state} (service: {place})", state=state, place=show_url(url) if url else "api.openai.com")
+        self.status.value = block(
+            "",
+            escape(state),
+            say(
+                "What you type is kept in this kernel's memory only, and in no notebook, log or report; it is gone "
+                "when the kernel restarts. Nothing is sent before you press 「評価を実行」."
+            ),
+        )
         self.forget_button.disabled = not (key or url)
 
     def lock(self, is_busy: bool) -> None:
@@ -274,14 +285,19 @@ def dollar_box() -> Any:
     """
     cap = cost_cap(None)
     return widgets.BoundedFloatText(
-        value=0.5 if cap is None else cap, min=0, max=1e6, step=0.1, description=say("panels.max_cost"), style=NAMES,
+        value=0.5 if cap is None else cap,
+        min=0,
+        max=1e6,
+        step=0.1,
+        description=say("Most that it may cost ($; 0: no limit)"),
+        style=NAMES,
         layout=_NUMBER,
-    )  # fmt: skip
+    )
 
 
 def cost_box() -> Any:
     """Return the cost box, which the user must tick before anything that costs money is started."""
-    return tick_box(say("panels.cost_tick"))
+    return tick_box(say("I know that this costs money"))
 
 
 def tick_box(name: str) -> Any:
@@ -335,10 +351,14 @@ def own_choices() -> list[tuple[str, str]]:
     not one of these assistants, such as a file of answers. This source then comes first. Return [] if there is neither.
     """
     tables, default = assistant_tables(), default_answers()
-    names = {name: say("panels.own_assistant", name=as_choice(name)) for name in tables}
+    names = {name: say("ask {name}, an assistant of your own", name=as_choice(name)) for name in tables}
     if default and default not in tables:
         is_asked = ".py:" in default
         shown = as_choice(str(shown_path(Path(default))))
-        told = say("panels.own_assistant", name=shown) if is_asked else say("panels.own_file", name=shown)
+        told = (
+            say("ask {name}, an assistant of your own", name=shown)
+            if is_asked
+            else say("answers of {name}", name=shown)
+        )
         names = {default: told} | names
     return [(label, f"{OWN}{name}") for name, label in names.items()]

@@ -68,35 +68,34 @@ class HistoryExplorer(Panel):
         self.explorer: Explorer | None = None
         self.selection: History | None = None
         self.pair: RunPair | None = None
-        self._all, several = (say("panels.all"), ""), say("panels.history_several")
+        self._all, several = (say("All"), ""), say("Hold Ctrl (⌘) or Shift to choose several")
         self.since, self.until = (
-            widgets.DatePicker(description=name, style=_NAMES, layout=_NARROW)
-            for name in (say("panels.history_since"), say("panels.history_until"))
+            widgets.DatePicker(description=name, style=_NAMES, layout=_NARROW) for name in (say("From"), say("Until"))
         )
         self.judges, self.prompts, self.categories = (
             widgets.SelectMultiple(
                 options=[self._all], value=[""], rows=5, description=name, tooltip=several, layout=_THIRD
             )
-            for name in ("Judge", say("panels.prompt"), say("panels.category"))
+            for name in ("Judge", say("Prompt"), say("Category"))
         )
-        self.reload_button = button(say("panels.history_reload"), "refresh")
+        self.reload_button = button(say("Read the logs again"), "refresh")
         self.chart = widgets.Dropdown(
-            options=[(say(name), name) for name in CHARTS], description=say("panels.history_chart"), style=_NAMES,
+            options=[(say(name), name) for name in CHARTS], description=say("Chart"), style=_NAMES,
             layout=_NARROW,
         )  # fmt: skip
         self.order = widgets.Dropdown(
-            options=[(say("panels.history_newest"), "started_at"), (say("panels.history_weakest"), "mean")],
-            description=say("panels.history_order"), style=_NAMES, layout=_NARROW,
+            options=[(say("Newest first"), "started_at"), (say("Lowest mean first"), "mean")],
+            description=say("Order"), style=_NAMES, layout=_NARROW,
         )  # fmt: skip
         self.first, self.second = (
             widgets.Dropdown(description=name, style=_NAMES, layout=WIDE)
-            for name in (say("panels.history_first"), say("panels.history_second"))
+            for name in (say("Baseline run"), say("Run to compare"))
         )
-        self.question = widgets.Select(description=say("panels.question"), rows=10, style=_NAMES, layout=WIDE)
+        self.question = widgets.Select(description=say("Question"), rows=10, style=_NAMES, layout=WIDE)
         self.path = widgets.Text(
-            description=say("panels.save_to"), placeholder=say("panels.history_path_hint"), style=_NAMES, layout=WIDE
+            description=say("Save to"), placeholder=say("Empty: in reports/ beside the logs"), style=_NAMES, layout=WIDE
         )
-        self.export_button = button(say("panels.history_export"), "file-text")
+        self.export_button = button(say("Write the report"), "file-text")
         self.status, self.chart_view, self.table, self.comparison, self.answers, self.report = (
             widgets.HTML() for _ in range(6)
         )
@@ -114,16 +113,27 @@ class HistoryExplorer(Panel):
         lists = [self.judges, self.prompts, self.categories]
         super().__init__(
             [
-                heading(f"📈 {say('panels.history_title')}"), widgets.HBox(period, layout=row),
+                heading(f"📈 {say('History of runs')}"),
+                widgets.HBox(period, layout=row),
                 widgets.HBox(lists, layout=row),
-                widgets.HTML(block("", say("panels.history_lists", hint=several))), self.status,
-                self.chart, self.chart_view, self.order, self.table,
-                widgets.HTML(block("", f"<h2>🔍 {say('panels.history_compare')}</h2>")), self.first, self.second, self.comparison,
-                self.question, self.answers,
-                widgets.HTML(block("", f"<h2>📄 {say('panels.history_report')}</h2>")), self.path,
-                widgets.HBox([self.export_button]), self.report,
+                widgets.HTML(block("", say("Judge, prompt, category: {hint}", hint=several))),
+                self.status,
+                self.chart,
+                self.chart_view,
+                self.order,
+                self.table,
+                widgets.HTML(block("", f"<h2>🔍 {say('Compare two runs')}</h2>")),
+                self.first,
+                self.second,
+                self.comparison,
+                self.question,
+                self.answers,
+                widgets.HTML(block("", f"<h2>📄 {say('Write what is chosen as a report')}</h2>")),
+                self.path,
+                widgets.HBox([self.export_button]),
+                self.report,
             ]
-        )  # fmt: skip
+        )
         self.add_class("socjudge-history-explorer")
         for control in (
             self.since, self.until, self.judges, self.prompts, self.categories, self.chart, self.order, self.first,
@@ -158,7 +168,7 @@ class HistoryExplorer(Panel):
         if threading.current_thread().name.startswith(f"socjudge-history-{id(self)}"):
             return  # the drawing itself has filled a list; nobody clicked
         self._reload, self._export = self._reload or reload, self._export or export
-        self.status.value = block("", f'<span role="status">{say("panels.history_updating")}</span>')
+        self.status.value = block("", f'<span role="status">{say("⏳ Updating...")}</span>')
         self._clicks += 1
         self._drawer.submit(self._redraw, self._clicks)
 
@@ -259,13 +269,15 @@ class HistoryExplorer(Panel):
     def _nothing(self) -> str:
         assert self.explorer is not None
         if self.explorer.history.runs.empty:
-            words = escape(say("panels.history_no_logs", folder=self.logs_dir))
+            words = escape(
+                say("{folder} has no log that can be read. 「評価を実行」 (RunPanel) makes one.", folder=self.logs_dir)
+            )
         else:
-            words = say("panels.history_none_fits")
+            words = say("No run fits. Widen the period, the judges, the prompts or the categories.")
         return block("warn", words, *self._left_out())
 
     def _found(self, selection: History) -> str:
-        words = say("panels.history_found", runs=len(selection.runs), answers=len(selection.results))
+        words = say("{runs} runs, {answers:,} judged answers", runs=len(selection.runs), answers=len(selection.results))
         return block("warn" if selection.n_left_out else "", words, *self._left_out())
 
     def _left_out(self) -> list[str]:
@@ -273,29 +285,42 @@ class HistoryExplorer(Panel):
         count = self.explorer.history.n_left_out
         if not count:
             return []
-        return [escape(say("panels.history_left_out", count=count, folder=str(self.logs_dir)))]
+        return [
+            escape(
+                say(
+                    "⚠️ {count} logs are left out, as they cannot be read or are copies of a run. "
+                    "sj.history.check_logs({folder!r}) in a cell tells why, and what to do.",
+                    count=count,
+                    folder=str(self.logs_dir),
+                )
+            )
+        ]
 
     def _chart(self, selection: History, name: str) -> str:
         scores, runs = selection.scores, selection.runs
         if scores["score"].isna().all():
-            return block("warn", say("panels.history_no_chart"))
+            return block("warn", say("No answer was scored, so there is no chart."))
         judges = listed(dict.fromkeys(runs["judge_model"]))
-        note = say("panels.history_pooled", runs=len(runs), judges=judges)
+        note = say("Means over {runs} runs together (judge: {judges}).", runs=len(runs), judges=judges)
         if name != "panels.history_breakdown":
             dated = runs.dropna(subset=["started_at"])
             scores = scores[scores["run_id"].isin(dated["run_id"].iloc[-CHART_RUNS:])]
             if scores["score"].isna().all():
-                return block("warn", say("panels.history_undated"))
+                return block("warn", say("No run says when it began, so nothing can be drawn over time."))
             drawn = scores["run_id"].nunique()
-            note = say("panels.history_drawn", runs=len(runs))
+            note = say("{runs} runs", runs=len(runs))
             if drawn < len(runs):
-                note = say("panels.history_drawn_latest", runs=len(runs), drawn=drawn)
+                note = say("the latest {drawn} with a known start, of {runs} runs", runs=len(runs), drawn=drawn)
         if name == "panels.history_questions" and scores["question_id"].nunique() > CHART_QUESTIONS:
             weakest = scores.groupby("question_id", observed=True)["score"].mean().nsmallest(CHART_QUESTIONS).index
             scores = scores[scores["question_id"].isin(weakest)]
-            note += say("panels.history_weak_only", count=CHART_QUESTIONS)
+            note += say(", the {count} questions with the lowest means", count=CHART_QUESTIONS)
         means = self._runs.dropna(subset=["mean"])["mean"]
-        alt = say("panels.history_chart_alt", name=say(name), latest=means.iloc[0])
+        alt = say(
+            "Chart: {name}. Mean {latest:.1f} in the latest run (the table below has the numbers)",
+            name=say(name),
+            latest=means.iloc[0],
+        )
         return chart_html(chart_url(CHARTS[name], scores), alt, note)
 
     def _table(self, order: str) -> str:
@@ -313,12 +338,16 @@ class HistoryExplorer(Panel):
         if pair.paired is not None and pair.paired["mean_difference"].notna().any():
             # Shorter than the labels of the runs, which a chart would cut off.
             names = [
-                say("panels.history_side", side=side, judge=run["judge_model"], prompt=run["prompt_id"])
+                say("{side} ({judge} / {prompt})", side=side, judge=run["judge_model"], prompt=run["prompt_id"])
                 for side, run in zip(side_names(), (pair.first, pair.second), strict=True)
             ]
             named = pair.paired.assign(baseline=names[0], run_id=names[1])
             overall = pair.paired.iloc[-1]
-            alt = say("panels.history_difference_alt", criterion=overall["criterion"], note=overall["note"])
+            alt = say(
+                "Chart of the differences by criterion. {criterion}: {note}",
+                criterion=overall["criterion"],
+                note=overall["note"],
+            )
             chart = chart_html(chart_url(plot_judge_comparison, named), alt, "")
         return pair_html(pair, chart)
 
@@ -326,7 +355,7 @@ class HistoryExplorer(Panel):
         if self.pair is None or self.explorer is None:
             return ""
         if question is None:
-            return block("", say("panels.history_choose_question"))
+            return block("", say("Choose a question to see both answers and their marks side by side here."))
         sides = self.explorer.answers(self.pair.first["run_id"], self.pair.second["run_id"], question)
         return answers_html(self.pair, str(question), sides)
 

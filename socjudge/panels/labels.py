@@ -54,15 +54,13 @@ class LabelPanel(Panel):
         self._repeats = repeats
         self._started = False
         self._lock = threading.Lock()  # clicks may be handled in several threads
-        self.log_file = choice_box(say("panels.labels_log"))
-        self.rater = text_box(
-            say("panels.labels_rater"), placeholder=say("panels.labels_rater_hint"), continuous_update=False
-        )
-        self.start_button = button(say("panels.labels_start"), "play", button_style="primary")
+        self.log_file = choice_box(say("Log to mark"))
+        self.rater = text_box(say("Rater"), placeholder=say("For example: Sato"), continuous_update=False)
+        self.start_button = button(say("Begin"), "play", button_style="primary")
         self.marks = MarksInput(list(SPECIFIED_CRITERIA))  # used until a log is chosen, which brings its own criteria
-        self.next_button = button(say("panels.labels_next"), "arrow-right")
-        self.skip_button = button(say("panels.labels_skip"))
-        self.back_button = button(say("panels.labels_back"), "arrow-left")
+        self.next_button = button(say("Next"), "arrow-right")
+        self.skip_button = button(say("Skip"))
+        self.back_button = button(say("Back"), "arrow-left")
         self.start_status, self.progress, self.item, self.status, self.judged = (widgets.HTML() for _ in range(5))
 
         buttons = widgets.HBox(
@@ -78,10 +76,17 @@ class LabelPanel(Panel):
         self._work = widgets.VBox([self.progress, beside], layout=widgets.Layout(display="none"))
         super().__init__(
             [
-                heading(f"📝 {say('panels.labels_title')}", say("panels.labels_hint")), self.log_file, self.rater,
-                widgets.HBox([self.start_button]), self.start_status, self._work,
+                heading(
+                    f"📝 {say('Marking by people')}",
+                    say("Mark stored answers without seeing the judge's marks, which are shown when yours are saved."),
+                ),
+                self.log_file,
+                self.rater,
+                widgets.HBox([self.start_button]),
+                self.start_status,
+                self._work,
             ]
-        )  # fmt: skip
+        )
         self.add_class("socjudge-label-panel")
         self._listen()
         ways = {
@@ -119,7 +124,9 @@ class LabelPanel(Panel):
         logs = log_choices(self._logs_dir, blind=True)
         if not logs:
             self.start_button.disabled = True
-            self.start_status.value = block("warn", escape(say("panels.labels_no_logs", folder=self._logs_dir)))
+            self.start_status.value = block(
+                "warn", escape(say("{folder} has no log; run an evaluation first", folder=self._logs_dir))
+            )
             return
         self.log_file.options = logs
         self.log_file.index = 0
@@ -164,7 +171,7 @@ class LabelPanel(Panel):
         scores = dict(zip(self.marks.criteria, self.marks.scores, strict=True))
         missing = [name for name, score in scores.items() if score is None]
         if missing:
-            self.status.value = block("warn", escape(say("panels.labels_missing", names=listed(missing))))
+            self.status.value = block("warn", escape(say("Not marked yet: {names}", names=listed(missing))))
             return
         self.session.save(scores, self.marks.comment)
         self.marks.close_input()
@@ -196,7 +203,7 @@ class LabelPanel(Panel):
         assert session is not None
         item, mark = session.current, session.mark
         self.status.value = ""
-        title = say("panels.labels_saved_before") if is_open else say("panels.labels_saved")
+        title = say("Saved before") if is_open else say("Saved")
         self.progress.value = progress_html(session)
         self.item.value = item_html(item) if item else ""
         self.judged.value = judged_html(title, mark, session.judge_marks) if mark else ""

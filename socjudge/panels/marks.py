@@ -46,9 +46,13 @@ class MarksInput(anywidget.AnyWidget):
 
     def __init__(self, criteria: list[str]) -> None:
         words = {
-            "group": say("panels.marks_group"), "keys": say("panels.marks_keys"), "comment": say("panels.marks_comment"),
-            "save": say("panels.marks_save"), "unset": say("panels.marks_unset"), "points": say("panels.marks_points", score="{score}"),
-        }  # fmt: skip
+            "group": say("Marks"),
+            "keys": say("Keys 0 to 4 give 0, 25, 50, 75 and 100 points, arrows move by 5"),
+            "comment": say("Comment (optional)"),
+            "save": say("Save"),
+            "unset": say("not set"),
+            "points": say("{score} points", score="{score}"),
+        }
         super().__init__(words=words, criteria=criteria, scores=[None] * len(criteria))
 
     def show(self, scores: list[int | None], comment: str) -> None:

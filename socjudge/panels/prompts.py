@@ -58,34 +58,37 @@ class PromptLab(SessionPanel):
         self.session = TrialSession.over(logs_dir=Path(logs_dir), index_dir=Path(index_dir))
         self._logs: list[str] = []
         self._log_choices: list[tuple[str, str]] = []  # the logs as the list shows them
-        kinds = [(say("panels.prompts_judge"), "judge"), (say("panels.assistant_prompt"), "assistant")]
+        kinds = [(say("Judge's prompt"), "judge"), (say("Assistant prompt"), "assistant")]
         self.kind, self.source, self.base, self.answers = (
             choice_box(name)
             for name in (
-                say("panels.prompts_kind"), say("panels.prompts_log"), say("panels.prompts_base"), say("panels.answers"),
+                say("What to try"),
+                say("panels.prompts_log"),
+                say("Base prompt"),
+                say("Answers to judge"),
             )
-        )  # fmt: skip
+        )
         self.kind.options = kinds
         self.judge_model = model_box("Judge")
-        self.assistant_model = model_box(say("panels.assistant"))
+        self.assistant_model = model_box(say("Assistant"))
         self.editor = widgets.Textarea(
-            description=say("panels.prompts_editor"),
+            description=say("Prompt (edit it here)"),
             rows=24,
             style={"description_width": "initial"},
             layout=widgets.Layout(width="calc(100% - 4px)", flex_flow="column"),
         )
-        self.undo_button = button(say("panels.prompts_undo"), "undo")
-        self.note = text_box(say("panels.prompts_note"), placeholder=say("panels.prompts_note_hint"))
+        self.undo_button = button(say("Undo"), "undo")
+        self.note = text_box(say("Note"), placeholder=say("What was changed"))
         self.max_cost_usd = dollar_box()
         self.allow_cost = cost_box()
-        self.try_button = button(say("panels.prompts_try"), "play", button_style="primary")
-        self.stop_button = button(say("panels.stop"), "stop")
+        self.try_button = button(say("Try it"), "play", button_style="primary")
+        self.stop_button = button(say("Stop"), "stop")
         self.bar = widgets.IntProgress(layout=widgets.Layout(width="auto"))
-        self.trials = choice_box(say("panels.prompts_trials"))
-        self.reopen_button = button(say("panels.prompts_reopen"), "history")
-        self.name = text_box(say("panels.prompts_name"), placeholder=say("panels.prompts_name_hint"))
-        self.author = text_box(say("panels.prompts_author"))
-        self.save_button = button(say("panels.prompts_save"), "save")
+        self.trials = choice_box(say("Trials so far"))
+        self.reopen_button = button(say("Go back to this trial"), "history")
+        self.name = text_box(say("Name to save as"), placeholder=say("For example: guide-2"))
+        self.author = text_box(say("Author"))
+        self.save_button = button(say("Save as"), "save")
         self.check, self.diff, self.cost, self.status, self.results, self.saved = (widgets.HTML() for _ in range(6))
         self._costs, self._unfit = True, False  # until the choice has been checked
         self._is_named = False  # whether the name for saving can be used
@@ -102,7 +105,7 @@ class PromptLab(SessionPanel):
         columns.append(widgets.VBox([self.diff], layout=_COLUMN))
         super().__init__(
             [
-                heading(f"📝 {say('panels.prompts_title')}"),
+                heading(f"📝 {say('Try a prompt')}"),
                 self.kind, self.source, self.base, self.answers, self.judge_model, self.answering,
                 widgets.Box(columns, layout=widgets.Layout(flex_flow="row wrap", grid_gap="0 1em")),
                 self.note, self.cost, self.paying,
@@ -192,19 +195,26 @@ class PromptLab(SessionPanel):
         self.saved.value = ""
         if name:
             with told_in(self.saved):
-                self.saved.value = block("", escape(say("panels.prompts_place", path=self.session.check_name(name))))
+                self.saved.value = block("", escape(say("Will be saved as {path}", path=self.session.check_name(name))))
                 self._is_named = True
         self._redraw()
 
     def _save(self) -> None:
         with told_in(self.saved):
             path = self.session.save(self.name.value.strip(), author=self.author.value, note=self.note.value)
-            where = say("panels.judge_prompt") if self.kind.value == "judge" else say("panels.assistant_prompt")
+            where = say("panels.judge_prompt") if self.kind.value == "judge" else say("Assistant prompt")
             self._is_named = False  # the name is now taken
             self.saved.value = block(
                 "good",
-                escape(say("panels.prompts_saved", name=path.name)),
-                escape(say("panels.prompts_use", where=where, name=path.stem)),
+                escape(say("✅ {name} is saved", name=path.name)),
+                escape(
+                    say(
+                        "To use it in the next evaluation, open the settings of RunPanel and choose {name} as "
+                        '"{where}"',
+                        where=where,
+                        name=path.stem,
+                    )
+                ),
             )
             self._fill()
 
@@ -217,8 +227,8 @@ class PromptLab(SessionPanel):
         try:
             logs, bases = session.logs, [prompt.id for prompt in list_prompts(choice.kind)]
             parts = [
-                (say("panels.all"), ALL),
-                (say("panels.prompts_disputed"), DISPUTED),
+                (say("All"), ALL),
+                (say("Answers on which judges disagree"), DISPUTED),
                 *((name, name) for name in session.categories),
             ]
             self.kind.value = choice.kind
@@ -310,13 +320,13 @@ class PromptLab(SessionPanel):
         is_other = not (session.is_busy or session.changed_late) and session.tried != session.choice
         match "idle" if is_other else session.state:
             case "running":
-                return block("", say("panels.prompts_trying"), numbers)
+                return block("", say("⏳ Judging... other cells can be run meanwhile"), numbers)
             case "stopping" | "stopped":
-                return stopped_html(session, say("panels.prompts_try"))
+                return stopped_html(session, say("Try it"))
             case "failed":
-                return block("bad", say("panels.prompts_failed", numbers=numbers), escape(session.problem))
+                return block("bad", say("⚠️ Judging cannot go on ({numbers})", numbers=numbers), escape(session.problem))
             case "finished":
-                return block("good", say("panels.prompts_done", numbers=numbers))
+                return block("good", say("✅ Judged ({numbers})", numbers=numbers))
         if self._unfit:
             return ""
         try:
@@ -326,4 +336,7 @@ class PromptLab(SessionPanel):
         if not waiting:
             return ""
         done, total = waiting
-        return block("warn", say("panels.prompts_waiting", done=done, total=total))
+        return block(
+            "warn",
+            say('This trial was stopped ({done}/{total}); "Try it" takes it up from there', done=done, total=total),
+        )

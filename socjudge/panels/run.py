@@ -87,35 +87,42 @@ class RunPanel(SessionPanel):
         logs_dir = logs_dir or constants.LOGS_DIR
         self.session = RunSession.over(runbooks=Path(runbooks), index_dir=Path(index_dir), logs_dir=Path(logs_dir))
         self.judge_model = model_box("Judge", usual_model("judge"))
-        self.assistant_model = model_box(say("panels.assistant"), usual_model("answer"))
+        self.assistant_model = model_box(say("Assistant"), usual_model("answer"))
         self.judge_prompt = prompt_box(say("panels.judge_prompt"), "judge")
-        self.assistant_prompt = prompt_box(say("panels.assistant_prompt"), "assistant")
+        self.assistant_prompt = prompt_box(say("Assistant prompt"), "assistant")
         self.dataset = dataset_box(say("panels.run_dataset"), dataset)
-        self._ask_anew = (say("panels.run_ask_anew"), "")
+        self._ask_anew = (say("Have the assistant answer"), "")
         self.answers = choice_box(
-            say("panels.answers"), options=[self._ask_anew, *own_choices()], tooltip=say("panels.run_answers_hint")
+            say("Answers to judge"),
+            options=[self._ask_anew, *own_choices()],
+            tooltip=say(
+                "Choose an earlier run to judge its answers again with another judge or prompt; the assistant "
+                "is not asked"
+            ),
         )
         if default := default_answers():
             self.answers.value = f"{OWN}{default}"
-        self.answer_repeats = number_box(say("panels.run_answer_repeats"), 1)
-        self.judge_repeats = number_box(say("panels.run_judge_repeats"), 1)
-        self.require_certificate = tick_box(say("panels.run_require_certificate"))
+        self.answer_repeats = number_box(say("Answers per question"), 1)
+        self.judge_repeats = number_box(say("Judgements per answer"), 1)
+        self.require_certificate = tick_box(say("Require a certificate (no run unless one holds for these settings)"))
         self.k = number_box(say("panels.run_k"), default_k())
-        self.max_concurrency = number_box(say("panels.run_concurrency"), 8)
+        self.max_concurrency = number_box(say("Calls at a time"), 8)
         self.max_cost_usd = dollar_box()
         usual = get_settings()  # values from the environment
-        self.output_tokens = number_box(say("panels.run_output_tokens"), usual.output_tokens, most=1_000_000)
-        self.timeout_s = seconds_box(say("panels.run_timeout"), usual.timeout_s, least=0.1)
-        self.patience_s = seconds_box(say("panels.run_patience"), usual.patience_s)
-        self.output_tokens.tooltip = say("panels.run_output_tokens_hint")
-        self.timeout_s.tooltip = say("panels.run_timeout_hint")
-        self.patience_s.tooltip = say("panels.run_patience_hint")
+        self.output_tokens = number_box(say("Limit of output tokens"), usual.output_tokens, most=1_000_000)
+        self.timeout_s = seconds_box(say("Wait for a reply (seconds)"), usual.timeout_s, least=0.1)
+        self.patience_s = seconds_box(say("Wait for a service to return (seconds)"), usual.patience_s)
+        self.output_tokens.tooltip = say("The most that one reply may hold, with what the model thinks to itself")
+        self.timeout_s.tooltip = say("Longer for models that run on a CPU or think for long")
+        self.patience_s.tooltip = say(
+            "When a service that has worked stops, this is how long its restart is waited for"
+        )
         self.key = KeyBox(self._settle)
         self.allow_cost = cost_box()
-        self.fresh = tick_box(say("panels.run_fresh"))
-        self.build_button = widgets.Button(description=say("panels.run_build_index"), icon="database", layout=AUTO)
+        self.fresh = tick_box(say("Begin anew"))
+        self.build_button = widgets.Button(description=say("Build the index"), icon="database", layout=AUTO)
         self.run_button = widgets.Button(description=RUN, icon="play", button_style="primary")
-        self.stop_button = widgets.Button(description=say("panels.stop"), icon="stop")
+        self.stop_button = widgets.Button(description=say("Stop"), icon="stop")
         self.drop_button = widgets.Button(icon="trash", layout=AUTO)
         self._dropping = False  # whether the button was clicked once
         self.bar = widgets.IntProgress(layout=AUTO)
@@ -136,8 +143,23 @@ class RunPanel(SessionPanel):
         ]  # fmt: skip
         self._controls = [*boxes, self.allow_cost, self.fresh]
         # Two columns if there is room.
-        shown = widgets.HBox([*boxes, widgets.HTML(block("muted", say("panels.run_calls_help")))], layout=ROW)
-        settings = widgets.Accordion([shown, self.key], titles=(say("panels.run_settings"), say("panels.key")))
+        shown = widgets.HBox(
+            [
+                *boxes,
+                widgets.HTML(
+                    block(
+                        "muted",
+                        say(
+                            "The limit of output tokens is the length of one reply, with what a model thinks to itself. Wait "
+                            "longer for a model that runs on a CPU (600 seconds, say), and lower the limit for a model with a "
+                            "small context."
+                        ),
+                    )
+                ),
+            ],
+            layout=ROW,
+        )
+        settings = widgets.Accordion([shown, self.key], titles=(say("Settings"), say("API key")))
         super().__init__(
             [
                 heading(RUN_TITLE), widgets.HBox([self.build_button, self.index_text]),
@@ -231,7 +253,15 @@ class RunPanel(SessionPanel):
             settings, is_agreed = self.settings, not self._costs or self._due == self._agreed
             self.allow_cost.value = False  # each paid run needs a new decision
             if not is_agreed:
-                self.status.value = block("warn", escape(say("panels.run_estimate_changed")))
+                self.status.value = block(
+                    "warn",
+                    escape(
+                        say(
+                            "The estimate has changed since you ticked the box, so nothing was run. Check the estimate "
+                            "above and tick the box again"
+                        )
+                    ),
+                )
                 return
             self.fresh.value = False  # only once, because a run that is stopped now should be resumed
             self.session.start(settings, self._preview)
@@ -310,8 +340,8 @@ class RunPanel(SessionPanel):
             self.status.value = self._status_html()
             other = self._other()
             self.drop_button.layout.display = "none" if other is None else ""
-            sure = say("panels.run_drop_sure", done=other.done) if other else ""
-            self.drop_button.description = sure if self._dropping else say("panels.run_drop")
+            sure = say("Really discard it, with its {done} judged answers", done=other.done) if other else ""
+            self.drop_button.description = sure if self._dropping else say("Discard it")
             run = session.run
             if session.state in ("finished", "failed") and run is not None and run is not self._shown:
                 self._shown = run
@@ -348,17 +378,34 @@ class RunPanel(SessionPanel):
             case "stopping" | "stopped":
                 return stopped_html(session, RUN)
             case "failed":
-                failed = say("panels.run_failed", numbers=numbers) if progress.total else say("panels.run_error")
+                failed = (
+                    say("⚠️ The evaluation cannot go on ({numbers})", numbers=numbers)
+                    if progress.total
+                    else say("⚠️ Error")
+                )
                 return block("bad", failed, escape(session.problem))
             case "idle" if self._preview is not None:
                 preview = self._preview
                 if preview.problem:
                     return block("bad", escape(preview.problem))
                 if preview.already and not self.fresh.value:
-                    return block("warn", say("panels.run_waiting", done=preview.already, total=preview.total))
+                    return block(
+                        "warn",
+                        say(
+                            "An earlier run was stopped ({done}/{total}); running takes it up from there",
+                            done=preview.already,
+                            total=preview.total,
+                        ),
+                    )
                 if other := self._other():
                     judge = other.run.judge_model
-                    words = say("panels.run_other_waiting", judge=judge, done=other.done, total=other.total)
+                    words = say(
+                        "A run with other settings was stopped (judge {judge}, {done}/{total}); with the same "
+                        "settings it can be taken up",
+                        judge=judge,
+                        done=other.done,
+                        total=other.total,
+                    )
                     return block("warn", escape(words))
         return ""
 
@@ -367,13 +414,15 @@ def _index_html(session: RunSession, has_index: bool, *, is_needed: bool) -> str
     if session.state == "building":
         progress = session.progress
         count = f" {progress.done}/{progress.total}" if progress.total else ""
-        return block("", say("panels.run_building", count=count))
+        return block("", say("⏳ Building the index...{count}", count=count))
     if has_index:
-        return block("", say("panels.run_has_index"))
+        return block("", say("✅ The index is built"))
     if not is_needed:
         return ""
     changed = session.outdated
     if not changed:
-        return block("", say("panels.run_no_index"))
+        return block("", say("⚠️ The index is not built yet"))
     names = ", ".join(changed[:SHOWN_FILES]) + (" …" if len(changed) > SHOWN_FILES else "")
-    return block("", escape(say("panels.run_old_index", files=names)))
+    return block(
+        "", escape(say("⚠️ Runbooks changed after the index was built ({files}); press “Build the index”", files=names))
+    )

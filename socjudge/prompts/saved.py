@@ -65,12 +65,21 @@ def check_prompt_name(name: str, *, parent: str, prompts_dir: Path | str | None 
     Raises ConfigError if the name is taken, belongs to a built-in prompt or is not a valid id.
     """
     if not is_prompt_id(name) or name.startswith(".") or DEVICE_NAME.fullmatch(name):
-        raise ConfigError(say("prompts.no_name", name=name, parent=parent))
+        raise ConfigError(
+            say(
+                "{name!r} is no name for a prompt: use letters, digits, '_', '-' and '.', such as '{parent}-b', "
+                "without .txt",
+                name=name,
+                parent=parent,
+            )
+        )
     if name.casefold() in {built_in.casefold() for built_in in built_in_ids()}:
-        raise ConfigError(say("prompts.built_in", name=name))
+        raise ConfigError(
+            say("'{name}' is built in and stays as it is; choose another name, such as '{name}-b'", name=name)
+        )
     path = (constants.PROMPTS_DIR if prompts_dir is None else Path(prompts_dir)) / f"{name}.txt"
     if os.path.exists(path):  # unlike path.exists(), it accepts a name that is too long for the disk
-        raise ConfigError(say("prompts.taken", path=path))
+        raise ConfigError(say("{path} exists and is not overwritten; choose another name", path=path))
     return path
 
 
@@ -105,11 +114,19 @@ def save_prompt(
         content = with_front_matter({**about, "note": note.strip(), "saved_at": saved_at}, prompt.text)
         write_new(path.parent, [path.name], [content.encode("utf-8")])
     except UnicodeEncodeError:
-        raise ConfigError(say("prompts.half_character", name=name)) from None
+        raise ConfigError(
+            say("prompt '{name}' holds half of a surrogate pair, which no file can hold; remove it", name=name)
+        ) from None
     except OSError as error:
         if path.exists():
-            raise ConfigError(say("prompts.taken", path=path)) from None
-        raise ConfigError(say("prompts.not_written", path=path, reason=error.strerror)) from None
+            raise ConfigError(say("{path} exists and is not overwritten; choose another name", path=path)) from None
+        raise ConfigError(
+            say(
+                "{path}: the prompt cannot be written ({reason}); free space, mend the rights or shorten the name",
+                path=path,
+                reason=error.strerror,
+            )
+        ) from None
     return path
 
 

@@ -56,7 +56,7 @@ class Prompt:
         return f"<Prompt {one_line(self.id)}: {len(self.text):,} characters, sha256 {self.sha256[:12]}…>"
 
     def _repr_html_(self) -> str:
-        facts = {say("prompts.placeholders_title"): listed(sorted(self.placeholders)), "sha256": self.sha256}
+        facts = {say("Placeholders"): listed(sorted(self.placeholders)), "sha256": self.sha256}
         return facts_html(self.id, facts, after=f"<pre>{escape(self.text)}</pre>")
 
 
@@ -78,7 +78,12 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rub
         return _read_prompt(Path(str(prompt)))
     prompt_id = prompt or default_prompt_id(kind, rubric)
     if not is_prompt_id(prompt_id):
-        raise ConfigError(say("prompts.no_id", prompt=one_line(prompt_id)))
+        raise ConfigError(
+            say(
+                "{prompt!r} is no prompt id; pass an id such as 'guide-1', a .txt path or a Prompt",
+                prompt=one_line(prompt_id),
+            )
+        )
     if prompt_id == OF_RUBRIC:
         return Prompt(OF_RUBRIC, rubric_prompt_text(rubric or project_rubric()))
     if prompt_id in built_in_ids():
@@ -87,7 +92,7 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rub
         return _read_prompt(own)
     raise ConfigError(
         say(
-            "prompts.not_found",
+            "no prompt '{prompt}': built in are '{judge}' and '{assistant}'; your own go to {folder}/<id>.txt",
             prompt=prompt_id,
             judge="guide-1",
             assistant="assistant-3",
@@ -131,14 +136,23 @@ def read_prompt_file(path: Path) -> tuple[dict[str, str], str]:
         # also with the byte order mark that Windows editors add
         return split_front_matter(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(say("prompts.unreadable", path=path, reason=error)) from error
+        raise ConfigError(
+            say("{path}: the prompt cannot be read ({reason}); expected a UTF-8 text file", path=path, reason=error)
+        ) from error
 
 
 def _read_prompt(path: Path) -> Prompt:
     saved, text = read_prompt_file(path)
     prompt = Prompt(path.stem, text)
     if saved and saved["sha256"] != prompt.sha256:
-        warnings.warn(say("prompts.edited", path=path), stacklevel=3)
+        warnings.warn(
+            say(
+                "{path}: the prompt was edited after it was saved, its text no longer has the sha256 in its head. "
+                "Logs tell the two apart by that hash; better save the new text under a name of its own",
+                path=path,
+            ),
+            stacklevel=3,
+        )
     return prompt
 
 
@@ -173,7 +187,14 @@ def _check_placeholders(prompt: Prompt, *, known: tuple[str, ...], required: tup
         told = {"prompts.lacks": missing, "prompts.has_unknown": unknown}
         found = "; ".join(say(key, names=", ".join(names)) for key, names in told.items() if names)
         placeholders = ", ".join(f"{{{name}}}" for name in known)
-        raise ConfigError(say("prompts.placeholders", prompt=prompt.id, found=found, known=placeholders))
+        raise ConfigError(
+            say(
+                "prompt '{prompt}' {found}; known placeholders: {known}",
+                prompt=prompt.id,
+                found=found,
+                known=placeholders,
+            )
+        )
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:

@@ -78,10 +78,22 @@ def _facts(certificate: Certificate) -> list[tuple[str, str]]:
         (say("certify.bound_judge_model_resolved"), bound.judge_model_resolved),
         (say("certify.bound_judge_service"), bound.judge_service or "–"),
         (say("certify.bound_judge_settings"), bound.judge_settings or "–"),
-        (say("certify.bound_judge_prompt_sha256"), f"{basis['judge_prompt_id']}, sha256 {bound.judge_prompt_sha256[:12]}"),
+        (
+            say("certify.bound_judge_prompt_sha256"),
+            f"{basis['judge_prompt_id']}, sha256 {bound.judge_prompt_sha256[:12]}",
+        ),
         (say("certify.bound_criteria"), listed(bound.criteria)),
         (say("certify.bound_socjudge_version"), bound.socjudge_version),
         (say("certify.page_log"), basis["log"] or "–"),
-        (say("certify.page_answers"), say("certify.page_answers_told", **{n: basis[n] for n in ("answers", "tried", "labels", "raters")})),
-        (say("certify.page_cost"), say("certify.page_cost_told", calls=basis["calls"], cost="–" if cost is None else f"${cost:.4f}")),
-    ]  # fmt: skip
+        (
+            say("certify.page_answers"),
+            say(
+                "{answers} ({tried} damaged, {labels} marked by {raters} raters)",
+                **{n: basis[n] for n in ("answers", "tried", "labels", "raters")},
+            ),
+        ),
+        (
+            say("Cost"),
+            say("{calls} judgements, {cost}", calls=basis["calls"], cost="–" if cost is None else f"${cost:.4f}"),
+        ),
+    ]

@@ -39,7 +39,15 @@ def known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
     column = "log" if what == "log" else "run_id"
     if name is not None and name not in set(runs[column]):
         latest = ", ".join(map(str, runs[column].iloc[-5:]))
-        raise ConfigError(say("report.unknown_run", what=what, name=name, count=len(runs), latest=latest))
+        raise ConfigError(
+            say(
+                "{what} {name!r} is not among the {count} runs; the latest are {latest}",
+                what=what,
+                name=name,
+                count=len(runs),
+                latest=latest,
+            )
+        )
     return name
 
 
@@ -51,7 +59,13 @@ def rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
     need_columns(frame, ["run_id"], f"write_report, {what}", f"load_{what}")
     rows = frame[frame["run_id"] == run_id]
     if rows.empty:
-        raise ConfigError(say("report.no_rows_of_run", what=what, run=run_id))
+        raise ConfigError(
+            say(
+                "write_report: {what} has no row of run {run!r}; load it from the same logs as scores",
+                what=what,
+                run=run_id,
+            )
+        )
     return rows
 
 
@@ -105,7 +119,15 @@ def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> 
         set(part.loc[part["status"] == "ok", ANSWER].itertuples(index=False, name=None)) for part in (own, answers)
     ]
     if scored[0] != scored[1]:
-        raise ConfigError(say("report.other_answers", run=run_id, scores=len(scored[0]), results=len(scored[1])))
+        raise ConfigError(
+            say(
+                "write_report: scores has {scores} scored answers of run {run!r} and results {results}, or others; "
+                "load both from the same logs with the same filters",
+                run=run_id,
+                scores=len(scored[0]),
+                results=len(scored[1]),
+            )
+        )
     return answers
 
 

@@ -88,16 +88,20 @@ class RunComparison:
                 *_turned(self.questions),
                 *_moved(self.questions),
                 *_criteria_seen(self.differences),
-                say("report.what_changed", conditions=_condition_words(self.conditions)),
+                say("changed: {conditions}", conditions=_condition_words(self.conditions)),
                 *self.notes,
             ]
         return [
-            *([say("report.page_same_answers")] if self.judging else []),
+            *(
+                [say("The same answers were judged, so the marks are compared question by question.")]
+                if self.judging
+                else []
+            ),
             *_turned(self.questions),
             *_whole(self.finding, self.differences),
             *_moved(self.questions),
             *_criteria_seen(self.differences),
-            say("report.what_changed", conditions=_condition_words(self.conditions)),
+            say("changed: {conditions}", conditions=_condition_words(self.conditions)),
             *self.notes,
         ]
 
@@ -180,14 +184,25 @@ def compare_runs(
     (first, first_asked), (second, second_asked) = _sides(before, after, logs_dir)
     ids = [_run_id(first), _run_id(second)]
     if ids[0] == ids[1]:
-        raise ConfigError(say("report.same_run", run=ids[0]))
+        raise ConfigError(
+            say(
+                "before and after are the same run ({run}); give the one before the change and the one after it",
+                run=ids[0],
+            )
+        )
     scores = pd.concat([first, second], ignore_index=True).astype({"run_id": object})
     told = conditions_of(scores)
     changed = differences(told[ids[0]], told[ids[1]])
     judging = _judging(changed)
     same = same_answers(scores, *ids)
     if judging and not (len(same) and same.all()):
-        raise ConfigError(say("report.judged_otherwise", changed=judging))
+        raise ConfigError(
+            say(
+                "{changed}: a difference in marks might not come from the assistant; judge both alike first: "
+                "rejudge(run, judge_model=…, judge_prompt=…)",
+                changed=judging,
+            )
+        )
 
     asked = [set(side["question_id"]) for side in (first, second)]
     common = asked[0] & asked[1]
@@ -195,7 +210,9 @@ def compare_runs(
     reworded = {name for name in known if _differ(first_asked[name], second_asked[name])}
     common -= reworded
     if not common:
-        raise ConfigError(say("report.runs_share_no_question"))
+        raise ConfigError(
+            say("the two runs share no question, so they cannot be compared; run both on the same questions")
+        )
     pooled = scores[scores["question_id"].isin(common)]
     if not judging:  # all answers to a question count as one, because they are what was changed
         pooled = pooled.assign(answer_sha256="")
@@ -213,18 +230,38 @@ def compare_runs(
         else:
             notes.append(rule_told)
     if lonely := asked[0] ^ asked[1]:
-        notes.append(say("report.only_one_asked", common=len(common), questions=_names(lonely)))
+        notes.append(
+            say(
+                "only the {common} questions of both are compared; left out, as only one run has them: {questions}",
+                common=len(common),
+                questions=_names(lonely),
+            )
+        )
     if reworded:
-        notes.append(say("report.question_reworded", questions=_names(reworded)))
+        notes.append(
+            say(
+                "left out, as the text or the key points differ under the same id: {questions}",
+                questions=_names(reworded),
+            )
+        )
     if not (first_asked and second_asked) and any(each.condition.column == "dataset_sha256" for each in changed):
-        notes.append(say("report.texts_unknown"))
+        notes.append(
+            say("the datasets differ; whether questions of the same id read alike cannot be told from this frame")
+        )
     if any(not told[name].get("judge_model") or not told[name].get("prompt_sha256") for name in ids):
-        notes.append(say("report.judge_not_recorded"))
+        notes.append(
+            say("a log does not name the judge or its prompt, so whether both were judged alike cannot be told")
+        )
     groups = dict.fromkeys(each.condition.group for each in changed if each.condition.group != "base.group_dataset")
     if len(groups) > 1:
-        notes.append(say("report.several_changes", groups=listed(map(say, groups))))
+        notes.append(
+            say(
+                "several conditions changed ({groups}), so the effect cannot be put down to one of them",
+                groups=listed(map(say, groups)),
+            )
+        )
     if missing := int(_overall(found)["n_missing"]):
-        notes.append(say("report.unread", count=missing))
+        notes.append(say("{count} marks that could not be read are left out", count=missing))
     corresponding, bridge = "", pd.DataFrame()
     names = tuple(told[name].get("judge_model", "") for name in ids)
     columns = {each.condition.column for each in changed}
@@ -244,7 +281,9 @@ def _sides(before: Any, after: Any, logs_dir: Path | str | None) -> list[tuple[p
         rows = before.sort_values("started_at", kind="stable") if "started_at" in before.columns else before
         runs = list(rows["run_id"].dropna().unique())
         if len(runs) != 2:
-            raise ConfigError(say("report.two_runs", count=len(runs)))
+            raise ConfigError(
+                say("there are {count} runs to compare; give two (compare_runs(before, after))", count=len(runs))
+            )
         return [(before[before["run_id"] == run_id], {}) for run_id in runs]
     return [_side(before, logs_dir), _side(after, logs_dir)]
 
@@ -260,7 +299,12 @@ def _side(given: Any, logs_dir: Path | str | None) -> tuple[pd.DataFrame, dict[A
     if isinstance(given, (str, Path)):
         given = named_run(given, logs_dir)
     if not isinstance(given, EvaluationRun):
-        raise ConfigError(say("report.not_a_run", kind=type(given).__name__))
+        raise ConfigError(
+            say(
+                "a {kind} cannot be compared; give a run, the name or path of a log, or a frame of load_scores",
+                kind=type(given).__name__,
+            )
+        )
     return given.scores_frame(), {result.question.id: result.question for result in given.results}
 
 
@@ -268,14 +312,22 @@ def named_run(name: Path | str, logs_dir: Path | str | None) -> EvaluationRun:
     """Return the run in a log, which is given by its path or by its file name in the folder of logs."""
     path = find_log(name, logs_dir)
     if not path.is_file():
-        raise ConfigError(say("report.no_such_run", name=name, folder=logs_dir or constants.LOGS_DIR))
+        raise ConfigError(
+            say(
+                "{name}: no such log; give a path, or the name of a log in {folder}",
+                name=name,
+                folder=logs_dir or constants.LOGS_DIR,
+            )
+        )
     return load_run(path)
 
 
 def _run_id(scores: pd.DataFrame) -> str:
     found = list(scores["run_id"].dropna().unique())
     if len(found) != 1:
-        raise ConfigError(say("report.two_runs", count=len(found) + 1))
+        raise ConfigError(
+            say("there are {count} runs to compare; give two (compare_runs(before, after))", count=len(found) + 1)
+        )
     return str(found[0])
 
 
@@ -375,54 +427,113 @@ def _overall(found: pd.DataFrame) -> dict[Any, Any]:
 def _finding(found: pd.DataFrame, questions: pd.DataFrame, conditions: pd.DataFrame) -> str:
     row = _overall(found)
     if not row["n"]:
-        return say("report.not_comparable")
+        return say("no question has readable marks in both, so there is no difference to give")
     if _is_alike(found, questions):
-        return say("report.all_alike", count=row["n"], conditions=_condition_words(conditions))
+        return say(
+            "unchanged: all {count} questions have the same marks before and after ({conditions})",
+            count=row["n"],
+            conditions=_condition_words(conditions),
+        )
     values = {"before": row["baseline_mean"], "after": row["mean"], **_measured(row)}
     if _is_seen(row):
-        return say("report.helped" if row["mean_difference"] > 0 else "report.harmed", **values)
-    return say("report.not_seen", visible=_visible_from(row), **values)
+        return say(
+            "better: {before:.1f} → {after:.1f} points ({difference:+.1f}, {interval}{count} questions)"
+            if row["mean_difference"] > 0
+            else "worse: {before:.1f} → {after:.1f} points ({difference:+.1f}, {interval}{count} questions)",
+            **values,
+        )
+    return say(
+        "no effect can be seen: {before:.1f} → {after:.1f} points ({difference:+.1f}, {interval}{count} "
+        "questions). {visible}",
+        visible=_visible_from(row),
+        **values,
+    )
 
 
 def _measured(row: dict[Any, Any]) -> dict[str, Any]:
     has_interval = math.isfinite(row["ci_low"])
-    interval = say("report.interval", low=row["ci_low"], high=row["ci_high"]) if has_interval else ""
+    interval = (
+        say("95 % interval {low:+.1f} to {high:+.1f}, ", low=row["ci_low"], high=row["ci_high"]) if has_interval else ""
+    )
     return {"difference": row["mean_difference"], "count": row["n"], "interval": interval}
 
 
 def _visible_from(row: dict[Any, Any]) -> str:
     points = row["detectable_difference"]
-    return say("report.visible", points=points) if math.isfinite(points) else say("report.invisible")
+    return (
+        say("with so many questions it would take ±{points:.1f} points", points=points)
+        if math.isfinite(points)
+        else say("with so few questions no difference could be shown")
+    )
 
 
 def _judges_apart(row: dict[Any, Any], questions: pd.DataFrame, judges: dict[str, Any]) -> str:
     """Return how much higher or lower the new judge scores, and how many questions pass with each judge."""
     if not row["n"]:
-        return say("report.not_comparable")
+        return say("no question has readable marks in both, so there is no difference to give")
     ways = questions["direction"]
     was, now = (int(ways.isin(["合格のまま", way]).sum()) for way in ("合格→不合格", "不合格→合格"))
-    passes = say("report.passes_stay" if was == now else "report.passes_turn", was=was, now=now)
+    passes = say(
+        "{was} questions pass with either" if was == now else "{was} questions passed, and {now} pass now",
+        was=was,
+        now=now,
+    )
     values = {**judges, "passes": passes, **_measured(row)}
     if _is_seen(row):
         key = "report.judge_higher" if row["mean_difference"] > 0 else "report.judge_lower"
         return say(key, points=abs(row["mean_difference"]), **values)
-    return say("report.judges_near", visible=_visible_from(row), **values)
+    return say(
+        "{new} cannot be said to score the same answers otherwise than {old} (mean difference "
+        "{difference:+.1f}, {interval}{count} questions; {visible}); {passes}",
+        visible=_visible_from(row),
+        **values,
+    )
 
 
 def _corresponding(
     count: int, bridge: pd.DataFrame, questions: pd.DataFrame, line: float, judges: dict[str, Any]
 ) -> str:
     if bridge.empty:
-        return say("report.line_few", line=line, count=count, least=MIN_QUESTIONS, **judges)
+        return say(
+            "which points with {new} correspond to {line:g} with {old} cannot be said from {count} questions; "
+            "let both judge at least {least}",
+            line=line,
+            count=count,
+            least=MIN_QUESTIONS,
+            **judges,
+        )
     row = _overall(bridge)
     if math.isnan(row["pass_line_low"]):  # no correlation is shown, or a single question decides the line
-        return say("report.line_none", line=line, correlation=row["correlation"], **judges)
+        return say(
+            "these answers do not show which points with {new} correspond to {line:g} with {old} (correlation "
+            "of the two judges {correlation:.2f})",
+            line=line,
+            correlation=row["correlation"],
+            **judges,
+        )
     told = say(
-        "report.line_corresponds", line=line, points=row["pass_line"], low=row["pass_line_low"], high=row["pass_line_high"],
-        kept=row["verdict_changes"], moved=row["verdict_changes_bridged"], **judges,
-    )  # fmt: skip
+        "{line:g} points with {old} correspond to about {points:.0f} with {new} (95 % interval {low:.0f} "
+        "to {high:.0f}); with the line at {line:g}, {kept} answers change their verdict, and {moved} with "
+        "the line at {points:.0f}",
+        line=line,
+        points=row["pass_line"],
+        low=row["pass_line_low"],
+        high=row["pass_line_high"],
+        kept=row["verdict_changes"],
+        moved=row["verdict_changes_bridged"],
+        **judges,
+    )
     sides = set(reaches(questions["before"].dropna(), line))
-    return told if len(sides) > 1 else told + say("report.line_guessed", **judges)
+    return (
+        told
+        if len(sides) > 1
+        else told
+        + say(
+            ". With {old} all questions lie on one side of the line, so that this is a guess; add questions on the "
+            "other side",
+            **judges,
+        )
+    )
 
 
 def _is_seen(row: dict[Any, Any]) -> bool:
@@ -440,12 +551,15 @@ def _criteria_seen(found: pd.DataFrame) -> list[str]:
     A criterion can fall although the overall mean does not.
     """
     rows = [row for row in found.to_dict("records") if row["criterion"] != OVERALL and _is_seen(row)]
-    moved = [say("report.one_criterion", criterion=row["criterion"], difference=row["mean_difference"]) for row in rows]
-    return [say("report.criteria_moved", criteria=listed(moved))] if moved else []
+    moved = [
+        say("{criterion} {difference:+.1f}", criterion=row["criterion"], difference=row["mean_difference"])
+        for row in rows
+    ]
+    return [say("criteria that differ: {criteria}", criteria=listed(moved))] if moved else []
 
 
 def _condition_words(conditions: pd.DataFrame) -> str:
-    return " ／ ".join(conditions["phrase"]) or say("report.nothing_changed")
+    return " ／ ".join(conditions["phrase"]) or say("no recorded condition differs")
 
 
 def _whole(finding: str, found: pd.DataFrame) -> list[str]:
@@ -456,8 +570,17 @@ def _whole(finding: str, found: pd.DataFrame) -> list[str]:
     found: the frame `differences` of `compare_runs`.
     """
     row = _overall(found)
-    meant = [say("report.not_seen_means")] if row["n"] and not _is_seen(row) else []
-    return [say("report.whole", finding=finding), *meant]
+    meant = (
+        [
+            say(
+                '"no effect can be seen" does not mean that there is none: it cannot be said that the mean over all '
+                "questions like these would change"
+            )
+        ]
+        if row["n"] and not _is_seen(row)
+        else []
+    )
+    return [say("overall, {finding}", finding=finding), *meant]
 
 
 def _turned(questions: pd.DataFrame) -> list[str]:
@@ -468,10 +591,14 @@ def _turned(questions: pd.DataFrame) -> list[str]:
     rows = questions.to_dict("records")
     won, lost = ([row for row in rows if row["direction"] == way] for way in ("不合格→合格", "合格→不合格"))
     if not won and not lost:
-        return [say("report.none_turned")] if questions["difference"].notna().any() else []
+        return [say("no question's verdict turned")] if questions["difference"].notna().any() else []
     return [
-        say("report.won", count=len(won), questions=_marks(won, _SHOWN)) if won else say("report.none_won"),
-        say("report.lost", count=len(lost), questions=_marks(lost, _SHOWN)) if lost else say("report.none_lost"),
+        say("now passing ({count}): {questions}", count=len(won), questions=_marks(won, _SHOWN))
+        if won
+        else say("no question passes that did not before"),
+        say("now failing ({count}): {questions}", count=len(lost), questions=_marks(lost, _SHOWN))
+        if lost
+        else say("no question fails that did not before"),
     ]
 
 
@@ -485,7 +612,14 @@ def _moved(questions: pd.DataFrame) -> list[str]:
     rows = kept.sort_values("difference", key=abs, ascending=False, kind="stable").to_dict("records")
     if not rows:
         return []
-    return [say("report.moved", points=_MOVED, count=len(rows), questions=_marks(rows, _MOST_MOVED))]
+    return [
+        say(
+            "same verdict, but moved by {points:g} points or more ({count}): {questions}",
+            points=_MOVED,
+            count=len(rows),
+            questions=_marks(rows, _MOST_MOVED),
+        )
+    ]
 
 
 def _marks(rows: list[dict[Any, Any]], most: int) -> str:
@@ -496,10 +630,15 @@ def _marks(rows: list[dict[Any, Any]], most: int) -> str:
     rows: the questions, as rows of the frame `questions` of `compare_runs`.
     """
     named = [
-        say("report.one_question", question=row["question_id"], before=row["before"], after=row["after"])
+        say(
+            "{question} ({before:.1f}→{after:.1f})",
+            question=row["question_id"],
+            before=row["before"],
+            after=row["after"],
+        )
         for row in rows[:most]
     ]
-    return listed([*named, say("report.more_questions", count=len(rows) - most)] if len(rows) > most else named)
+    return listed([*named, say("{count} more", count=len(rows) - most)] if len(rows) > most else named)
 
 
 def _names(questions: set[Any]) -> str:
@@ -513,11 +652,16 @@ def _table(found: pd.DataFrame, bridge: pd.DataFrame) -> pd.DataFrame:
     The points that correspond to the pass line are added if `bridge` has them.
     """
     columns = {
-        "criterion": say("report.column_criterion"), "n": say("report.column_n"), "baseline_mean": say("report.column_before"),
-        "mean": say("report.column_after"), "mean_difference": say("report.column_difference"),
-        "ci_low": say("report.column_low"), "ci_high": say("report.column_high"), "p_holm": say("report.column_p"),
-        "detectable_difference": say("report.column_detectable"),
-    }  # fmt: skip
+        "criterion": say("Criterion"),
+        "n": say("report.column_n"),
+        "baseline_mean": say("Before"),
+        "mean": say("After"),
+        "mean_difference": say("Difference"),
+        "ci_low": say("95 % from"),
+        "ci_high": say("95 % to"),
+        "p_holm": say("adjusted p"),
+        "detectable_difference": say("Detectable"),
+    }
     shown = found[list(columns)].assign(criterion=found["criterion"].astype(str))
     points = [name for name in columns if name not in ("criterion", "n")]
     rounded = {name: plain_floats(found[name]).round(3 if name == "p_holm" else 1) for name in points}
@@ -529,4 +673,4 @@ def _table(found: pd.DataFrame, bridge: pd.DataFrame) -> pd.DataFrame:
         else f"{row['pass_line']:.0f} ({row['pass_line_low']:.0f} – {row['pass_line_high']:.0f})"
         for row in bridge.to_dict("records")
     }  # fmt: skip
-    return table.assign(**{say("report.column_line"): found["criterion"].astype(str).map(lines)})
+    return table.assign(**{say("Line corresponds to"): found["criterion"].astype(str).map(lines)})

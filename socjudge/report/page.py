@@ -104,7 +104,7 @@ def write_report(
     'report.html'
     """
     if lang not in get_args(Language):
-        raise ConfigError(say("report.no_language", found=lang))
+        raise ConfigError(say("lang is {found!r}, expected 'ja' or 'en'", found=lang))
     tongue, path = cast(Language, lang), checked_page(path)
     who = "write_report"
     is_chosen = baseline is not None
@@ -115,7 +115,7 @@ def write_report(
         scores, run_id, baseline = _of_folder(scores or constants.LOGS_DIR, run_id, baseline)
     if isinstance(scores, History):
         if results is not None or runs is not None:
-            raise ConfigError(say("report.has_frames"))
+            raise ConfigError(say("write_report: a run or a history has its frames in it; leave results and runs out"))
         results, runs, scores = scores.results, scores.runs, scores.scores
     need_columns(
         scores,
@@ -124,14 +124,16 @@ def write_report(
         "load_scores",
     )
     if scores.empty:
-        raise ConfigError(say("report.no_scores"))
+        raise ConfigError(
+            say("write_report: the frame of scores has no row; widen the filters, or load a run with results")
+        )
     scores = scores.astype(dict.fromkeys({*RUN_NAMES} - {"started_at"}, object))
     history = scores.drop_duplicates("run_id").sort_values("started_at", kind="stable", na_position="first")
     # The run must be in the frame, so that a frame of another folder is not taken for this one.
     run_id = contents.known(run_id, history, "run_id") or history["run_id"].iloc[-1]
     place = history["run_id"].tolist().index(run_id)
     if baseline == run_id:
-        raise ConfigError(say("report.same_as_baseline", run=run_id))
+        raise ConfigError(say("write_report: run_id and baseline are both {run!r}; choose two runs", run=run_id))
     baseline = contents.known(baseline, history, "baseline") or contents.previous(scores, history.iloc[: place + 1])
     if runs is not None and "runbooks" in runs.columns:  # named, if they changed
         scores = scores.assign(runbooks=scores["run_id"].map(dict(zip(runs["run_id"], runs["runbooks"], strict=True))))
@@ -156,22 +158,51 @@ def write_report(
         certified, certificate = _certified(scores, run_id)
         render = functools.partial(
             page_environment().get_template("report.html.j2").render,
-            made_at=datetime.now().astimezone(), title=report_title(), team=report_team(), flag_words=contents.FLAGS, overall=OVERALL,
-            line=rule.line, rule_words=rule_text(total, rule, lang=tongue), needed=rule.needed(total), reaches=reaches,
-            run=run, verdict=verdict, summary=summary, best=best, best_verdict=summary_verdict(best),
-            answer_verdicts=list({row["verdict"].outcome: row["verdict"] for row in rows}.values()), gate_verdicts=GATE_VERDICTS, gate=gate, criteria=criteria,
+            made_at=datetime.now().astimezone(),
+            title=report_title(),
+            team=report_team(),
+            flag_words=contents.FLAGS,
+            overall=OVERALL,
+            line=rule.line,
+            rule_words=rule_text(total, rule, lang=tongue),
+            needed=rule.needed(total),
+            reaches=reaches,
+            run=run,
+            verdict=verdict,
+            summary=summary,
+            best=best,
+            best_verdict=summary_verdict(best),
+            answer_verdicts=list({row["verdict"].outcome: row["verdict"] for row in rows}.values()),
+            gate_verdicts=GATE_VERDICTS,
+            gate=gate,
+            criteria=criteria,
             is_offline=is_offline,
-            facts=[*run_facts(run, answers, record), *([(say("report.certificate"), certificate.name)] if certificate else [])],
-            means=contents.means_of(own), charts=_charts(own, answers, gate),
+            facts=[
+                *run_facts(run, answers, record),
+                *([(say("Judge's certificate"), certificate.name)] if certificate else []),
+            ],
+            means=contents.means_of(own),
+            charts=_charts(own, answers, gate),
             trend=_trend(trend),
-            failures=[row for row in rows if row["verdict"].outcome != "passed"], most_named=MOST_NAMED, on_paper=ON_PAPER,
-            total_rows=len(rows), first_name=path.name, comparison=contents.comparison_of(scores, run_id, baseline),
-            has_record=record is not None, is_chosen=is_chosen, has_flags=results is not None,
-            has_texts={"question", "answer", "context"} <= set(answers.columns), has_reasons="rationale" in own.columns,
+            failures=[row for row in rows if row["verdict"].outcome != "passed"],
+            most_named=MOST_NAMED,
+            on_paper=ON_PAPER,
+            total_rows=len(rows),
+            first_name=path.name,
+            comparison=contents.comparison_of(scores, run_id, baseline),
+            has_record=record is not None,
+            is_chosen=is_chosen,
+            has_flags=results is not None,
+            has_texts={"question", "answer", "context"} <= set(answers.columns),
+            has_reasons="rationale" in own.columns,
             conclusion=conclusion(own, answers, summary, verdict, gate, rule),
             cautions=cautions(run, answers, summary, gate, record),
-            certificate_line=certified, suggestion=suggestion(verdict, certificate, gate, rule), glossary=glossary(), boxes=BOXES, lines=LINES,
-        )  # fmt: skip
+            certificate_line=certified,
+            suggestion=suggestion(verdict, certificate, gate, rule),
+            glossary=glossary(),
+            boxes=BOXES,
+            lines=LINES,
+        )
         if len(rows) > MOST_ANSWERS:
             pages = {
                 rest_path: render(rows=rows[MOST_ANSWERS:], is_rest=True, rest_name=""),
@@ -193,7 +224,7 @@ def _of_folder(logs_dir: Path | str, log: str | None, baseline: str | None) -> t
     """
     runs = load_runs(logs_dir).sort_values("started_at", kind="stable", na_position="first")
     if runs.empty:
-        raise ConfigError(say("report.no_log", folder=logs_dir))
+        raise ConfigError(say("{folder}: no log to report on; `socjudge run` makes one", folder=logs_dir))
     log = contents.known(log, runs, "log") or runs["log"].iloc[-1]
     baseline = contents.known(baseline, runs, "log")
     place = runs["log"].tolist().index(log)
@@ -229,7 +260,7 @@ def _certified(scores: pd.DataFrame, run_id: str) -> tuple[str, Certificate | No
     except ConfigError:  # the certificate line says why
         found = None
     line = certificate_line(binding, started, folder=folder)
-    return line.replace(found.name, say("report.certified"), 1) if found else line, found
+    return line.replace(found.name, say("there is one"), 1) if found else line, found
 
 
 # -- charts
@@ -241,13 +272,17 @@ def _trend(scores: pd.DataFrame) -> dict[str, Any] | None:
         return None
     means = summarise_scores(scores, by="run_id").set_index("run_id").to_dict("index")
     rows = [contents.run_of(scores, name) | means[name] for name in runs["run_id"]]
-    alt = say("report.alt_trend", count=len(rows), last=rows[-1]["mean"])
+    alt = say(
+        "{count} runs over time; overall mean {last:.1f} in the latest (see the table)",
+        count=len(rows),
+        last=rows[-1]["mean"],
+    )
     dated = scores.dropna(subset=["started_at"])
     plots = [plot_criterion_trend, plot_question_strip] if dated["run_id"].nunique() > 1 else []
     left_out = ""
     if plots and dated["question_id"].nunique() > MOST_ROWS:
         plots.remove(plot_question_strip)
-        left_out = say("report.trend_left_out", count=MOST_ROWS)
+        left_out = say("More than {count} questions: their chart over time is left out.", count=MOST_ROWS)
     return {"rows": rows, "left_out": left_out, "charts": [_chart(plot, dated, alt) for plot in plots]}
 
 
@@ -256,11 +291,18 @@ def _charts(own: pd.DataFrame, answers: pd.DataFrame, gate: pd.Series) -> dict[s
         return {}
     by_criterion, by_category = (_listed(summarise_scores(own, by=by)) for by in ("criterion", "category"))
     found = {
-        "marks": _chart(plot_score_distribution, own, say("report.alt_marks", means=by_criterion)),
-        "categories": _chart(plot_category_breakdown, own, say("report.alt_categories", means=by_category)),
+        "marks": _chart(plot_score_distribution, own, say("Marks per criterion. Means: {means}", means=by_criterion)),
+        "categories": _chart(
+            plot_category_breakdown,
+            own,
+            say("Means per category and criterion. Categories: {means}", means=by_category),
+        ),
     }
     if not pd.isna(gate["p_rerun"]) and answers["question_id"].nunique() <= MOST_ROWS:
-        alt = say("report.alt_gate", questions=gate["deciding_questions"] or say("report.no_questions"))
+        alt = say(
+            "Each question's mean and its noise between repeats. Questions that decide the verdict: {questions}",
+            questions=gate["deciding_questions"] or say("none"),
+        )
         found["gate"] = _chart(plot_gate_confidence, gate_questions(answers), alt)
     return found
 
@@ -320,9 +362,19 @@ def checked_page(path: Path | str) -> Path:
     """
     path = Path(path)
     if not path.parent.is_dir():
-        raise ConfigError(say("report.no_folder", path=path, folder=path.parent))
+        raise ConfigError(
+            say(
+                "{path}: there is no folder {folder} to put the report in; make it first", path=path, folder=path.parent
+            )
+        )
     if path.is_dir():
-        raise ConfigError(say("report.is_folder", path=path, example=path / "report.html"))
+        raise ConfigError(
+            say(
+                "{path}: is a folder; give the report a name, such as {example}",
+                path=path,
+                example=path / "report.html",
+            )
+        )
     check_replaceable(path)
     return path
 
@@ -337,12 +389,20 @@ def check_replaceable(path: Path) -> None:
     except IsADirectoryError:
         is_ours = False
     except OSError as error:
-        raise ConfigError(say("report.cannot_look", path=path, reason=os_reason(error))) from None
+        raise ConfigError(
+            say(
+                "{path}: cannot be looked at ({reason}); give the report another name",
+                path=path,
+                reason=os_reason(error),
+            )
+        ) from None
     if not is_ours:
-        raise ConfigError(say("report.not_ours", path=path))
+        raise ConfigError(
+            say("{path}: is there already and no report of socjudge; give another name, or remove it", path=path)
+        )
 
 
 def write_page(path: Path, html: str) -> None:
     """Write a page as a whole or not at all. Raises ConfigError if this fails."""
-    with explained("report.cannot_write", path=path), replacing(path) as file:
+    with explained("{path}: the report cannot be written ({reason})", path=path), replacing(path) as file:
         file.write(html.encode("utf-8"))

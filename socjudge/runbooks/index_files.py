@@ -103,7 +103,7 @@ def load_stored_index(index_dir: Path) -> StoredIndex:
     for name in ("passages.jsonl", "vectors.npy"):
         contents[name] = _read(index_dir / name)
         if _sha256(contents[name]) != manifest["sha256"][name]:
-            raise _damaged(index_dir / name, say("runbooks.checksum_of_manifest"))
+            raise _damaged(index_dir / name, say("its checksum does not fit the manifest"))
     try:
         lines = contents["passages.jsonl"].decode("utf-8").split("\n")
         chunks = tuple(_chunk(json.loads(line)) for line in lines if line)
@@ -114,7 +114,10 @@ def load_stored_index(index_dir: Path) -> StoredIndex:
     except (ValueError, EOFError) as error:
         raise _damaged(index_dir / "vectors.npy", str(error)) from error
     if vectors.dtype != np.float16 or vectors.ndim != 2 or not np.isfinite(vectors).all():
-        raise _damaged(index_dir / "vectors.npy", say("runbooks.no_float16", dtype=vectors.dtype, shape=vectors.shape))
+        raise _damaged(
+            index_dir / "vectors.npy",
+            say("{dtype} {shape}, not a float16 table", dtype=vectors.dtype, shape=vectors.shape),
+        )
     # Not resolved, because a link to the runbooks may point elsewhere later.
     runbooks = Path(os.path.normpath(index_dir.absolute() / manifest["runbooks"]))
     stored = StoredIndex(
@@ -128,7 +131,11 @@ def load_stored_index(index_dir: Path) -> StoredIndex:
     if len(vectors) != len(stored.texts):
         raise _damaged(
             index_dir / "vectors.npy",
-            say("runbooks.vector_count", vectors=len(vectors), texts=len(stored.texts)),
+            say(
+                "{vectors} vectors for {texts} passages, sentences and questions",
+                vectors=len(vectors),
+                texts=len(stored.texts),
+            ),
         )
     return stored
 
@@ -152,9 +159,9 @@ def _load_manifest(path: Path) -> dict[str, Any]:
             words = [manifest["embedder"], manifest["runbooks"], *files, *files.values(), *manifest["sha256"].values()]
             "".join([*words, *synonyms, *(word for words in synonyms.values() for word in words)]).encode()
     except (ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
-        raise _damaged(path, say("runbooks.no_manifest", reason=error)) from error
+        raise _damaged(path, say("not a manifest: {reason}", reason=error)) from error
     if checksum != _manifest_checksum(manifest):
-        raise _damaged(path, say("runbooks.checksum"))
+        raise _damaged(path, say("its checksum does not fit"))
     if manifest["format_version"] != FORMAT_VERSION:
         raise ConfigError(
             say("runbooks.index_format", path=path, found=manifest["format_version"], known=FORMAT_VERSION)

@@ -115,7 +115,7 @@ def load_runbooks(folder: Path | str) -> list[Runbook]:
         text, notes = decode_runbook(data, path)
         chunks = split_runbook(text, source)
         if not chunks:
-            notes = [*notes, say("runbooks.no_text", path=path)]
+            notes = [*notes, say("{path}: no text below its headings; skipped", path=path)]
         for note in notes:
             warnings.warn(note, stacklevel=2)
         if chunks:
@@ -135,19 +135,21 @@ def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise ConfigError(say("runbooks.no_folder", folder=folder))
+        raise ConfigError(
+            say("{folder}: no such runbooks folder; create it and put your runbooks there", folder=folder)
+        )
     root = folder.resolve()
     found = []
     for path in _walk(folder):
         if path.parent == folder and path.name in COMPANION_NAMES:
             continue
         if not path.resolve().is_relative_to(root):
-            warnings.warn(say("runbooks.leads_out", path=path), stacklevel=2)
+            warnings.warn(say("{path}: leads out of the runbooks folder; skipped", path=path), stacklevel=2)
         elif path.is_dir():
-            warnings.warn(say("runbooks.linked_folder", path=path), stacklevel=2)
+            warnings.warn(say("{path}: linked folders are not followed; skipped", path=path), stacklevel=2)
         elif path.suffix.lower() not in (*TEXT_SUFFIXES, *CONVERTERS):
-            suffix = path.suffix or say("runbooks.no_suffix")
-            warnings.warn(say("runbooks.not_a_type", path=path, suffix=suffix), stacklevel=2)
+            suffix = path.suffix or say("no suffix")
+            warnings.warn(say("{path}: not a runbook type ({suffix}); skipped", path=path, suffix=suffix), stacklevel=2)
         else:
             # NFC, because macOS decomposes file names and the fingerprint must not depend on the machine.
             found.append((path, unicodedata.normalize("NFC", path.relative_to(folder).as_posix())))
@@ -189,10 +191,17 @@ def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
     it and says why.
     """
     path = Path(folder) / SYNONYMS_NAME
-    entries = load_json_object(path, say("runbooks.synonyms_expected"))
+    entries = load_json_object(path, say('{{"everyday word": ["runbook word", …]}}'))
     for word, terms in entries.items():
         if not word.strip() or not _is_texts(terms):
-            raise ConfigError(say("runbooks.synonyms_entry", path=path, word=word, found=terms))
+            raise ConfigError(
+                say(
+                    "{path}: the entry {word!r} needs a list of runbook words, found {found!r}",
+                    path=path,
+                    word=word,
+                    found=terms,
+                )
+            )
     return {normalise_text(word): terms for word, terms in entries.items()}
 
 
@@ -202,15 +211,28 @@ def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
     Return {} if there is no such file. If the file is wrong, the ConfigError names it and says why.
     """
     path = Path(folder) / QUESTIONS_NAME
-    expected = say("runbooks.questions_expected")
+    expected = say('{{"runbook.md": {{"heading > heading": ["question", …]}}}}')
     entries = load_json_object(path, expected)
     for source, sections in entries.items():
         if not isinstance(sections, dict):
-            raise ConfigError(say("runbooks.questions_entry", path=path, source=source, expected=expected))
+            raise ConfigError(
+                say(
+                    "{path}: the entry {source!r} is not an object; expected {expected}",
+                    path=path,
+                    source=source,
+                    expected=expected,
+                )
+            )
         for heading, questions in sections.items():
             if not _is_texts(questions):
                 raise ConfigError(
-                    say("runbooks.questions_list", path=path, source=source, heading=heading, found=questions)
+                    say(
+                        "{path}: {source!r}, heading {heading!r} needs a list of questions, found {found!r}",
+                        path=path,
+                        source=source,
+                        heading=heading,
+                        found=questions,
+                    )
                 )
     return entries
 
@@ -230,7 +252,16 @@ def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]
         gone += [f"{source} > {heading}" for heading in questions[source] if heading not in headings[source]]
     if gone:
         named = ", ".join(sorted(gone)[:MOST_NAMED]) + (" …" if len(gone) > MOST_NAMED else "")
-        warnings.warn(say("runbooks.questions_left_out", path=path, n=len(gone), named=named), stacklevel=2)
+        warnings.warn(
+            say(
+                "{path}: {n} runbooks or headings are not in the folder (any more), so their questions are left "
+                "out: {named}",
+                path=path,
+                n=len(gone),
+                named=named,
+            ),
+            stacklevel=2,
+        )
 
     def asked(chunk: Chunk) -> Chunk:
         return replace(chunk, questions=tuple(questions.get(chunk.source, {}).get(chunk.heading, ())))
@@ -250,9 +281,9 @@ def load_json_object(path: Path, expected: str) -> dict[str, Any]:
     try:
         entries = read_json(_read_bytes(path))
     except ValueError as error:
-        raise ConfigError(say("runbooks.no_json", path=path, reason=error)) from error
+        raise ConfigError(say("{path}: not valid JSON in UTF-8 ({reason})", path=path, reason=error)) from error
     if not isinstance(entries, dict):
-        raise ConfigError(say("runbooks.no_object", path=path, expected=expected))
+        raise ConfigError(say("{path}: expected an object {expected}", path=path, expected=expected))
     return entries
 
 
@@ -276,7 +307,9 @@ def split_front_matter(text: str, name: str) -> tuple[dict[str, Any], str]:
         fields = yaml.safe_load(match[1] or "")
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(say("runbooks.front_matter", name=name, reason=reason)) from error
+        raise ConfigError(
+            say("{name}: the YAML between the --- lines at its top is not valid ({reason})", name=name, reason=reason)
+        ) from error
     if not isinstance(fields, dict):  # prose between two horizontal rules, not front matter
         return {}, text if fields is not None else text[match.end() :]
     return fields, text[match.end() :]
@@ -330,7 +363,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _read_bytes(path: Path) -> bytes:
-    with explained("runbooks.unreadable", path=path):
+    with explained("{path}: cannot be read ({reason}); check that it exists and its permissions", path=path):
         return path.read_bytes()
 
 
@@ -345,7 +378,11 @@ def decode_runbook(data: bytes, path: Path) -> tuple[str, list[str]]:
     if suffix in CONVERTERS and not suffix.startswith(".htm"):
         return convert_to_markdown(data, suffix, str(path)), []
     text, encoding = _decode(data, path)
-    notes = [] if encoding == "utf-8" else [say("runbooks.guessed_encoding", path=path, encoding=encoding)]
+    notes = (
+        []
+        if encoding == "utf-8"
+        else [say("{path}: read as {encoding}; save it as UTF-8 to be sure", path=path, encoding=encoding)]
+    )
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if suffix in CONVERTERS:
         text = convert_to_markdown(text.encode("utf-8"), suffix, str(path))

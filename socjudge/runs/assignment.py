@@ -158,9 +158,13 @@ def assign_suite(
         raise ConfigError(say("runs.no_questions"))
     repeated = [name for name, count in Counter(str(q.id) for q in questions).items() if count > 1]
     if repeated:
-        raise ConfigError(say("runs.id_twice", ids=", ".join(repeated)))
+        raise ConfigError(
+            say("question id {ids} occurs more than once; every question needs its own", ids=", ".join(repeated))
+        )
     if large := [f"{q.id!s:.30}" for q in questions if isinstance(q.id, int) and abs(q.id) >= MOST_ID]:
-        raise ConfigError(say("judging.id_too_large", id=listed(large)))
+        raise ConfigError(
+            say("id {id} is too large; a number may have 64 bits; make it a text, in quotes", id=listed(large))
+        )
     opened = open_answers(answers, questions)
     own = opened if isinstance(opened, Assistant) else None
     stored = opened if isinstance(opened, list) else None
@@ -212,7 +216,7 @@ def assign_rejudging(
     first_judged = {(r.question.id, r.answer_repeat): r for r in reversed(run.results)}
     samples = [Sample(r.question, r.answer_repeat, r.answer) for r in reversed(first_judged.values())]
     if not samples:
-        raise ConfigError(say("runs.nothing_to_judge", run=run.log_path or say("runs.the_run")))
+        raise ConfigError(say("{run} holds no results to judge again", run=run.log_path or say("the run")))
     plan = _plan_judging(judge_model, judge_prompt, judge_repeats, rubric)
     questions = list({sample.question.id: sample.question for sample in samples}.values())
     info = replace(
@@ -245,9 +249,15 @@ def assign_failed(
 
     Raises ConfigError if no row failed, or if they would be judged in another way than the rows that are kept.
     """
-    name, info = run.log_path or say("runs.the_run"), run.run
+    name, info = run.log_path or say("the run"), run.run
     if not rows_to_judge(run):
-        raise ConfigError(say("runs.nothing_failed", run=name))
+        raise ConfigError(
+            say(
+                "{run}: no row to judge again; each answer has scores. For questions without an answer run the "
+                "evaluation again",
+                run=name,
+            )
+        )
     if judge_model == "auto" and info.judge_model != UNKNOWN:
         judge_model = info.judge_model
     assignment = assign_rejudging(
@@ -261,9 +271,23 @@ def assign_failed(
     if rubric is not None and rubric != run.rubric:
         told.append(f"rubric {rubric_changes(run.rubric, rubric)}".strip())
     if told:
-        raise ConfigError(say("runs.only_failed_differs", run=name, told="; ".join(told)))
+        raise ConfigError(
+            say(
+                "{run}: only_failed judges with the run's own judge, prompt, rubric and repeats, so that a log has "
+                "one judge; here differs: {told}. Leave that out, or judge all answers again with rejudge",
+                run=name,
+                told="; ".join(told),
+            )
+        )
     if len(run.results) != assignment.total:
-        raise ConfigError(say("runs.only_failed_part", run=name, count=len(run.results), total=assignment.total))
+        raise ConfigError(
+            say(
+                "{run}: expected {total} judged answers, and the log has {count}; judge all answers again with rejudge",
+                run=name,
+                count=len(run.results),
+                total=assignment.total,
+            )
+        )
     # Rows of a run in doubt do not make a pass of the new one, and another run with equal answers is not resumed.
     info = replace(assignment.info, judges_asked=info.judges_asked)
     return replace(assignment, info=info, given=assignment.given | {"only_failed": run.run.run_id})
@@ -272,7 +296,7 @@ def assign_failed(
 def check_counts(**counts: int) -> None:
     for name, count in counts.items():
         if count < 1:
-            raise ConfigError(say("runs.count_too_small", name=name, count=count))
+            raise ConfigError(say("{name} is {count}, expected 1 or more", name=name, count=count))
 
 
 def begin_now(info: RunInfo) -> RunInfo:

@@ -145,7 +145,7 @@ class Engine:
             self._unanswered_in_a_row = 0
             self._keep(self._journal.add_answer, i, answer)
         if answer.is_empty:
-            silence = RequestRefused(say("runs.no_answer"))
+            silence = RequestRefused(say("the assistant gave no answer, so there is nothing to judge"))
             self._worked = True
             self._add_failed(i, sample, answer, repeats, silence)
             return
@@ -171,7 +171,12 @@ class Engine:
             self._gate.stop(
                 ConfigError(
                     say(
-                        "runs.judge_unreadable",
+                        "{judge}: none of its first {count} judgements could be read, so the rest is not "
+                        "asked for; the last one: {cause}. A reply that can be read has the form "
+                        '{{"scores": {{"{criterion}": 0-100, …}}, "rationale": {{…}}, '
+                        '"overall_comment": "…"}}. Choose another judge, or give it more room '
+                        "(output_tokens); once the judge is mended, taking up the run asks anew for what "
+                        "could not be read",
                         judge=self._plan.judge.name,
                         count=self._n_unreadable,
                         cause=evaluation.error[:300],
@@ -241,7 +246,11 @@ class Engine:
         if not self._worked or (isinstance(error, ProviderError) and error.unreachable):
             self._gate.stop(error)
         elif self._failures_in_a_row >= self._max_failures and self.n_left:
-            said = say("runs.taken_to_be_down", count=self._failures_in_a_row, cause=error)
+            said = say(
+                "{count} questions in a row failed, so the service is taken to be down; the last one: {cause}",
+                count=self._failures_in_a_row,
+                cause=error,
+            )
             self._gate.stop(ProviderError(said))
 
     def _put_aside(
@@ -268,7 +277,16 @@ class Engine:
     def _stop_unanswered(self) -> None:
         """End the run because your own assistant does not answer. The run can be resumed."""
         name, count = self._plan.own.name if self._plan.own else "", self._unanswered_in_a_row
-        self._gate.stop(ProviderError(say("runs.own_silent", name=name, count=count, cause=self.last_failure)))
+        self._gate.stop(
+            ProviderError(
+                say(
+                    "assistant {name} gave no answer to {count} questions in a row, so the run has stopped ({cause})",
+                    name=name,
+                    count=count,
+                    cause=self.last_failure,
+                )
+            )
+        )
 
     def _add_failed(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError

@@ -56,7 +56,7 @@ async def ask_through(executor: Executor, model: Model, request: ModelRequest, g
             lost += 1
             if lost < MAX_TRIES:
                 continue
-            reply = ProviderError(say("runs.executor_no_reply", model=model.name, count=lost))
+            reply = ProviderError(say("{model}: no reply to {count} calls", model=model.name, count=lost))
         if isinstance(reply, ProviderError):
             reply.lost_calls += lost
         if isinstance(reply, SocJudgeError):
@@ -80,14 +80,27 @@ async def _submit(executor: Executor, call: RemoteCall) -> Outcome:
         raise _gone(problem) from None
     except Exception as problem:
         said = redact(f"{type(problem).__name__}: {problem}")[:300]
-        failure = RequestRefused(say("runs.executor_failed", said=said, version=__version__), about_content=False)
+        failure = RequestRefused(
+            say(
+                "the executor failed ({said}); does every worker have socjudge {version}?",
+                said=said,
+                version=__version__,
+            ),
+            about_content=False,
+        )
         failure.lost_calls = 1  # nobody can tell whether the call was made
         raise failure from None
 
 
 def _gone(problem: BaseException) -> ConfigError:
     said = redact(f"{type(problem).__name__}: {problem}".removesuffix(": "))[:300]
-    return ConfigError(say("runs.executor_gone", said=said))
+    return ConfigError(
+        say(
+            "the executor is gone ({said}): was it shut down or restarted, or did its processes die, as of too "
+            "little memory? Start the same run again with a new one",
+            said=said,
+        )
+    )
 
 
 def run_remote_call(call: RemoteCall) -> Outcome:
@@ -95,10 +108,17 @@ def run_remote_call(call: RemoteCall) -> Outcome:
     gate = RunGate(budget=call.most_usd, settings=call.settings)
     try:
         if event_loop.is_forked():
-            raise ConfigError(say("runs.executor_forks"))
+            raise ConfigError(
+                say(
+                    "the executor forks processes, which then share half of this one's connections and threads; "
+                    'use ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))'
+                )
+            )
         return event_loop.wait(_open_checked(call.model, call.terms).complete_async(call.request, gate)), gate.spent_usd
     except ConfigError as problem:
-        error: SocJudgeError = ConfigError(say("runs.on_worker", error=problem, worker=socket.gethostname()))
+        error: SocJudgeError = ConfigError(
+            say("{error} (on the worker {worker})", error=problem, worker=socket.gethostname())
+        )
     except SocJudgeError as problem:
         error = problem.with_traceback(None)
         error.__cause__ = error.__context__ = None  # they would travel too, and the SDK's hold the request with its key
@@ -110,9 +130,9 @@ def run_remote_call(call: RemoteCall) -> Outcome:
 def _terms_of(model: Model) -> Terms:
     sample = ModelRequest("judge", ({"role": "user", "content": "x" * 1000},), {})
     return (
-        (say("runs.version_of_socjudge"), __version__),
+        (say("socjudge's version"), __version__),
         ("OPENAI_BASE_URL", getattr(model, "service", "")),
-        (say("runs.price_of", model=model.name), model.most_usd(sample)),
+        (say("the price of {model} (prices.toml)", model=model.name), model.most_usd(sample)),
     )
 
 
@@ -121,5 +141,13 @@ def _open_checked(name: str, terms: Terms) -> Model:
     model = open_model(name)
     for (what, there), (_, here) in zip(terms, _terms_of(model), strict=True):
         if there != here:
-            raise ConfigError(say("runs.worker_differs", what=what, here=here, there=there))
+            raise ConfigError(
+                say(
+                    "{what} is {here!r} on a worker and {there!r} where the run was started; make it the same on "
+                    "every machine (docs/scaling.md)",
+                    what=what,
+                    here=here,
+                    there=there,
+                )
+            )
     return model

@@ -39,7 +39,13 @@ def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[Assist
         return load_answers(given).for_questions(questions)
     if isinstance(given, Sequence) and not isinstance(given, str):
         if len(given) != len(questions):
-            raise ConfigError(say("runs.answer_count", answers=len(given), questions=len(questions)))
+            raise ConfigError(
+                say(
+                    "{answers} answers for {questions} questions; give one per question, in order",
+                    answers=len(given),
+                    questions=len(questions),
+                )
+            )
         return [_one(answer, question, k) for k, (answer, question) in enumerate(zip(given, questions, strict=True), 1)]
     return Assistant(given)
 
@@ -52,9 +58,11 @@ def needs_index(opened: list[AssistantAnswer] | Assistant | None) -> bool:
 def _is_file(text: str) -> bool:
     is_file, is_table = Path(text).is_file(), text in assistant_tables()
     if is_file and is_table:
-        raise ConfigError(say("runs.file_and_table", name=text))
+        raise ConfigError(
+            say("{name} is both a file and a table of socjudge.toml; write ./{name} for the file", name=text)
+        )
     if not is_file and not is_table and Path(text).suffix.lower() in SUFFIXES:
-        raise ConfigError(say("runs.no_answer_file", path=text))
+        raise ConfigError(say("{path}: there is no such file of answers; check the path", path=text))
     return is_file
 
 
@@ -64,4 +72,4 @@ def _one(given: str | Mapping[str, Any] | AssistantAnswer, question: EvalQuestio
     except NoAnswer:
         return AssistantAnswer(question.question, "")
     except ConfigError as error:
-        raise ConfigError(say("runs.given_answer", place=place, reason=error)) from None
+        raise ConfigError(say("answers, number {place}: {reason}", place=place, reason=error)) from None

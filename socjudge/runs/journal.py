@@ -181,7 +181,15 @@ class Journal:
             except OSError as problem:
                 with contextlib.suppress(OSError):
                     self._file.truncate(start)
-                raise ConfigError(say("runs.journal_nowhere", path=self.path, reason=os_reason(problem))) from None
+                raise ConfigError(
+                    say(
+                        "{path}: the journal cannot be written ({reason}), and the run ends here, because further "
+                        "replies would be paid for and lost; free some disk space or fix the permissions, then run "
+                        "the same command again: it resumes after what was written",
+                        path=self.path,
+                        reason=os_reason(problem),
+                    )
+                ) from None
         self._note(start, line)
 
     def _note(self, start: int, line: dict[str, Any]) -> None:
@@ -206,7 +214,7 @@ class Journal:
         for number, (start, line) in enumerate(lines(self.path), start=1):
             header, end = header or line, start + len(line["raw"])
             if line.get("sample", 0) * self.judge_repeats + line.get("repeat", 0) >= self._total:
-                reason = say("runs.journal_no_line")
+                reason = say("not a line of a journal")
                 raise ConfigError(say("runs.journal_damaged", path=self.path, number=number, reason=reason))
             self._note(start, line)
             if "row" in line and line["row"]["evaluation"]["status"] == "unparsable":
@@ -267,7 +275,11 @@ def _new_file(folder: Path, started_at: str) -> Path:
 def drop_journal(path: Path) -> None:
     """Remove the journal of an unwanted run. Raises ConfigError if it is none, or if the run is under way."""
     if not path.name.endswith(SUFFIX) or not path.is_file():
-        raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
+        raise ConfigError(
+            say(
+                "{path}: no journal of an unfinished run; they are named judge_eval_…{suffix}", path=path, suffix=SUFFIX
+            )
+        )
     key: Mapping[str, Any] = {}
     with contextlib.suppress(ConfigError):  # a damaged journal may be removed too
         key = next((line["key"] for _, line in lines(path)), {})
@@ -275,7 +287,7 @@ def drop_journal(path: Path) -> None:
         with _held(path.parent, key):
             path.unlink()
     except OSError as error:
-        raise ConfigError(say("runs.journal_not_removed", path=path, reason=os_reason(error))) from None
+        raise ConfigError(say("{path}: cannot be removed ({reason})", path=path, reason=os_reason(error))) from None
 
 
 def _held(folder: Path, key: Mapping[str, Any]) -> filelock.BaseFileLock:
@@ -285,5 +297,7 @@ def _held(folder: Path, key: Mapping[str, Any]) -> filelock.BaseFileLock:
     try:
         lock.acquire(timeout=0)
     except filelock.Timeout:
-        raise ConfigError(say("runs.under_way", folder=folder)) from None
+        raise ConfigError(
+            say("{folder}: the same run is under way in another process; wait for it, or stop it first", folder=folder)
+        ) from None
     return lock

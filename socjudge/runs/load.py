@@ -51,6 +51,6 @@ def load_run(path: Path | str) -> EvaluationRun:
     path = as_path(path)
     if path.name.endswith(".partial.jsonl"):
         return load_unfinished(path)
-    with explained("runs.log_unreadable", path=path):
+    with explained("{path}: the log cannot be read ({reason})", path=path):
         raw = load_log(path)
     return replace(parse_log(raw, path), log_path=path)

@@ -158,7 +158,13 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
     top = _mapping(data, where)
     rows = top.get("results")
     if not isinstance(rows, list):
-        raise ConfigError(say("runs.no_results_list", where=where, value=_shown(rows)))
+        raise ConfigError(
+            say(
+                "{where}: 'results' is {value}, expected a list; is this a judge_eval log?",
+                where=where,
+                value=_shown(rows),
+            )
+        )
     results = tuple(from_dict(EvaluationResult, row, f"{where}: results[{i}]") for i, row in enumerate(rows))
     summary = from_dict(RunSummary, top.get("summary"), f"{where}: summary")
     block = top.get("run")
@@ -183,9 +189,15 @@ def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
     info = from_dict(RunInfo, data, where)
     for name, most in RULE_LIMITS.items():
         if (value := getattr(info, name)) is not None and not 0 <= value <= most:
-            raise _unfit(where, name, value, say("runs.from_0_to", most=most))
+            raise _unfit(where, name, value, say("a number from 0 to {most}", most=most))
     if not rule_agrees(info):
-        raise ConfigError(say("runs.two_rules", where=where))
+        raise ConfigError(
+            say(
+                "{where}: the pass line or rate in rubric is not the one beside it (pass_threshold, "
+                "pass_rate_required); where the log was edited by hand, make them the same",
+                where=where,
+            )
+        )
     return info
 
 
@@ -221,7 +233,9 @@ def from_dict(kind: Callable[..., T], data: Any, where: str) -> T:
         # null for an optional object or list means that it is absent.
         if key not in found or (is_many and found[key] is None and default is not MISSING):
             if default is MISSING:
-                raise ConfigError(say("runs.key_missing", where=place, key=key))
+                raise ConfigError(
+                    say("{where} has no '{key}'; the log is incomplete, see EVAL_GUIDE 3", where=place, key=key)
+                )
             values[name] = default
         else:
             values[name] = reader(found[key], place, key)
@@ -288,25 +302,25 @@ def _scalar(kinds: tuple[type, ...], value: Any, where: str, name: str) -> Any:
         return value
     if value is None and kinds == (float,):
         return math.nan
-    expected = say("runs.or").join(say(_KINDS[each]) for each in kinds)
-    raise _unfit(where, name, value, say("runs.of_64_bits", expected=expected) if fits else expected)
+    expected = say(" or ").join(say(_KINDS[each]) for each in kinds)
+    raise _unfit(where, name, value, say("{expected} of at most 64 bits", expected=expected) if fits else expected)
 
 
 def _points(value: Any, where: str, name: str) -> Any:
     if value is None or (type(value) in (int, float) and 0 <= value <= 100):
         return math.nan if value is None else value
-    raise _unfit(where, name, value, say("runs.of_points"))
+    raise _unfit(where, name, value, say("a number from 0 to 100"))
 
 
 def _one_of(known: tuple[str, ...], value: Any, where: str, name: str) -> Any:
     if value in known:
         return value
-    raise _unfit(where, name, value, say("runs.one_of", known=", ".join(known)))
+    raise _unfit(where, name, value, say("one of {known}", known=", ".join(known)))
 
 
 def _items(read: _Reader, value: Any, where: str, name: str) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):  # a tuple, if it does not come from a file
-        raise _unfit(where, name, value, say("runs.a_list"))
+        raise _unfit(where, name, value, say("a list […]"))
     return tuple(read(item, where, f"{name}[{i}]") for i, item in enumerate(value))
 
 
@@ -335,13 +349,21 @@ def _evaluation(data: Any, where: str, name: str) -> Evaluation:
     evaluation = replace(evaluation, scores=scores, missing=missing) if evaluation.missing else evaluation
     known = [score for score in scores.values() if score is not None]
     if evaluation.status == "ok" and not known:
-        raise ConfigError(say("runs.scores_empty", where=f"{where}.scores", expected=say("runs.of_points")))
+        raise ConfigError(
+            say(
+                "{where} is empty, expected {expected} for each criterion; correct it in the file, or take another log",
+                where=f"{where}.scores",
+                expected=say("a number from 0 to 100"),
+            )
+        )
     if len(scores) > MOST:
-        raise ConfigError(f"{where}.scores: {say('base.rubric_many', count=len(scores), most=MOST)}")
+        raise ConfigError(
+            f"{where}.scores: {say('there are {count} criteria; keep to {most} at most', count=len(scores), most=MOST)}"
+        )
     if any(map(math.isnan, [*known, evaluation.average_score])):
         # The number was not finite when it was written, so the score is lost.
         status = "unparsable" if evaluation.status == "ok" else evaluation.status
-        error = evaluation.error or say("runs.score_null")
+        error = evaluation.error or say("the log has null for a score")
         return replace(
             evaluation, scores=dict.fromkeys(scores, 0), average_score=0.0, passed=False, status=status, error=error
         )
@@ -353,15 +375,29 @@ def _evaluation(data: Any, where: str, name: str) -> Evaluation:
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise ConfigError(say("runs.value_unfit", where=where, value=_shown(value), expected=say("runs.an_object")))
+        raise ConfigError(
+            say(
+                "{where} is {value}, expected {expected}; correct it in the file, or take another log",
+                where=where,
+                value=_shown(value),
+                expected=say("an object {{…}}"),
+            )
+        )
     return value
 
 
 def _unfit(where: str, name: str, value: Any, expected: str) -> ConfigError:
-    return ConfigError(say("runs.value_unfit", where=f"{where}.{name}", value=_shown(value), expected=expected))
+    return ConfigError(
+        say(
+            "{where} is {value}, expected {expected}; correct it in the file, or take another log",
+            where=f"{where}.{name}",
+            value=_shown(value),
+            expected=expected,
+        )
+    )
 
 
 def _shown(value: Any) -> str:
     """Return a value for an error message: as JSON, and shortened."""
-    text = say("runs.missing_or_null") if value is None else json.dumps(value, ensure_ascii=False, default=str)
+    text = say("missing or null") if value is None else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else f"{text[:60]}…"

@@ -112,8 +112,26 @@ def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: 
             path.chmod(0o600)
         except OSError as error:
             reasons: dict[str, Any] = {"reason": os_reason(problem), "fallback_reason": os_reason(error)}
-            raise ConfigError(say("runs.log_nowhere", place=logs_dir, fallback=fallback_folder(), **reasons)) from None
-        warnings.warn(say("runs.log_elsewhere", place=logs_dir, reason=os_reason(problem), path=path), stacklevel=3)
+            raise ConfigError(
+                say(
+                    "{place}: the log cannot be written ({reason}), nor can {fallback} ({fallback_reason}); free "
+                    "some disk space or fix the permissions, then call save_evaluation_results(run, <folder>): the "
+                    "run is still in memory",
+                    place=logs_dir,
+                    fallback=fallback_folder(),
+                    **reasons,
+                )
+            ) from None
+        warnings.warn(
+            say(
+                "{place}: the log cannot be written ({reason}). The results are safe in {path}; mend what is wrong "
+                "(permissions, disk space), then move that file there",
+                place=logs_dir,
+                reason=os_reason(problem),
+                path=path,
+            ),
+            stacklevel=3,
+        )
         return path
 
 
@@ -131,7 +149,9 @@ def make_fallback_folder() -> Path:
     folder = fallback_folder()
     folder.mkdir(0o700, parents=True, exist_ok=True)
     if not is_ours(folder):
-        raise PermissionError(errno.EPERM, say("runs.fallback_taken"))
+        raise PermissionError(
+            errno.EPERM, say("it is another user's, or a link; name another temporary folder with the variable TMPDIR")
+        )
     folder.chmod(0o700)
     return folder
 
@@ -176,14 +196,23 @@ class LoggedResults(Sequence[EvaluationResult]):
         return self._rows(range(len(self))[::-1])
 
     def _rows(self, indices: range) -> Iterator[EvaluationResult]:
-        with explained("runs.log_gone", path=self._path), self._path.open("rb") as file:
+        with (
+            explained(
+                "{path}: results of the run are read from its log, which cannot be read any more ({reason}); put "
+                "it back, or load_run it from its new place",
+                path=self._path,
+            ),
+            self._path.open("rb") as file,
+        ):
             for index in indices:
                 start, end = self._starts[index : index + 2]
                 file.seek(start)
                 try:
                     row = orjson.loads(file.read(end - start).strip(b",\n "))
                 except orjson.JSONDecodeError:
-                    raise ConfigError(say("runs.log_changed", path=self._path)) from None
+                    raise ConfigError(
+                        say("{path}: the log was changed after the run; load_run it again", path=self._path)
+                    ) from None
                 yield from_dict(EvaluationResult, row, f"{self._path}: results[{index}]")
 
     def __eq__(self, other: object) -> bool:
@@ -203,7 +232,9 @@ def parse_log(raw: bytes, path: Path) -> EvaluationRun:
     try:
         data = from_json(raw)
     except orjson.JSONDecodeError as error:
-        raise ConfigError(say("runs.log_no_json", path=path, reason=error)) from None
+        raise ConfigError(
+            say("{path}: not valid JSON ({reason}); was the file cut while it was copied?", path=path, reason=error)
+        ) from None
     return run_from_dict(data, where=str(path), bare=bare_info(path.name))
 
 
@@ -231,9 +262,17 @@ def load_log(path: Path) -> bytes:
         with gzip.open(io.BytesIO(raw)) as file:
             unpacked = file.read(MAX_UNPACKED + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ConfigError(say("runs.log_no_gzip", path=path, reason=error)) from None
+        raise ConfigError(
+            say("{path}: not a whole gzip file ({reason}); was it cut while it was copied?", path=path, reason=error)
+        ) from None
     if len(unpacked) > MAX_UNPACKED:
-        raise ConfigError(say("runs.log_too_large", path=path, most=MAX_UNPACKED))
+        raise ConfigError(
+            say(
+                "{path}: more than {most:,} bytes when unpacked; unpack it yourself if that is right",
+                path=path,
+                most=MAX_UNPACKED,
+            )
+        )
     return unpacked
 
 
@@ -244,7 +283,7 @@ def log_files(logs_dir: Path | str | None = None) -> list[Path]:
     """
     logs_dir = logs_dir or constants.LOGS_DIR
     place = as_path(logs_dir)
-    with explained("runs.logs_not_listed", place=place):
+    with explained("{place}: the logs cannot be listed ({reason})", place=place):
         names = os.listdir(place) if place.is_dir() else []
     return [place / name for name in sorted(names) if is_log_name(name)]
 

@@ -65,7 +65,11 @@ def run_assignment(assignment: Assignment, terms: RunTerms, *, known: Iterable[E
     if budget.max_usd is not None and (model := _unpriced(plan)):
         raise ConfigError(say("runs.price_unknown", model=model, path=constants.PRICES_PATH))
     path, folder = None if terms.resume is None else Path(terms.resume), as_path(logs_dir)
-    with explained("runs.folder_refuses", folder=folder):  # now, because later it would cost the replies
+    with explained(
+        "{folder}: cannot be written ({reason}); nothing was asked yet. Free some disk space, fix the "
+        "permissions, or name another folder",
+        folder=folder,
+    ):  # now, because later it would cost the replies
         check_writable(folder)
         journal = open_journal(
             folder, begin_now(assignment.info), assignment.key, total=total, fresh=terms.fresh, path=path
@@ -80,7 +84,18 @@ def run_assignment(assignment: Assignment, terms: RunTerms, *, known: Iterable[E
             print(say(taken_up, done=resumed, total=total, path=journal.path), file=aside())
         for left in left_by_earlier_version(journal.path.parent, assignment.key) if journal.sessions == 1 else ():
             cost = money(left.cost_usd)
-            print(say("runs.left_behind", path=left.path, done=left.done, total=left.total, cost=cost), file=aside())
+            print(
+                say(
+                    "{path}: an earlier version left the same run unfinished ({done} of {total} judged, cost "
+                    "{cost}). This version cannot resume it and starts anew. load_run reads what is there, to be "
+                    "saved as a log",
+                    path=left.path,
+                    done=left.done,
+                    total=left.total,
+                    cost=cost,
+                ),
+                file=aside(),
+            )
         _take_over(journal, assignment, known)
         if taken := journal.n_done - resumed:
             taken_over = "runs.taken_over" if by_question else "runs.taken_over_judgements"
@@ -170,7 +185,7 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: Ru
     in_place = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
     every_s = SHOW_S if in_place else LOG_S
     with tqdm(
-        total=total, initial=journal.n_done, desc=say("runs.bar_running"), unit=say("runs.bar_unit"), disable=not terms.progress,
+        total=total, initial=journal.n_done, desc=say("evaluating"), unit=say(" questions"), disable=not terms.progress,
         mininterval=0.1 if in_place else LOG_S, maxinterval=max(10.0, LOG_S),
     ) as bar:  # fmt: skip
         over = False
@@ -198,7 +213,7 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: Ru
                 if complaint is not None:
                     work.cancel()  # the second time, do not wait for the calls in flight
                 complaint = interrupt
-                print(say("runs.stopping"), file=aside())
+                print(say("stopping; waiting for the calls in flight (once more to end at once)"), file=aside())
                 loop.call_soon_threadsafe(gate.stop)
             except Exception as problem:  # on_result failed
                 complaint = problem
@@ -229,12 +244,15 @@ def _under_way(engine: Engine, gate: RunGate, unread: int, max_concurrency: int)
     """
     out = min(gate.in_flight, math.ceil(min(gate.limit, max_concurrency)))
     counts = {
-        say("runs.bar_in_flight"): out, say("runs.bar_queued"): gate.in_flight - out, say("runs.bar_retries"): gate.retries,
-        say("runs.bar_unread"): unread, say("runs.bar_undelivered"): engine.n_undelivered,
-    }  # fmt: skip
+        say("in flight"): out,
+        say("queued"): gate.in_flight - out,
+        say("retries"): gate.retries,
+        say("not scored"): unread,
+        say("undelivered"): engine.n_undelivered,
+    }
     said = [f"${gate.spent_usd:.4f}"] * bool(gate.spent_usd) + [f"{name} {n}" for name, n in counts.items() if n]
     if gate.limit < max_concurrency:
-        said.append(say("runs.bar_limit", limit=gate.limit))
+        said.append(say("at most {limit:.0f} at a time", limit=gate.limit))
     if gate.in_trouble:
         said.append(gate.cause[:100])
     return " ".join(said)
@@ -245,11 +263,23 @@ def _how_to_go_on(journal: Journal, total: int) -> str:
         journal.sync()
         counted = count(journal.path)  # the same numbers as in `unfinished_runs`
     except (ConfigError, OSError) as problem:
-        return say("runs.maybe_lost", done=journal.n_done, total=total, problem=problem)
+        return say(
+            "{done} of {total} judged answers may be lost: {problem}", done=journal.n_done, total=total, problem=problem
+        )
     info = journal.info
-    unread = say("runs.safe_unread", count=counted.unread) if counted.unread else ""
+    unread = (
+        say(" ({count} more could not be read and will be asked for again)", count=counted.unread)
+        if counted.unread
+        else ""
+    )
     kept: dict[str, Any] = {"done": counted.done, "unread": unread, "total": total, "path": journal.path}
     for model, settings in ((info.judge_model, info.judge_settings), (info.assistant_model, info.assistant_settings)):
         if settings.startswith(UNTOLD):
-            return say("runs.safe_only", **kept, model=model)
+            return say(
+                "{done} of {total} judged answers{unread} are safe in {path}, but cannot be gone on from: the "
+                "object {model} has no `settings` (temperature, address and the like, as text or a dict) that "
+                "would tell it from another one; give it some before the next run",
+                **kept,
+                model=model,
+            )
     return say("runs.safe", **kept)

@@ -125,7 +125,12 @@ def run_evaluation_suite(
     _check_names(terms.executor, judge_model, assistant_model)
     if isinstance(answers, Assistant):
         if terms.executor is not None:
-            raise ConfigError(say("runs.executor_own"))
+            raise ConfigError(
+                say(
+                    "executor= cannot ask an assistant of your own; let it answer without one, or give a file of "
+                    "its answers as answers="
+                )
+            )
         print(answers.told_before, file=aside())
     if terms.resume is not None:
         there = journal_info(Path(terms.resume))
@@ -204,7 +209,7 @@ def rejudge(
         return run_assignment(assign_failed(run, **judging), terms, known=kept)
     assignment = assign_rejudging(run, **judging)
     if told := rubric_changes(run.rubric, assignment.plan.rubric):
-        print(say("runs.another_rubric", told=told), file=aside())
+        print(say("other than in the original run: {told}", told=told), file=aside())
     return run_assignment(assignment, terms)
 
 
@@ -218,7 +223,15 @@ def _check_names(executor: Executor | None, *models: str | BaseChatModel | Model
     if executor is None:
         return
     if not isinstance(executor, Executor):
-        raise ConfigError(say("runs.executor_kind", kind=type(executor).__name__))
+        raise ConfigError(
+            say("executor= is a {kind}; of a Dask client, pass client.get_executor()", kind=type(executor).__name__)
+        )
     for model in models:
         if not isinstance(model, str):
-            raise ConfigError(say("runs.executor_names", kind=type(model).__name__))
+            raise ConfigError(
+                say(
+                    "with executor=, name the models by strings: {kind} may hold a key, and keys are not sent to "
+                    "other processes; workers open models with the keys of their own environment",
+                    kind=type(model).__name__,
+                )
+            )

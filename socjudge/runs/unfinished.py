@@ -62,15 +62,24 @@ class UnfinishedRun:
 
         The text is shown just after the number of judgements, such as "3 / 10".
         """
-        return say("runs.unfinished_unread", count=self.unread) if self.unread else ""
+        return say(" ({count} more could not be read)", count=self.unread) if self.unread else ""
 
     def _repr_html_(self) -> str:
         facts = {
-            say("runs.unfinished_done"): f"{self.done} / {self.total}" + self.unread_text, "Judge": self.run.judge_model,
-            say("runs.unfinished_cost"): money(self.cost_usd), say("runs.unfinished_started"): self.run.started_at,
+            say("Judged"): f"{self.done} / {self.total}" + self.unread_text,
+            "Judge": self.run.judge_model,
+            say("Cost"): money(self.cost_usd),
+            say("Started"): self.run.started_at,
             say("runs.unfinished_kept"): shown_path(self.path),
-        }  # fmt: skip
-        return facts_html(say("runs.unfinished" if self.is_resumable else "runs.unfinished_earlier"), facts)
+        }
+        return facts_html(
+            say(
+                "Stopped run (begun again with the same settings it goes on)"
+                if self.is_resumable
+                else "runs.unfinished_earlier"
+            ),
+            facts,
+        )
 
 
 def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
@@ -135,7 +144,9 @@ def load_unfinished(path: Path) -> EvaluationRun:
         if "row" in line:
             rows[line["sample"], line["repeat"]] = line["row"]
     if not header:
-        raise ConfigError(say("runs.journal_empty", path=path))
+        raise ConfigError(
+            say("{path}: the journal is empty; nothing was finished before the run was broken off", path=path)
+        )
     results = tuple(from_dict(EvaluationResult, rows[place], f"{path}: sample {place[0]}") for place in sorted(rows))
     info = run_info_from_dict(header["run"], where=str(path))
     return EvaluationRun(results, summarise_results(results, run_rule(info)), info)
@@ -160,7 +171,11 @@ def journal_info(path: Path) -> RunInfo:
     """Return the info of the run that a journal belongs to. Raises ConfigError if the file is no journal."""
     header = _named_header(path)
     if "run" not in header:
-        raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
+        raise ConfigError(
+            say(
+                "{path}: no journal of an unfinished run; they are named judge_eval_…{suffix}", path=path, suffix=SUFFIX
+            )
+        )
     return run_info_from_dict(header["run"], where=str(path))
 
 
@@ -201,7 +216,14 @@ def _journals(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
             if header := _read_header(path):
                 found.append((path, header))
         elif path.exists() and not path.is_symlink():
-            warnings.warn(say("runs.journal_not_ours", path=path), stacklevel=3)
+            warnings.warn(
+                say(
+                    "{path}: another user's file, so it is not read as a journal; to resume it, copy it to a file "
+                    "of your own",
+                    path=path,
+                ),
+                stacklevel=3,
+            )
     return found
 
 
@@ -219,11 +241,28 @@ def fitting(path: Path, key: Mapping[str, Any]) -> Path:
     header = _named_header(path)
     there = header.get("key")
     if not isinstance(there, dict):
-        raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
+        raise ConfigError(
+            say(
+                "{path}: no journal of an unfinished run; they are named judge_eval_…{suffix}", path=path, suffix=SUFFIX
+            )
+        )
     if header.get("journal") in range(1, FORMAT):
-        raise ConfigError(say("runs.journal_of_earlier_version", path=path))
+        raise ConfigError(
+            say(
+                "{path}: an earlier version wrote this journal, so this version cannot resume it. Read it with "
+                "load_run and save it as a log, or leave resume out to start anew",
+                path=path,
+            )
+        )
     if said := differences(there, key):
-        raise ConfigError(say("runs.journal_of_another", path=path, differences="; ".join(said)))
+        raise ConfigError(
+            say(
+                "{path}: the journal is of another run: {differences}. Start that run again with its own settings, "
+                "or leave resume out to start this one",
+                path=path,
+                differences="; ".join(said),
+            )
+        )
     return path
 
 
@@ -233,7 +272,13 @@ def _named_header(path: Path) -> dict[str, Any]:
     Raises ConfigError if it is another user's file, or not a regular file.
     """
     if path.exists() and not is_ours(path.resolve(), beside=path.resolve().parent):
-        raise ConfigError(say("runs.journal_not_ours", path=path))
+        raise ConfigError(
+            say(
+                "{path}: another user's file, so it is not read as a journal; to resume it, copy it to a file of "
+                "your own",
+                path=path,
+            )
+        )
     return _read_header(path)
 
 
@@ -245,13 +290,17 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
         sides = there.get(name), here.get(name)
         if isinstance(sides[0], dict) and isinstance(sides[1], dict):
             files = [file for file in sorted({*sides[0], *sides[1]}) if sides[0].get(file) != sides[1].get(file)]
-            told.append(say("runs.files_differ", name=name, files=", ".join(files)))
+            told.append(say("{name} differ in {files}", name=name, files=", ".join(files)))
         # If the differing files are named, the index's hash adds nothing.
         elif name != "index" or not {"runbooks", "embedder"} & {*names}:
             named = name
             if name.endswith("_settings"):
                 named, sides = say(f"base.condition_{name}"), parts_that_differ(*(str(side or "") for side in sides))
-            told.append(say("runs.there_and_here", name=named, there=_shown(sides[0]), here=_shown(sides[1])))
+            told.append(
+                say(
+                    "{name} is {there} there and {here} here", name=named, there=_shown(sides[0]), here=_shown(sides[1])
+                )
+            )
     return told
 
 
@@ -262,7 +311,9 @@ def _read_header(path: Path) -> dict[str, Any]:
             raw = file.readline()
         line = orjson.loads(raw)
     except OSError as error:
-        raise ConfigError(say("runs.journal_unreadable", path=path, reason=os_reason(error))) from None
+        raise ConfigError(
+            say("{path}: the journal cannot be read ({reason})", path=path, reason=os_reason(error))
+        ) from None
     except orjson.JSONDecodeError:
         return {}
     return line if isinstance(line, dict) and raw.endswith(b"\n") else {}
@@ -317,11 +368,11 @@ def _parsed(raw: bytes, *, is_first: bool) -> dict[str, Any]:
     except (LookupError, TypeError, AttributeError, ConfigError):
         fits = False
     if not fits:
-        raise ValueError(say("runs.journal_no_line"))
+        raise ValueError(say("not a line of a journal"))
     return line
 
 
 def _shown(value: Any) -> str:
-    text = say("runs.nothing") if value in (None, "") else str(value)
-    text = say("base.untold") if text.startswith(UNTOLD) else text
+    text = say("nothing") if value in (None, "") else str(value)
+    text = say("not told (no settings)") if text.startswith(UNTOLD) else text
     return f"{text[:12]}…" if len(text) == 64 else text  # shortened, because it is a hash

@@ -244,7 +244,15 @@ def pairwise_agreement(
                 rows.append({"first": first, "second": second, "criterion": criterion, **found})
     if not rows:
         count = int(ratings.loc[ratings["criterion"] != OVERALL, "missing"].sum())
-        raise ConfigError(say("stats.no_common_mark", who="pairwise_agreement", raters=len(raters), count=count))
+        raise ConfigError(
+            say(
+                "{who}: there is no answer of which two of the {raters} raters have marks that could be read "
+                "({count} could not); see status and error in the log for the reason, and judge again",
+                who="pairwise_agreement",
+                raters=len(raters),
+                count=count,
+            )
+        )
     return by_criterion(pd.DataFrame(rows), ratings["criterion"].cat.categories)
 
 
@@ -265,7 +273,13 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
         need_columns(labels, ["rater", *_UNIT, "criterion", "score"], f"{who}, labels", "load_labels")
         labels = same_raters(labels)
         if both := set(labels["rater"]) & set(scores[by]):  # otherwise both would be averaged as repeats of one rater
-            raise ConfigError(say("stats.judge_and_person", who=who, names=", ".join(sorted(both))))
+            raise ConfigError(
+                say(
+                    "{who}: {names} marks as a judge and in labels; rename the rater's file",
+                    who=who,
+                    names=", ".join(sorted(both)),
+                )
+            )
         parts.append(labels)
     columns = ["rater", *_UNIT, "criterion", "score"]
     # Two frames have different categories, so the names are joined as plain objects.
@@ -287,11 +301,25 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
     marks = marks.groupby(keys, as_index=False, sort=False, observed=True).agg({"score": "mean", "missing": "sum"})
     raters = marks["rater"].nunique()
     if marks.empty:
-        raise ConfigError(say("stats.no_marks", who=who))
+        raise ConfigError(say("{who}: there are no marks; widen the filters, or load runs that have results", who=who))
     if raters < 2:
-        raise ConfigError(say("stats.one_rater", who=who, by=by, rater=marks["rater"].iloc[0]))
+        raise ConfigError(
+            say(
+                "{who}: there is one rater, {by} {rater!r}; add scores of another, or labels",
+                who=who,
+                by=by,
+                rater=marks["rater"].iloc[0],
+            )
+        )
     if not marks.duplicated(["answer", "criterion"]).any():
-        raise ConfigError(say("stats.no_common_answer", who=who, raters=raters))
+        raise ConfigError(
+            say(
+                "{who}: no answer was rated by two of the {raters} raters; use rejudge(run, judge_model=…), which "
+                "marks the stored answers of a run again",
+                who=who,
+                raters=raters,
+            )
+        )
     # The mean over criteria can only be compared if raters used the same criteria.
     shared = marks.groupby("criterion", observed=True)["rater"].nunique()
     common = marks[marks["criterion"].isin(shared[shared == raters].index)]
@@ -467,8 +495,12 @@ def pair_row(table: Floats, question: Whole, missing: int, line: float, level: f
 def _verdict_note(questions: int, kappa: float, base_rate: float, missing: int) -> str:
     doubt = ""
     if math.isnan(kappa) and not math.isnan(base_rate):
-        doubt = say("stats.all_passed" if base_rate > 0.5 else "stats.all_failed")
+        doubt = say(
+            "Everybody passed everything, so κ is not defined."
+            if base_rate > 0.5
+            else "Everybody failed everything, so κ is not defined."
+        )
     elif base_rate > 0.9 or base_rate < 0.1:
-        doubt = say("stats.nearly_all_alike")
-    unread = say("stats.unread_left_out", count=missing) if missing else ""
-    return sentences(say("stats.questions", n=questions), doubt, unread)
+        doubt = say("Nearly all verdicts are the same, so agreement comes out high and κ low; look at both.")
+    unread = say("Unread marks, left out: {count}.", count=missing) if missing else ""
+    return sentences(say("Questions: {n}.", n=questions), doubt, unread)

@@ -45,9 +45,25 @@ def need_columns(frame: pd.DataFrame, names: Iterable[str], who: str, maker: str
     missing = [name for name in dict.fromkeys(names) if name not in frame.columns]
     if missing:
         lacking, found = ", ".join(map(repr, missing)), ", ".join(map(str, frame.columns))
-        raise ConfigError(say("stats.no_column", who=who, missing=lacking, found=found, maker=maker))
+        raise ConfigError(
+            say(
+                "{who}: the frame has no column {missing}, only {found}; take the frame from {maker}, or add the "
+                "column",
+                who=who,
+                missing=lacking,
+                found=found,
+                maker=maker,
+            )
+        )
     if maker == "load_scores" and "criterion" in frame and (frame["criterion"] == OVERALL).any():
-        raise ConfigError(say("stats.criterion_name", who=who, overall=OVERALL))
+        raise ConfigError(
+            say(
+                "{who}: a criterion is named {overall}, as is the mean over all criteria in every table; rename it "
+                "in constants.py and in the logs",
+                who=who,
+                overall=OVERALL,
+            )
+        )
 
 
 def in_order(column: pd.Series) -> list[Any]:
@@ -114,7 +130,7 @@ def mean_interval(
     J. Am. Stat. Assoc. 82, 171-185.
     """
     if method not in INTERVALS:
-        raise ConfigError(say("stats.method", found=method, known=", ".join(INTERVALS)))
+        raise ConfigError(say("method is {found!r}, expected one of {known}", found=method, known=", ".join(INTERVALS)))
     x = np.asarray(values, dtype=float)
     n, mean = len(x), float(x.mean()) if len(x) else math.nan
     if n < 2:
@@ -188,7 +204,13 @@ def pass_rate_interval(passed: int, total: int, level: float = 0.95) -> tuple[fl
     (1927), J. Am. Stat. Assoc. 22, 209-212.
     """
     if total < 1 or not 0 <= passed <= total:
-        raise ValueError(say("stats.pass_rate", passed=passed, total=total))
+        raise ValueError(
+            say(
+                "{passed} of {total} is no pass rate; expected 0 <= passed <= total and total >= 1",
+                passed=passed,
+                total=total,
+            )
+        )
     interval = scipy.stats.binomtest(passed, total).proportion_ci(level, method="wilson")
     return float(interval.low), float(interval.high)
 
@@ -431,18 +453,22 @@ def summarise_scores(
 
 def _summary_note(x: Floats, missing: int, method: str) -> str:
     if not len(x):
-        return say("stats.summary_nothing", count=missing)
+        return say("Nothing has a score (unread marks: {count}).", count=missing)
     doubt = ""
     if len(x) == 1:
-        doubt = say("stats.summary_one")
+        doubt = say("One question gives no interval.")
     elif np.ptp(x) < _TINY:
-        doubt = say("stats.summary_all_same")
+        doubt = say("All questions have the same points, so their scatter is not known and there is no interval.")
     elif np.isin(x, (0, 100)).mean() >= 0.5:
-        doubt = say("stats.summary_wide" if method == "hall" else "stats.summary_narrow")
+        doubt = say(
+            "At least half of them have 100 or 0 points, so the interval is rather wide."
+            if method == "hall"
+            else "At least half of them have 100 or 0 points, so the interval may be too narrow."
+        )
     elif method == "bca" and len(x) < 30:
-        doubt = say("stats.summary_bca")
-    unread = say("stats.unread_not_in_mean", count=missing) if missing else ""
-    return sentences(say("stats.summary_mean", n=len(x)), doubt, unread)
+        doubt = say("BCa intervals of fewer than 30 questions are too narrow.")
+    unread = say("Unread marks, not in the mean: {count}.", count=missing) if missing else ""
+    return sentences(say("Questions in the mean: {n}.", n=len(x)), doubt, unread)
 
 
 def same_raters(labels: pd.DataFrame) -> pd.DataFrame:

@@ -92,11 +92,21 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
     """
     who, at = "bridge_judges", frame_rule(scores).line
     if old == new:
-        raise ConfigError(say("stats.same_judge", who=who, old=old, by=by))
+        raise ConfigError(say("{who}: old and new are both {old!r}; name two values of {by}", who=who, old=old, by=by))
     pairs = pair_scores(scores, old, new, by=by, who=who)
     both = pairs[pairs["criterion"] == OVERALL].dropna(subset=["first", "second"])
     if (count := both["question_id"].nunique()) < MIN_QUESTIONS:
-        raise ConfigError(say("stats.few_for_bridge", who=who, old=old, new=new, count=count, least=MIN_QUESTIONS))
+        raise ConfigError(
+            say(
+                "{who}: {old!r} and {new!r} both marked the same answers to {count} questions, which is too few "
+                "for a bridge; rejudge(run, judge_model={new!r}) until there are {least} or more",
+                who=who,
+                old=old,
+                new=new,
+                count=count,
+                least=MIN_QUESTIONS,
+            )
+        )
     rows = [_bridge_row(pairs[pairs["criterion"] == name], name, at) for name in in_order(pairs["criterion"])]
     return by_criterion(pd.DataFrame(rows), pairs["criterion"].cat.categories)
 
@@ -161,16 +171,41 @@ def _bridge_note(row: dict[str, Any], at: float) -> str:
     shift = {"n": row["n"], "shift": row["shift"]}
     low, high = row["shift_low"], row["shift_high"]
     told = [
-        say("stats.bridge_shift_interval", **shift, low=low, high=high)
+        say(
+            "Questions: {n}. On the same answers the new judge's marks differ by {shift:+.1f} points on "
+            "average (95 % interval {low:+.1f} to {high:+.1f}).",
+            **shift,
+            low=low,
+            high=high,
+        )
         if math.isfinite(low)
-        else say("stats.bridge_shift", **shift)
+        else say(
+            "Questions: {n}. On the same answers the new judge's marks differ by {shift:+.1f} points on average.",
+            **shift,
+        )
     ]
     if math.isnan(row["slope"]):
-        return sentences(*told, say("stats.bridge_none"))
+        return sentences(*told, say("The marks of the two do not surely correlate, so points cannot be converted."))
     low, high = row["pass_line_low"], row["pass_line_high"]
-    told.append(say("stats.bridge_line", line=at, new_line=row["pass_line"], low=low, high=high))
+    told.append(
+        say(
+            "{line:g} points of the old judge correspond to {new_line:.1f} of the new one (95 % interval {low:.1f} "
+            "to {high:.1f}).",
+            line=at,
+            new_line=row["pass_line"],
+            low=low,
+            high=high,
+        )
+    )
     kept, moved = row["verdict_changes"], row["verdict_changes_bridged"]
-    told.append(say("stats.bridge_changes", line=at, kept=kept, moved=moved))
+    told.append(
+        say(
+            "Answers whose verdict changes: {kept} if the line stays at {line:g} points, {moved} if it moves.",
+            line=at,
+            kept=kept,
+            moved=moved,
+        )
+    )
     if row["n_missing"]:
-        told.append(say("stats.unread_left_out", count=row["n_missing"]))
+        told.append(say("Unread marks, left out: {count}.", count=row["n_missing"]))
     return sentences(*told)

@@ -113,14 +113,32 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
     strangers = sorted(both - set(common["question_id"]), key=str)
     if strangers or not both:
         found = (
-            say("stats.different_answers", questions=", ".join(map(str, strangers)))
+            say("judged different answers to question {questions}", questions=", ".join(map(str, strangers)))
             if both
-            else say("stats.no_common_question")
+            else say("share no question")
         )
-        raise ConfigError(say("stats.answers_differ", who=who, by=by, first=first, second=second, found=found))
+        raise ConfigError(
+            say(
+                "{who}: {by} {first!r} and {second!r} {found}, so a difference could come from the answers; use "
+                "rejudge(run, judge_model=…), which marks the stored answers of a run again",
+                who=who,
+                by=by,
+                first=first,
+                second=second,
+                found=found,
+            )
+        )
     pairs = sides[0].merge(sides[1], on=[*_ANSWER, "criterion"], suffixes=("_first", "_second"))
     if pairs.empty:
-        raise ConfigError(say("stats.no_common_criterion", who=who, by=by, first=first, second=second))
+        raise ConfigError(
+            say(
+                "{who}: {by} {first!r} and {second!r} share no criterion; compare prompts with the same ones",
+                who=who,
+                by=by,
+                first=first,
+                second=second,
+            )
+        )
     pairs = pairs.rename(columns={"score_first": "first", "score_second": "second"})
     pairs = pairs.assign(missing=pairs.pop("missing_first") + pairs.pop("missing_second"))
     grouped = pairs.groupby(_ANSWER, sort=False, observed=True)
@@ -140,10 +158,25 @@ def _one_side(scores: pd.DataFrame, value: Any, by: str, who: str) -> pd.DataFra
     side = scores[scores[by] == value]
     if side.empty:
         found = ", ".join(map(repr, scores[by].dropna().unique()))
-        raise ConfigError(say("stats.no_such_row", who=who, by=by, value=value, found=found or say("stats.none")))
+        raise ConfigError(
+            say(
+                "{who}: no row has {by} {value!r}; the frame has {found}",
+                who=who,
+                by=by,
+                value=value,
+                found=found or say("none"),
+            )
+        )
     if side["answer_sha256"].isna().any():
         count = int(side["answer_sha256"].isna().sum())
-        raise ConfigError(say("stats.no_answer_hash", who=who, count=count, value=value))
+        raise ConfigError(
+            say(
+                "{who}: answer_sha256 is missing in {count} rows of {value!r}; load the logs anew, or drop them",
+                who=who,
+                count=count,
+                value=value,
+            )
+        )
     marks = side.assign(score=plain_floats(side["score"]), missing=side["score"].isna())
     table: pd.DataFrame = (
         marks.groupby([*_ANSWER, "criterion"], observed=True).agg({"score": "mean", "missing": "sum"}).reset_index()
@@ -231,7 +264,14 @@ def compare_judges(
     need_columns(scores, [by], who, "load_scores")
     others = [value for value in scores[by].dropna().unique() if value != baseline]
     if not others:
-        raise ConfigError(say("stats.only_baseline", who=who, by=by, baseline=baseline))
+        raise ConfigError(
+            say(
+                "{who}: every row has {by} {baseline!r}; add the scores of another one",
+                who=who,
+                by=by,
+                baseline=baseline,
+            )
+        )
     rows, lines = [], _lines(scores, by)
     for other in others:
         pairs = pair_scores(scores, baseline, other, by=by, who=who)
@@ -323,40 +363,78 @@ def _judging(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame,
 def _note(row: Mapping[Any, Any], line: float) -> str:
     told = _difference_told(row)
     if 0.8 <= row["_alike"] < 1:  # ten differences then show too little of the others
-        told.append(say("stats.compared_narrow"))
+        told.append(
+            say("At least 80 % of the questions differ by the same, so the interval may be narrower than it should be.")
+        )
     if row["flipped_questions"]:
-        told.append(say("stats.compared_crossing", line=line, questions=row["flipped_questions"]))
+        told.append(
+            say(
+                "Questions that cross the line at {line:g} points: {questions}.",
+                line=line,
+                questions=row["flipped_questions"],
+            )
+        )
     if row["n_missing"]:
-        told.append(say("stats.unread_left_out", count=row["n_missing"]))
+        told.append(say("Unread marks, left out: {count}.", count=row["n_missing"]))
     if row["n_unpaired"]:
-        told.append(say("stats.compared_unpaired", count=row["n_unpaired"]))
+        told.append(say("Answers that only one of them marked, left out: {count}.", count=row["n_unpaired"]))
     if len(row["_differs"]) > 1:
         groups = listed(map(say, row["_differs"]))
-        told.append(say("stats.compared_several", groups=groups))
+        told.append(
+            say(
+                "Caution: several things differ or are not known ({groups}), so nobody can say which of them made "
+                "the difference.",
+                groups=groups,
+            )
+        )
     return sentences(*told)
 
 
 def _difference_told(row: Mapping[Any, Any]) -> list[str]:
     n, visible = row["n"], row["detectable_difference"]
     if n == 0:
-        return [say("stats.compared_nothing")]
+        return [say("No question has readable marks of both.")]
     is_beyond = row["ci_low"] > 0 or row["ci_high"] < 0
     if row["p_holm"] < 1 - LEVEL and (is_beyond or not math.isfinite(row["ci_low"])):
         shown = {"difference": row["mean_difference"], "p": row["p_holm"], "n": n}
         if math.isfinite(row["ci_low"]):
-            return [say("stats.compared_differ_interval", **shown, low=row["ci_low"], high=row["ci_high"])]
-        return [say("stats.compared_differ", **shown), say("stats.compared_no_interval")]
+            return [
+                say(
+                    "A difference: {difference:+.1f} points (95 % interval {low:+.1f} to {high:+.1f}, adjusted "
+                    "p={p:.3f}, {n} questions).",
+                    **shown,
+                    low=row["ci_low"],
+                    high=row["ci_high"],
+                )
+            ]
+        return [
+            say("A difference: {difference:+.1f} points (adjusted p={p:.3f}, {n} questions).", **shown),
+            say("It is the same on every question, so its scatter is not known and there is no interval."),
+        ]
     if math.isfinite(visible):
-        why = say("stats.compared_visible", n=n, points=visible)
+        why = say("{n} questions cannot show a difference below ±{points:.1f} points.", n=n, points=visible)
     elif row["_sd"] < 1e-9 and n > 1:
-        why = say("stats.compared_all_same", n=n, difference=row["mean_difference"])
+        why = say(
+            "All {n} questions differ by the same ({difference:+.1f} points).", n=n, difference=row["mean_difference"]
+        )
     else:
-        why = say("stats.compared_invisible", n=n)
-    told = [say("stats.compared_not_seen"), why]
+        why = say("Questions marked by both: {n}, too few to show any difference, however large.", n=n)
+    told = [say("No difference was detected."), why]
     if row["p_holm"] < 1 - LEVEL:  # the test finds a difference, the interval does not
-        told.append(say("stats.compared_around_zero"))
+        told.append(
+            say("The adjusted p is below 0.05, but the 95 % interval includes zero, so it is not called a difference.")
+        )
     elif is_beyond:
-        told.append(say("stats.compared_only_alone" if row["p_value"] < 1 - LEVEL else "stats.compared_only_interval"))
+        told.append(
+            say(
+                (
+                    "The 95 % interval leaves zero out, but with several criteria compared at once that also happens "
+                    "by chance: adjusted, it is no difference."
+                )
+                if row["p_value"] < 1 - LEVEL
+                else "The 95 % interval leaves zero out, but the sign-flip test cannot tell it from chance."
+            )
+        )
     return told
 
 
@@ -423,7 +501,7 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
                     "baseline_pass_threshold": was_line,
                     "pass_threshold": line,
                     "method": f"mean over criteria and repeats against {line:g}",
-                    "note": say("stats.flip_margin", points=margin),
+                    "note": say("The nearer of the two lies {points:.1f} points from the pass line.", points=margin),
                 }
             )
     names = [by, "baseline", "question_id", *(["category"] if category is not None else [])]

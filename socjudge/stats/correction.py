@@ -348,7 +348,11 @@ def _corrected(
     rows = []
     for judge in judges_of(scores, by, who):
         side = beside_people(scores, labels, judge, by=by, who=who)
-        unused = say("stats.labels_unused", count=side.strangers) if side.strangers else ""
+        unused = (
+            say("Labelled answers that this judge did not mark, left out: {count}.", count=side.strangers)
+            if side.strangers
+            else ""
+        )
         for criterion in side.judge.columns:
             marks = side.judge[criterion]
             found, y, everything, doubt = estimate(marks.dropna(), side.people[criterion].dropna(), line, level)
@@ -373,7 +377,15 @@ def _corrected(
             )
     most = max((row["n"] for row in rows), default=0)
     if most < MIN_LABELS:
-        raise ConfigError(say("stats.few_labels", who=who, most=most, least=MIN_LABELS))
+        raise ConfigError(
+            say(
+                "{who}: people and judge both marked {most} of the same, which is too few for an estimate; label "
+                "at least {least}, better 20 (LabelPanel)",
+                who=who,
+                most=most,
+                least=MIN_LABELS,
+            )
+        )
     frame = pd.DataFrame(rows)
     return by_criterion(frame, dict.fromkeys(frame["criterion"]))
 
@@ -388,14 +400,27 @@ def _mean_of(judge: pd.Series, people: pd.Series, line: float, level: float) -> 
     everything = judge.groupby(level=0).mean()
     # Few labels that mostly are one score do not show rare other scores. docs/validation.md says how often.
     n, same = len(y), int(y.value_counts().max()) if len(y) else 0
-    doubt = say("stats.corrected_ceiling", n=n, same=same) if n < MANY_LABELS and 2 * same > n else ""
+    doubt = (
+        say(
+            "{same} of {n} labels are one mark: rare failures may not be among them, and the interval of the mean "
+            "may be too narrow. Use that of the pass rate (corrected_pass_rate), or label 60.",
+            n=n,
+            same=same,
+        )
+        if n < MANY_LABELS and 2 * same > n
+        else ""
+    )
     return corrected_mean(y, f, everything, level=level), y, everything, doubt
 
 
 def _rate_of(judge: pd.Series, people: pd.Series, line: float, level: float) -> _Estimated:
     labelled = people.index.intersection(judge.index)
     f, y, everything = (reaches(x, line) for x in (judge[labelled], people[labelled], judge))
-    doubt = say("stats.corrected_several") if judge.index.get_level_values(0).has_duplicates else ""
+    doubt = (
+        say("Some questions have several answers, so the interval may be too narrow.")
+        if judge.index.get_level_values(0).has_duplicates
+        else ""
+    )
     return corrected_rate(y, f, everything, level=level), y, everything, doubt
 
 
@@ -413,9 +438,13 @@ def _note(found: Corrected, n: int, total: int, of: str) -> str:
     elif n < MIN_LABELS:
         why = say(too_few, least=MIN_LABELS)
     elif math.isnan(found.correlation):
-        why = say("stats.corrected_all_same")
+        why = say("People's or the judge's marks are all the same, so the judge's cannot help.")
     elif total <= n:
-        why = say("stats.corrected_all_labelled")
+        why = say("All of them are labelled, so this is from the labels alone.")
     else:
-        why = say("stats.corrected_no_help", correlation=found.correlation)
+        why = say(
+            "With a correlation of {correlation:.2f} with people the judge's marks do not help, so this is "
+            "from the labels alone.",
+            correlation=found.correlation,
+        )
     return sentences(say(labelled, n=n, total=total), why)

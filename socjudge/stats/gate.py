@@ -126,7 +126,7 @@ def gate_questions(results: pd.DataFrame, *, noise: float | None = None, seed: i
 def _by_run(results: pd.DataFrame, rows_of: Any, who: str) -> pd.DataFrame:
     need_columns(results, ["question_id", "average_score"], who, "load_results")
     if results.empty:
-        raise ConfigError(say("stats.no_row", who=who))
+        raise ConfigError(say("{who}: the frame has no row; load a run with results", who=who))
     if "run_id" not in results.columns:
         return pd.DataFrame(rows_of(results))
     runs = results.groupby("run_id", observed=True, sort=True)
@@ -165,7 +165,13 @@ def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.Dat
     repeats; without repeats, it is NaN.
     """
     if noise is not None and not noise > 0:
-        raise ConfigError(say("stats.noise", who=who, noise=noise))
+        raise ConfigError(
+            say(
+                "{who}: noise is {noise!r}, expected points above 0 (sd of a question's score between repeats)",
+                who=who,
+                noise=noise,
+            )
+        )
     each, source = _repeats(part)
     grouped = each.groupby("question_id", sort=False)
     table = grouped.agg(score=("score", "mean"), repeats=("score", "count"), missing=("missing", "sum"))
@@ -268,21 +274,43 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> d
 
 def _gate_note(row: dict[str, Any], source: str, unscored: int) -> str:
     if row["n"] == 0:
-        return say("stats.gate_nothing")
+        return say("No question has a score.")
     low, high = row["pass_rate_low"], row["pass_rate_high"]
-    told = [say("stats.gate_passed", n=row["n"], passed=row["passed"], low=low, high=high)]
+    told = [
+        say(
+            "{passed} of {n} questions passed; 95 % interval of the pass rate {low:.2f} to {high:.2f}.",
+            n=row["n"],
+            passed=row["passed"],
+            low=low,
+            high=high,
+        )
+    ]
     if source == "unknown":
-        told.append(say("stats.gate_no_repeats"))
+        told.append(
+            say("There are no repeats, so nobody can say how sure it is; run with answer_repeats=3, or state noise=.")
+        )
     else:
-        told.append(say("stats.gate_chances", again=row["p_rerun"], true=row["p_true"]))
+        told.append(
+            say(
+                "The chance that it passes when run again as it was is {again:.2f}; that its true quality reaches "
+                "the pass line, {true:.2f}.",
+                again=row["p_rerun"],
+                true=row["p_true"],
+            )
+        )
     if source == "judge repeats":
-        told.append(say("stats.gate_judge_repeats"))
+        told.append(
+            say(
+                "Each question was answered once, so these are chances of judging again (the scatter of the "
+                "answers is not in them)."
+            )
+        )
     if row["repeat_sd"] == 0:
-        told.append(say("stats.gate_no_scatter"))
+        told.append(say("All repeats have the same points (no scatter)."))
     if row["deciding_questions"]:
-        told.append(say("stats.gate_deciding", questions=row["deciding_questions"]))
+        told.append(say("Questions that decide the verdict: {questions}.", questions=row["deciding_questions"]))
     if unscored:
-        told.append(say("stats.gate_unscored", count=unscored))
+        told.append(say("Questions without a score, left out of this: {count}.", count=unscored))
     return sentences(*told)
 
 
@@ -330,11 +358,11 @@ def _question_rows(part: pd.DataFrame, noise: float | None, seed: int, who: str)
 
 def _question_note(row: dict[Hashable, Any]) -> str:
     if row["n"] == 0:
-        return say("stats.gate_question_unscored")
+        return say("It has no score.")
     if math.isnan(row["noise_sd"]):
-        return say("stats.gate_question_no_repeats")
+        return say("There are no repeats, so its distance from the pass line cannot be given in units of the scatter.")
     if row["noise_sd"] == 0:
-        return say("stats.gate_question_no_scatter")
+        return say("All its repeats have the same points.")
     side = "stats.gate_question_above" if row["distance"] >= 0 else "stats.gate_question_below"
-    decides = say("stats.gate_question_decides") if row["decides"] else ""
+    decides = say("It decides the verdict.") if row["decides"] else ""
     return sentences(say(side, times=abs(row["distance"])), decides)

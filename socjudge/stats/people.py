@@ -64,15 +64,34 @@ def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, judge: Any, *, by:
     need_columns(labels, ["rater", *_ANSWER, "criterion", "score"], f"{who}, labels", "load_labels")
     labels = same_raters(labels)
     if not labels["score"].notna().any():
-        raise ConfigError(say("stats.no_labels", who=who))
+        raise ConfigError(
+            say("{who}: labels has no mark; mark some answers in LabelPanel, then load_labels()", who=who)
+        )
     ours, theirs = _wide(scores[scores[by] == judge]), _wide(labels)
     criteria = [name for name in in_order(scores["criterion"]) if name in ours and name in theirs]
     if not criteria:
         mine, other = (", ".join(map(str, side)) for side in (ours, theirs))
-        raise ConfigError(say("stats.other_criteria", who=who, judge=judge, ours=mine, theirs=other))
+        raise ConfigError(
+            say(
+                "{who}: {judge!r} marks {ours}, the labels {theirs}; take labels of the same criteria",
+                who=who,
+                judge=judge,
+                ours=mine,
+                theirs=other,
+            )
+        )
     strangers = len(theirs.index.difference(ours.index))
     if strangers == len(theirs):
-        raise ConfigError(say("stats.labels_of_others", who=who, count=strangers, by=by, judge=judge))
+        raise ConfigError(
+            say(
+                "{who}: none of the {count} labelled answers was marked by {by} {judge!r}; load the runs whose "
+                "answers were labelled, or rejudge(run, judge_model=…) them",
+                who=who,
+                count=strangers,
+                by=by,
+                judge=judge,
+            )
+        )
     ours, theirs = (
         side[criteria].assign(**{OVERALL: side[criteria].mean(axis=1, skipna=False)}) for side in (ours, theirs)
     )
@@ -83,7 +102,7 @@ def judges_of(scores: pd.DataFrame, by: str, who: str) -> list[Any]:
     """Return the judges that the column `by` of a frame names. Raise ConfigError if the column is missing or empty."""
     need_columns(scores, [by], who, "load_scores")
     if not (judges := in_order(scores[by])):
-        raise ConfigError(say("stats.no_row_with", who=who, by=by))
+        raise ConfigError(say("{who}: the frame has no row with a {by}; load a run with results", who=who, by=by))
     return judges
 
 
@@ -183,7 +202,9 @@ def judge_vs_people(
     for judge, side in sides.items():
         rows += _judge_rows(judge, side, line, level)
     if not rows:
-        raise ConfigError(say("stats.no_judge_mark", who=who))
+        raise ConfigError(
+            say("{who}: no labelled answer has a mark of a judge; look at the column 'status' of the scores", who=who)
+        )
     any_side = max(sides.values(), key=lambda side: int(side.people[OVERALL].notna().sum()))
     rows += _judge_rows(ALWAYS_PASS, any_side._replace(judge=any_side.people * 0 + 100.0), line, level)
     if lengths is not None:
@@ -237,7 +258,10 @@ def _judge_rows(judge: Any, side: Beside, line: float, level: float) -> list[dic
         if judge == ALWAYS_PASS:
             row |= dict.fromkeys([name for name in _OF_POINTS if not name.startswith("bias")], math.nan)
         if side.strangers and not trivial:
-            row["note"] = sentences(row["note"], say("stats.labels_unused", count=side.strangers))
+            row["note"] = sentences(
+                row["note"],
+                say("Labelled answers that this judge did not mark, left out: {count}.", count=side.strangers),
+            )
         rows.append({"judge": judge, "trivial": trivial, "criterion": criterion, **row})
     return rows
 
@@ -267,9 +291,13 @@ def _vs_row(table: Floats, question: NDArray[np.int64], missing: int, line: floa
         rates |= {name: hit / total if total else math.nan, **low_high(name, interval)}
     note = found["note"]
     if people.all():
-        note = sentences(note, say("stats.people_passed_all"))
+        note = sentences(
+            note, say("People passed everything, so nobody can say how often the judge passes what they fail.")
+        )
     elif not people.any():
-        note = sentences(note, say("stats.people_failed_all"))
+        note = sentences(
+            note, say("People failed everything, so nobody can say how often the judge fails what they pass.")
+        )
     return {
         **{name: found[name] for name in ("n", "n_questions", "n_missing", "bias", "bias_low", "bias_high")},
         "mae": float(np.abs(table[:, 1] - table[:, 0]).mean()),

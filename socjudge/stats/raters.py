@@ -70,7 +70,13 @@ def rater_consistency(labels: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
     labels = same_raters(labels)
     rows = [_rater(labels[labels["rater"] == rater], rater, level) for rater in in_order(labels["rater"])]
     if not (found := [row for row in rows if row is not None]):
-        raise ConfigError(say("stats.nothing_twice", who=who))
+        raise ConfigError(
+            say(
+                "{who}: no answer was marked twice by the same person; have five marked again with "
+                "LabelPanel(repeats=5)",
+                who=who,
+            )
+        )
     return pd.concat(found, ignore_index=True)
 
 
@@ -84,7 +90,9 @@ def _rater(labels: pd.DataFrame, rater: str, level: float) -> pd.DataFrame | Non
     times = times.sort_values("time", kind="stable")  # stable, so that the first score stays the first of its pair
     steady = judge_agreement(times, by="time", level=level).set_index("criterion")
     pair = pairwise_agreement(times, by="time", level=level).set_index("criterion")
-    few = steady["n"].map(lambda n: say("stats.twice_few", count=n) if n < FEW else "")
+    few = steady["n"].map(
+        lambda n: say("Few answers were marked twice ({count}), so the intervals are wide.", count=n) if n < FEW else ""
+    )
     return pd.DataFrame(
         {
             "rater": rater, "criterion": steady.index, "n": steady["n"], "n_questions": steady["n_questions"],
@@ -106,6 +114,14 @@ def steadiness(labels: pd.DataFrame) -> dict[str, str]:
     except ConfigError:  # also labels from a CSV file without the column
         return {}
     rows = found[found["within_sd"].notna()]
-    said = [say("stats.steadiness_of", rater=row.rater, sd=row.within_sd, n=row.n) for row in rows.itertuples()]
+    said = [
+        say("{rater} ±{sd:.1f} points ({n} answers)", rater=row.rater, sd=row.within_sd, n=row.n)
+        for row in rows.itertuples()
+    ]
     by_criterion = pd.Series(said, dtype=object).groupby(rows["criterion"].astype(str).to_numpy(), sort=False)
-    return {str(name): say("stats.steadiness", raters=listed(texts)) for name, texts in by_criterion}
+    return {
+        str(name): say(
+            "Scatter of people's own marks (SD when the same answer is marked again): {raters}.", raters=listed(texts)
+        )
+        for name, texts in by_criterion
+    }

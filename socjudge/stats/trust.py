@@ -119,7 +119,14 @@ def judge_trust(
     """
     who = "judge_trust"
     if not (margin > 0 and 0 <= correlation < 1 and 0 < alpha < 1):
-        raise ConfigError(say("stats.margin", who=who, margin=margin, correlation=correlation))
+        raise ConfigError(
+            say(
+                "{who}: margin {margin!r}, correlation {correlation!r}; expected points above 0, and 0 to 1",
+                who=who,
+                margin=margin,
+                correlation=correlation,
+            )
+        )
     line = frame_rule(scores).line
     rows = []
     for judge in judges_of(scores, by, who):
@@ -191,7 +198,15 @@ def trust_power(n: int, criteria: int, *, bias: float = 3.0, correlation: float 
 def _enough(side: Beside, who: str) -> Beside:
     most = max(len(_pairs(side, criterion)[0]) for criterion in side.judge.columns)
     if most < MIN_QUESTIONS:
-        raise ConfigError(say("stats.few_questions", who=who, most=most, least=MIN_QUESTIONS))
+        raise ConfigError(
+            say(
+                "{who}: people and judge both marked the answers to {most} questions, which is too few to tell; "
+                "label at least {least}, better 40",
+                who=who,
+                most=most,
+                least=MIN_QUESTIONS,
+            )
+        )
     return side
 
 
@@ -370,18 +385,57 @@ def _with_verdict(row: dict[str, Any], p_holm: float, margin: float, least: floa
     if math.isnan(row["bias_low"]):
         few = n < MIN_QUESTIONS
         verdict = "分からない"
-        note = say("stats.trust_few", n=n, least=MIN_QUESTIONS) if few else say("stats.trust_all_same", n=n)
+        note = (
+            say("Questions: {n}. With fewer than {least} labelled ones it cannot be checked.", n=n, least=MIN_QUESTIONS)
+            if few
+            else say(
+                "Questions: {n}. People's marks, or the differences from them, are all the same, so it cannot be "
+                "checked.",
+                n=n,
+            )
+        )
     elif p_holm <= alpha:
-        verdict, note = "信頼できる", say("stats.trust_shown", n=n, margin=margin, least=least)
+        verdict, note = (
+            "信頼できる",
+            say(
+                "{n} questions show that its marks lie within ±{margin:g} points of people's on average, and that "
+                "the correlation is above {least:g}.",
+                n=n,
+                margin=margin,
+                least=least,
+            ),
+        )
     elif row["bias_low"] > margin or row["bias_high"] < -margin:
-        verdict, note = "信頼できない", say("stats.trust_apart", n=n, bias=row["bias"], margin=margin)
+        verdict, note = (
+            "信頼できない",
+            say(
+                "Over {n} questions its marks lie {bias:+.1f} points from people's on average (±{margin:g} points "
+                "are allowed).",
+                n=n,
+                bias=row["bias"],
+                margin=margin,
+            ),
+        )
     elif row["correlation_high"] < least:
-        note = say("stats.trust_unrelated", n=n, correlation=row["correlation"], least=least)
+        note = say(
+            "Over {n} questions its correlation with people is {correlation:.2f}, which is below {least:g}.",
+            n=n,
+            correlation=row["correlation"],
+            least=least,
+        )
         verdict = "信頼できない"
     elif row["correlation_low"] > least:
-        verdict, note = "条件つき", say("stats.trust_ranked", n=n, margin=margin)
+        verdict, note = (
+            "条件つき",
+            say(
+                "Over {n} questions it ranks answers much as people do, but its marks cannot be said to lie within "
+                "±{margin:g} points of theirs on average; correct them with corrected_means.",
+                n=n,
+                margin=margin,
+            ),
+        )
     else:
-        verdict, note = "分からない", say("stats.trust_open", n=n)
+        verdict, note = "分からない", say("{n} questions do not tell either way; label more.", n=n)
     return {
         **row,
         "p_holm": p_holm,

@@ -1,4 +1,4 @@
-"""The catalogue of messages: each key in both languages, with the same values, used, and nothing beside it."""
+"""The messages: each English sentence in the code has its Japanese, with the same values, and nothing stands beside them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ from socjudge.records import SPECIFIED_CRITERIA
 CATALOGUE = {
     f"{path.stem}.{name}": texts
     for path in sorted((PACKAGE / "messages").glob("*.toml"))
+    if path.stem != "ja"
     for name, texts in tomllib.loads(path.read_text(encoding="utf-8")).items()
 }
+SENTENCES: dict[str, str] = tomllib.loads((PACKAGE / "messages" / "ja.toml").read_text(encoding="utf-8"))
+KEY = re.compile(r"[a-z_]+\.[a-z0-9_]+")
 # Whose messages are all in the catalogue.
 WINGS = [
     "base",
@@ -160,11 +163,11 @@ def calls() -> list[tuple[Path, ast.Call, str]]:
 
 
 def template_calls() -> Iterator[tuple[Path, jinja2.nodes.Call]]:
-    """Each message that a page says by its key."""
+    """Each message that a page says."""
     for path in sorted(PACKAGE.rglob("*.j2")):
         for call in jinja2.Environment().parse(path.read_text(encoding="utf-8")).find_all(jinja2.nodes.Call):
             is_say = isinstance(call.node, jinja2.nodes.Name) and call.node.name == "say"
-            if is_say and isinstance(call.args[0], jinja2.nodes.Const) and "." in call.args[0].value:
+            if is_say and isinstance(call.args[0], jinja2.nodes.Const):
                 yield path, call
 
 
@@ -174,7 +177,7 @@ def sentences(node: ast.AST) -> Iterator[tuple[int, str]]:
         is_docstring = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
         is_repr = isinstance(child, ast.FunctionDef) and child.name == "__repr__"
         called = child.func if isinstance(child, ast.Call) else None
-        is_for_us = getattr(called, "id", getattr(called, "attr", "")) in NO_MESSAGES
+        is_for_us = getattr(called, "id", getattr(called, "attr", "")) in {*NO_MESSAGES, "say", "explained"}
         if is_docstring or is_repr or is_for_us:
             continue
         text = child.value if isinstance(child, ast.Constant) else None
@@ -190,7 +193,8 @@ def sentences(node: ast.AST) -> Iterator[tuple[int, str]]:
 def texts(node: ast.AST) -> Iterator[tuple[int, str]]:
     """(line, text) of each text in the code but docstrings."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
+        is_said = isinstance(child, ast.Call) and getattr(child.func, "id", "") in ("say", "explained")
+        if is_said or (isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)):
             continue
         if isinstance(child, ast.Constant) and isinstance(child.value, str):
             yield child.lineno, child.value
@@ -240,24 +244,42 @@ def test_a_message_has_its_panels_words_within_a_panel_alone() -> None:
     assert "--fresh" in say("runs.safe", **values)
 
 
-def test_each_key_in_the_code_is_in_the_catalogue_with_its_values_and_each_message_is_used() -> None:
-    used: set[str] = set()
+def said() -> Iterator[tuple[str, str, set[str] | None]]:
+    """(place, sentence or key, names of its values) of each literal that is said; None for values that come as **values."""
     for path, call, name in calls():
-        if name in ("say", "explained") and isinstance(key := getattr((*call.args, None)[0], "value", None), str):
-            assert key in CATALOGUE, f"{path.name}:{call.lineno} says {key!r}"
+        if name in ("say", "explained") and call.args:
             given = {keyword.arg for keyword in call.keywords} | ({"reason"} if name == "explained" else set())
-            if None not in given:  # no **values
-                assert given - {"lang"} == values(CATALOGUE[key]["ja"]), f"{path.name}:{call.lineno} says {key!r}"
+            branches = [call.args[0]]
+            while branches:
+                each = branches.pop()
+                if isinstance(each, ast.IfExp):
+                    branches += [each.body, each.orelse]
+                elif isinstance(each, ast.Constant):
+                    known = None if None in given else {str(value) for value in given - {"lang"}}
+                    yield f"{path.name}:{call.lineno}", each.value, known
     for path, call in template_calls():
-        key = call.args[0].value
-        assert key in CATALOGUE, f"{path.name}:{call.lineno} says {key!r}"
-        if call.dyn_kwargs is None:  # no **values
-            assert {each.key for each in call.kwargs} == values(CATALOGUE[key]["ja"]), (
-                f"{path.name}:{call.lineno}: {key!r}"
-            )
+        known = None if call.dyn_kwargs else {each.key for each in call.kwargs}
+        yield path.name, call.args[0].value, known
+
+
+def test_each_sentence_in_the_code_has_its_japanese_with_the_same_values_and_all_japanese_is_used() -> None:
+    used: set[str] = set()
+    for place, sentence, given in said():
+        texts = CATALOGUE.get(sentence) or {"en": sentence, "ja": SENTENCES.get(sentence, "")}
+        assert texts["ja"], f"{place} has no Japanese for {sentence!r}"
+        assert values(texts["en"]) == values(texts["ja"]), f"{place}: {sentence!r}"
+        assert given is None or given >= values(texts["ja"]), f"{place}: {sentence!r}"
+        used.add(sentence)
+    assert set(SENTENCES) <= used
     for path in [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.j2")]:  # also keys that are chosen before they are said
         used |= set(re.findall(r"""["']([a-z_]+\.[a-z0-9_]+)["']""", path.read_text(encoding="utf-8")))
     assert set(CATALOGUE) <= used
+
+
+def test_a_sentence_is_in_english_and_its_japanese_is_japanese() -> None:
+    quoted = re.compile("「[^」]*」")
+    assert not [each for each in SENTENCES if KEY.fullmatch(each) or JAPANESE.search(quoted.sub("", each))]
+    assert not [each for each, japanese in SENTENCES.items() if not JAPANESE.search(japanese) and japanese not in NAMES]
 
 
 @pytest.mark.parametrize("wing", WINGS)
@@ -267,8 +289,8 @@ def test_no_message_stands_in_the_code(wing: str) -> None:
         for path, call, name in calls()
         if (name in TELLING or name.endswith(ERRORS)) and call.args and path.is_relative_to(PACKAGE / wing)
         for argument in call.args
-        for text in ast.walk(argument)
-        if isinstance(text, ast.Constant) and isinstance(text.value, str) and re.search(r"\w \w|[ぁ-ん]", text.value)
+        for _, text in texts(ast.Tuple([argument]))
+        if re.search(r"\w \w|[ぁ-ん]", text)
     ]
     assert not stray
 
@@ -301,7 +323,7 @@ def test_no_label_or_heading_stands_in_the_code(wing: str) -> None:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
         if any(
             re.search("[ぁ-んァ-ヶ一-龠]", text) and text.strip('"') not in KEPT
-            for text in re.findall('"[^"]*"|[^"]+', line)
+            for text in re.findall('"[^"]*"|[^"]+', re.sub(r'say\("(?:[^"\\]|\\.)*"', "", line))
         )
     ]
     assert not stray
@@ -310,11 +332,25 @@ def test_no_label_or_heading_stands_in_the_code(wing: str) -> None:
 def test_what_is_read_out_of_a_message_is_found_in_both_languages() -> None:
     """A run may be taken up, and a log read, in another language than the one they were written in."""
     for lang in get_args(messages.Language):
-        told = [say("judging.retried", lang=lang, cause=cause) for cause in ("HTTP 429", "HTTP 500")]
+        told = [say("retried: {cause}", lang=lang, cause=cause) for cause in ("HTTP 429", "HTTP 500")]
         assert count_retries("; ".join(told)) == 2
-        last = say("base.last_cause", lang=lang, cause="HTTP 500")
-        assert _cause(say("models.failed", lang=lang, what="a model", count=3, last=last)) == "HTTP 500"
-        assert _cause(say("models.refused", lang=lang, where="a model", status=400, said="too long")) == "too long"
+        last = say("last with: {cause}", lang=lang, cause="HTTP 500")
+        assert (
+            _cause(say("{what}: failed {count} times, {last}", lang=lang, what="a model", count=3, last=last))
+            == "HTTP 500"
+        )
+        assert (
+            _cause(
+                say(
+                    "{where} refused the request ({status}): {said}",
+                    lang=lang,
+                    where="a model",
+                    status=400,
+                    said="too long",
+                )
+            )
+            == "too long"
+        )
 
 
 @pytest.mark.parametrize(

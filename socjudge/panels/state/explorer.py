@@ -120,7 +120,13 @@ class Explorer:
         before it begins.
         """
         if filters.since and filters.until and filters.since > filters.until:
-            raise ConfigError(say("panels.period_reversed", since=filters.since, until=filters.until))
+            raise ConfigError(
+                say(
+                    "the period begins on {since}, after its end on {until}; mend one of them",
+                    since=filters.since,
+                    until=filters.until,
+                )
+            )
         return self.history.select(
             since=filters.since, until=filters.until, judge_model=filters.judges or None,
             prompt_id=filters.prompts or None, category=filters.categories or None,
@@ -153,7 +159,7 @@ class Explorer:
         name = f"{self._log_of(run_id).split('.json')[0]}.html"
         path = Path(typed).expanduser() if typed else self._reports / name
         if path.suffix.lower() not in (".html", ".htm"):
-            raise ConfigError(say("panels.report_no_html", path=path))
+            raise ConfigError(say("{path}: a report is an HTML file; give it a name that ends in .html", path=path))
         from ...report.page import check_replaceable  # imports charts; matplotlib takes a second to import
 
         check_replaceable(path)
@@ -181,7 +187,9 @@ class Explorer:
         texts = load_history(self.logs_dir, logs=set(logs), text=True)
         texts = texts.select(category=set(chosen.results["category"]))
         if path.parent == self._reports.absolute():
-            with explained("panels.no_folder", folder=path.parent):
+            with explained(
+                "{folder}: the folder cannot be made ({reason}); name a file in another one", folder=path.parent
+            ):
                 path.parent.mkdir(parents=True, exist_ok=True)
         return write_report(path, texts, run_id=run_id, baseline=baseline)
 
@@ -232,9 +240,11 @@ def pair_runs(chosen: History, first: str, second: str) -> RunPair:
     """
     rows = {row["run_id"]: row for row in chosen.runs.to_dict("records")}
     if first == second:
-        raise ConfigError(say("panels.same_run_twice"))
+        raise ConfigError(say("the same run is chosen twice; choose another one, or widen the filters"))
     if first not in rows or second not in rows:
-        raise ConfigError(say("panels.run_filtered_out"))
+        raise ConfigError(
+            say("a chosen run is not among those that the filters leave; widen them, or choose another run")
+        )
     told = conditions_of(chosen.runs[chosen.runs["run_id"].isin([first, second])])
     scores = chosen.scores[chosen.scores["run_id"].isin([first, second])].astype({"run_id": object})
     same = same_answers(scores, first, second)
@@ -258,6 +268,15 @@ def _questions(scores: pd.DataFrame, first: str, second: str, same: pd.Series) -
 
 def _why_not_paired(same: pd.Series) -> str:
     if same.empty:
-        return say("panels.history_no_common")
+        return say("The two runs share no question, so they cannot be compared.")
     different = int((~same).sum())
-    return say("panels.history_other_answers", common=len(same), different=different) if different else ""
+    return (
+        say(
+            "For {different} of the {common} common questions the judged answers differ. To compare judges, choose "
+            "the baseline run as the answers to judge of RunPanel, and judge the same answers again.",
+            common=len(same),
+            different=different,
+        )
+        if different
+        else ""
+    )

@@ -134,11 +134,16 @@ class LabelSession:
         """
         item = self.current
         if item is None:
-            raise ConfigError(say("panels.all_marked"))
+            raise ConfigError(say("there is no answer to mark: all are done"))
         given = {name: scores.get(name) for name in self.run.rubric.criteria}
         marks = {name: score for name, score in given.items() if score is not None}
         if len(marks) < len(given):
-            raise ConfigError(say("panels.marks_missing", names=listed(name for name in given if name not in marks)))
+            raise ConfigError(
+                say(
+                    "no mark for {names}; give all, then save",
+                    names=listed(name for name in given if name not in marks),
+                )
+            )
         self._read()  # the answer may have been saved in another tab, where the judge's scores were shown
         mark = Mark(
             *item.key,

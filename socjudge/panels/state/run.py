@@ -293,7 +293,9 @@ class Session:
                 with in_panel():
                     listener()
             except Exception as problem:  # an error in a display must not end a run that is paid for
-                warnings.warn(say("panels.not_drawn", problem=redact(str(problem))), stacklevel=2)
+                warnings.warn(
+                    say("the panel could not be drawn: {problem}", problem=redact(str(problem))), stacklevel=2
+                )
 
 
 class RunSession(Session):
@@ -421,7 +423,10 @@ class RunSession(Session):
     def _evaluate(self, settings: Settings, preview: RunPreview) -> State:
         assignment = preview.assignment
         if assignment is None or (preview.problem and not settings.fresh):
-            raise ConfigError(preview.problem or say("panels.no_index", index=self.index_dir, runbooks=self.runbooks))
+            raise ConfigError(
+                preview.problem
+                or say("{index}: no index that fits {runbooks}; build it", index=self.index_dir, runbooks=self.runbooks)
+            )
         already = 0 if settings.fresh else preview.already
         self.progress = Progress(already, preview.total, before=already)
         self._notify()

@@ -77,14 +77,19 @@ def load_trials(folder: Path) -> list[Trial]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise ConfigError(say("panels.trials_unreadable", path=path, reason=os_reason(error))) from None
+        raise ConfigError(
+            say("{path}: the trials cannot be read ({reason}); mend its rights", path=path, reason=os_reason(error))
+        ) from None
     for number, line in enumerate(lines, start=1):
         if not line:
             continue
         try:
             trial = _trial(orjson.loads(line))
         except (orjson.JSONDecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
-            warnings.warn(say("panels.trial_left_out", path=path, line=number, reason=error), stacklevel=2)
+            warnings.warn(
+                say("{path}: line {line} is left out ({reason}); remove it", path=path, line=number, reason=error),
+                stacklevel=2,
+            )
         else:
             trials[trial.id] = trial
     return list(trials.values())
@@ -96,7 +101,7 @@ def save_trial(folder: Path, trial: Trial) -> None:
     Raises ConfigError if the file cannot be written.
     """
     path = folder / "trials.jsonl"
-    with explained("panels.trial_not_noted", path=path):
+    with explained("{path}: the trial cannot be noted ({reason}); free space or mend the rights", path=path):
         append_line(path, orjson.dumps(asdict(trial)))
 
 
@@ -110,10 +115,10 @@ def _trial(line: dict[str, Any]) -> Trial:
     trial = Trial(**{**line, "choice": choice})
     texts = [*asdict(choice).values(), trial.id, trial.note, trial.before, trial.after]
     if not all(isinstance(text, str) for text in texts) or not isinstance(trial.difference, float | int | None):
-        raise ValueError(say("panels.trial_field"))
+        raise ValueError(say("a field is of the wrong kind"))
     if choice.kind not in ("judge", "assistant") or not is_prompt_id(choice.base):
-        raise ValueError(say("panels.trial_prompt", kind=choice.kind, prompt=repr(choice.base)[:80]))
+        raise ValueError(say("no such prompt: {kind} {prompt}", kind=choice.kind, prompt=repr(choice.base)[:80]))
     for name in (choice.log, trial.before, trial.after):
         if name and (not is_log_name(name) or "/" in name or "\\" in name):
-            raise ValueError(say("panels.trial_log", name=repr(name)[:80]))
+            raise ValueError(say("{name} is not the name of a log", name=repr(name)[:80]))
     return trial

@@ -224,7 +224,7 @@ class TrialSession(Session):
         budget = shared_budget(max_cost_usd, judged, self.trials_dir, [side.assignment for side in sides])
         for side in sides:
             if self._stop.is_set():
-                raise RunStopped(say("panels.stopped_between"))
+                raise RunStopped(say("stopped between the two prompts"))
             self._scored = (0, 0.0)  # the running mean is about one prompt only
             how = RunTerms(
                 max_cost_usd=budget, logs_dir=self.trials_dir, stop=self._stop, progress=False,
@@ -319,7 +319,7 @@ class TrialSession(Session):
         log = self.choice.log if log is None else log
         path = self.logs_dir / log
         if not log or not path.is_file():
-            raise ConfigError(say("panels.no_such_log", path=path))
+            raise ConfigError(say("{path}: no such log; run an evaluation first, or choose another one", path=path))
         key = (path.name, path.stat().st_mtime_ns)
         if key not in self._read:
             self._read = {key: load_run(path)}  # only the latest run, because a large log should not stay in memory
@@ -353,8 +353,16 @@ class TrialSession(Session):
 
         results = [result for result in run.results if is_wanted(result) and not result.answer.is_empty]
         if not results:
-            found = say("panels.none_disputed" if wanted == DISPUTED else "panels.no_answers")
-            raise ConfigError(say("panels.nothing_to_judge", log=self.choice.log, found=found))
+            found = say(
+                "no other log gives another verdict on its answers" if wanted == DISPUTED else "it has no answers"
+            )
+            raise ConfigError(
+                say(
+                    "{log}: nothing to judge ({found}); choose other answers or another log",
+                    log=self.choice.log,
+                    found=found,
+                )
+            )
         return replace(run, results=results)
 
 

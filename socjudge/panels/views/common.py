@@ -36,7 +36,11 @@ def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) 
         return block("", f"{line}<br>{say('panels.cost_none')}")
     key, due = ("panels.cost_estimate", estimate) if left is None else ("panels.cost_estimate_left", left)
     calls = say(
-        "panels.cost_calls", calls=due.calls, input=due.input_tokens, output=due.output_tokens, cost=money(due.cost_usd)
+        "{calls} calls, {input:,} tokens in, {output:,} out, cost {cost}",
+        calls=due.calls,
+        input=due.input_tokens,
+        output=due.output_tokens,
+        cost=money(due.cost_usd),
     )
     return block("warn", line, say(key, calls=calls), *map(escape, due.note.splitlines()))
 
@@ -47,18 +51,18 @@ def progress_text(progress: Progress) -> str:
     If the number of answers is not known yet, the text says that the run is being prepared.
     """
     if not progress.total:
-        return say("panels.preparing")
+        return say("Getting ready")
     text = f"{progress.done}/{progress.total}"
     if progress.before:
-        text += say("panels.progress_before", count=progress.before)
+        text += say(" ({count} of them before; from here on this time's)", count=progress.before)
     if progress.mean is not None:
-        text += say("panels.progress_mean", mean=progress.mean)
+        text += say(", mean {mean:.1f}", mean=progress.mean)
     if progress.cost_usd is None or progress.cost_usd:
-        text += say("panels.progress_cost", cost=money(progress.cost_usd))
+        text += say(", cost {cost}", cost=money(progress.cost_usd))
     if progress.retries:
-        text += say("panels.progress_retries", count=progress.retries)
+        text += say(", {count} retries", count=progress.retries)
     if progress.unread:
-        text += say("panels.progress_unread", count=progress.unread)
+        text += say(", {count} not scored", count=progress.unread)
     return text
 
 
@@ -69,12 +73,28 @@ def stopped_html(session: Session, button: str) -> str:
     """
     numbers = progress_text(session.progress)
     if session.state == "stopping":
-        return block("warn", say("panels.stopping"), numbers)
+        return block("warn", say("Stopping; waiting for the calls that are under way"), numbers)
     if session.problem:
-        return block("warn", say("panels.stopped_budget", numbers=numbers, button=button), escape(session.problem))
+        return block(
+            "warn",
+            say(
+                'Stopped, as the most that it may cost is reached ({numbers}). Raise it and press "{button}" to go on',
+                numbers=numbers,
+                button=button,
+            ),
+            escape(session.problem),
+        )
     if session.changed_late:
-        return block("warn", say("panels.stopped_late", numbers=numbers, button=button))
-    return block("warn", say("panels.stopped", numbers=numbers, button=button))
+        return block(
+            "warn",
+            say(
+                'Stopped, as a change of settings came later than the click on "{button}" ({numbers}). Check the '
+                "settings and press it again",
+                numbers=numbers,
+                button=button,
+            ),
+        )
+    return block("warn", say('Stopped ({numbers}). Press "{button}" again to go on', numbers=numbers, button=button))
 
 
 def results_html(run: EvaluationRun) -> str:
@@ -92,15 +112,20 @@ def summary_html(run: EvaluationRun) -> str:
 
     judge, verdict = escape(run.run.judge_model_resolved), run_verdict(run)
     unwarned = replace(run, summary=replace(run.summary, n_to_read=0))  # the warning is shown below, in red
-    offline = say("panels.embedded") if verdict.is_reference else ""
+    offline = say(" (the embedded default, not an LLM)") if verdict.is_reference else ""
     saved = [FINISHED.format(path=escape(shown_path(run.log_path)))]
     rescued = run.log_path is not None and run.log_path.parent == fallback_folder()
     if rescued:
-        saved.append(say("panels.rescued"))
+        saved.append(
+            say(
+                "⚠️ The folder of logs could not be written to, so the log is in a temporary folder; move it "
+                "before it is gone"
+            )
+        )
     return block("warn" if rescued else "good", *saved) + block(
         verdict.paint,
         MarkdownIt("js-default").render(summary_text(unwarned)) + warning_html(verdict) + note_html(verdict),
-        say("panels.judge_and_cost", judge=judge, embedded=offline, cost=cost_text(run)),
+        say("Judge: {judge}{embedded}, cost: {cost}", judge=judge, embedded=offline, cost=cost_text(run)),
         escape(run_certificate_line(run)),
     )
 
@@ -121,9 +146,13 @@ def details_html(
     left_out = ""
     if len(results) > MAX_DETAILS:
         words = say(
-            "panels.details_left_out", total=len(results), shown=MAX_DETAILS, left=len(results) - MAX_DETAILS,
+            "{shown} of {total:,} answers are shown, those that could not be scored first, then the "
+            "weakest. The other {left:,} are in {path}; HistoryExplorer shows them one by one.",
+            total=len(results),
+            shown=MAX_DETAILS,
+            left=len(results) - MAX_DETAILS,
             path=shown_path(log_path),
-        )  # fmt: skip
+        )
         left_out = f"<p>{escape(words)}</p>"
         results = sorted(results, key=lambda r: (r.evaluation.status == "ok", r.evaluation.average_score))
     questions = "".join(question_html(result, line=line) for result in results[:MAX_DETAILS])

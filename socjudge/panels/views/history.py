@@ -46,7 +46,7 @@ def started(moment: Any) -> str:
 
     moment: a pandas Timestamp; NaT if the start is unknown, which the text then says.
     """
-    return say("panels.history_no_start") if pd.isna(moment) else local_time(pd.Timestamp(moment).to_pydatetime())
+    return say("start unknown") if pd.isna(moment) else local_time(pd.Timestamp(moment).to_pydatetime())
 
 
 def run_label(run: Mapping[Any, Any]) -> str:
@@ -57,13 +57,13 @@ def run_label(run: Mapping[Any, Any]) -> str:
 
     run: a row of the frame from `load_runs`.
     """
-    again = say("panels.history_rejudged") if run["rejudged_from"] else ""
+    again = say(" (judged again)") if run["rejudged_from"] else ""
     time = run["log"] if pd.isna(run["started_at"]) else started(run["started_at"])
     return f"{_example(run)}{time}  {run['judge_model']} / {run['prompt_id']}{again}"
 
 
 def _example(run: Mapping[Any, Any]) -> str:
-    return say("panels.history_example") if run["mode"] == EXAMPLE_MODE else ""
+    return say("[example] ") if run["mode"] == EXAMPLE_MODE else ""
 
 
 def chart_html(url: str, alt: str, note: str) -> str:
@@ -74,7 +74,7 @@ def chart_html(url: str, alt: str, note: str) -> str:
     - note: plain text.
     """
     picture = f'<img src="{url}" alt="{escape(alt)}">'
-    return block("", _STYLE + _wide(picture, say("panels.history_figure"), "chart") + f"<small>{escape(note)}</small>")
+    return block("", _STYLE + _wide(picture, say("Figure"), "chart") + f"<small>{escape(note)}</small>")
 
 
 def runs_html(runs: pd.DataFrame, total: int) -> str:
@@ -84,21 +84,41 @@ def runs_html(runs: pd.DataFrame, total: int) -> str:
     - total: the number of all runs, because the table may show only some of them.
     """
     head = (
-        say("panels.history_started"), "Judge", say("panels.prompt"), say("panels.assistant"), say("panels.history_interval"),
-        say("panels.history_passed"), say("base.condition_pass_threshold"), say("panels.history_verdict"), say("panels.history_unscored"), say("panels.history_log"),
-    )  # fmt: skip
+        say("Started"),
+        "Judge",
+        say("Prompt"),
+        say("Assistant"),
+        say("Mean and 95 % interval"),
+        say("panels.history_passed"),
+        say("base.condition_pass_threshold"),
+        say("Verdict (all questions)"),
+        say("Not scored"),
+        say("panels.history_log"),
+    )
     rows = [
         (
-            (_example(run) + started(run["started_at"]), "short"), (run["judge_model"], "name"),
-            (run["prompt_id"] + (say("panels.history_rejudged") if run["rejudged_from"] else ""), "name"), (run["assistant_model"], "name"),
-            (_mean(run), "number"), (say("panels.history_passed_of", passed=run["passed"], questions=run["questions"]), "number"),
-            (f"{run['pass_threshold']:g}", "number"), (_verdict(run), "short"), (say("panels.history_answers", count=run["n_unscored"]), "number"), (run["log"], "short"),
+            (_example(run) + started(run["started_at"]), "short"),
+            (run["judge_model"], "name"),
+            (run["prompt_id"] + (say(" (judged again)") if run["rejudged_from"] else ""), "name"),
+            (run["assistant_model"], "name"),
+            (_mean(run), "number"),
+            (say("{passed}/{questions}", passed=run["passed"], questions=run["questions"]), "number"),
+            (f"{run['pass_threshold']:g}", "number"),
+            (_verdict(run), "short"),
+            (say("panels.history_answers", count=run["n_unscored"]), "number"),
+            (run["log"], "short"),
         )
         for run in runs.to_dict("records")
-    ]  # fmt: skip
-    shown = "" if total == len(runs) else say("panels.history_some_shown", total=total, shown=len(runs))
-    note = say("base.reference_note") if any(is_embedded(judge) for judge in runs["judge_model"]) else ""
-    return block("", _STYLE + _wide(table_html(head, rows), say("panels.history_runs")), *filter(None, (shown, note)))
+    ]
+    shown = (
+        ""
+        if total == len(runs)
+        else say("{shown} of {total} are shown; filter to see the others.", total=total, shown=len(runs))
+    )
+    note = (
+        say("for reference (not marked by an LLM)") if any(is_embedded(judge) for judge in runs["judge_model"]) else ""
+    )
+    return block("", _STYLE + _wide(table_html(head, rows), say("Runs")), *filter(None, (shown, note)))
 
 
 def pair_html(pair: RunPair, chart: str) -> str:
@@ -111,12 +131,12 @@ def pair_html(pair: RunPair, chart: str) -> str:
     """
     conditions = [((name, "short"), (one, "name"), (other, "name")) for name, one, other in pair.conditions]
     baseline, other = side_names()
-    head = say("panels.history_condition"), baseline, other
+    head = say("Condition"), baseline, other
     parts = [
         f"{baseline}: {escape(run_label(pair.first))}<br>{other}: {escape(run_label(pair.second))}",
-        _wide(table_html(head, conditions), say("panels.history_conditions"))
+        _wide(table_html(head, conditions), say("What differs"))
         if conditions
-        else f"<p>{say('panels.history_no_conditions')}</p>",
+        else f"<p>{say('No recorded condition differs.')}</p>",
     ]
     if pair.comparison is not None:
         parts.append(pair.comparison._repr_html_())
@@ -136,9 +156,9 @@ def answers_html(pair: RunPair, question: str, sides: Iterable[Sequence[Evaluati
     for word, run, results in zip(side_names(), (pair.first, pair.second), sides, strict=True):
         line = frame_rule(pd.DataFrame([run])).line
         found = "".join(question_html(result, line=line, opened=True) for result in results)
-        found = found or say("panels.history_not_asked")
+        found = found or say("This question was not run.")
         columns += f"<section><h4>{word}: {escape(run_label(run))}</h4>{found}</section>"
-    title = say("panels.history_one_question", question=question)
+    title = say("Question {question}", question=question)
     return block("", f'{_STYLE}<h3>{escape(title)}</h3><div class="sides">{columns}</div>')
 
 
@@ -150,14 +170,14 @@ def report_html(path: Path, *, replaced: bool, part: str) -> str:
     - replaced: whether an older report was replaced.
     - part: the categories of questions in the report, if it has only some of them; otherwise "".
     """
-    lines = [escape(say("panels.history_saved", path=path))]
+    lines = [escape(say("📄 Report saved: {path}", path=path))]
     if replaced:
-        lines.append(say("panels.history_replaced"))
+        lines.append(say("It replaces the report that was written before."))
     if part:
-        lines.append(escape(say("panels.history_part", part=part)))
+        lines.append(escape(say("It is about the questions of {part} only, and so is its verdict.", part=part)))
     if path.stat().st_size <= DOWNLOAD_BYTES:
         data = base64.b64encode(path.read_bytes()).decode()
-        words = escape(say("panels.history_download", name=path.name))
+        words = escape(say("Download ({name})", name=path.name))
         lines.append(f'<a download="{escape(path.name)}" href="data:text/html;base64,{data}">{words}</a>')
     return block("good", _STYLE + lines[0], *lines[1:])
 
@@ -171,13 +191,13 @@ def _means(pair: RunPair) -> str:
         ((name, "short"), *((_mean(side[name]) if name in side else "–", "number") for side in sides))
         for name in dict.fromkeys([*sides[0], *sides[1]])
     ]
-    head = (say("panels.history_criterion"), *(say("panels.history_side_interval", side=side) for side in side_names()))
-    return _wide(table_html(head, rows), say("panels.history_means"))
+    head = (say("Criterion"), *(say("{side} (mean and 95 % interval)", side=side) for side in side_names()))
+    return _wide(table_html(head, rows), say("Means by criterion"))
 
 
 def side_names() -> tuple[str, str]:
     """Return the words (for the baseline, for the other run) that name the two runs of a comparison."""
-    return say("panels.history_baseline"), say("panels.history_other")
+    return say("Baseline"), say("Compared")
 
 
 def question_text(row: Mapping[Any, Any]) -> str:
@@ -186,7 +206,7 @@ def question_text(row: Mapping[Any, Any]) -> str:
     The line has the question's id, its category and its mean score in each run. If the runs judged different answers to
     the question, the line says so.
     """
-    same = "" if row["same_answer"] else say("panels.history_another_answer")
+    same = "" if row["same_answer"] else say(" (other answer)")
     return f"{row['question_id']}  {row['category']}  {_points(row['first'])} → {_points(row['second'])}{same}"
 
 
@@ -202,11 +222,13 @@ def _wide(inner: str, name: str, kind: str = "") -> str:
 
 def _mean(row: Mapping[Any, Any]) -> str:
     if pd.isna(row["mean"]):
-        return say("panels.history_no_marks")
-    interval = say("panels.history_no_interval")
+        return say("no marks")
+    interval = say("no interval")
     if not (pd.isna(row["ci_low"]) or pd.isna(row["ci_high"])):
-        interval = say("panels.range", low=f"{row['ci_low']:.1f}", high=f"{row['ci_high']:.1f}")
-    return say("panels.history_mean", mean=row["mean"], interval=interval, questions=row["n"])
+        interval = say("{low} to {high}", low=f"{row['ci_low']:.1f}", high=f"{row['ci_high']:.1f}")
+    return say(
+        "{mean:.1f} ({interval}, {questions} questions)", mean=row["mean"], interval=interval, questions=row["n"]
+    )
 
 
 def _points(value: Any) -> str:
@@ -224,4 +246,4 @@ def _verdict(run: Mapping[Any, Any]) -> str:
     if pd.isna(run["mvp_passed"]):
         return say("panels.history_unknown")
     verdict = Verdict("open" if run["is_open"] else "passed" if run["mvp_passed"] else "failed")
-    return f"{verdict.said} {say('base.reference')}" if is_embedded(run["judge_model"]) else verdict.said
+    return f"{verdict.said} {say('for reference')}" if is_embedded(run["judge_model"]) else verdict.said

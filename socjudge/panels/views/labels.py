@@ -18,12 +18,14 @@ _TABLE = """<style>.socjudge table.marks { border-collapse: collapse; margin: .4
 
 def progress_html(session: LabelSession) -> str:
     """Return HTML that says how many answers the rater has scored."""
-    done = say("panels.labels_done_of", done=session.done, total=session.total)
-    line = [f"<b>{done}</b>", escape(say("panels.labels_name", rater=session.rater))]
+    done = say("{done}/{total} answers", done=session.done, total=session.total)
+    line = [f"<b>{done}</b>", escape(say("{rater}", rater=session.rater))]
     if session.done == session.total:
-        line.append(say("panels.labels_all_done"))
+        line.append(say("✅ All are marked"))
     if session.is_again:
-        line.append(say("panels.labels_again"))
+        line.append(
+            say("🔁 The same answer again. Mark it without recalling your marks (this measures how steady marking is)")
+        )
     problem = [escape(session.problem)] if session.problem else []
     return block("warn" if session.problem else "", "　".join(line), *problem)
 
@@ -32,12 +34,12 @@ def item_html(item: LabelItem) -> str:
     """Return an answer to score as HTML, with its question, keypoints and context, but without the judge's scores."""
     question, answer = item.question, item.answer
     points = "".join(f"<li>{escape(point)}</li>" for point in question.expected_keypoints)
-    keypoints = f"{say('panels.labels_keypoints')}<ul>{points}</ul>" if points else say("panels.labels_no_keypoints")
+    keypoints = f"{say('Expected points')}<ul>{points}</ul>" if points else say("Expected points: not recorded")
     return block(
         "",
         f'<div class="question"><b>Q. {escape(question.question)}</b>　{escape(question.category)}</div>{keypoints}'
-        f"{flags_html(answer)}{say('panels.labels_answer')}<pre>{escape(answer.answer)}</pre>"
-        f"<details><summary>{say('panels.labels_context')}</summary><pre>{escape(answer.context)}</pre></details>",
+        f"{flags_html(answer)}{say('Answer')}<pre>{escape(answer.answer)}</pre>"
+        f"<details><summary>{say('Context')}</summary><pre>{escape(answer.context)}</pre></details>",
     )
 
 
@@ -53,16 +55,14 @@ def judged_html(title: str, mark: Mark, evaluations: Sequence[Evaluation]) -> st
     several = len(evaluations) > 1
     names = [f"Judge{f' {n}' if several else ''}" for n in range(1, len(evaluations) + 1)]
     read = [evaluation if evaluation.status == "ok" else None for evaluation in evaluations]
-    head = "".join(
-        f'<th scope="col">{name}</th>' for name in [say("panels.history_criterion"), say("panels.labels_self"), *names]
-    )
+    head = "".join(f'<th scope="col">{name}</th>' for name in [say("Criterion"), say("You"), *names])
     rows = [
         _row(criterion, [score, *(marks.scores.get(criterion) if marks else None for marks in read)])
         for criterion, score in mark.scores.items()
     ]
     rows.append(
         _row(
-            say("panels.labels_mean"),
+            say("Mean"),
             [average(mark.scores), *(marks.average_score if marks else None for marks in read)],
         )
     )
@@ -79,13 +79,13 @@ def _row(name: str, values: Sequence[float | None]) -> str:
 
 def _reasons(name: str, evaluation: Evaluation) -> str:
     if evaluation.status != "ok":
-        return f"<div>{escape(say('panels.labels_unscored', name=name, error=evaluation.error))}</div>"
+        return f"<div>{escape(say('{name}: could not be scored {error}', name=name, error=evaluation.error))}</div>"
     reasons = "".join(
         f"<li><b>{escape(criterion)}</b>: {escape(reason)}</li>"
         for criterion, reason in evaluation.rationale.items()
         if reason
     )
     comment = evaluation.overall_comment
-    comment = escape(say("panels.labels_comment", comment=comment)) if comment else ""
-    title = say("panels.labels_reasons", name=name)
+    comment = escape(say("Overall comment: {comment}", comment=comment)) if comment else ""
+    title = say("{name}: reasons", name=name)
     return f"<details open><summary>{title}</summary><ul>{reasons}</ul>{comment}</details>"

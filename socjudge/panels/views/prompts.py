@@ -35,7 +35,7 @@ def diff_html(before: str, after: str) -> str:
     rows: list[str] = []
     for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT):
         if group[0][1]:
-            from_line = say("panels.prompts_from_line", line=group[0][1] + 1)
+            from_line = say("… from line {line}", line=group[0][1] + 1)
             rows.append(f'<div class="gap">{from_line}</div>')
         for kind, i, j, k, m in group:
             if kind == "equal":
@@ -43,10 +43,10 @@ def diff_html(before: str, after: str) -> str:
             else:
                 rows += [f'<del><div class="old">- {escape(line)}</div></del>' for line in old[i:j]]
                 rows += [f'<ins><div class="new">+ {escape(line)}</div></ins>' for line in new[k:m]]
-    title = say("panels.prompts_changes")
+    title = say("Changes")
     shown = f'<div class="diff" tabindex="0" role="region" aria-label="{title}">{"".join(rows)}</div>'
-    same = say("panels.prompts_same")
-    return STYLE + block("", f"<b>{title}</b>{say('panels.prompts_legend')}", shown if rows else same)
+    same = say("The same as the base prompt")
+    return STYLE + block("", f"<b>{title}</b>{say(' (- base, + new)')}", shown if rows else same)
 
 
 def text_html(problem: str, placeholders: set[str]) -> str:
@@ -56,9 +56,9 @@ def text_html(problem: str, placeholders: set[str]) -> str:
     - placeholders: the placeholders in the prompt, such as the question. The HTML lists them if there is no problem.
     """
     if problem:
-        return block("bad", say("panels.prompts_unfit"), escape(problem))
+        return block("bad", say("⚠️ This prompt cannot be used"), escape(problem))
     names = listed(f"{{{name}}}" for name in sorted(placeholders))
-    return block("good", escape(say("panels.prompts_placeholders", names=names)))
+    return block("good", escape(say("✅ Placeholders: {names}", names=names)))
 
 
 def work_html(work: TrialCost, choice: TrialSettings) -> str:
@@ -69,12 +69,29 @@ def work_html(work: TrialCost, choice: TrialSettings) -> str:
     """
     lines = []
     if work.base_calls:
-        lines.append(say("panels.prompts_base_calls", calls=work.base_calls))
+        lines.append(
+            say(
+                "{calls} of them are for the base prompt (the marks in the log are of another judge or prompt, and "
+                "cannot be compared)",
+                calls=work.base_calls,
+            )
+        )
     if choice.kind == "assistant":
-        lines.append(say("panels.prompts_answered_anew"))
+        lines.append(
+            say(
+                "The assistant answers anew, which takes calls too. The difference is that of the answers and the "
+                "noise of judging together"
+            )
+        )
     if work.is_unread:
-        who = "Judge" if choice.kind == "judge" else say("panels.assistant")
-        lines.append(say("panels.prompts_unread", who=who))
+        who = "Judge" if choice.kind == "judge" else say("Assistant")
+        lines.append(
+            say(
+                "The embedded {who} does not read the prompt, so a change makes no difference; choose an LLM as "
+                "{who} to try it",
+                who=who,
+            )
+        )
     return cost_html(work.estimate, work.answers) + (block("warn", *lines) if lines else "")
 
 
@@ -86,11 +103,11 @@ def trial_label(trial: Trial) -> str:
     """
     choice = trial.choice
     if not trial.after:
-        moved = say("panels.prompts_stopped")
+        moved = say("stopped")
     elif trial.difference is None:
-        moved = say("panels.prompts_no_difference")
+        moved = say("difference unknown")
     else:
-        moved = say("panels.prompts_moved", difference=trial.difference)
+        moved = say("overall {difference:+.1f}", difference=trial.difference)
     words = [trial.id[5:16].replace("T", " "), choice.base, moved, trial.note]
     return " ".join(word for word in words if word)
 
@@ -101,19 +118,23 @@ def effect_html(effect: Effect, trial: Trial) -> str:
     First come the differences between the scores with the base prompt and with the edited prompt, paired by question.
     Then each question follows, with the change of its verdict (if there is one) and its results with both prompts.
     """
-    same = say("panels.prompts_same_answers") if effect.same_answers else say("panels.prompts_new_answers")
-    title = say("panels.prompts_result", base=trial.choice.base)
+    same = (
+        say("The same stored answers were judged.")
+        if effect.same_answers
+        else say("The answers themselves differ. The differences are paired by question.")
+    )
+    title = say("Result: difference from the base prompt {base}", base=trial.choice.base)
     each = "".join(_question(both, effect) for both in effect.questions)
     return (
         STYLE
         + block("", f"<h2>{escape(title)}</h2>{escape(trial_label(trial))}<br>{same}")
         + effect.comparison._repr_html_()
-        + block("", f"<b>{say('panels.prompts_each')}</b>{each}")
+        + block("", f"<b>{say('Marks and reasons by question')}</b>{each}")
     )
 
 
 def _side_names() -> tuple[str, str]:
-    return say("panels.prompts_old"), say("panels.prompts_new")
+    return say("Base"), say("New")
 
 
 def _question(both: QuestionChange, effect: Effect) -> str:
@@ -121,11 +142,11 @@ def _question(both: QuestionChange, effect: Effect) -> str:
     means = [_mean(side) for side in (both.before, both.after)]
     flip = f"<b>{escape(both.direction)}</b> " if both.direction else ""
     title = f"{flip}{escape(question.id)}. {escape(question.question)}"
-    title += say("panels.prompts_means", before=means[0], after=means[1])
-    stored = f"{say('panels.prompts_stored_answer')}<pre>{escape(both.after[0].answer.answer)}</pre>"
+    title += say(" ({before} → {after})", before=means[0], after=means[1])
+    stored = f"{say('Stored answer')}<pre>{escape(both.after[0].answer.answer)}</pre>"
     answers = stored if effect.same_answers else ""
     sides = "".join(
-        f"<div><b>{name}</b> {say('panels.labels_mean')} {mean}{_reasons(side)}{'' if effect.same_answers else _answers(side)}</div>"
+        f"<div><b>{name}</b> {say('Mean')} {mean}{_reasons(side)}{'' if effect.same_answers else _answers(side)}</div>"
         for name, mean, side in zip(_side_names(), means, (both.before, both.after), strict=True)
     )
     is_open = " open" if both.direction else ""
@@ -134,7 +155,7 @@ def _question(both: QuestionChange, effect: Effect) -> str:
 
 def _mean(results: Sequence[EvaluationResult]) -> str:
     marks = [result.evaluation.average_score for result in results if result.evaluation.status == "ok"]
-    return say("panels.prompts_points", points=sum(marks) / len(marks)) if marks else say("panels.prompts_unscored")
+    return say("{points:.1f}", points=sum(marks) / len(marks)) if marks else say("not scored")
 
 
 def _reasons(results: Sequence[EvaluationResult]) -> str:
@@ -143,7 +164,7 @@ def _reasons(results: Sequence[EvaluationResult]) -> str:
     for result in results:
         marks = result.evaluation
         if marks.status != "ok":
-            lists.append(f"<p>{escape(say('panels.prompts_unscored_why', error=marks.error))}</p>")
+            lists.append(f"<p>{escape(say('Could not be scored: {error}', error=marks.error))}</p>")
             continue
         reasons = "".join(
             f"<li><b>{escape(name)} {mark_text(score)}</b> {escape(reason_text(marks, name))}</li>"
@@ -155,4 +176,4 @@ def _reasons(results: Sequence[EvaluationResult]) -> str:
 
 def _answers(results: Sequence[EvaluationResult]) -> str:
     answers = dict.fromkeys(result.answer.answer for result in results)
-    return "".join(f"{say('panels.labels_answer')}<pre>{escape(answer)}</pre>" for answer in answers)
+    return "".join(f"{say('Answer')}<pre>{escape(answer)}</pre>" for answer in answers)
