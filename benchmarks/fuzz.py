@@ -3,8 +3,8 @@
     python benchmarks/fuzz.py [READER …] [--minutes 10]
 
 It needs atheris. Each reader gets so many minutes of CPU time, in a process of its own, beginning with the inputs in
-tests/data/fuzz and what earlier calls found in build/fuzz. What goes wrong is written to build/fuzz/<reader>-findings,
-once per place; give such a file to `check` in a test, and keep it in tests/data/fuzz once it is mended."""
+tests/data/fuzz.zip and what earlier calls found in build/fuzz. What goes wrong is written to build/fuzz/<reader>-findings,
+once per place; give such a file to `check` in a test, and add it to tests/data/fuzz.zip once it is mended."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def fuzz(reader: str, seconds: float) -> None:
         import readers
     inputs, findings = ROOT / "build" / "fuzz" / reader, ROOT / "build" / "fuzz" / f"{reader}-findings"
     inputs.mkdir(parents=True, exist_ok=True)
-    kept = readers.INPUTS / reader
+    for kept in (readers.INPUTS / reader).iterdir():
+        (inputs / kept.name).write_bytes(kept.read_bytes())
     known: set[str] = set()
     count = 0
     began = time.process_time()
@@ -94,14 +95,8 @@ def fuzz(reader: str, seconds: float) -> None:
             return changed
         return atheris.Mutate(data, most)  # type: ignore[no-any-return]
 
-    arguments = [
-        sys.argv[0],
-        str(inputs),
-        *([str(kept)] if kept.is_dir() else []),
-        f"-max_len={MOST}",
-        "-rss_limit_mb=4000",
-    ]
-    atheris.Setup([*arguments, "-timeout=120", "-print_final_stats=0"], one, custom_mutator=mutate)
+    arguments = [sys.argv[0], str(inputs), f"-max_len={MOST}", "-rss_limit_mb=4000", "-timeout=120"]
+    atheris.Setup([*arguments, "-print_final_stats=0"], one, custom_mutator=mutate)
     atheris.Fuzz()
 
 

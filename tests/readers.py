@@ -1,7 +1,7 @@
 """Every reader of what others wrote, each as a function of bytes, and what must hold whatever these are.
 
 A reader gives a result or one of our errors, in bounded time, and what it gave holds to the laws below. Used with the
-inputs kept in tests/data/fuzz (tests/project/test_readers.py) and by the fuzzer (benchmarks/fuzz.py)."""
+inputs kept in tests/data/fuzz.zip (tests/project/test_readers.py) and by the fuzzer (benchmarks/fuzz.py)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import tempfile
 import threading
 import unicodedata
 import warnings
+import zipfile
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -58,7 +59,7 @@ from socjudge.runbooks.organisation import load_organisation
 from socjudge.runbooks.reading import COMPANION_NAMES, add_questions, load_runbooks, load_synonyms
 from socjudge.runs.logs import save_evaluation_results, to_json
 
-INPUTS = Path(__file__).parent / "data" / "fuzz"  # a folder for each reader
+INPUTS = zipfile.Path(Path(__file__).parent / "data" / "fuzz.zip")  # a folder for each reader
 LOG = "judge_eval_20260101_090000.json"
 QUESTIONS = [EvalQuestion(i, "正常系", f"質問{i}", ("要点",)) for i in range(2)]
 ANSWERS = [AssistantAnswer(q.question, f"回答{q.id} [出典: a.md]", "文脈") for q in QUESTIONS]
