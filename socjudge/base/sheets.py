@@ -37,13 +37,11 @@ def table_text(raw: bytes) -> str:
     The file may be UTF-8, with or without a byte order mark, UTF-16 with one, or cp932, the encoding of Excel's CSV
     files in Japan. Raises ValueError if it is none of them.
     """
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):  # cp932 would make other letters of it
         return raw.decode("utf-16")
     try:
         return decoded(raw)
     except ValueError as error:
-        if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):  # UTF-16, of which cp932 would make other letters
-            raise
         try:
             return raw.decode("cp932")
         except UnicodeDecodeError:
