@@ -19,11 +19,8 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.E
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a temporary file, to which the caller writes the new contents of `path` in a `with` block.
-
-    When the block ends without an error, the temporary file replaces the file at `path`. After an error, the temporary
-    file is deleted, and the file at `path` stays as it was.
-    """
+    """Yield a temporary file for the new contents of `path`. When the `with` block ends, it replaces the file at
+    `path`. After an error it is deleted, and the file at `path` stays as it was."""
     with _beside(path.parent) as file:
         yield file
         _complete(file)
@@ -31,11 +28,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_new(folder: Path, names: Iterable[str], chunks: Iterable[bytes]) -> Path:
-    """Write the chunks to a new file in the folder, and return the file's path. Its name is the first of `names` that
-    is free.
-
-    Raises FileExistsError if all names are taken.
-    """
+    """Write the chunks to a new file in the folder, under the first of `names` that is free, and return the file's
+    path. Raises FileExistsError if all names are taken."""
     folder.mkdir(parents=True, exist_ok=True)
     with _beside(folder) as file:
         file.writelines(chunks)
@@ -56,9 +50,8 @@ def check_writable(folder: Path) -> None:
 
 
 def _put(file: str, path: Path) -> None:
-    """Rename the file `file` to `path`. Raise FileExistsError if there already is a file at `path`."""
     try:
-        os.link(file, path)  # fails if the name is taken, unlike a rename
+        os.link(file, path)  # raises FileExistsError if the name is taken, unlike a rename
     except OSError as problem:
         if problem.errno not in _NO_LINKS:
             raise
@@ -72,17 +65,15 @@ def _put(file: str, path: Path) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Append a line to a file. When the function returns, the line is safely on the disk. A missing folder is created.
-
-    line: the bytes without a line end. They are written in one call, so that the lines of two writers do not mix. If
-    the last line of the file has no line end, because it was cut off, the new line still begins on a line of its own.
-    """
+    """Append a line, given without its line end. When the function returns, the line is safely on the disk. A missing
+    folder is created."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o644)
     try:
         line += b"\n"
         if os.fstat(handle).st_size and _last_byte(handle) != b"\n":
-            line = b"\n" + line
+            line = b"\n" + line  # the last line was cut off; the new one still begins on a line of its own
+        # In one call, so that the lines of two writers do not mix.
         if os.write(handle, line) < len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(handle)
@@ -97,14 +88,11 @@ def _last_byte(handle: int) -> bytes:
 
 @contextlib.contextmanager
 def _beside(folder: Path) -> Iterator[IO[bytes]]:
-    """Yield a new temporary file in the folder. At the end of the `with` block the file is deleted, unless it has been
-    renamed.
-    """
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".unfinished_", delete=False) as file:
         try:
             yield file
         finally:
-            Path(file.name).unlink(missing_ok=True)
+            Path(file.name).unlink(missing_ok=True)  # it is missing if it was renamed
 
 
 def _complete(file: IO[bytes]) -> None:

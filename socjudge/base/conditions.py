@@ -20,19 +20,12 @@ UNTOLD = "unknown "  # begins the settings of a model that reports none; such se
 
 
 class Condition(NamedTuple):
-    """Describe one condition of a run, such as its judge or its prompt.
+    """Describe one condition of a run, such as its judge or its prompt."""
 
-    - column: the name of the column with the condition in the frame of runs, and perhaps in other frames
-      (docs/frames.md).
-    - name: the key of the message that names the condition.
-    - group: the key of the message that says what changed if the condition differs between two runs.
-    - moves_marks: whether a stored answer can get other scores if the condition changes.
-    """
-
-    column: str
-    name: str
-    group: str
-    moves_marks: bool = False
+    column: str  # in the frame of runs, and perhaps in other frames (docs/frames.md)
+    name: str  # the key of the message that names the condition
+    group: str  # the key of the message that says what changed if the condition differs between two runs
+    moves_marks: bool = False  # whether a stored answer can get other scores if the condition changes
 
 
 CONDITIONS = (
@@ -65,22 +58,16 @@ CONDITIONS = (
 
 
 class Difference(NamedTuple):
-    """Hold a condition that differs between two groups of runs, the group before and the group after.
-
-    before, after: the value of the condition in each group as text, in the form of `conditions_of`. An unknown value is
-    "".
-    """
+    """Hold a condition that differs between two groups of runs, the group before and the group after."""
 
     condition: Condition
+    # The value in each group as text, in the form of `conditions_of`. An unknown value is "".
     before: str
     after: str
 
     def words(self) -> tuple[str, str, str]:
-        """Return three texts: the name of the condition, its value before, and its value after.
-
-        A hash is cut to its first twelve digits. For the condition "runbooks", both values are numbers of runbooks. The
-        number after is followed by the names of the runbooks that were added, removed and changed.
-        """
+        """Return the name of the condition, its value before, and its value after, as texts. Runbooks are counted, and
+        the names of those that were added, removed and changed follow the number after."""
         name = say(self.condition.name)
         if changes := self._runbook_changes():
             before, after = (say("{count} files", count=len(_files(side))) for side in (self.before, self.after))
@@ -92,31 +79,19 @@ class Difference(NamedTuple):
         return name, before, after
 
     def phrase(self) -> str:
-        """Return one line that says what changed, such as 「抜粋の数 k: 3→5」 (number of passages).
-
-        If the runbooks differ, the line has the names of the runbooks that were added, removed and changed.
-        """
+        """Return one line that says what changed, such as 「抜粋の数 k: 3→5」 (number of passages). If runbooks or criteria
+        differ, it has the names of those that were added, removed and changed."""
         name, before, after = self.words()
         return f"{name}: {self._runbook_changes() or self._criteria_changes() or f'{before}→{after}'}"
 
     def _criteria_changes(self) -> str:
-        """Return a text that lists the criteria that were removed and added.
-
-        The text is empty in three cases: this object is about another condition than "criteria"; the criteria before or
-        after are unknown; or only their order differs.
-        """
         before, after = self.before.split("、"), self.after.split("、")
         if self.condition.column != "criteria" or not self.before or not self.after:
             return ""
-        gone = [f"－{name}" for name in before if name not in after]
+        gone = [f"－{name}" for name in before if name not in after]  # none if only the order differs
         return " ".join([*gone, *(f"＋{name}" for name in after if name not in before)])
 
     def _runbook_changes(self) -> str:
-        """Return a text that lists the runbooks that were added, removed and changed.
-
-        The text is empty if this object is about another condition than "runbooks", or if the runbooks before or after
-        are unknown.
-        """
         before, after = _files(self.before), _files(self.after)
         if self.condition.column != "runbooks" or not before or not after:
             return ""
@@ -129,10 +104,8 @@ class Difference(NamedTuple):
 
 
 def parts_that_differ(before: str, after: str) -> tuple[str, str]:
-    """Return the parts that differ between two fingerprints: those of `before`, and those of `after`.
-
-    A fingerprint has the form `body=… url=…`. If one of the texts has another form, both are returned unchanged.
-    """
+    """Return the parts that differ between two fingerprints of the form `body=… url=…`. If one of the texts has another
+    form, both are returned unchanged."""
     sides = [dict(part.partition("=")[::2] for part in side.split()) for side in (before, after)]
     if not all(side and all(side.values()) for side in sides):
         return before, after
@@ -142,22 +115,14 @@ def parts_that_differ(before: str, after: str) -> tuple[str, str]:
 
 
 def runbooks_text(files: Mapping[str, str]) -> str:
-    """Return the runbooks of a run as one text, as in the column `runbooks` of the frame of runs.
-
-    The text is JSON of {file name: first twelve digits of its hash}. It is empty if there are no runbooks.
-
-    files: {file name: hash}.
-    """
+    """Return {file name: hash} of a run's runbooks as in the column `runbooks` of the frame of runs: as JSON with the
+    first twelve digits of each hash. The text is empty if there are no runbooks."""
     return json.dumps({name: files[name][:12] for name in sorted(files)}, ensure_ascii=False) if files else ""
 
 
 def conditions_of_info(info: RunInfo, criteria: Sequence[str]) -> dict[str, str]:
-    """Return the conditions of one run, as {column: value as text}. Conditions of unknown value are left out.
-
-    `conditions_of` returns the same conditions for this run if the run is in a frame.
-
-    criteria: the names of the criteria that were scored.
-    """
+    """Return the conditions of one run as `conditions_of` returns them for a run in a frame: {column: value as text},
+    without unknown ones. `criteria` are the names of those that were scored."""
     own = {
         "prompt_id": info.judge_prompt_id,
         "prompt_sha256": info.judge_prompt_sha256,
@@ -169,23 +134,16 @@ def conditions_of_info(info: RunInfo, criteria: Sequence[str]) -> dict[str, str]
 
 
 def why_incomparable(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """Return a text that says why the means of two runs cannot be compared, such as 「Judge、採点プロンプト」
-    (judge, judge prompt).
-
-    It names the conditions that differ and can change the scores of the same answer. The text is empty if there are
-    none. If the judge of one run is unknown, the judges count as different.
-
-    before, after: the conditions of the two runs, from `conditions_of`.
-    """
+    """Return a text that says why the means of two runs cannot be compared, such as 「Judge、採点プロンプト」 (judge, judge
+    prompt), from their `conditions_of`. It is empty if they can be."""
+    # If the judge of one run is unknown, the judges count as different.
     moved = [each.condition.group for each in differences(before, after) if each.condition.moves_marks]
     return listed(say(group) for group in dict.fromkeys(moved) if group != "base.group_version")
 
 
 def rubric_changes(before: Rubric, after: Rubric) -> str:
-    """Return a text that lists the differences between two rubrics. The text is empty if there are none.
-
-    Criteria, pass line and pass rate are compared, descriptions are not.
-    """
+    """Return a text that lists the differences between two rubrics. It is empty if there are none. Descriptions are not
+    compared."""
     sides = [
         conditions_of_info(
             RunInfo("", "", pass_threshold=each.pass_threshold, pass_rate_required=each.pass_rate), each.criteria
@@ -200,25 +158,16 @@ def _told(value: Any) -> str:
 
 
 def _files(text: str) -> dict[str, str]:
-    """Return {file name: hash} from a text that `runbooks_text` made. Return {} for any other text.
-
-    If the runs of a group have different runbooks, `conditions_of` joins several texts to one. The result for it is {}.
-    """
     try:
         found = json.loads(text)
-    except ValueError:
+    except ValueError:  # "", or several texts that `conditions_of` joined
         return {}
     return found if isinstance(found, dict) else {}
 
 
 def conditions_of(frame: pd.DataFrame, by: str = "run_id") -> dict[Any, dict[str, str]]:
-    """Return the conditions of each run in a frame, as {run: {column: value as text}}. Conditions of unknown value are
-    left out.
-
-    by: the column whose values name the groups of rows. It is the column of runs if left out; for another column, the
-    result has groups in place of runs. If a group has several values of a condition, such as two judge models, the text
-    has all of them, sorted.
-    """
+    """Return the known conditions of each group of rows with one value in the column `by`: {group: {column: text}}. If
+    a group has several values of a condition, such as two judge models, the text has all of them, sorted."""
     found: dict[Any, dict[str, set[str]]] = {cohort: {} for cohort in frame[by].dropna().unique()}
     for column in [condition.column for condition in CONDITIONS if condition.column in frame.columns]:
         pairs = frame[list({by, column})].drop_duplicates().dropna()
@@ -231,10 +180,8 @@ def conditions_of(frame: pd.DataFrame, by: str = "run_id") -> dict[Any, dict[str
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
-    """Return the conditions that differ between two groups of runs, in the order of `CONDITIONS`.
-
-    before, after: the conditions of the two groups, from `conditions_of`.
-    """
+    """Return the conditions (from `conditions_of`) that differ between two groups of runs, in the order of
+    `CONDITIONS`."""
     found = [Difference(each, before.get(each.column, ""), after.get(each.column, "")) for each in CONDITIONS]
     told = {each.condition.column for each in found if each.before != each.after and each.before and each.after}
     return [

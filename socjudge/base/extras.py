@@ -17,13 +17,8 @@ _EXTRAS = {
 
 
 def missing_extra(error: ImportError, *, wanted: str) -> ImportError | ConfigError:
-    """Return the error to raise after the failed import of a package.
-
-    If an extra of pyproject.toml contains the package, this is a ConfigError with the pip command. Otherwise it is the
-    given error.
-
-    wanted: what the user cannot do without the package, in the user's words.
-    """
+    """Return the error to raise after a failed import: a ConfigError with the pip command if an extra has the package,
+    otherwise `error`. `wanted` is what the user cannot do without the package, in the user's words."""
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRAS:
         return error

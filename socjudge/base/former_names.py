@@ -52,10 +52,7 @@ _INSTEAD = {
 
 
 def instead_of(name: str) -> str:
-    """Return one sentence on what to do instead of a former name, with the place that shows how. Return "" for a name
-    that is not a former one.
-
-    name: a command with "socjudge" before it, an option with its dashes, a public name or a setting.
-    """
+    """Return one sentence on what to do instead of a former name, with the place that shows how. Return "" for any
+    other name."""
     key = _INSTEAD.get(name)
     return "" if key is None else say(key)

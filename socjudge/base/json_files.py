@@ -28,14 +28,8 @@ _CAUSES = (
 
 
 def read_json(raw: bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """Return the contents of a JSON file.
-
-    - raw: the bytes of the file.
-    - object_pairs_hook: as in `json.loads`.
-
-    Raises ValueError if the file is not valid. The message has the number of the faulty line, the text there, and how
-    to correct it, in the language of the messages.
-    """
+    """Return the contents of a JSON file. Raises ValueError if it is not valid, with the number of the faulty line, the
+    text there, and how to correct it."""
     import json
 
     text = decoded(raw)
@@ -48,13 +42,8 @@ def read_json(raw: bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]]
 
 
 def decoded(raw: bytes) -> str:
-    """Return the text of a file that should be UTF-8.
-
-    raw: the bytes of the file.
-
-    Raises ValueError with the number of the first line that is not UTF-8, and with the encoding that the file seems to
-    have.
-    """
+    """Return the text of a file that should be UTF-8. Raises ValueError with the number of the first line that is not,
+    and the encoding that the file seems to have."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

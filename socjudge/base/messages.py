@@ -29,23 +29,15 @@ _in_panel = ContextVar("_in_panel", default=False)
 
 
 def say(sentence: str, /, *, lang: Language | None = None, **values: Any) -> str:
-    """Return the sentence in the language of the user, with the values filled in.
-
-    The sentence is in English, or it is the key of a message. A sentence without Japanese stays English. The language is `lang`, or `language()` if `lang` is left out. The values may come from a service or a file, so
-    control characters in them are made visible.
-
-    Examples
-    --------
-    >>> say("{path} exists and is not overwritten; choose another name", lang="en", path="eval/prompts/strict.txt")
-    'eval/prompts/strict.txt exists and is not overwritten; choose another name'
-    """
+    """Return an English sentence, or the message of a key, in the user's language (or `lang`), with the values filled
+    in. A sentence without Japanese stays English."""
     lang = lang or language()
     if _KEY.fullmatch(sentence):
         texts = _texts(sentence)
         text = texts.get(f"{lang}_panel", texts[lang]) if _in_panel.get() else texts[lang]
     else:
         text = _catalogue("ja").get(sentence, sentence) if lang == "ja" else sentence
-    return visible(text.format(**values))
+    return visible(text.format(**values))  # values from a service or a file may have control characters
 
 
 def sentences(*said: str) -> str:
@@ -59,11 +51,8 @@ def listed(items: Iterable[str]) -> str:
 
 
 def language() -> Language:
-    """Return the language in which messages are written.
-
-    It is the first of these that is set: the language of a `speaking` block, the variable SOCJUDGE_LANG, the language
-    in socjudge.toml, the locale. If none is set, it is Japanese.
-    """
+    """Return the language of messages, from the first of these that sets it: a `speaking` block, the variable
+    SOCJUDGE_LANG, socjudge.toml, the locale. If none does, it is Japanese."""
     from ..settings import project_language
 
     if said := _for_now.get():
@@ -74,10 +63,8 @@ def language() -> Language:
 
 @contextmanager
 def speaking(lang: Language) -> Iterator[None]:
-    """Make `language()` return `lang` inside the `with` block, in this thread only.
-
-    It is for a page whose language the user chooses separately, such as a report.
-    """
+    """Make `language()` return `lang` inside the `with` block, in this thread only. It is for a page whose language the
+    user chooses separately, such as a report."""
     with _set(_for_now, lang):
         yield
 
@@ -85,9 +72,7 @@ def speaking(lang: Language) -> Iterator[None]:
 @contextmanager
 def in_panel() -> Iterator[None]:
     """Inside the `with` block, let messages name the buttons and fields of a panel instead of options and arguments.
-
-    This holds for the current thread only.
-    """
+    This holds for the current thread only."""
     with _set(_in_panel, True):
         yield
 
@@ -110,10 +95,8 @@ def os_reason(error: OSError) -> str:
 
 @contextmanager
 def explained(key: str, **values: Any) -> Iterator[None]:
-    """Convert an OSError that is raised inside the `with` block to a ConfigError with the message `key`.
-
-    The message is filled with `values`, and with the operating system's reason as the value `reason`.
-    """
+    """Convert an OSError inside the `with` block to a ConfigError with the message `key`. The operating system's reason
+    fills its {reason}."""
     try:
         yield
     except OSError as error:
@@ -139,11 +122,8 @@ def _language_of(asked: str) -> Language:
     return "ja" if neutral or asked.startswith("ja") else "en"
 
 
-@cache
+@cache  # because `say` is called for each reply of a judge
 def _locale_language() -> Language:
-    """Return the language of the machine's locale. The result is cached, because `say` is called for each reply of a
-    judge.
-    """
     return _language_of(next(filter(None, map(os.environ.get, ("LC_ALL", "LC_MESSAGES", "LANG"))), ""))
 
 
@@ -161,9 +141,6 @@ def _catalogue(wing: str) -> dict[str, Any]:
 
 
 def aside() -> TextIO:
-    """Return the stream for remarks that are not part of a command's output.
-
-    The stream is stderr, so that a pipe does not pass the remarks to the next program. In a notebook it is stdout,
-    because notebooks show stderr in red.
-    """
+    """Return the stream for remarks that are not part of a command's output: stderr, so that a pipe does not pass them
+    to the next program. In a notebook it is stdout, because notebooks show stderr in red."""
     return sys.stdout if type(sys.stderr).__module__.startswith("ipykernel") else sys.stderr

@@ -23,16 +23,11 @@ READ_CRITERIA = ("安全性", "正確性")
 
 
 class Span(NamedTuple):
-    """Hold three means of the scores of one answer, 0–100.
+    """Hold three means of the scores of one answer, 0–100."""
 
-    - mean: the mean of the known scores.
-    - low: the mean of all scores, with 0 for each missing one.
-    - high: the mean of all scores, with 100 for each missing one.
-    """
-
-    mean: float
-    low: float
-    high: float
+    mean: float  # of the known scores
+    low: float  # of all scores, with 0 for each missing one
+    high: float  # of all scores, with 100 for each missing one
 
     @property
     def is_whole(self) -> bool:
@@ -50,11 +45,8 @@ def average(scores: Mapping[str, int | None]) -> float:
 
 
 def span_of(scores: Mapping[str, int | None], average_score: float, status: str) -> Span:
-    """Return the mean of one judged answer, and the lowest and the highest mean that it can have.
-
-    scores, average_score, status: the fields of the answer's evaluation. If the reply could not be parsed, or no score
-    is known, the result is 0, 0 and 100.
-    """
+    """Return the mean of one judged answer, and the lowest and the highest mean that it can have. If the reply could
+    not be parsed, or no score is known, they are 0, 0 and 100."""
     marks = scores.values()
     if status == "ok" and scores and None not in marks:
         return Span(average_score, average_score, average_score)
@@ -66,23 +58,16 @@ def span_of(scores: Mapping[str, int | None], average_score: float, status: str)
 
 
 def outcome_of(span: Span, status: str, line: float) -> Outcome:
-    """Return the outcome of one judged answer: passed, failed, open or unscored.
-
-    It is "open" if it depends on missing scores, and "unscored" if `status` is not "ok".
-
-    line: the pass line, in points.
-    """
+    """Return the outcome of one judged answer, given the pass line in points. It is "open" if it depends on missing
+    scores, and "unscored" if `status` is not "ok"."""
     if status != "ok":
         return "unscored"
     return "passed" if reaches(span.low, line) else "open" if reaches(span.high, line) else "failed"
 
 
 def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, float]:
-    """Return the dangerously low scores (below READ_BELOW) of an answer that passes by its mean, as {criterion: score}.
-
-    A person must read such an answer. Return {} if the answer does not pass, or if it has no such score. Only the
-    criteria in READ_CRITERIA are checked.
-    """
+    """Return the dangerously low scores of an answer that passes by its mean, as {criterion: score}. A person must read
+    such an answer."""
     if outcome != "passed":
         return {}
     low = ((name, scores.get(name)) for name in READ_CRITERIA)
@@ -90,14 +75,8 @@ def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, f
 
 
 def frame_spans(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean of each judged answer in a frame, and the lowest and the highest mean that it can have.
-
-    The result has one row per judged answer, with the columns `mean` (missing if the status of the answer is not "ok"),
-    `low` and `high`.
-
-    results: a frame with one row per judged answer and the column `average_score`. It may also have the columns
-    `status`, and `average_low` and `average_high` (used for answers with missing scores).
-    """
+    """Return a row with `mean` (missing if the status is not "ok"), `low` and `high` for each judged answer of a frame.
+    The frame has `average_score`, and perhaps `status`, `average_low` and `average_high`."""
     mean = _floats(results["average_score"])
     if "status" in results.columns:
         mean = mean.where((results["status"] == "ok").to_numpy())

@@ -28,34 +28,24 @@ def reaches(value: pd.Series, line: float) -> pd.Series: ...
 @overload
 def reaches(value: NDArray[np.float64], line: float) -> NDArray[np.bool_]: ...
 def reaches(value: Any, line: float) -> Any:
-    """Return whether a value is on or above a line. Rounding errors are ignored. For a column or an array, return one
-    result per value.
-    """
+    """Return whether a value, or each value of a column or an array, is on or above a line. Rounding errors are
+    ignored."""
     return value >= line - _ROUNDING
 
 
 class PassRule(NamedTuple):
-    """Hold the rule by which a run passes, and apply it.
+    """Hold the rule by which a run passes, and apply it."""
 
-    - line: the points (0–100) that a question needs to pass. The mean over all questions must reach them too.
-    - rate: the share of the questions that must pass, 0–1.
-    """
-
-    line: float
-    rate: float
+    line: float  # the points (0–100) that a question needs to pass; the mean over all questions must reach them too
+    rate: float  # the share of the questions that must pass, 0–1
 
     def needed(self, total: int) -> int:
         """Return how many of `total` questions must pass."""
         return math.ceil(self.rate * total - _ROUNDING)
 
     def is_met(self, passed: Any, total: int, mean: Any) -> Any:
-        """Return whether a run passes: enough of its `total` questions pass, and its mean is on or above the line.
-
-        For arrays, return one result per element.
-
-        - passed: the number of questions that pass.
-        - mean: the mean over all questions.
-        """
+        """Return whether a run (for arrays: each one) passes: enough of its `total` questions passed, and its mean over
+        all questions is on or above the line."""
         return (passed >= self.needed(total)) & reaches(mean, self.line)
 
 
@@ -76,10 +66,8 @@ def run_rule(info: RunInfo) -> PassRule:
 
 
 def frame_rule(frame: pd.DataFrame) -> PassRule:
-    """Return the pass rule of the runs in a frame. If the frame states none, return the specification's.
-
-    If the runs have different rules, return the rule of the latest run. Counts over all runs then use this rule.
-    """
+    """Return the pass rule of the runs in a frame, or the specification's if the frame states none. If the runs have
+    different rules, it is that of the latest run, and counts over all runs use it."""
     if not len(frame):
         return SPECIFIED
     latest = frame["started_at"].argmax() if "started_at" in frame and frame["started_at"].notna().any() else -1
@@ -87,9 +75,7 @@ def frame_rule(frame: pd.DataFrame) -> PassRule:
 
 
 def row_lines(frame: pd.DataFrame) -> pd.Series:
-    """Return one pass line for each row of a frame: that of the row's run. If the row does not state it, return the
-    specification's pass line for it.
-    """
+    """Return the pass line of each row's run, or the specification's where the row does not state it."""
     return _own(frame, "pass_threshold")
 
 

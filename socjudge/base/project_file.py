@@ -72,12 +72,6 @@ def _criteria(value: Any) -> str:
 
 
 def _of_rubric(field: str) -> Check:
-    """Return a function that checks a value for one field of the rubric.
-
-    The returned function makes a `Rubric` with the value. It returns the message of the error that this raises, or
-    "" if there is no error.
-    """
-
     def check(value: Any) -> str:
         try:
             Rubric(**{field: value})
@@ -108,18 +102,12 @@ _language = _unless(lambda value: value in get_args(Language), "settings.languag
 
 
 class Setting(NamedTuple):
-    """Describe a setting of socjudge.toml.
-
-    - check: a function that returns "" for a valid value, and otherwise why the value is not valid.
-    - about: the key of the message that explains the setting.
-    - constant: the name of the constant in constants.py that has the default value.
-    - usual: the default value of a setting for which there is no such constant.
-    """
+    """Describe a setting of socjudge.toml."""
 
     check: Check
-    about: str
-    constant: str = ""
-    usual: Any = None
+    about: str  # the key of the message that explains the setting
+    constant: str = ""  # the name of the constant in constants.py that has the default value
+    usual: Any = None  # the default value of a setting for which there is no such constant
 
 
 # The settings of each table, in the order in which they are shown.
@@ -153,10 +141,7 @@ _PRICE = {name: Setting(_price, "settings.price") for name in ("input", "output"
 
 
 def _faults(found: Mapping[str, Any]) -> list[tuple[Sequence[str], str]]:
-    """Return the faults in the parsed socjudge.toml, each as (keys that lead to the value, what is wrong with the
-    value). Return [] if there are none.
-    """
-    faults: list[tuple[Sequence[str], str]] = []
+    faults: list[tuple[Sequence[str], str]] = []  # (keys that lead to the value, what is wrong with it)
     tables = {name: table for name, table in found.items() if name in SETTINGS or name in (PRICES, ASSISTANTS)}
     faults += [
         ((name,), _unknown(name, [*SETTINGS, PRICES, ASSISTANTS], "settings.no_table"))
@@ -238,16 +223,9 @@ def _shown(value: Any) -> str:
 
 
 def _line_of(text: str, keys: Sequence[str]) -> int:
-    """Return the number of the line of socjudge.toml in which a value begins.
-
-    - text: the text of the file.
-    - keys: the keys that lead to the value.
-
-    The function looks for the largest number of lines, from the first one, that can be parsed and do not yet contain
-    the value. The value begins in the next line.
-    """
     import tomllib
 
+    # The value begins in the line after the longest beginning of the file that can be parsed and does not have it yet.
     lines, last = text.splitlines(), 0
     for count in range(len(lines) + 1):
         try:
@@ -267,12 +245,6 @@ _TWICE = ("overwrite", "twice", "Duplicate", "immutable")
 
 
 def _syntax_fault(path: Path, text: str, said: str) -> str:
-    """Return the message about a syntax error in socjudge.toml: the number of the line, and the parser's reason.
-
-    For a common error, the message also says how to correct it.
-
-    said: the parser's message.
-    """
     lines = text.splitlines() or [""]
     at = re.search(r"line (\d+)", said)
     number = min(int(at[1]) if at else len(lines), len(lines))

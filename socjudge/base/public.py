@@ -16,10 +16,8 @@ _NAME = re.compile(r"^from (\.\S*) import (\w+) as", re.MULTILINE)
 
 
 def homes(folder: Path) -> dict[str, str]:
-    """Return {public name: the module that defines it}, from the stub (`__init__.pyi`) in a package's folder.
-
-    If a public name is itself a module, the value is ".".
-    """
+    """Return {public name: the module that defines it}, from the stub (`__init__.pyi`) in a package's folder. If a
+    public name is itself a module, the value is "."."""
     return {name: home for home, name in _NAME.findall((folder / "__init__.pyi").read_text("utf-8"))}
 
 
@@ -46,11 +44,6 @@ def public_names(package: str) -> tuple[list[str], Callable[[str], Any], Callabl
 
 
 def _absent(name: str, package: str, folder: Path) -> str:
-    """Return the error message for a name that is not public in this package. If a namespace of the package (such
-    as `socjudge.history`) has the name, the message says so.
-
-    For a private name, or a module that is not imported yet, the message is the name alone.
-    """
     if name.startswith("_") or any(folder.glob(f"{name}*")):
         return name  # a module that is not imported yet; the import statement itself asks for it
     import difflib  # only needed for a name that is not there
@@ -58,6 +51,7 @@ def _absent(name: str, package: str, folder: Path) -> str:
     from .former_names import instead_of
     from .messages import say, sentences
 
+    # A namespace of the package, such as `socjudge.history`, may have the name.
     for space in [each for each, home in homes(folder).items() if home == "."]:
         stub, module = folder / space / "__init__.pyi", sys.modules.get(f"{package}.{space}")
         if name in (homes(stub.parent) if stub.exists() else vars(module) if module else ()):

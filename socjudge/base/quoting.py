@@ -24,10 +24,8 @@ _SEVERITY = re.compile(
 
 @dataclass(frozen=True)
 class Statement:
-    """Hold one statement that can be quoted alone.
-
-    A table row has become a sentence that includes the column headings. A code block includes the paragraph before it.
-    """
+    """Hold one statement that can be quoted alone. A table row has become a sentence that includes the column headings.
+    A code block includes the paragraph before it."""
 
     text: str
     kind: Literal["text", "row", "code"] = "text"
@@ -51,11 +49,8 @@ def read_statements(text: str) -> Iterator[Statement]:
 
 
 def read_table(lines: Sequence[str]) -> list[str]:
-    """Return the rows of a Markdown table as sentences, such as "S3（中）: SOCリーダーへ60分以内、CSIRT責任者へ当日中".
-
-    A sentence begins with the first cell. The other cells stand with the headings of their columns, because a cell
-    alone says nothing.
-    """
+    """Return the rows of a Markdown table as sentences, such as "S3（中）: SOCリーダーへ60分以内、CSIRT責任者へ当日中". The headings stand
+    with the cells, because a cell alone says nothing."""
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines if not _RULE.match(line)]
     if all(len(cells) == 1 for cells in rows):  # a list in a sheet; its first cell may be a title
         return [cell for n, (cell,) in enumerate(rows) if n or cell.endswith("。") or len(cell) > LONGEST_TITLE]

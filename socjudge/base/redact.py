@@ -30,20 +30,15 @@ _USUAL_PORTS = {"http": 80, "https": 443}
 
 
 def redact(text: str) -> str:
-    """Return the text with [key] in place of each secret.
-
-    Secrets are the values of environment variables that hold keys or passwords, and anything that looks like a key.
-    """
+    """Return the text with [key] in place of each secret: the values of environment variables that hold keys or
+    passwords, and anything that looks like a key."""
     secrets = [value.strip() for name, value in os.environ.items() if _SECRET_NAME.search(name)]
     return _KEY_LIKE.sub("[key]", without_secrets(text, secrets))
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Return the text with [key] in place of each of these secrets. All other text stays as it is.
-
-    A secret is also found in upper or lower case, and in its base64, URL or JSON form. Secrets of fewer than 6
-    characters are not replaced.
-    """
+    """Return the text with [key] in place of each of these secrets, in upper or lower case, and in base64, URL or JSON
+    form. Secrets of fewer than 6 characters stay."""
     lower = text.lower()  # a quick check that the text has none
     for secret in secrets:
         forms = _forms(secret) if len(secret) >= _LEAST else ()
@@ -54,9 +49,6 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _forms(secret: str) -> tuple[str, ...]:
-    """Return the forms in which a secret may stand in a text, such as base64. They are in lower case, the longest form
-    first.
-    """
     raw = secret.encode(errors="replace")
     forms = {secret, quote(secret, safe=""), quote(secret), json.dumps(secret)[1:-1]}
     for before in range(3):  # text before the secret, such as "user:", shifts it in base64
@@ -64,6 +56,7 @@ def _forms(secret: str) -> tuple[str, ...]:
         # without the characters that depend on the neighbours
         whole = code[-(-before * 8 // 6) : len(code) - (-(before + len(raw)) % 3 > 0)]
         forms |= {whole, whole.translate(_URL_SAFE)} if len(whole) >= 8 else set()
+    # The longest first, because a regular expression takes the first of several forms that fit.
     return tuple(sorted({form.lower() for form in forms}, key=len, reverse=True))
 
 
@@ -73,11 +66,8 @@ def surprise_text(error: BaseException) -> str:
 
 
 def show_url(url: str) -> str:
-    """Return scheme, host, port and path of a URL, in one uniform spelling.
-
-    User, password, query, default port and final slash are left out. A short hash replaces each token in the path, so
-    that URLs with different tokens stay different.
-    """
+    """Return scheme, host, port and path of a URL, in one uniform spelling and without user, password and query. A
+    short hash replaces each token in the path, so that URLs with different tokens stay different."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2].lower().removesuffix(f":{_USUAL_PORTS.get(parts.scheme)}")
     path = parts.path.rstrip("/")
@@ -87,11 +77,8 @@ def show_url(url: str) -> str:
 
 
 def path_tokens(url: str) -> tuple[str, ...]:
-    """Return the parts of a URL's path that look like a random token.
-
-    Such a part contains a UUID, or a long run of letters and digits that often changes from one kind of character to
-    another.
-    """
+    """Return the parts of a URL's path that look like a random token: with a UUID, or with a long run of letters and
+    digits that often changes from one kind of character to another."""
     return tuple(
         part
         for part in urlsplit(url).path.split("/")
@@ -101,9 +88,7 @@ def path_tokens(url: str) -> tuple[str, ...]:
 
 
 def hash_query(url: str) -> str:
-    """Return a short hash of a URL's query. Parameters that are named like secrets are left out of it.
-
-    Return "" if there are no other parameters.
-    """
+    """Return a short hash of a URL's query without the parameters that are named like secrets. Return "" if there are
+    no others."""
     told = [pair for pair in parse_qsl(urlsplit(url).query, True) if not _SECRET_PARAMETER.search(pair[0])]
     return hashlib.sha256(repr(sorted(told)).encode()).hexdigest()[:16] if told else ""

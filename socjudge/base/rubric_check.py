@@ -17,9 +17,8 @@ TOTAL = "総合"  # the name of the overall mean in tables and charts
 
 
 def check_rubric(rubric: Rubric) -> None:
-    """Check the criteria, descriptions, pass line and pass rate of a rubric. Raises a ConfigError that says what is
-    wrong.
-    """
+    """Raise a ConfigError that says what is wrong with the criteria, descriptions, pass line or pass rate of a
+    rubric."""
     names = rubric.criteria
     if not names:
         raise ConfigError(say("there are no criteria; list one or more"))

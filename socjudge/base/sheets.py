@@ -15,11 +15,8 @@ TABLES = (".csv", ".tsv", ".xlsx")
 
 
 def read_table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
-    """Return the table in a file, as (names of the columns, rows).
-
-    Each row is (its number as a spreadsheet shows it, {column: cell}). Empty rows are left out. Raises OSError or
-    ValueError if the file cannot be read, and ConfigError if it is a workbook and openpyxl is not installed.
-    """
+    """Return the names of a table's columns, and its rows that are not empty with their numbers in a spreadsheet. Raises
+    OSError or ValueError for an unreadable file, and ConfigError for a workbook if openpyxl is not installed."""
     raw = path.read_bytes()
     rows = _sheet_rows(raw, path) if path.suffix.lower() == ".xlsx" else _text_rows(raw, path)
     filled = [(number, row) for number, row in enumerate(rows, start=1) if any(cell not in (None, "") for cell in row)]
@@ -30,13 +27,8 @@ def read_table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]
 
 
 def table_text(raw: bytes) -> str:
-    """Return the text of a table file.
-
-    raw: the bytes of the file.
-
-    The file may be UTF-8, with or without a byte order mark, UTF-16 with one, or cp932, the encoding of Excel's CSV
-    files in Japan. Raises ValueError if it is none of them.
-    """
+    """Return the text of a file in UTF-8, in UTF-16 with a byte order mark, or in cp932, the encoding of Excel's CSV
+    files in Japan. Raises ValueError if it is none of them."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):  # cp932 would make other letters of it
         return raw.decode("utf-16")
     try:

@@ -42,10 +42,8 @@ SAFETY = "安全性"  # a low score on this criterion is dangerous whatever the 
 
 @functools.cache
 def symbols() -> str:
-    """Return the CSS of the font that has the symbols ✅ ❌ ⚠ and similar ones. docs/make_symbols.py draws this font.
-
-    With this font, our pages need no emoji font on the reader's machine, and the symbols remain text.
-    """
+    """Return the CSS of the font with ✅ ❌ ⚠ and similar symbols, which docs/make_symbols.py draws. With it, pages need
+    no emoji font on the reader's machine, and the symbols remain text."""
     import base64
 
     font = base64.b64encode((Path(__file__).parent / "symbols.woff").read_bytes()).decode()
@@ -100,18 +98,14 @@ def escape(text: object) -> str:
 
 
 def block(kind: str, *lines: str) -> str:
-    """Return lines of HTML as one block, with the style sheet of all our blocks.
-
-    kind: the colour of the block's left edge, "good", "bad", "warn", "grey" or "" (none).
-    """
+    """Return lines of HTML as one block, with the style sheet of all our blocks. `kind` is the colour of the block's
+    left edge: "good", "bad", "warn", "grey" or "" (none)."""
     return f'{_style()}<div class="socjudge {kind}">{"<br>".join(lines)}</div>'
 
 
 def money(cost_usd: float | None) -> str:
-    """Return a cost as text, in dollars and approximately in yen.
-
-    For 0, the text says that there was no cost; for None, that the cost is unknown.
-    """
+    """Return a cost as text, in dollars and approximately in yen. 0 means that there was no cost, None that it is
+    unknown."""
     from ..settings import yen_per_usd
 
     if cost_usd == 0:
@@ -131,8 +125,7 @@ def cost_text(run: EvaluationRun) -> str:
 
 def shown_path(path: Path | None) -> Path | None:
     """Return a path relative to the project's folder. If the path or the working directory is not in that folder,
-    return the path unchanged.
-    """
+    return the path unchanged."""
     is_ours = path is not None and path.is_relative_to(constants.PROJECT_DIR)
     if path is None or not is_ours or not Path.cwd().is_relative_to(constants.PROJECT_DIR):
         return path
@@ -140,10 +133,8 @@ def shown_path(path: Path | None) -> Path | None:
 
 
 def one_line(text: object, length: int = 60) -> str:
-    """Return a text on one line, in quotes, for a terminal.
-
-    Invisible characters are made visible. A text of more than `length` characters is cut off.
-    """
+    """Return a text in quotes on one line, for a terminal, with invisible characters made visible. What exceeds
+    `length` characters is cut off."""
     line = " ".join(visible(str(text)).split())
     return f"'{line if len(line) <= length else line[: length - 1] + '…'}'"
 
@@ -154,24 +145,15 @@ def dollars(cost_usd: float | None) -> str:
 
 
 def facts_html(title: str, facts: Mapping[str, object], kind: str = "", after: str = "") -> str:
-    """Return a title and, below it, a small table of names and values, as HTML.
-
-    Title, names and values are escaped here.
-
-    - kind: as in `block`.
-    - after: HTML that is added below the table.
-    """
+    """Return a title and, below it, a small table of names and values, as HTML. All of them are escaped here. `kind` is
+    as in `block`, and `after` is HTML that follows the table."""
     rows = "".join(f'<tr><th class="muted">{escape(name)}</th><td>{escape(facts[name])}</td></tr>' for name in facts)
     return block(kind, f'<div><b>{escape(title)}</b></div><table class="facts">{rows}</table>{after}')
 
 
 def table_html(head: Iterable[str], rows: Iterable[Iterable[tuple[object, str]]]) -> str:
-    """Return a table as HTML. Its texts are escaped here.
-
-    - head: the headings of the columns.
-    - rows: at least one row, with a pair (text, CSS class) for each cell. The heading of a column gets the CSS class of
-      the first cell below it.
-    """
+    """Return cells, each a pair (text, CSS class), as an HTML table of at least one row. The texts are escaped here.
+    The heading of a column gets the CSS class of the first cell below it."""
     rows = [list(row) for row in rows]
     columns = zip(head, (kind for _, kind in rows[0]), strict=True)
     heads = "".join(f'<th scope="col" class="{kind}">{escape(word)}</th>' for word, kind in columns)
@@ -205,10 +187,8 @@ def run_line(run: EvaluationRun) -> str:
 
 
 def run_html(run: EvaluationRun, judge_line: str) -> str:
-    """Return a run as HTML: its verdict, a small table, and the path of its log.
-
-    judge_line: a line of text that says whether the judge has a certificate.
-    """
+    """Return a run as HTML: its verdict, a small table, the path of its log, and `judge_line`, a text that says whether
+    the judge has a certificate."""
     summary, info, verdict = run.summary, run.run, run_verdict(run)
     facts: dict[str, object] = {
         say("base.passed"): say(
@@ -310,12 +290,8 @@ def answered_by(asked: str, resolved: str) -> str:
 
 
 def question_html(result: EvaluationResult, *, line: float | None = None, opened: bool = False) -> str:
-    """Return a judged answer as HTML: its scores in tiles, the reasons, the comment, the answer and the context.
-
-    - opened: whether answer and context are unfolded.
-    - line: the pass line of the run, in points. Scores below the line are red. If the score for 安全性 is below the line,
-      there is a warning, even if the mean is above the line.
-    """
+    """Return a judged answer as HTML, with tiles for its scores. Those below `line`, the run's pass line in points, are
+    red, and a 安全性 below it gets a warning, even if the mean is above it. `opened` unfolds answer and context."""
     marks, question = result.evaluation, result.question
     verdict = answer_verdict(marks, line)
     icon = f'<span class="muted">{verdict.mark}</span>' if verdict.is_reference else verdict.mark
@@ -365,9 +341,8 @@ def answer_line(answer: AssistantAnswer) -> str:
 
 
 def answer_html(question: str, answer: AssistantAnswer) -> str:
-    """Return a question and its answer as HTML. Below the answer stand, folded, the passages that it cites.
-    If it cites none, all of `answer.passages` stand there.
-    """
+    """Return a question and its answer as HTML. Below the answer stand, folded, the passages that it cites, or all of
+    `answer.passages` if it cites none."""
     body = answer.answer
     cited = [passage for passage in answer.passages if passage.citation in body]
     passages = "".join(
@@ -390,11 +365,8 @@ def answer_html(question: str, answer: AssistantAnswer) -> str:
 
 
 def steps_html(text: str) -> str:
-    """Return an answer, given in Markdown, as HTML that is easy to read.
-
-    Steps keep their numbers, commands stand below their step, and citations are in small print. Only numbers, headings
-    (**…**), list items, commands and citations are formatted. Everything else is shown as plain text.
-    """
+    """Return an answer, given in Markdown, as HTML that is easy to read. Only numbers, headings (**…**), list items,
+    commands and citations are formatted. Everything else is shown as plain text."""
     shown: list[str] = []
     code: list[str] | None = None
     for line in text.splitlines():
@@ -413,12 +385,7 @@ def steps_html(text: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Return one line of an answer as HTML. Headings are bold, citations are in small print, and text in backticks is
-    code.
-
-    The line is escaped first, so that nothing in it is read as markup.
-    """
-    escaped = escape(text)
+    escaped = escape(text)  # first, so that nothing in the line is read as markup
     if heading := re.fullmatch(r"\*\*(.+)\*\*", escaped.strip()):
         return f"<b>{heading[1]}</b>"
     escaped = re.sub("`([^`]+)`", r"<code>\1</code>", escaped)

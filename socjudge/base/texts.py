@@ -41,27 +41,18 @@ DEVICE_NAME = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.I
 
 @dataclass(frozen=True)
 class Unit:
-    """Hold one unit of a text: a sentence, a heading, a table row or a command line.
-
-    - group: a number that all units of the same list item or paragraph have in common.
-    - cited: the sources that the text cites for this unit.
-    """
+    """Hold one unit of a text: a sentence, a heading, a table row or a command line."""
 
     text: str
-    group: int
+    group: int  # a number that all units of the same list item or paragraph have in common
     is_code: bool = False
     is_heading: bool = False
     is_warning: bool = False
-    cited: tuple[str, ...] = ()
+    cited: tuple[str, ...] = ()  # the sources that the text cites for this unit
 
 
 def split_units(text: str) -> list[Unit]:
-    """Return the units of a Markdown text in order, each with the sources that are cited for it.
-
-    A citation belongs to those units before it, in its list item or paragraph, that have no citation yet. A citation on
-    a line of its own belongs to all such units back to the previous blank line. If that blank line stands directly
-    above the citation, it belongs to the last list item or paragraph before the blank line.
-    """
+    """Return the units of a Markdown text in order, each with the sources that are cited for it."""
     units: list[Unit] = []
     group, block, in_code = 0, 0, False
     for line in text.splitlines():
@@ -77,6 +68,9 @@ def split_units(text: str) -> list[Unit]:
         if not in_code and not line.strip():
             block = group
         units += _line_units(body, group, in_code)
+        # A citation belongs to those units before it, in its list item or paragraph, that have no citation yet. On a
+        # line of its own, it belongs to all such units back to the previous blank line. If that blank line stands
+        # directly above the citation, it belongs to the last list item or paragraph before the blank line.
         if sources and units:
             first = units[-1].group if body else min(block, units[-1].group)
             units = [replace(u, cited=u.cited or sources) if u.group >= first else u for u in units]
@@ -106,10 +100,7 @@ def _line_units(body: str, group: int, in_code: bool) -> Iterator[Unit]:
 
 
 def change_citations(text: str, change: Callable[[str], str]) -> str:
-    """Replace each citation in a text, with its brackets, by `change(source)`.
-
-    change: a function that gets the source that the citation names.
-    """
+    """Replace each citation in a text, with its brackets, by `change(the source that it names)`."""
     return CITATION.sub(lambda found: change(found[found.lastgroup or 0].strip()), text)
 
 
@@ -128,10 +119,8 @@ def encodable(text: str) -> str:
 
 
 def local_time(moment: datetime) -> str:
-    """Return a point in time as text in this machine's time zone, such as 2026-01-01 09:00:00 +09:00.
-
-    All views show times in this form. Logs and frames have times in UTC or with their offset.
-    """
+    """Return a point in time as all views show it, in this machine's time zone: 2026-01-01 09:00:00 +09:00. Logs and
+    frames have times in UTC or with their offset."""
     text = moment.astimezone().isoformat(sep=" ", timespec="seconds")
     return f"{text[:19]} {text[19:]}"
 
@@ -149,8 +138,7 @@ def fold(text: str) -> str:
 @lru_cache(maxsize=2_000)
 def bigrams(text: str) -> frozenset[str]:
     """Return the set of all pairs of neighbouring characters in a text that `fold` returned. For a text of one
-    character, the set has that character.
-    """
+    character, the set has that character."""
     return frozenset(map(add, text, text[1:])) or frozenset([text] if text else [])
 
 
@@ -160,20 +148,14 @@ def containment(part: frozenset[str], whole: frozenset[str]) -> float:
 
 
 def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
-    """Return the Jaccard similarity of two sets, 0–1: the number of common elements, divided by the number of
-    elements in either set.
-
-    Return 0 if both sets are empty.
-    """
+    """Return the Jaccard similarity of two sets, 0–1: the share of their elements that are in both. Return 0 if both
+    are empty."""
     return len(a & b) / len(a | b) if a or b else 0.0
 
 
 def split_blocks(text: str) -> list[str]:
-    """Return the pieces of a passage that can be quoted: list items, paragraphs, table rows and code blocks.
-
-    List items lose their markers. A code block keeps its fences, and the paragraph before it. Headings are left out,
-    and so are pieces of fewer than 8 characters (without spaces and punctuation).
-    """
+    """Return the pieces of a passage that can be quoted: list items without markers, paragraphs, table rows, and code
+    blocks with their fences and the paragraph before them."""
     blocks: list[str] = []
     lines = iter(text.splitlines())
     continues = paragraph = False
@@ -197,14 +179,11 @@ def split_blocks(text: str) -> list[str]:
         else:
             blocks.append(_MARKER.sub("", line).strip())
             continues, paragraph = True, not _MARKER.match(line)
-    return [block for block in blocks if len(fold(block)) >= 8]
+    return [block for block in blocks if len(fold(block)) >= 8]  # without spaces and punctuation
 
 
 def plain_name(name: str) -> str:
-    """Return a person's name in one uniform spelling: NFKC, without invisible characters.
-
-    Several spaces in a row become one. Spaces at both ends are removed.
-    """
+    """Return a person's name in one uniform spelling: NFKC, with single spaces, and without invisible characters."""
     return " ".join(without_unseen(unicodedata.normalize("NFKC", name)).split())
 
 
@@ -214,19 +193,13 @@ def without_unseen(text: str) -> str:
 
 
 def fold_name(name: str) -> str:
-    """Return a person's name in a form for comparisons.
-
-    The form is NFKC in lower case, without spaces, punctuation, symbols and a final さん, 様 or 氏 (Mr or Ms).
-    """
+    """Return a person's name in a form for comparisons: NFKC in lower case, without spaces, punctuation, symbols and a
+    final さん, 様 or 氏 (Mr or Ms)."""
     letters = unicodedata.normalize("NFKC", name).casefold()
     folded = "".join(letter for letter in letters if unicodedata.category(letter)[0] not in "CPSZ")
     return _HONORIFIC.sub("", folded) or folded
 
 
 def _is_unseen(letter: str) -> bool:
-    """Return whether a character cannot be seen by itself.
-
-    These are control, format, private, unassigned and combining characters (variation selectors among them), and
-    fillers.
-    """
+    # Control, format, private, unassigned and combining characters; variation selectors are among the last.
     return unicodedata.category(letter) in ("Cc", "Cf", "Co", "Cn", "Mn", "Me") or letter in _FILLERS

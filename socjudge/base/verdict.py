@@ -32,19 +32,15 @@ _CAUSES = {
 
 
 class Verdict(NamedTuple):
-    """Hold the verdict on a run, or on one answer. Every view takes its symbol and words from here.
+    """Hold the verdict on a run, or on one answer. Every view takes its symbol and words from here."""
 
-    - outcome: "passed", "failed", "open" or "unscored". It is "open" if it depends on missing scores, or if the run has
-      the scores of only one of several judges. It is "unscored" for an answer without any score.
-    - reason: why the outcome is open.
-    - is_reference: whether the verdict is the embedded judge's, which is not an LLM.
-    - warning: a text that asks a person to read answers that pass although an important score is dangerously low. Every
-      view shows this text in red.
-    """
-
+    # "open" if it depends on missing scores, or if the run has the scores of only one of several judges. "unscored" for
+    # an answer without any score.
     outcome: Outcome
-    reason: str = ""
-    is_reference: bool = False
+    reason: str = ""  # why the outcome is open
+    is_reference: bool = False  # whether the verdict is the embedded judge's, which is not an LLM
+    # Asks a person to read answers that pass although an important score is dangerously low. Every view shows it in
+    # red.
     warning: str = ""
 
     @property
@@ -70,25 +66,20 @@ class Verdict(NamedTuple):
     @property
     def headline(self) -> str:
         """Return the verdict on a run in the specification's words, which are always Japanese. If the verdict is open,
-        return symbol, word and reason.
-        """
+        return symbol, word and reason."""
         if self.outcome in ("passed", "failed"):
             return f"{self.mark} MVP{say(_WORDS[self.outcome], lang='ja')}"
         return say("{verdict} ({reason})", verdict=self.said, reason=self.reason)
 
     @property
     def note(self) -> str:
-        """Return the note that stands beside every verdict of the embedded judge. Return "" for the verdict of another
-        judge.
-        """
+        """Return the note that stands beside every verdict of the embedded judge. Return "" for other judges."""
         return say("for reference (not marked by an LLM)") if self.is_reference else ""
 
     @property
     def paint(self) -> str:
-        """Return the colour of the verdict: "good" (green), "bad" (red), "warn" or "grey".
-
-        Only verdicts of judges that are LLMs are green or red.
-        """
+        """Return the colour of the verdict: "good" (green), "bad" (red), "warn" or "grey". Only verdicts of judges that
+        are LLMs are green or red."""
         if self.outcome in ("open", "unscored"):
             return "warn"
         return "grey" if self.is_reference else "good" if self.outcome == "passed" else "bad"
@@ -103,21 +94,15 @@ def run_verdict(run: EvaluationRun) -> Verdict:
 
 
 def judges_asked_in(frame: pd.DataFrame) -> int:
-    """Return how many judges were asked together about the answers in a frame (`RunInfo.judges_asked`). Return 1 if the
-    frame does not say it.
-
-    frame: the results or scores of one run.
-    """
+    """Return `RunInfo.judges_asked` of one run, from a frame of its results or scores. Return 1 if the frame does not
+    say it."""
     told = frame["judges_asked"].dropna() if "judges_asked" in frame else ()
     return int(max(told, default=1))
 
 
 def summary_verdict(summary: RunSummary, *, is_reference: bool = False, judges_asked: int = 1) -> Verdict:
-    """Return the verdict that follows from a run's summary.
-
-    is_reference: as in `Verdict`. judges_asked: as in `RunInfo`. The verdict of several judges cannot be known from the
-    scores of one of them, so it is open.
-    """
+    """Return the verdict that follows from a run's summary. The scores of one of several judges (`judges_asked` as in
+    `RunInfo`) cannot tell the verdict of all, so it is open."""
     warning = ""
     if summary.n_to_read:
         warning = say(
@@ -138,13 +123,8 @@ def summary_verdict(summary: RunSummary, *, is_reference: bool = False, judges_a
 
 
 def answer_verdict(marks: Evaluation, line: float | None = None) -> Verdict:
-    """Return the verdict on one judged answer.
-
-    If no score is missing, `marks.passed` decides. If scores are missing, the pass line decides.
-
-    line: the run's pass line, in points. If scores are missing and `line` is left out, the verdict is "passed" if
-    `marks.passed` is true, and "open" otherwise.
-    """
+    """Return the verdict on one judged answer. If scores are missing, it follows from the run's pass line, in points.
+    Without a line, such an answer is passed if `marks.passed` is true, and open otherwise."""
     span = span_of(marks.scores, marks.average_score, marks.status)
     if span.is_whole or line is None:
         otherwise: Outcome = "failed" if span.is_whole else "open"
@@ -157,11 +137,8 @@ def answer_verdict(marks: Evaluation, line: float | None = None) -> Verdict:
 def marked_verdict(
     outcome: Outcome, scores: Mapping[str, float | None], missing: Mapping[str, str], *, is_reference: bool = False
 ) -> Verdict:
-    """Return the verdict on one answer, given its outcome. The verdict's reason and warning are derived from the scores
-    and the causes of missing scores.
-
-    missing: {criterion: the cause of its missing score}. is_reference: as in `Verdict`.
-    """
+    """Return the verdict on one answer, given its outcome. Reason and warning follow from its scores and from the
+    causes of those that are missing."""
     low = listed(f"{name} {score:g}" for name, score in to_read(scores, outcome).items())
     causes = missing.items() if outcome == "open" else ()
     reason = listed(f"{name}: {cause_text(cause)}" for name, cause in causes)
@@ -171,9 +148,8 @@ def marked_verdict(
 
 
 def cause_text(cause: str) -> str:
-    """Return the words for the cause of a missing score. A cause that this version of socjudge does not know is
-    returned unchanged.
-    """
+    """Return the words for the cause of a missing score. A cause that this version does not know is returned
+    unchanged."""
     return say(_CAUSES[cause]) if cause in _CAUSES else cause
 
 
@@ -188,9 +164,8 @@ def reason_text(marks: Evaluation, criterion: str) -> str:
 
 
 def mean_text(marks: Evaluation) -> str:
-    """Return the mean of an answer's scores as text. If scores are missing, the text also says from how many scores
-    the mean is computed.
-    """
+    """Return the mean of an answer's scores as text. If scores are missing, the text also says from how many scores the
+    mean is computed."""
     return say("Mean: {mean:.1f}", mean=marks.average_score) + of_criteria(marks)
 
 
@@ -212,12 +187,8 @@ class Tally:
         self._unscored = self._partial = self._to_read = 0
 
     def add(self, question_id: int | str, span: Span, *, is_read: bool = True, is_to_read: bool = False) -> None:
-        """Count a judged answer.
-
-        - span: the answer's mean, and the lowest and the highest mean that it can have.
-        - is_read: whether the judge's reply could be parsed.
-        - is_to_read: whether a person must read the answer, because an important score is dangerously low.
-        """
+        """Count a judged answer. `is_read` says whether the judge's reply could be parsed, and `is_to_read` whether a
+        person must read the answer, because an important score is dangerously low."""
         place = self._places.setdefault(question_id, len(self._counts))
         if place == len(self._counts):
             for sums in (self._means, self._lows, self._highs, self._counts):
@@ -231,22 +202,16 @@ class Tally:
         self._to_read += is_to_read
 
     def add_marks(self, question_id: int | str, marks: Evaluation, line: float) -> None:
-        """Count a judged answer, given its evaluation.
-
-        line: the pass line, in points.
-        """
+        """Count a judged answer, given its evaluation and the pass line in points."""
         span = span_of(marks.scores, marks.average_score, marks.status)
         low = to_read(marks.scores, outcome_of(span, marks.status, line))
         self.add(question_id, span, is_read=marks.status == "ok", is_to_read=bool(low))
 
     def summary(self, rule: PassRule = SPECIFIED) -> RunSummary:
-        """Return the summary of the answers counted so far.
-
-        First, the means of the repeats of each question are averaged. A question passes if this mean reaches the rule's
-        line. The run passes if enough questions pass and the mean over all questions reaches the line too. A reply that
-        could not be parsed counts as zeros, as the specification says; `n_unscored` has the number of these replies. A
-        missing score counts as 0 when the rule is applied, but it is left out of `average_score`.
-        """
+        """Return the summary of the answers counted so far. A question passes if the mean of its repeats reaches the
+        line."""
+        # A reply that could not be parsed counts as zeros, as the specification says. A missing score counts as 0 when
+        # the rule is applied, but it is left out of `average_score`.
         worst, best = self._case(self._lows, rule), self.best_case(rule)
         return replace(
             worst, average_score=self._mean(self._means), n_unscored=self._unscored, n_partial=self._partial,
@@ -277,10 +242,8 @@ def summarise_results(results: Iterable[EvaluationResult], rule: PassRule = SPEC
 
 
 def mixed_text(info: RunInfo) -> str:
-    """Return the text below the verdict of a run whose judge answered under several model names.
-
-    Return "" for other runs.
-    """
+    """Return the text below the verdict of a run whose judge answered under several model names. Return "" for other
+    runs."""
     names = " ".join(info.judge_model_resolved.split()).split(", ")  # a service may name itself in several lines
     return (
         say(
@@ -310,14 +273,8 @@ SUMMARY = """## 評価結果サマリー
 
 
 def rule_text(total: int, rule: PassRule = SPECIFIED, *, lang: Language = "ja") -> str:
-    """Return the whole pass rule for a run of `total` questions as text. All views use these words, except the
-    specification's summary.
-
-    Examples
-    --------
-    >>> rule_text(10)
-    '10問中7問以上が平均70点以上、かつ全体平均が70点以上'
-    """
+    """Return the pass rule of a run, such as 10問中7問以上が平均70点以上、かつ全体平均が70点以上. All views use these words, except the
+    specification's summary."""
     return say("base.pass_rule", lang=lang, total=total, needed=rule.needed(total), line=rule.line)
 
 
