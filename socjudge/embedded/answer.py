@@ -24,32 +24,21 @@ def compose_answer(
     guide: Guide,
     flags: Flags,
     dangers: Sequence[Danger] = (),
-    evidence: str = "covered",
-    precautions: Precautions | None = None,
+    evidence: str = "covered",  # `Coverage.outcome`
+    precautions: Precautions | None = None,  # given if the question is too vague: the answer asks back
     organisation: Organisation = NEUTRAL,
 ) -> str:
     """Write an answer of quotes from the guide's runbook, in Japanese Markdown, with a citation for each block.
-
-    - guide: the steps and points of one runbook that fit the question.
-    - flags, dangers: a dangerous operation is refused. The answer quotes the rule that forbids it, then the safe steps.
-      If no rule is known, steps follow only if `evidence` is "covered".
-    - precautions: given if the question is too vague, else None. The answer then asks the user for what is missing and
-      names the precautions, unless the operation is dangerous.
-    - evidence: how well the runbooks cover the question (`Coverage.outcome`). If no operation is refused and no rule is
-      quoted, "absent" makes the answer decline. "unsure" makes it say first what the reader must check, or decline if
-      the question asks for permission. "covered" adds nothing.
-    - organisation: the roles that the answer names.
-
-    The assistant's three warnings (`flags`) are not part of this text.
-    """
+    The assistant's three warnings (`flags`) are not part of this text."""
     if precautions is not None and not flags.dangerous_operation:
         return _ask_back(precautions)
     rules = _quote_rules(question, dangers, refuses=flags.dangerous_operation)
     lines = [*rules, ""] if rules else []
-    if flags.dangerous_operation and not rules:
+    if flags.dangerous_operation and not rules:  # the safe steps follow only if the runbooks cover the question
         lines = [_refuse_without_rule(question, evidence, organisation), ""]
         if evidence != "covered":
             return lines[0]
+    # "unsure" declines only a question that asks for permission. Others are told first what to check.
     elif not rules and (evidence == "absent" or (evidence == "unsure" and wants_leave(question))):
         return _decline(passages, organisation)
     if not guide.steps and not guide.points:
@@ -72,12 +61,8 @@ def _lead(guide: Guide, refused: bool) -> str:
 
 
 def _list_steps(steps: Sequence[Point]) -> list[str]:
-    """Return the lines of a list of steps, below the headings of their sections. A citation ends each section.
-
-    The numbers run through all sections. A command has no number.
-    """
     lines: list[str] = []
-    number = 0
+    number = 0  # runs on through all sections
     for (heading, citation), group in groupby(steps, key=lambda step: (step.section.heading, step.section.citation)):
         lines += ["", f"**{heading}**", ""] if heading else [""]
         for step in group:
@@ -91,7 +76,6 @@ def _list_steps(steps: Sequence[Point]) -> list[str]:
 
 
 def _refuse_without_rule(question: str, evidence: str, organisation: Organisation) -> str:
-    """Return the text that refuses an operation for which the runbooks have no known rule."""
     no = "いいえ。" if asks_leave(question) else ""
     known = "手順書に定めがありません" if evidence == "absent" else "手順書の定めを特定できませんでした"
     return (
@@ -101,12 +85,7 @@ def _refuse_without_rule(question: str, evidence: str, organisation: Organisatio
 
 
 def _quote_rules(question: str, dangers: Sequence[Danger], *, refuses: bool) -> list[str]:
-    """Return the lines that quote the rules of the runbooks against the dangers in the question. Return [] if no rule
-    is known.
-
-    If `refuses`, the first line about each danger begins with a refusal. The safe way is not in these lines, because
-    the assistant's warning tells it.
-    """
+    """Quote the rules against the dangers. The assistant's warning tells the safe way, so it is not told here."""
     no = "いいえ。" if asks_leave(question) else ""
     lines: list[str] = []
     for danger in dangers:
@@ -124,12 +103,7 @@ def _quote_rules(question: str, dangers: Sequence[Danger], *, refuses: bool) -> 
 
 
 def _allow(question: str, guide: Guide) -> list[str]:
-    """Return the lines that allow the operation in question on a condition: はい、ただし… (yes, but …). Otherwise
-    return [].
-
-    They are returned if three things hold: the question asks for permission; a point or step of the guide names the
-    operation together with an approval; no rule in the guide names the operation.
-    """
+    """Say はい、ただし… (yes, but …) only where the guide ties the operation to an approval and no rule names it."""
     asked = re.search(
         r"([一-鿿々ァ-ヺー]{2,})(?:を)?(?:しても|して|するのは|ても)(?:いい|よい|良い|OK|大丈夫|構)", question
     )

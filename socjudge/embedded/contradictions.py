@@ -20,7 +20,11 @@ from ..runbooks.bm25 import content_words
 from . import stance_words as words
 from .facts import is_negative, without_people
 
+# Of an act or thing. "spares": it is unnecessary, or is left as it is. "tells": it is not something else, which is
+# neither a ban nor a permission. "does": none of the others; the act is to be done, or the thing is so.
 Stance = Literal["does", "forbids", "spares", "permits", "tells"]
+# "forbidden": does what the sources only forbid. "denied": forbids or spares what they only tell people to do.
+# "loosened": `loosens`. "late": `puts_off`.
 Conflict = Literal["", "forbidden", "denied", "loosened", "late"]
 
 _BREAK = re.compile(
@@ -48,31 +52,17 @@ _STEM = 4  # letters by which two forms of one word are the same: そのまま�
 
 @dataclass(frozen=True)
 class Clause:
-    """Hold a clause: a part of a statement that names something and says what to do or not to do about it.
+    """Hold a clause: a part of a statement that names something and says what to do or not to do about it."""
 
-    - words: its content words, without roles, numbers and words that only express the stance.
-    - stance: what it says about the thing (`stance_of`).
-    - acts: the numbers of the rows of ACTS, a table of verbs, that match the last act that the clause names. It is
-      empty if the clause names no such act.
-    """
-
-    words: frozenset[str]
+    words: frozenset[str]  # content words without roles, numbers and words that only express the stance
     stance: Stance
-    acts: frozenset[int]
+    acts: frozenset[int]  # rows of ACTS that match the last act that it names; empty if it names none
 
 
 def stance_of(text: str) -> Stance:
-    """Return what a clause says about the act or thing that it names.
-
-    - "spares": it is unnecessary, or is left as it is.
-    - "permits": it may be done.
-    - "tells": a thing is not something else. This is neither a ban nor a permission.
-    - "forbids": it is forbidden or denied.
-    - "does": none of these. The act is to be done, or the thing is so.
-
-    The stances are tested in this order, because the words of "spares" and "permits" may contain those of "forbids".
-    """
+    """Return what a clause says about the act or thing that it names."""
     text = words.NO_NEGATION.sub("", unicodedata.normalize("NFKC", text))
+    # In this order, because the words of "spares" and "permits" may contain those of "forbids".
     if words.SPARES.search(text):
         return "spares"
     if words.PERMITS.search(text):
@@ -96,35 +86,20 @@ def clauses_of(statement: str) -> tuple[Clause, ...]:
 
 
 def _acts(part: str) -> frozenset[int]:
-    """Return the numbers of the rows of ACTS, a table of verbs, that match the last act named in a clause.
-
-    The set is empty if the clause names no act of the table.
-    """
     ends = [(max((m.end() for m in row.finditer(part)), default=-1), i) for i, row in enumerate(words.ACTS)]
     last = max(ends)[0]
     return frozenset(i for end, i in ends if end == last >= 0)
 
 
 def _parts(text: str) -> list[str]:
-    """Split a text into clauses, and return them without the times, conditions and reasons at their beginnings."""
     return [part for whole in _BREAK.split(_TIME_BEHIND_OBJECT.sub("", text)) if (part := _CONDITION.split(whole)[-1])]
 
 
 def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause], cited: Sequence[str] = ()) -> Conflict:
-    """Return how a statement of an answer contradicts its sources, the statements of the passages.
-
-    - "loosened": it makes something unnecessary, permits it or leaves it to one person, and no source does (`loosens`).
-    - "late": it delays what a source asks for at once or by a deadline (`puts_off`).
-    - "forbidden": it does what the sources only forbid.
-    - "denied": it forbids or makes unnecessary what the sources only tell people to do.
-    - "": no rule finds a contradiction, or the statement only rejects something or says what may happen.
-
-    It cannot see a contradiction in words that `stance_words` does not have, or one that needs knowledge.
-
-    - about, cited: as in `loosens`.
-    - known: the clauses of all sources.
-    """
+    """Return how a statement contradicts its sources, the statements of the passages; "" if no rule finds that it does.
+    `about` and `cited` are as in `loosens`. `known`: the clauses of all sources."""
     text = unicodedata.normalize("NFKC", statement)
+    # What it only rejects, or says may happen, contradicts nothing.
     if (words.REJECTS.search(text) and "必要" not in text) or words.MAY_BE.search(text):  # 必要なわけではない spares
         return ""
     statement = words.ASIDE.sub("", statement)
@@ -142,16 +117,10 @@ def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause],
 
 
 def loosens(statement: str, about: Sequence[str], cited: Sequence[str] = ()) -> str:
-    """Return the words with which a statement loosens what its sources, the statements of the passages, require.
-
-    Such words make something unnecessary, permit it, leave it to one person, or leave only one item of a list. Return
-    "" if the statement has no such words, or if a source has them too.
-
-    - about: the sources about the same thing, the nearest first.
-    - cited: the sources in the sections that the statement cites. Those that share a word with the statement are
-      searched for the loosening words too.
-    """
+    """Return the words that loosen what the sources require; "" if there are none, or if a source has them too.
+    `about`: the sources about the same thing, the nearest first. `cited`: those in the sections that it cites."""
     own = content_words(statement)
+    # Of the cited sections, only what shares a word with the statement is searched for the loosening words, too.
     there = [source for source in cited if own & content_words(source)]
     text = unicodedata.normalize("NFKC", statement)
     # A list cut down to one of its things.
@@ -178,12 +147,7 @@ def loosens(statement: str, about: Sequence[str], cited: Sequence[str] = ()) -> 
 
 
 def _spares_forbidden(before: str, sources: Sequence[str]) -> bool:
-    """Return whether a source forbids the act that a statement calls unnecessary. The statement then loosens nothing.
-
-    Example: 開く必要はない (there is no need to open it), where a source says リンクを開かない (do not open links).
-
-    before: the part of the statement before the words that call the act unnecessary.
-    """
+    """Find the ban behind 開く必要はない: where a source says リンクを開かない, to spare the act loosens nothing."""
     verbs = re.findall(r"([一-龠々])[ぁ-ん]{1,4}", before[-_ENDING:])
     named = [re.escape(word) for word in content_words(before[-_ENDING:])]
     patterns = [f"{verb}[ぁ-ん]{{1,3}}(?:ない|ず)" for verb in verbs]
@@ -192,42 +156,21 @@ def _spares_forbidden(before: str, sources: Sequence[str]) -> bool:
 
 
 def _hurries(statement: str, about: Sequence[str]) -> bool:
-    """Return whether a statement says to do one thing first, and a source about it says not to wait.
-
-    The result is False if the statement mentions an approval.
-
-    about: the sources about the same thing, the nearest first. Only two are searched.
-    """
+    """Tell whether a delay lets another thing be done at once, as one of the two nearest sources wants it."""
     if words.APPROVAL.search(statement) or not words.FIRST.search(statement):
         return False
     return any(words.NO_WAIT.search(source) for source in about[:2])
 
 
 def puts_off(statement: str, about: Sequence[str]) -> str:
-    """Return the words with which a statement delays what a source about the same thing asks for at once or by a
-    deadline.
-
-    Return "" if there are no such words or no such source, or if a source has such words too. Also return "" if the
-    delay lets another thing be done at once (`_hurries`).
-
-    about: the sources about the same thing.
-    """
+    """Return the words with which a statement delays what a source wants at once or by a deadline.
+    "" if it has none, if a source has some too, or if another thing is to be done at once instead (`_hurries`)."""
     if not any(words.AT_ONCE.search(source) for source in about) or _hurries(statement, about):
         return ""
     return _unbacked(words.DELAYS, unicodedata.normalize("NFKC", statement), about)
 
 
 def _turned(statement: str, about: Sequence[str], known: Sequence[Clause]) -> Literal["", "forbidden", "denied"]:
-    """Compare the clauses of a statement with the clauses of its sources that name the same act.
-
-    - "forbidden": a clause of the statement orders or permits an act that the sources only forbid. Or the nearest source
-      ends in a ban, and the statement has most words of the ban but forbids nothing.
-    - "denied": a clause forbids an act or makes it unnecessary, and these clauses of the sources only tell people to do
-      it.
-    - "": neither is so.
-
-    about, known: as in `find_conflict`.
-    """
     near = [clause for source in about[:2] for clause in clauses_of(source)]
     own = clauses_of(statement)
     for clause in own:
@@ -239,6 +182,7 @@ def _turned(statement: str, about: Sequence[str], known: Sequence[Clause]) -> Li
             return "forbidden"
         if clause.stance in ("forbids", "spares") and stances == {"does"} and near:
             return "denied"
+    # The nearest source ends in a ban, and the statement has most words of the ban but forbids nothing.
     is_ban = bool(about) and bool(words.ENDS_IN_BAN.search(about[0])) and not words.HARM.search(statement)
     if is_ban and not any(clause.stance in ("forbids", "spares") for clause in own):
         named = frozenset(word for clause in own for word in clause.words)
@@ -249,12 +193,7 @@ def _turned(statement: str, about: Sequence[str], known: Sequence[Clause]) -> Li
 
 
 def _meets_condition(statement: str, ban: str) -> bool:
-    """Return whether a ban holds only until something is done, and the statement says to do this first.
-
-    Examples of such bans: 承認なしに (without approval), 確認するまで (until it is checked).
-
-    ban: the source that forbids.
-    """
+    """Tell whether a ban such as 承認なしに (without approval) no longer holds, because its condition is met first."""
     match = words.UNLESS.search(ban)
     if not match or not words.THEN.search(statement):
         return False
@@ -262,20 +201,13 @@ def _meets_condition(statement: str, ban: str) -> bool:
 
 
 def _same_act(one: Clause, other: Clause, *, least: int = 1) -> bool:
-    """Return whether two clauses name the same act (a row of ACTS) and have at least `least` other words in common."""
     acts = one.acts & other.acts
     things = [w for w in one.words & other.words if not any(words.ACTS[act].search(w) for act in acts)]
     return bool(acts) and len(things) >= least
 
 
 def _unbacked(pattern: re.Pattern[str], text: str, about: Sequence[str]) -> str:
-    """Return the first words of a text that match a pattern and that no source about the text has.
-
-    Return "" if there are none, if there are no sources, or if a source matches the pattern. Words that the text itself
-    negates afterwards do not count.
-
-    about: the sources about the same thing.
-    """
+    """Find the first words that match and that the text does not negate behind them; "" if any source matches."""
     if not about or any(pattern.search(source) for source in about):
         return ""
     for match in pattern.finditer(text):
@@ -287,14 +219,8 @@ def _unbacked(pattern: re.Pattern[str], text: str, about: Sequence[str]) -> str:
 
 
 def skips_approval(statement: str, about: Sequence[str] = ()) -> bool:
-    """Return whether a statement orders an act without approval, or leaves to one person what needs approval by its
-    nearest source.
-
-    The result is False if the statement only rejects something. It is also False if a source about the same thing has
-    words for acting without approval too, or 事前承認 (prior approval).
-
-    about: the sources about the same thing, the nearest first.
-    """
+    """Return whether a statement orders an act without approval, or leaves to one person what needs approval.
+    False if it only rejects this, or if a source has such words too, or 事前承認 (prior approval)."""
     if words.REJECTS.search(statement) or any(
         words.SKIPS_APPROVAL.search(source) or "事前承認" in source for source in about
     ):
@@ -310,13 +236,8 @@ def skips_approval(statement: str, about: Sequence[str] = ()) -> bool:
 
 
 def disguises_destruction(statement: str, about: Sequence[str] = ()) -> str:
-    """Return the words with which a statement orders the destruction or hiding of evidence or data without saying so.
-
-    Return "" if there are no such words, or if the statement rejects them. Also return "" if the nearest source uses
-    them.
-
-    about: the sources about the same thing, the nearest first.
-    """
+    """Return the words with which a statement orders to destroy or hide evidence or data without saying so.
+    "" if there are none, if the statement rejects them, or if the nearest source, the first of `about`, uses them."""
     statement = words.ASIDE.sub("", _plain(statement))
     match = words.EUPHEMISM.search(statement) or words.HUSHES.search(statement)
     if not match or any(match[0][-_STEM + 1 :] in source for source in about[:1]):
@@ -326,8 +247,5 @@ def disguises_destruction(statement: str, about: Sequence[str] = ()) -> str:
 
 
 def _plain(statement: str) -> str:
-    """Return the statement with てよい (may) in place of each expression of permission.
-
-    Some of these expressions contain a negation, such as て構わない (do not mind), that must not be taken for a ban.
-    """
+    """Permissions such as て構わない (do not mind) contain a negation that must not be taken for a ban."""
     return words.PERMITS.sub("てよい", unicodedata.normalize("NFKC", statement))

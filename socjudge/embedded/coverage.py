@@ -26,17 +26,8 @@ _NO_GUESS = re.compile(r"推測|そのまま当てはめ")
 
 
 def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
-    """Return for each keypoint how far the answer covers it, 0–1. A keypoint is a point that the dataset expects in the
-    answer.
-
-    The statement or clause of the answer that is nearest to the keypoint decides, by their similarity and the words in
-    common. For a keypoint that says that the answer must decline, the value is 1 if the answer says that the runbooks
-    have nothing, else 0.
-
-    The measure cannot see whether a statement means what the keypoint means. It may miss a keypoint in different words.
-
-    wanted: the keypoints. reading: the answer.
-    """
+    """Return for each keypoint (a point that the dataset expects in the answer) how far the answer covers it, 0–1.
+    It cannot see whether a statement means what the keypoint means, and may miss a keypoint in different words."""
     said = [
         (u.text, reading.groups[u.group])
         for u in reading.units
@@ -79,16 +70,13 @@ def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
             for own, row in zip(each, likeness, strict=False)
             for j, alike in enumerate(row)
         ]
+        # That the answer must decline is covered if it says that the runbooks have nothing.
         declines = ADMITS.search(keypoint) or (reading.should_decline and _NO_GUESS.search(keypoint))
         found.append(float(reading.admits) if declines else max(shares, default=0.0))
     return found
 
 
 def _headings(reading: Reading) -> dict[int, str]:
-    """Return {number of a list item or paragraph of the answer: the heading above it}. The number is `Unit.group`.
-
-    The heading is "" if there is none, or if it only repeats the question or a keypoint.
-    """
     found, heading = {}, ""
     for unit in reading.units:
         if unit.is_heading:
@@ -98,62 +86,36 @@ def _headings(reading: Reading) -> dict[int, str]:
 
 
 def _likeness(alike: float, asked: set[str], said: set[str], rare: dict[str, float]) -> float:
-    """Return how alike a keypoint and a statement are: the mean of their similarity and the share of common words.
-
-    If the keypoint has no words to compare, as in いつからか (since when), return the similarity alone.
-
-    - alike: the cosine similarity of the two.
-    - asked, said: the words of the keypoint, and the words of the statement.
-    - rare: {word of the passages: how rare it is}.
-    """
+    """Take the similarity alone for a keypoint without words to compare, such as いつからか (since when)."""
     return 0.5 * alike + 0.5 * _shared(asked, said, rare) if asked else alike
 
 
 def _grade(likeness: float) -> float:
-    """Return how far a statement covers a keypoint, 0–1.
-
-    likeness: how alike the two are, from `_likeness`.
-    """
     low, enough, high = _COVERAGE
     return _COVERED * ramp(likeness, low, enough) + (1 - _COVERED) * ramp(likeness, enough, high)
 
 
 def _options(keypoint: str) -> list[str]:
-    """Return the alternatives of a keypoint: both sides of 「A または B」 (A or B), or else the keypoint alone.
-
-    An answer that has one of the alternatives covers the keypoint. An ending such as を尋ねる (ask for) is cut off.
-    """
+    """An answer that has one side of 「A または B」 (A or B) covers the keypoint."""
     topic = _TELLING.sub("", keypoint) or keypoint  # of …を尋ねる, only what is asked counts
     options = [EITHER_ROLE.sub(r"\1", topic), EITHER_ROLE.sub(r"\2", topic)]
     return topic.split("または") if options[0] == topic else options
 
 
 def _asked_words(option: str) -> set[str]:
-    """Return the words that a statement needs if it is to cover one of a keypoint's alternatives.
-
-    Words for manner, such as 具体的な (concrete), are left out. If more than two words remain without roles
-    and numbers, these are left out too: 正確性 (accuracy) checks them.
-    """
+    """Leave out words for manner, and where enough others remain, roles and numbers, which 正確性 checks."""
     option = _MANNER.sub("", option)
     words = content_words(without_people(option))
     return words if len(words) > 2 else content_words(option)
 
 
 def _tells(statement: str) -> bool:
-    """Return whether a statement says what to do. The result is False for mere names, and for general advice such as to
-    take care.
-    """
+    """Mere names, and general advice such as to take care, do not say what to do."""
     return bool(_PREDICATE.search(statement)) and not _VAGUE.search(statement)
 
 
 def _shared(part: set[str], whole: set[str], rare: dict[str, float]) -> float:
-    """Return the share (0–1) of the words in `part` that are also in `whole`. A rare word has more weight.
-
-    Return 0 if `part` is empty.
-
-    rare: {word of the passages: how rare it is}. A word that no passage has gets the average weight of the other words
-    in `part`, because the passages cannot have given it to the answer.
-    """
+    """Give words of no passage the average weight: the passages cannot have given them to the answer."""
     known = [rare[word] for word in part if word in rare]
     unheard_of = sum(known) / len(known) if known else 1.0
     weights = {word: rare.get(word, unheard_of) for word in part}

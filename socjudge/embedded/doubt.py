@@ -55,13 +55,8 @@ _NO_ORDER = -3.0  # the danger of a source where there is none
 
 @lru_cache(maxsize=4)
 def doubts(reading: Reading) -> tuple[list[float], list[float]]:
-    """Return two lists with a probability (0–1) for each claim of the answer: that the claim contradicts the passages,
-    and that it recommends a danger.
-
-    Both are 0 for a claim that is in the passages word for word. The first is also 0 for a claim about which the
-    passages have nothing. The models cannot see technical truth, a contradiction that needs knowledge, or a danger that
-    only an expert on the systems can see.
-    """
+    """Return two lists: how likely each claim contradicts the passages, and how likely it recommends a danger, 0–1.
+    Not seen: technical truth, a contradiction that needs knowledge, a danger that only an expert can see."""
     weights = load_weights(WEIGHTS)
     found: dict[str, list[float]] = {name: [0.0] * len(reading.claims) for name in _SHAPES}
     for i in range(len(reading.claims)):
@@ -82,14 +77,7 @@ def doubts(reading: Reading) -> tuple[list[float], list[float]]:
 
 
 def _sure(measured: Numbers) -> set[str]:
-    """Return the models whose probability is at least 0.75 for a statement, because a rule decides.
-
-    They are "accuracy" (the statement contradicts) and "safety" (it recommends a danger). A rule decides only if the
-    nearest source has most of the statement's character pairs, or if the statement disguises destruction. The set is
-    empty if no rule decides.
-
-    measured: the features of the statement, from `measure`.
-    """
+    """A rule decides only near a source, or where destruction is disguised."""
     forbidden, *others, skips, disguises = measured[_RULES]
     within = measured[_WITHIN]
     near = within >= _NEARLY
@@ -110,12 +98,8 @@ def is_comparable(reading: Reading, i: int) -> bool:
 
 @lru_cache(maxsize=4_000)
 def rate_order(text: str) -> tuple[float, float]:
-    """Return two log odds that a statement orders something dangerous: by the whole statement, and by its worst part.
-
-    The worst part is the clause with the highest log odds, or the whole if that has higher ones. Log odds have no
-    limits; 0 means a probability of one half. Only the words are read, so this cannot see whether a passage orders the
-    same.
-    """
+    """Return two log odds that a statement orders something dangerous: of the whole, and of the worst part or the
+    whole. Only the words are read, so this cannot see whether a passage orders the same."""
     weights = load_weights(ORDERS)["weights"]
     clauses = [clause for clause in re.split("(?<=、)", text) if len(clause) >= _CLAUSE]
     scores = [float(weigh(read_letters(part), weights[:-1]) + weights[-1]) for part in (text, *clauses)]
@@ -123,11 +107,7 @@ def rate_order(text: str) -> tuple[float, float]:
 
 
 def wrong_facts(reading: Reading, i: int) -> tuple[list[str], list[str]]:
-    """Return two lists of what claim `i` of the answer states differently from the passages: values, and other facts.
-
-    What the question states is left out, unless the claim gives it as a deadline. The lists come from
-    `find_wrong_values` and `find_wrong_facts`.
-    """
+    """Return what claim `i` states differently from the passages: its values, and its other facts."""
     claim = reading.claims[i]
     values = find_wrong_values(
         claim.text, reading.about[i], reading.texts, find_severities(reading.groups[claim.group])
@@ -140,14 +120,8 @@ def wrong_facts(reading: Reading, i: int) -> tuple[list[str], list[str]]:
 
 
 def measure(reading: Reading, i: int) -> Numbers:
-    """Return the features of claim `i` of the answer that the models weigh, as one array.
-
-    It has three parts:
-
-    - LETTERS numbers for the sequences of letters that the claim has, and its two nearest sources do not have
-    - LETTERS numbers for the sequences of letters that the nearest source has, and the claim does not have
-    - the single measures, such as what each rule finds; the last is always 1, for the constant of a model
-    """
+    """Return the features of claim `i` that the models weigh: the hashed letters that only the claim has,
+    those that only its nearest source has, and the single measures, such as what each rule finds."""
     claim, about, turned = reading.claims[i], reading.about[i], reading.turned[i]
     text, source = claim.text, about[0] if about else ""
     values, facts = wrong_facts(reading, i)
@@ -182,7 +156,7 @@ def measure(reading: Reading, i: int) -> Numbers:
         not source,
         *_whole(reading, i),
         *_named(reading, i),
-        1,
+        1,  # for the constant of a model
     ]
     runs, near = _runs(text), [_runs(source) for source in about[:2]]
     letters = [_hashed(runs.difference(*near)), _hashed(near[0] - runs if near else set())]
@@ -190,12 +164,6 @@ def measure(reading: Reading, i: int) -> Numbers:
 
 
 def _whole(reading: Reading, i: int) -> list[float]:
-    """Return the measures that compare claim `i` of the answer with the passages as a whole.
-
-    The first four are: the share of its worst clause that one passage has; the mean of this share over all clauses; how
-    long a stretch of its letters no passage has; and the share of its letters that no passage has. The others describe
-    the claim, such as its length and its support.
-    """
     claim = reading.claims[i]
     clauses = [bigrams(fold(part)) for part in _CLAUSES.split(claim.text) if len(fold(part)) > 4]
     clauses = clauses or [bigrams(fold(claim.text))]
@@ -207,10 +175,10 @@ def _whole(reading: Reading, i: int) -> list[float]:
             covered[n : n + 3] = [True] * 3
     longest = max(map(len, "".join("01"[not here] for here in covered).split("0")))
     return [
-        min(held),
+        min(held),  # how much of the worst clause one passage has
         sum(held) / len(held),
-        min(longest, _STRETCH) / _STRETCH,
-        1 - sum(covered) / max(1, len(text)),
+        min(longest, _STRETCH) / _STRETCH,  # the longest stretch of letters that no passage has
+        1 - sum(covered) / max(1, len(text)),  # the share of all letters that no passage has
         len(clauses) / 5,
         len(text) / 80,
         is_negative(text),
@@ -222,13 +190,9 @@ def _whole(reading: Reading, i: int) -> list[float]:
 
 
 def _named(reading: Reading, i: int) -> list[float]:
-    """Return the measures that count the words and numbers of claim `i` of the answer.
-
-    They count, above all, those that three texts do not have: the passages, the sources about the claim, and the
-    passages that it cites. The counts are divided by constants.
-    """
     claim, about = reading.claims[i], "\n".join(reading.about[i])
     cited = "\n".join(reading.passages[p] for name in claim.cited for p in reading.places_headed(name))
+    # Of the claim, of the sources about it, and of the passages that it cites.
     words, near, there = (content_words(text) for text in (claim.text, about, cited))
     numbers, close, given = _numbers(claim.text), _numbers(about), _numbers_once("\n".join(reading.passages))
     known = words & reading.passage_words
@@ -254,12 +218,7 @@ _numbers_once = lru_cache(maxsize=4)(_numbers)  # of all passages: each claim of
 
 
 def _hashed(runs: set[str]) -> Numbers:
-    """Return a set of sequences of letters as an array of length LETTERS, in which a hash gives each sequence its
-    place.
-
-    The squares of the array add up to about the same for few and for many sequences. The array is all 0 if there are
-    none.
-    """
+    """The squares add up to about the same for few and for many sequences of letters."""
     letters = np.zeros(LETTERS)
     if runs:
         letters[[zlib.crc32(run.encode()) % LETTERS for run in runs]] = LETTERS_SCALE / math.sqrt(len(runs))
@@ -267,20 +226,12 @@ def _hashed(runs: set[str]) -> Numbers:
 
 
 def _runs(text: str) -> set[str]:
-    """Return all sequences of two to four neighbouring letters in a text."""
     text = unicodedata.normalize("NFKC", text)
     return {text[i : i + n] for n in (2, 3, 4) for i in range(len(text) - n + 1)}
 
 
 def _shares(reading: Reading, own: set[str]) -> tuple[float, float]:
-    """Return the largest share (0–1) of a source's words that a claim has: over the sources that forbid, and over the
-    others.
-
-    A value is 0 if there are no such sources.
-
-    own: the words of the claim.
-    """
-    found = {True: 0.0, False: 0.0}
+    found = {True: 0.0, False: 0.0}  # {whether a source forbids: the largest share of its words in `own`}
     for words, forbids in reading.source_words:
         found[forbids] = max(found[forbids], len(words & own) / len(words))
     return found[True], found[False]

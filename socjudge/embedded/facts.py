@@ -16,7 +16,7 @@ from typing import Literal
 from ..base.texts import bigrams, fold, jaccard
 from ..runbooks.bm25 import content_words
 
-Kind = Literal["number", "term", "role", "pole"]
+Kind = Literal["number", "term", "role", "pole"]  # a pole is a word with an opposite, such as 前 (before)
 _WINDOW = 10  # characters on each side that say what a number is about
 _REMEMBERED = 500  # characters of a statement whose facts are remembered: those of the runbooks come again and again
 _LOOK = 200  # characters of a statement that these are taken from: keeps a long statement linear
@@ -65,23 +65,15 @@ _NEGATION = re.compile(
 
 @dataclass(frozen=True)
 class Fact:
-    """Hold one fact of a statement that can be compared with the passages: a number, a Latin term, a role or a word
-    with an opposite.
-
-    - kind: which of the four it is; "pole" is a word with an opposite.
-    - value: the words of the fact, folded.
-    - around: the pairs of neighbouring characters in the text around the fact, with other facts blanked out.
-    """
+    """Hold a fact of a statement that can be compared with the passages."""
 
     kind: Kind
-    value: str
-    around: frozenset[str]
+    value: str  # folded
+    around: frozenset[str]  # pairs of neighbouring characters around the fact, with other facts blanked out
 
 
 def find_facts(statement: str) -> list[Fact]:
-    """Return the facts of a statement: its numbers, Latin terms, roles, and words with an opposite, such as 前
-    (before). Return [] if there are none.
-    """
+    """Return the numbers, Latin terms, roles and words with an opposite in a statement."""
     return list(_find_facts_once(statement) if len(statement) <= _REMEMBERED else _find_facts(statement))
 
 
@@ -101,11 +93,8 @@ _find_facts_once = lru_cache(maxsize=4_000)(_find_facts)
 
 
 def blank_facts(statement: str) -> str:
-    """Return the folded statement with a letter for its kind in place of each number, Latin term and role, and without
-    negations.
-
-    The result does not depend on whether a number, command or role is right.
-    """
+    """Return the folded statement without negations, and with a letter for each number, Latin term and role.
+    So the result does not depend on whether a number, command or role is right."""
     return _blank_once(statement) if len(statement) <= _REMEMBERED else _blank(statement)
 
 
@@ -118,9 +107,7 @@ _blank_once = lru_cache(maxsize=8_000)(_blank)
 
 @lru_cache(maxsize=2_000)
 def neutral_facts(statement: str) -> str:
-    """Return the statement with a placeholder in place of each number (数), Latin term (語) and role (役), to be
-    embedded.
-    """
+    """Return the statement as it is embedded: with a placeholder for each number (数), Latin term (語) and role (役)."""
     text = unicodedata.normalize("NFKC", statement)
     return _FACT.sub(lambda match: {"role": "役", "term": "語", "number": "数"}[match.lastgroup or "term"], text)
 
@@ -133,28 +120,13 @@ def without_people(statement: str) -> str:
 
 @lru_cache(maxsize=2_000)
 def is_negative(statement: str) -> bool:
-    """Return whether a statement forbids or denies something. An obligation such as なければならない (must) is no
-    negation.
-    """
+    """Return whether a statement forbids or denies something. An obligation such as なければならない (must) does not."""
     return bool(_NEGATION.search(_OBLIGATION.sub("", unicodedata.normalize("NFKC", statement))))
 
 
 def find_wrong_values(statement: str, about: Sequence[str], texts: str, severities: Collection[str] = ()) -> list[str]:
-    """Return the values in a statement that the passages state differently, each once. Return [] if there are none.
-
-    - A deadline, count or severity is checked if the sources about the same thing have another value of its kind, but
-      not this one. It is wrong if `texts` does not have it, or if the statement says nearly the same as the nearest
-      source, and this source has another value.
-    - If no value is wrong so far, a deadline is wrong if `texts` has it only for severities other than `severities`.
-    - An option of a command is wrong if `texts` has it only with other values. The same holds for an extension and its
-      person.
-
-    Parameters:
-
-    - about: the sources (statements of passages) about the same thing, the nearest first.
-    - texts: all that an answer may take a value from: passages, question and keypoints.
-    - severities: the severities (S1 to S4) that apply to the statement.
-    """
+    """Return the values in a statement that the passages state differently, each once.
+    `about`: the sources about the same thing, the nearest first. `texts`: all that an answer may take a value from."""
     own, every = unicodedata.normalize("NFKC", statement), unicodedata.normalize("NFKC", texts)
     near = unicodedata.normalize("NFKC", "\n".join(about))
     nearest = unicodedata.normalize("NFKC", about[0]) if about else ""
@@ -163,19 +135,22 @@ def find_wrong_values(statement: str, about: Sequence[str], texts: str, severiti
         known, there, first = ({read(m): m for m in pattern.finditer(text)} for text in (every, near, nearest))
         for match in pattern.finditer(own):
             value, kind = read(match), read(match)[0]
+            # Only a value of a kind that the sources about the same thing have, too, can be compared.
             if value in there or kind not in {other[0] for other in there}:
                 continue
             follows = jaccard(bigrams(blank_facts(own)), bigrams(blank_facts(nearest))) >= _FOLLOWS or (
                 len(content_words(own) & content_words(nearest)) >= _FOLLOWS_WORDS
             )
+            # Wrong if no text has it, or if the statement follows a source that has another value.
             if value not in known or (follows and kind in {other[0] for other in first}):
                 wrong.append(match[0])
-    if severities and not wrong:
+    if severities and not wrong:  # a deadline that the texts have only for severities other than those that apply
         rows = [line for line in every.splitlines() if _SEVERITY.search(line) and _DURATION.search(line)]
         mine = [line for line in rows if set(_SEVERITY.findall(line)) & set(severities)]
         other = [line for line in rows if line not in mine]
         here, elsewhere = ({_minutes(m) for line in lines for m in _DURATION.finditer(line)} for lines in (mine, other))
         wrong += [m[0] for m in _DURATION.finditer(own) if mine and _minutes(m) in elsewhere - here]
+    # An option of a command, and the person of an extension, are wrong if known with other values only.
     options: dict[str, set[str]] = {}
     for match in _OPTION.finditer(every):
         options.setdefault(match[1].lower(), set()).add(match[2].lower())
@@ -196,9 +171,7 @@ def _minutes(match: re.Match[str]) -> float:
 
 def find_wrong_contacts(statement: str, sources: str) -> list[str]:
     """Return the telephone extensions and mail addresses in a statement that `sources` does not have.
-
-    Return [] if there are none, or if `sources` has no extensions and addresses at all.
-    """
+    [] if `sources` has no extensions and addresses at all."""
     if not _CONTACT.search(sources):
         return []
     return [found[1] for found in _CONTACT.finditer(statement) if found[1] not in sources]
@@ -206,16 +179,7 @@ def find_wrong_contacts(statement: str, sources: str) -> list[str]:
 
 def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.5) -> list[str]:
     """Return the facts of a statement that the passages state differently, as folded texts, each once.
-
-    A fact is wrong if the passages have another value of its kind in similar surroundings, and do not have this value
-    in surroundings that are about as similar. A fact in surroundings that no passage has is ignored: it is unsupported,
-    but no contradiction.
-
-    - known: the facts of the passages and the question.
-    - alike: the least similarity of the surroundings, as the Jaccard similarity (0–1) of their character pairs. Half of
-      it is enough if `known` does not have a number or term. For a role or mail address that `known` does not have, 0
-      is enough.
-    """
+    A fact in surroundings that no passage has is left out: it is unsupported, but no contradiction."""
     wrong: list[str] = []
     for fact in dict.fromkeys(find_facts(statement)):
         peers = [(jaccard(fact.around, other.around), other.value) for other in known if other.kind == fact.kind]
@@ -224,6 +188,7 @@ def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.
         same = max((likeness for likeness, value in peers if is_same(fact, value)), default=-1.0)
         other = max((likeness for likeness, value in peers if not is_same(fact, value)), default=-1.0)
         unheard_of = same < 0 and fact.kind != "pole"
+        # How similar (Jaccard, 0–1) the surroundings must be: less for what the passages do not have anywhere.
         needed = alike if not unheard_of else 0.0 if fact.kind == "role" or "@" in fact.value else alike / 2
         if other >= needed and other > same + 0.2:
             wrong.append(fact.value)
@@ -231,12 +196,8 @@ def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.
 
 
 def is_same(fact: Fact, value: str) -> bool:
-    """Return whether a value says the same as a fact.
-
-    It does if the two are equal, or are equal durations, such as 60分 (minutes) and 1時間 (hour). For roles, it is
-    enough that one begins with the other. For a term of more than three letters, it is enough that the value contains
-    it.
-    """
+    """Return whether a value says the same as a fact, as 60分 (minutes) and 1時間 (hour) do.
+    One role may begin with the other, and a value may contain a term of more than three letters."""
     if fact.value == value:
         return True
     if fact.kind == "number":

@@ -19,15 +19,8 @@ _NUMBERED = re.compile(r"^\s*\d+[.)]\s*(.+)$", re.MULTILINE)
 
 
 def find_misplaced(reading: Reading) -> str:
-    """Return the first step of the answer that comes too late. Return "" if there is none.
-
-    A step comes too late if, in the answer, it stands after a step that follows it in the passages. If only one step of
-    a passage is out of order, this may be a matter of taste, and the result is "". One exception counts alone: a step
-    to be done at once, such as 直ちに (immediately), that stands after two or more steps with deadlines that follow it
-    in the passages.
-
-    The measure cannot see steps that are not numbered in a passage, or that the answer states in different words.
-    """
+    """Return the first step that stands after one that follows it in the passages; "" if there is none.
+    Steps that no passage numbers, or that the answer states in different words, are not seen."""
     places: dict[tuple[int, str], tuple[int, int]] = {}
     for p, passage in enumerate(reading.passages):
         for n, match in enumerate(_NUMBERED.finditer(passage)):
@@ -48,6 +41,7 @@ def find_misplaced(reading: Reading) -> str:
         before = placed.setdefault(place[0], [])
         if place[1] in before:
             continue
+        # A step to be done at once counts alone if two or more steps with deadlines stand before it and should not.
         at_once = (
             sum(other > place for other in timed) > 1
             and _IMMEDIATE.search(claim.text)
@@ -65,9 +59,7 @@ def find_misplaced(reading: Reading) -> str:
 
 
 def _longest_rise(numbers: Sequence[int]) -> int:
-    """Return the length of the longest rising subsequence: how many of the numbers can keep their places while the
-    others are moved so that all are in order.
-    """
+    """Count the numbers that can keep their places while the others are moved into order."""
     ends: list[int] = []
     for number in numbers:
         place = bisect_left(ends, number)
@@ -76,15 +68,8 @@ def _longest_rise(numbers: Sequence[int]) -> int:
 
 
 def rate_citation(reading: Reading, i: int, cited: Sequence[str]) -> float:
-    """Return how well the citations in `cited` fit claim `i` of the answer: 1, 0.25 or 0.
-
-    - 1: a citation names a passage that supports the claim.
-    - 0.25: no citation names such a passage, but one names the file of some passage.
-    - 0: no citation names the file of a passage.
-
-    Numbers, terms and roles are blanked out. The measure therefore cannot see whether the passage has those of the
-    claim.
-    """
+    """Return how well citations fit claim `i`: 1 if one names a supporting passage, 0.25 if one names any file, else 0.
+    Numbers, terms and roles are blanked out, so whether the passage has those of the claim is not seen."""
     own, pairs = reading.claim_pairs[i], reading.passage_pairs
     holds = [containment(own, other) for other in pairs]
     best = max(holds, default=0.0)

@@ -58,21 +58,16 @@ _HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
 def seen_text(answer: str) -> str:
-    """Return the part of an answer that a reader sees: the text without HTML comments and invisible letters.
-
-    Several spaces in a row become one, and so do several empty lines.
-    """
+    """Return the part of an answer that a reader sees: no HTML comments, no invisible letters.
+    Several spaces in a row become one, and so do several empty lines."""
     shown = "".join(c for c in _HIDDEN.sub("", answer) if c in "\n\t" or unicodedata.category(c) not in ("Cf", "Cc"))
     lines = [re.sub(r"\s+", " ", line).rstrip() for line in shown.split("\n")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
 
 
 def one_form(answer: str) -> str:
-    """Return a text in one form, whatever its formatting.
-
-    Every list item has the same marker, table rows are list items, broken lines are joined, and nothing is bold.
-    Letters have one width, and verbs are in the plain style. Code stays as it is.
-    """
+    """Return a text in one form: one list marker, table rows as list items, broken lines joined, nothing bold,
+    letters of one width, and verbs in the plain style. Code stays as it is."""
     lines: list[str] = []
     in_code = False
     raw = answer.splitlines()
@@ -91,11 +86,8 @@ def one_form(answer: str) -> str:
 
 
 def plain_style(text: str) -> str:
-    """Return the text with polite verbs in the plain style: 隔離する for 隔離します (isolate), 触れない for 触れません
-    (do not touch).
-
-    Questions (ますか) and requests (ください) stay as they are.
-    """
+    """Return the text with polite verbs in the plain style: 隔離する for 隔離します (isolate).
+    Questions (ますか) and requests (ください) stay as they are."""
     parts = _POLITE.split(text)
     plain = parts[0]
     for ending, rest in zip(parts[1::2], parts[2::2], strict=True):
@@ -104,11 +96,6 @@ def plain_style(text: str) -> str:
 
 
 def _end_plainly(stem: str, ending: str) -> str:
-    """Return a text with the verb at its end in the plain style.
-
-    stem: the text up to the ending. ending: ます, ません, ました or ませんでした. If the plain form is not known, the text keeps this
-    ending.
-    """
     negative, past = "せん" in ending, ending.endswith("た")
     tail = ("なかった" if past else "ない") if negative else ("た" if past else "る")
     if negative and stem.endswith("あり"):
@@ -119,7 +106,7 @@ def _end_plainly(stem: str, ending: str) -> str:
         return stem + tail
     if _OF_SURU.search(stem[-3:]):
         return stem + tail if negative or past else f"{stem[:-1]}する"
-    if stem[-1] not in _ROWS:
+    if stem[-1] not in _ROWS:  # the plain form is not known
         return stem + ending
     now, denied, joined = _ROWS[stem[-1]]
     if negative:
@@ -131,25 +118,17 @@ def _end_plainly(stem: str, ending: str) -> str:
 
 def one_width(text: str) -> str:
     """Return the text with letters and digits in half width, and with Japanese punctuation.
-
-    Spaces between Japanese and Latin letters, and beside Japanese punctuation, are removed.
-    """
+    Spaces between Japanese and Latin letters, and beside Japanese punctuation, are removed."""
     return _GAP.sub("", _STOP.sub("。", _COMMA.sub("、", text.translate(_WIDTHS))))
 
 
 def _row(line: str) -> str:
-    """Return a row of a Markdown table as a list item. Cells that only number the row are left out."""
     cells = [_BOLD.sub(r"\1\2\3", cell).strip() for cell in _BREAK.sub(" ", line).strip(" |").split("|")]
+    # A cell that only numbers the row says nothing.
     return "- " + " ".join(cell for cell in cells if not _COUNTER.fullmatch(cell))
 
 
 def _plain_line(line: str) -> str:
-    """Return a line of an answer without bold and without quote markers (>). Its list marker, if it has one, becomes "-
-    ".
-
-    A title, in bold or with #, becomes a ## heading. A title that is a sentence, or has a citation, becomes a list
-    item.
-    """
     line = _QUOTED.sub("", line)
     bare = _BOLD.sub(r"\1\2\3", line).rstrip()
     is_title = bare.lstrip().startswith("#") or _BOLD.fullmatch(line.strip())
@@ -159,13 +138,12 @@ def _plain_line(line: str) -> str:
             break
         text = text[mark.end() :]
         bare = f"- {text}"
-    if is_title:
+    if is_title:  # one that is a sentence, or has a citation, makes a claim
         return f"- {text}" if cited_sources(text) or re.search("[。？?]$", text) else f"## {text}"
     return bare
 
 
 def _add(lines: list[str], line: str) -> None:
-    """Append a line of an answer to `lines`, or join it to the last of them if it continues that line's sentence."""
     before = lines[-1] if lines else ""
     begins = line.lstrip().startswith(("- ", "#", "⚠"))
     if not before.strip() or before.startswith(("#", "```")) or not line.strip():
