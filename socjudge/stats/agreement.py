@@ -1,8 +1,6 @@
 """Measure how far several judges or people agree on the points, and on which answers pass.
 
-Questions are the unit (docs/statistics.md), so the intervals are computed by leaving out one question at a time. The
-coefficient without one question is not computed from all rows again. Count, mean and sum of squares of the questions
-before this one are joined with those of the questions after it (Chan, Golub and LeVeque 1983).
+Questions are the unit (docs/statistics.md), so the intervals are computed by leaving out one question at a time.
 """
 
 from __future__ import annotations
@@ -41,13 +39,10 @@ _VARIES = 1e-12  # squared points; smaller values are rounding errors
 
 
 def krippendorff_alpha(ratings: ArrayLike) -> float:
-    """Compute Krippendorff's alpha for interval data. 1 means perfect agreement, 0 means agreement by chance.
-
-    ratings: one row per answer, one column per rater, NaN for a missing rating. Rows with a single rating are ignored.
-
-    Returns NaN if no row has two ratings, or if all ratings are equal. Source: Krippendorff (2011), Computing
-    Krippendorff's Alpha-Reliability, section D, https://repository.upenn.edu/asc_papers/43.
-    """
+    """Compute Krippendorff's alpha for interval data, with a row per answer, a column per rater and NaN for no rating.
+    1 is perfect agreement, 0 is chance. It is NaN if no row has two ratings, or if all ratings are equal."""
+    # Krippendorff (2011), Computing Krippendorff's Alpha-Reliability, section D,
+    # https://repository.upenn.edu/asc_papers/43
     x = np.asarray(ratings, dtype=float)
     x = x[np.isfinite(x).sum(axis=1) >= 2]
     counts = np.isfinite(x).sum(axis=1)
@@ -62,15 +57,10 @@ def krippendorff_alpha(ratings: ArrayLike) -> float:
 
 
 def icc_agreement(ratings: ArrayLike) -> float:
-    """Compute ICC(A,1), the reliability of one rater's points. If one rater gives higher
-    points than another throughout, that counts as error.
-
-    ratings: one row per answer, one column per rater, without missing values.
-
-    Returns NaN with fewer than two rows or raters, or if all ratings are equal. ICC(2,1) is the same coefficient.
-    Sources: McGraw and Wong (1996), Psychol. Methods 1, 30-46, table 4; Shrout and Fleiss (1979), Psychol. Bull. 86,
-    420-428.
-    """
+    """Compute ICC(A,1), the reliability of one rater's points. Higher points of one rater throughout count as error.
+    It is NaN with fewer than two rows (answers) or columns (raters), or if all ratings are equal."""
+    # McGraw and Wong (1996), Psychol. Methods 1, 30-46, table 4. ICC(2,1) is the same coefficient: Shrout and Fleiss
+    # (1979), Psychol. Bull. 86, 420-428.
     x = np.asarray(ratings, dtype=float)
     n, k = x.shape
     if n < 2 or k < 2:
@@ -84,13 +74,8 @@ def icc_agreement(ratings: ArrayLike) -> float:
 
 
 def fleiss_kappa(labels: ArrayLike) -> float:
-    """Compute Fleiss' kappa of several raters' labels.
-
-    labels: one row per answer, one column per rater, without missing values.
-
-    Returns NaN if all labels are the same, or with fewer than two raters. Source: Fleiss (1971), Psychol. Bull. 76,
-    378-382.
-    """
+    """Compute Fleiss' kappa of the labels, with a row per answer and a column per rater; NaN if all are the same.
+    Source: Fleiss (1971), Psychol. Bull. 76, 378-382."""
     x = np.asarray(labels)
     kinds = np.unique(x)
     if len(kinds) < 2 or x.shape[1] < 2:
@@ -103,10 +88,8 @@ def fleiss_kappa(labels: ArrayLike) -> float:
 
 
 def cohen_kappa(first: ArrayLike, second: ArrayLike) -> float:
-    """Compute Cohen's kappa of two raters' labels.
-
-    Returns NaN if both raters give every answer the same label. Source: Cohen (1960), Educ. Psychol. Meas. 20, 37-46.
-    """
+    """Compute Cohen's kappa of two raters' labels; NaN if both give every answer the same label.
+    Source: Cohen (1960), Educ. Psychol. Meas. 20, 37-46."""
     a, b = np.asarray(first), np.asarray(second)
     kinds = np.union1d(a, b)
     if len(kinds) < 2:
@@ -156,9 +139,8 @@ def judge_agreement(
 
     Notes
     -----
-    The intervals come from leaving out one question at a time (`socjudge.stats.basics.jackknife_interval`). The
-    docstrings of `krippendorff_alpha`, `icc_agreement` and `fleiss_kappa` in `socjudge.stats.agreement` name the
-    sources.
+    The intervals come from leaving out one question at a time (`socjudge.stats.basics.jackknife_interval`). Sources of
+    the coefficients: `krippendorff_alpha`, `icc_agreement` and `fleiss_kappa` in `socjudge.stats.agreement`.
 
     Examples
     --------
@@ -257,16 +239,7 @@ def pairwise_agreement(
 
 
 def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: str) -> pd.DataFrame:
-    """Return all scores in one frame, with one row per rater, answer and criterion.
-
-    Further rows have the mean over the criteria (総合), one per rater and answer. The columns are `rater`, `question`
-    and `answer` (both as numbers), `criterion`, `score` and `missing` (number of missing scores).
-
-    - scores: the judges' scores.
-    - labels: people's scores, or None.
-    - by: the column of `scores` that names a judge.
-    - who: the function that error messages name.
-    """
+    """Return one row per rater, answer and criterion, and per rater and answer one for the mean over criteria (総合)."""
     need_columns(scores, [by, *_UNIT, "criterion", "score"], who, "load_scores")
     parts = [same_raters(scores) if by == "rater" else scores.assign(rater=scores[by])]
     if labels is not None:
@@ -335,14 +308,7 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
 
 
 def _table(part: pd.DataFrame, raters: list[Any]) -> tuple[Floats, Whole]:
-    """Return the scores of one criterion as a table with one row per answer and one column per rater. Also return the
-    number of each row's question.
-
-    - part: the criterion's rows of `_ratings`.
-    - raters: the raters, in the order of the columns.
-
-    A missing score is NaN.
-    """
+    """Return the scores with one row per answer, one column per rater, and the number of each row's question."""
     answer, answers = pd.factorize(part["answer"])
     table, question = np.full((len(answers), len(raters)), math.nan), np.zeros(len(answers), dtype=np.int64)
     table[answer, part["rater"].cat.set_categories(raters).cat.codes] = part["score"]
@@ -351,29 +317,18 @@ def _table(part: pd.DataFrame, raters: list[Any]) -> tuple[Floats, Whole]:
 
 
 def _chosen(rows: ArrayLike, table: Floats, question: Whole) -> tuple[Floats, Whole]:
-    """Return some rows of a table. Also return the questions of these rows, numbered anew from 0.
-
-    rows: True for each row to return.
-    """
-    kept = np.asarray(rows)
+    kept = np.asarray(rows)  # their questions are numbered anew from 0
     return table[kept], pd.factorize(question[kept])[0]
 
 
 def _without_each(values: Floats, question: Whole) -> tuple[Floats, Floats, Floats]:
-    """Return each column's count, mean and sum of squares around the mean, with each question left out in turn.
-
-    question: the number of each row's question.
-
-    Each of the three arrays has one row per question that is left out, in the order of the questions' numbers. The
-    means are distances from the mean of all rows.
-
-    The questions before the one left out are joined with those after it. Subtracting this question from the total would
-    lose digits if it dominates. Source: Chan, Golub and LeVeque (1983), Am. Stat. 37, 242-247.
-    """
-    values = values - values.mean(axis=0)
+    """Return each column's count, mean and sum of squares around the mean, with each question left out in turn."""
+    values = values - values.mean(axis=0)  # so the means returned are distances from the mean of all rows
     count = np.bincount(question).astype(float)[:, None]
     mean = _sums(values, question) / count
     squares = _sums((values - mean[question]) ** 2, question)
+    # The questions before the one left out are joined with those after it. Subtracting this question from the total
+    # would lose digits if it dominates. Source: Chan, Golub and LeVeque (1983), Am. Stat. 37, 242-247.
     n, means, spread = (x[:-1] for x in _running(count, mean, squares))
     n_after, means_after, spread_after = (x[-2::-1] for x in _running(count[::-1], mean[::-1], squares[::-1]))
     left = np.maximum(n + n_after, 1)  # avoids 0 / 0; without rows, the other factors are 0
@@ -386,10 +341,7 @@ def _sums(values: Floats, question: Whole) -> Floats:
 
 
 def _running(count: Floats, mean: Floats, squares: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return count, mean and sum of squares around the mean of the first questions together: of the first 0, 1, 2, …
-
-    count, mean, squares: the count, mean and sum of squares of each single question.
-    """
+    """Return count, mean and sum of squares around the mean of the first 0, 1, 2, … questions together."""
     counts = np.vstack([np.zeros((1, 1)), count.cumsum(axis=0)])
     means = np.vstack([np.zeros((1, mean.shape[1])), (count * mean).cumsum(axis=0) / counts[1:]])
     grown = squares + counts[:-1] * count / counts[1:] * (mean - means[:-1]) ** 2
@@ -397,11 +349,8 @@ def _running(count: Floats, mean: Floats, squares: Floats) -> tuple[Floats, Floa
 
 
 def alphas_without_each(table: Floats, question: Whole) -> Floats:
-    """Return `krippendorff_alpha` of a table with each question left out in turn.
-
-    - table: one row per answer, one column per rater, with at least two ratings in each row.
-    - question: the number of each row's question, 0, 1, …
-    """
+    """Return `krippendorff_alpha` of a table with at least two ratings in each row, without each question in turn.
+    `question` has the number of each row's question, from 0."""
     if not len(table):
         return np.empty(0)
     is_rated = np.isfinite(table)
@@ -416,11 +365,8 @@ def alphas_without_each(table: Floats, question: Whole) -> Floats:
 
 
 def iccs_without_each(table: Floats, question: Whole) -> Floats:
-    """Return `icc_agreement` of a table with each question left out in turn.
-
-    - table: one row per answer, one column per rater, without missing values.
-    - question: the number of each row's question, 0, 1, …
-    """
+    """Return `icc_agreement` of a table without missing values, without each question in turn.
+    `question` has the number of each row's question, from 0."""
     if not len(table):
         return np.empty(0)
     k = table.shape[1]

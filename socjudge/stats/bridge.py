@@ -1,8 +1,4 @@
-"""Convert points on an old judge's scale to a new judge's scale, for the day when the old model is shut down.
-
-The two scales are joined by linear equating. Regression is not used: it would treat the old judge's scores as exact and
-make the slope too small. The notes of `bridge_judges` have the sources.
-"""
+"""Convert points on an old judge's scale to a new judge's scale, for the day when the old model is shut down."""
 
 from __future__ import annotations
 
@@ -112,17 +108,12 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
 
 
 def equating_lines(old: ArrayLike, new: ArrayLike, questions: ArrayLike) -> Floats:
-    """Compute the line new points = intercept + slope × old points, as rows (intercept, slope).
-
-    - old, new: the points of each answer.
-    - questions: the question of each answer.
-
-    The first row is from all answers. Each further row leaves out one question. If the correlation of old and new is
-    not shown to be above 0 (Fisher's z, 95 %), the result is a single row of NaN.
-    """
+    """Compute the rows (intercept, slope) of the line new points = intercept + slope × old points of each answer.
+    The first row is from all answers. Each further row leaves out one question."""
     x, y, ids = np.asarray(old, dtype=float), np.asarray(new, dtype=float), np.asarray(questions)
     kinds = list(dict.fromkeys(ids.tolist()))
     r = _correlation(x, y)
+    # If the correlation is not shown to be above 0 (Fisher's z, 95 %), there is a single row of NaN.
     if not math.atanh(np.clip(r, -1 + 1e-12, 1 - 1e-12)) > 1.96 / math.sqrt(max(len(kinds) - 3, 1)):
         return np.full((1, 2), math.nan)
     kept = [np.ones(len(ids), dtype=bool), *(ids != kind for kind in kinds)]
@@ -134,7 +125,6 @@ def equating_lines(old: ArrayLike, new: ArrayLike, questions: ArrayLike) -> Floa
 
 
 def _correlation(x: Floats, y: Floats) -> float:
-    """Compute the correlation of two arrays. Return 0 if one of them does not vary."""
     return float(np.corrcoef(x, y)[0, 1]) if len(x) > 1 and np.ptp(x) > 0 and np.ptp(y) > 0 else 0.0
 
 

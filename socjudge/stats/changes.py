@@ -10,28 +10,19 @@ from numpy.typing import ArrayLike
 
 
 def repeat_limit(sd: float, freedom: int, repeats: float, *, level: float = 0.95) -> float:
-    """Return how far noise alone moves a score from the mean of `repeats` other scores of the same answer, in points.
-
-    With noise alone, a share `level` of the scores stays within this limit.
-
-    - sd: standard deviation of single scores in points.
-    - freedom: the degrees of freedom with which sd was estimated.
-
-    Returns NaN if freedom is below 1, because the noise is then unknown. The limit is the half-length of the prediction
-    interval of one more observation, t · sd · sqrt(1 + 1 / repeats).
-    """
+    """Return how many points noise alone moves a score from the mean of `repeats` other scores of the same answer.
+    `level` is the share within this limit, `freedom` the degrees of freedom of sd; below 1 the limit is NaN."""
     if freedom < 1:
         return math.nan
+    # half the length of the prediction interval of one more observation
     return float(scipy.stats.t.ppf(0.5 + level / 2, freedom)) * sd * math.sqrt(1 + 1 / repeats)
 
 
 def share_interval(share: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
-    """Compute Wilson's interval for a mean over n answers, each with a share between 0 and 1, as (low, high), 0–1.
-
-    An answer has such a share if it was changed in several places and only some of these changes moved the score. The
-    number of hits, n · share, therefore need not be whole. `pass_rate_interval` needs a whole number. Returns (NaN,
-    NaN) if n is 0. Source: Wilson (1927), J. Am. Stat. Assoc. 22, 209-212.
-    """
+    """Compute Wilson's interval for the mean of n shares, each 0–1, as (low, high). It is (NaN, NaN) if n is 0.
+    Source: Wilson (1927), J. Am. Stat. Assoc. 22, 209-212."""
+    # An answer has a share if it was changed in several places and only some of these changes moved the score. So
+    # n · share need not be whole, as it must be for `pass_rate_interval`.
     if not n:
         return math.nan, math.nan
     z2 = float(scipy.stats.norm.ppf(0.5 + level / 2)) ** 2
@@ -42,13 +33,9 @@ def share_interval(share: float, n: int, *, level: float = 0.95) -> tuple[float,
 
 def equivalence_p(differences: ArrayLike, margin: float) -> float:
     """Compute the p-value of the hypothesis that the mean of paired differences is `margin` points or more away from 0.
-
-    It is the larger p-value of two one-sided t tests. Returns NaN with fewer than two differences, or if all are equal:
-    they do not show how far away the next one would be. Source: Schuirmann (1987), J. Pharmacokinet. Biopharm. 15,
-    657-680.
-    """
+    Source: Schuirmann (1987), J. Pharmacokinet. Biopharm. 15, 657-680, two one-sided t tests."""
     d = np.asarray(differences, dtype=float)
-    if len(d) < 2 or np.ptp(d) == 0:
+    if len(d) < 2 or np.ptp(d) == 0:  # equal differences do not show how far away the next one would be
         return math.nan
     se, freedom = float(d.std(ddof=1)) / math.sqrt(len(d)), len(d) - 1
     above, below = (
@@ -59,13 +46,10 @@ def equivalence_p(differences: ArrayLike, margin: float) -> float:
 
 
 def share_ends(share: float, n: int, alpha: float) -> tuple[float, float]:
-    """Compute one-sided lower and upper limits, each of level 1 - alpha, of a mean over n answers with shares between 0
-    and 1.
-
-    The method is that of Clopper and Pearson (1934), Biometrika 26, 404-413, with the sum of the shares in place of the
-    count. This is allowed because shares between 0 and 1 vary no more than counts do (Hoeffding 1963, J. Am. Stat.
-    Assoc. 58, 13-30).
-    """
+    """Compute one-sided lower and upper limits, each of level 1 - alpha, of the mean of n shares between 0 and 1.
+    Source: Clopper and Pearson (1934), Biometrika 26, 404-413."""
+    # The sum of the shares may take the place of the count, because shares between 0 and 1 vary no more than counts do
+    # (Hoeffding 1963, J. Am. Stat. Assoc. 58, 13-30).
     x = share * n
     low = float(scipy.stats.beta.ppf(alpha, x, n - x + 1)) if x > 0 else 0.0
     high = float(scipy.stats.beta.ppf(1 - alpha, x + 1, n - x)) if x < n else 1.0
@@ -74,18 +58,13 @@ def share_ends(share: float, n: int, alpha: float) -> tuple[float, float]:
 
 def share_power(share: float, n: int, alpha: float, above: float) -> float:
     """Compute the probability that the lower limit of `share_ends` for n answers is above the value `above`.
-
-    - share: the true probability of the event that is counted in each answer.
-    - alpha: as in `share_ends`.
-    """
+    `share` is the true probability of the event that is counted in each answer."""
     counts = [k for k in range(n + 1) if share_ends(k / n, n, alpha)[0] > above]
     return float(scipy.stats.binom.pmf(counts, n, share).sum())
 
 
 def sd_ends(sd: float, freedom: float, alpha: float) -> tuple[float, float]:
     """Compute one-sided lower and upper limits of the sd of normal noise, each of level 1 - alpha, by chi-squared.
-
-    freedom: the degrees of freedom with which sd was estimated.
-    """
+    `freedom` is the degrees of freedom with which sd was estimated."""
     low, high = (sd * math.sqrt(freedom / float(scipy.stats.chi2.ppf(p, freedom))) for p in (1 - alpha, alpha))
     return low, high

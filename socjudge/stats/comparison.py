@@ -34,12 +34,11 @@ LEVEL = 0.95  # level of the intervals; 1 - LEVEL is the level of the tests
 def same_answer_runs(scores: pd.DataFrame, run_id: Any = None) -> list[Any]:
     """Return the runs that judged the same stored answers as a given run, including that run.
 
-    Answers are compared by their hash.
-
     Parameters
     ----------
     scores
-        One row per judged answer and criterion, from `load_scores`; columns used: run_id, answer_sha256.
+        One row per judged answer and criterion, from `load_scores`; columns used: run_id, and answer_sha256 to
+        compare answers.
     run_id
         The given run. If it is left out, it is the latest run whose answers another run judged too. If there is no such
         run, it is the latest run.
@@ -70,12 +69,8 @@ def same_answer_runs(scores: pd.DataFrame, run_id: Any = None) -> list[Any]:
 
 
 def same_answers(scores: pd.DataFrame, first: Any, second: Any) -> pd.Series:
-    """Return for each question that occurs in both runs whether both judged the same stored answer to it.
-
-    first, second: the run_id of each run.
-
-    The index is the question_id. If a run has several answers to the question, one common answer is enough.
-    """
+    """Return by question_id, for the questions of both runs, whether both judged the same stored answer.
+    If a run has several answers to a question, one common answer is enough."""
     sides = []
     for run in (first, second):
         side = scores[scores["run_id"] == run]
@@ -87,24 +82,8 @@ def same_answers(scores: pd.DataFrame, first: Any, second: Any) -> pd.Series:
 
 
 def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: str) -> pd.DataFrame:
-    """Pair the scores of two groups (judges, prompts or runs) for the answers that both judged.
-
-    Returns
-    -------
-    DataFrame
-        One row per question, answer and criterion, and one row with criterion 総合 for the mean over the criteria that
-        both use.
-
-        - question_id, answer_sha256, criterion (ordered)
-        - first, second: scores of the two groups, 0–100, repeats averaged; missing if there is no score
-        - missing: number of missing scores
-
-    Raises
-    ------
-    ConfigError
-        If a column or a group is missing, or if both groups judged a question but not the same answer to it. The
-        message names `who`.
-    """
+    """Pair the scores of two groups (judges, prompts or runs) by question, answer and criterion, also for 総合.
+    `first` and `second` are 0–100, repeats averaged, NaN without a score. `missing` counts the missing scores."""
     need_columns(scores, [by, "question_id", "answer_sha256", "criterion", "score"], who, "load_scores")
     sides = [_one_side(scores, value, by, who) for value in (first, second)]
     answers = [side[_ANSWER].drop_duplicates() for side in sides]
@@ -150,11 +129,6 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
 
 
 def _one_side(scores: pd.DataFrame, value: Any, by: str, who: str) -> pd.DataFrame:
-    """Return one group's mean score per question, answer and criterion, with the number of missing scores.
-
-    - value: the value of `by` that names the group.
-    - who: the function that error messages name.
-    """
     side = scores[scores[by] == value]
     if side.empty:
         found = ", ".join(map(repr, scores[by].dropna().unique()))
@@ -185,13 +159,8 @@ def _one_side(scores: pd.DataFrame, value: Any, by: str, who: str) -> pd.DataFra
 
 
 def question_pairs(pairs: pd.DataFrame, criterion: str) -> pd.DataFrame:
-    """Return the mean scores that two groups (judges, prompts or runs) have on one criterion, with one row per
-    question.
-
-    pairs: from `pair_scores`.
-
-    The index is question_id. The columns are `first` and `second`, averaged over the answers that have both scores.
-    """
+    """Return by question_id the mean scores `first` and `second` on one criterion of the frame of `pair_scores`.
+    They are averaged over the answers that have both scores."""
     part = pairs[pairs["criterion"] == criterion].dropna(subset=["first", "second"])
     return part.groupby("question_id", observed=True)[["first", "second"]].mean()
 
@@ -201,9 +170,6 @@ def compare_judges(
 ) -> pd.DataFrame:
     """Measure how far each judge's scores are from those of the baseline judge for the same stored answers.
 
-    Each criterion and the mean over the criteria (総合) are compared. `by` can also be a column of prompts, runs or
-    anything else.
-
     Parameters
     ----------
     scores
@@ -211,7 +177,7 @@ def compare_judges(
     baseline
         The value of `by` with which the others are compared.
     by
-        "judge_model", "prompt_id", "run_id" or any other column.
+        "judge_model", "prompt_id", "run_id" or any other column that names what is compared.
     samples, seed
         Number of random sign patterns, and their random seed. Both are used only with more than 16 questions.
 
@@ -246,8 +212,8 @@ def compare_judges(
     Notes
     -----
     Holm's method adjusts the p-values of all criteria in all rows together. The rows of 総合 are adjusted separately,
-    because they answer the main question. The sources are named in `difference_interval` and `sign_flip_p` in
-    `socjudge.stats.basics`.
+    because they answer the main question. `difference_interval` and `sign_flip_p` in `socjudge.stats.basics` name the
+    sources.
 
     Examples
     --------
@@ -334,15 +300,7 @@ def _row(
 
 
 def _judging(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame, by: str) -> dict[str, Any]:
-    """Return cost and time of one judgement in each of two groups. Also return in which conditions the two groups
-    differ.
-
-    - first, second: the values of `by` that name the groups.
-    - pairs: from `pair_scores`, for the answers that both groups judged.
-
-    Cost and time are averaged over these answers of a question first, then over questions. Only conditions that can
-    change scores are returned.
-    """
+    """Return cost and time of one judgement in each group, and the conditions that differ and can change scores."""
     found: dict[str, Any] = {}
     answers = pairs[_ANSWER].drop_duplicates()
     sides = {}
@@ -350,6 +308,7 @@ def _judging(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame,
         side = scores[scores[by] == value].merge(answers, on=_ANSWER)
         call = [name for name in (*_ANSWER, "run_id", "answer_repeat", "judge_repeat") if name in side.columns]
         sides[prefix] = side.drop_duplicates(call)
+    # Averaged over the answers of a question that both groups judged first, then over questions.
     for column, name in (("cost_usd", "cost_usd_per_question"), ("processing_time", "seconds_per_question")):
         for prefix, calls in sides.items():
             known = plain_floats(calls[column]) if column in calls else pd.Series(math.nan, calls.index)

@@ -2,8 +2,7 @@
 few.
 
 The judge's scores of all answers narrow the interval, and people's scores correct the judge's bias. If the judge's
-scores do not help, the estimate comes from people's scores alone. People's scores are called labels. The notes of
-`corrected_mean` and `corrected_rate` have the sources.
+scores do not help, the estimate comes from people's scores alone. People's scores are called labels.
 """
 
 from __future__ import annotations
@@ -40,71 +39,40 @@ _TINY = 1e-9
 
 
 class Corrected(NamedTuple):
-    """Hold an estimate with its interval, and the interval that people's scores (labels) alone give.
-
-    - weight: the weight of the judge's scores. It is 0 if they do not help; both intervals are then equal.
-    - correlation: the correlation of the labels and the judge's scores, or NaN if all values of one side are equal.
-    """
+    """Hold an estimate with its interval, and the interval that people's scores (labels) alone give."""
 
     estimate: float
     low: float
     high: float
     labels_low: float
     labels_high: float
-    correlation: float
-    weight: float
+    correlation: float  # of the labels and the judge's scores; NaN if all values of one side are equal
+    weight: float  # of the judge's scores; 0 if they do not help, and both intervals are then equal
 
 
 def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, *, level: float = 0.95) -> Corrected:
-    """Estimate the mean that people would give to all units, from people's scores of a few and a judge's scores of all.
-
-    Parameters
-    ----------
-    labels, judged
-        People's scores and the judge's scores, 0–100, of the same labelled units (questions). These were drawn at
-        random from all units.
-    all_judged
-        The judge's scores of all units, including the labelled ones.
-    level
-        Confidence level of the interval, 0–1.
-
-    Returns
-    -------
-    Corrected
-        The labels alone are used (`mean_interval`, "hall") in these cases: fewer than 8 labels; all units are labelled;
-        the labels or the residuals are all equal; the correlation of the labels and the judge's scores is below 1 / √(n
-        - 2) for n labels; the interval would be more than 1.25 times as wide as that of the labels alone.
-
-    Notes
-    -----
-    The estimate is the mean label + w (mean of the judge's scores of all units - mean of its scores of the labelled
-    units). The weight w is the one of least variance. It is the slope of the labels on the judge's scores, because the
-    labelled units are among all units.
-
-    The variance has two parts. The first part is the larger of two values. One is the variance of the residuals, where
-    w for each unit comes from the other units (cross-fitting). The other is the variance that these residuals imply
-    over all units, if the variance is proportional to p (1 - p) + 0.05 for a fitted score p. The second part is w²
-    times the variance of the mean of all the judge's scores. The interval is Student's t with n - 2 degrees of freedom.
-    Its ends are moved for skewness as in `mean_interval`.
-
-    Sources: Angelopoulos, Duchi and Zrnic (2023), PPI++, arXiv 2311.01453 (the weight); arXiv 2505.20178 (2025: when it
-    helps); MacKinnon and White (1985), J. Econom. 29, 305-325 (residuals left out); Hall (1992), as in `mean_interval`.
-    """
+    """Estimate the mean, 0–100, that people would give to all units (questions), from labels of a few random ones.
+    `judged` has the judge's scores of the labelled units, `all_judged` its scores of all units."""
     y, f, everything = (np.asarray(x, dtype=float) for x in (labels, judged, all_judged))
     n = len(y)
     alone = mean_interval(y, level=level)
     mean = float(y.mean()) if n else math.nan
     r = correlation(y, f)
+    # The result wherever the judge's scores do not help (arXiv 2505.20178, 2025).
     plain = Corrected(mean, *alone, *alone, r, 0.0)
     if n < MIN_LABELS or len(everything) <= n or not r >= 1 / math.sqrt(n - 2) or math.isnan(alone[0]):
         return plain
+    # The weight of least variance (PPI++: Angelopoulos, Duchi and Zrnic 2023, arXiv 2311.01453). It is the slope,
+    # because the labelled units are among all units.
     w, spread = regression(y, f, everything)
     if spread < _TINY:
         return plain  # residuals that do not vary say nothing about the next one
     estimate = mean + w * float(everything.mean() - f.mean())
+    # The variance of the labels around the line, and that of the mean of all the judge's scores.
     se = math.sqrt(spread / n + w * w * float(everything.var(ddof=1)) / len(everything))
     reach = float(scipy.stats.t.ppf(0.5 + level / 2, n - 2)) / math.sqrt(n)
     on_scale = min(max(estimate, 0), 100)
+    # The ends are moved for skewness as in `mean_interval`.
     below, above = hall_ends(reach, beta_skewness(on_scale / 100, math.sqrt(spread) / 100), n)
     low, high = max(estimate - se * math.sqrt(n) * below, 0), min(estimate - se * math.sqrt(n) * above, 100)
     if high - low > WIDEST * (alone[1] - alone[0]):
@@ -113,16 +81,8 @@ def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
 
 
 def regression(y: Floats, f: Floats, everything: Floats, *, weights: Floats | None = None) -> tuple[float, float]:
-    """Compute the slope of the labels on the judge's scores, and the variance of the labels around this line over all
-    units.
-
-    A unit is a question or an answer. The labels are people's scores of some of the units.
-
-    - y: the labels.
-    - f: the judge's scores of the labelled units.
-    - everything: the judge's scores of all units.
-    - weights: of the labelled units, 1 on average; if left out, each weight is 1.
-    """
+    """Compute the slope of the labels `y` on the judge's scores `f`, and the variance of labels around this line.
+    The variance is that over all units; `everything` has the judge's scores of them. The weights are 1 on average."""
     n = len(y)
     v = np.ones(n) if weights is None else weights
     mean = float((v * y).mean())
@@ -130,7 +90,10 @@ def regression(y: Floats, f: Floats, everything: Floats, *, weights: Floats | No
     squares = float((v * d**2).sum())
     w = float((v * d) @ (y - mean)) / squares
     fitted = mean + w * d
+    # For each unit, the line comes from the other units (cross-fitting): MacKinnon and White (1985), J. Econom. 29,
+    # 305-325.
     left_out = v * (y - fitted) / np.maximum(1 - v / n - v * d**2 / squares, _TINY)
+    # The variance that these residuals imply over all units. The larger of the two variances counts.
     implied = float((left_out**2 / _binomial_shape(fitted)).sum()) * float(
         _binomial_shape(mean + w * (everything - (v * f).mean())).mean()
     )
@@ -138,48 +101,14 @@ def regression(y: Floats, f: Floats, everything: Floats, *, weights: Floats | No
 
 
 def _binomial_shape(marks: Floats) -> Floats:
-    """Return for each score a number that is proportional to the variance of labels near this score.
-
-    It is p (1 - p) plus a constant, where p is the score as a share of 100. It is least at the ends of the scale.
-    """
+    """Labels vary least at the ends of the scale: in proportion to p (1 - p) plus a constant, for p = score / 100."""
     p = (marks / 100).clip(0, 1)
     return np.asarray(p * (1 - p) + _FLOOR)
 
 
 def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, *, level: float = 0.95) -> Corrected:
     """Estimate the share that people would pass, from people's verdicts of a few units and the judge's verdicts of all.
-
-    Parameters
-    ----------
-    labels, judged
-        For each labelled unit, whether people pass it, and whether the judge passes it. The units are drawn at random.
-        They may also be drawn at random among those that the judge passes, and among those that it fails.
-    all_judged
-        For each of all units, including the labelled ones, whether the judge passes it.
-    level
-        Confidence level of the interval, 0–1.
-
-    Returns
-    -------
-    Corrected
-        Fractions. The labels alone are used (Wilson) in these cases: fewer than 8 labels; all units are labelled;
-        people or the judge give all labelled units the same verdict; the correlation of people's and the judge's
-        verdicts is below 1 / √(n - 2) for n labels; the interval would be more than 1.25 times as wide as that of the
-        labels alone. The weight is people's pass rate of the units that the judge passes minus their pass rate of the
-        units that it fails.
-
-    Notes
-    -----
-    Two rates are estimated: people's pass rate of the units that the judge passes, and that of the units that it fails.
-    The estimate is their mean, weighted by the shares of these two groups in all units. It equals the estimate of
-    `corrected_mean` if verdicts are 0 and 1. The interval joins Jeffreys intervals of the two rates and the variance of
-    the judge's share (MOVER). With few labels, a rate of 0 or 1 has no variance of its own. If 20 labels or more all
-    have the judge's verdict, likelihood ratio intervals are used instead, because Jeffreys intervals are then too wide.
-
-    Sources: Brown, Cai and DasGupta (2001), Stat. Sci. 16, 101-133; Zou and Donner (2008), Stat. Med. 27, 1693-1702.
-    Rogan and Gladen's formula (1978, Am. J. Epidemiol. 107, 71-76), which arXiv 2511.21140 builds on, divides by tpr +
-    tnr - 1, which is not known to be above 0 at ten labels. The estimate here does not divide by it.
-    """
+    The labelled units are drawn at random, or at random within those that the judge passes and those that it fails."""
     y, f, everything = (np.asarray(x, dtype=bool) for x in (labels, judged, all_judged))
     n = len(y)
     alone = pass_rate_interval(int(y.sum()), n, level) if n else (math.nan, math.nan)
@@ -187,8 +116,14 @@ def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     plain = Corrected(float(y.mean()) if n else math.nan, *alone, *alone, r, 0.0)
     if n < MIN_LABELS or len(everything) <= n or not r >= 1 / math.sqrt(n - 2):
         return plain
+    # The mean of two rates, weighted by the shares of their groups in all units: people's pass rate of what the judge
+    # passes, and of what it fails. It equals the estimate of `corrected_mean` for verdicts 0 and 1. Rogan and Gladen's
+    # formula (1978, Am. J. Epidemiol. 107, 71-76), which arXiv 2511.21140 builds on, divides by tpr + tnr - 1, which is
+    # not known to be above 0 at ten labels.
     share = float(everything.mean())
     z = float(scipy.stats.norm.ppf(0.5 + level / 2))
+    # With few labels, a rate of 0 or 1 has no variance of its own, so the intervals are those of Jeffreys (Brown, Cai
+    # and DasGupta 2001, Stat. Sci. 16, 101-133). They are too wide if many labels all have the judge's verdict.
     interval = _unanimous if n >= MIN_AGREED and bool((y == f).all()) else _jeffreys
     rates, down, up = [], 0.0, 0.0
     for part, weight in ((y[f], share), (y[~f], 1 - share)):
@@ -196,6 +131,7 @@ def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
         rates.append(rate)
         down += (weight * (rate - low)) ** 2
         up += (weight * (high - rate)) ** 2
+    # MOVER joins them with the variance of the judge's share: Zou and Donner (2008), Stat. Med. 27, 1693-1702.
     gap = rates[0] - rates[1]
     sampling = (z * gap) ** 2 * share * (1 - share) / len(everything)
     estimate = share * rates[0] + (1 - share) * rates[1]
@@ -211,10 +147,7 @@ def _jeffreys(hits: int, total: int, level: float) -> tuple[float, float]:
 
 
 def _unanimous(hits: int, total: int, level: float) -> tuple[float, float]:
-    """Compute the likelihood ratio interval, as (low, high), of a rate that is 0 or 1 in the sample.
-
-    hits: how many of the `total` units count for the rate: none or all of them.
-    """
+    """Compute the likelihood ratio interval of a rate of which none or all of the `total` units are hits."""
     reach = math.exp(-float(scipy.stats.chi2.ppf(level, 1)) / 2 / total)
     return (reach, 1.0) if hits else (0.0, 1 - reach)
 
@@ -260,10 +193,15 @@ def corrected_means(
     Notes
     -----
     The unit is the question: the answers to one question are averaged, the labelled answers and all judged answers
-    separately. The interval is about all questions that resemble these. `socjudge.stats.correction.corrected_mean` has
-    the formula and its sources; docs/validation.md says how often the interval is right. The mean is biased if the
-    labelled answers were chosen by their scores. If there are fewer than 60 labels and most of them are the same score,
-    rare failures may not be among the labels. `note` then says so. `corrected_pass_rate` is right in this case too.
+    separately. The interval is about all questions that resemble these. The estimate is the mean label + w (the judge's
+    mean over all questions - its mean over the labelled questions) with the weight w. Sources:
+    `socjudge.stats.correction.corrected_mean`. docs/validation.md says how often the interval is right.
+
+    The labels alone are used if there are fewer than 8, if they are all equal, if all questions are labelled, if the
+    correlation is below 1 / √(n - 2), or if the interval would be more than 1.25 times as wide as that of the labels
+    alone. The mean is biased if the labelled answers were chosen by their scores. If there are fewer than 60 labels and
+    most of them are the same score, rare failures may not be among the labels. `note` then says so.
+    `corrected_pass_rate` is right in this case too.
 
     Examples
     --------
@@ -317,7 +255,8 @@ def corrected_pass_rate(
     Notes
     -----
     The unit is the answer; the interval is too narrow if a question has several answers. Formula and sources:
-    `socjudge.stats.correction.corrected_rate`.
+    `socjudge.stats.correction.corrected_rate`. The labels alone are used in the same cases as in
+    `corrected_means`, and if the judge gives all labelled answers the same verdict.
 
     Examples
     --------

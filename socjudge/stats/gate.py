@@ -134,13 +134,10 @@ def _by_run(results: pd.DataFrame, rows_of: Any, who: str) -> pd.DataFrame:
 
 
 def _repeats(part: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return one row per question and repeat, with the columns `question_id`, `repeat`, `score` and `missing`. Also
-    return "judge repeats" if only the judge repeated its work, and else "repeats".
-
-    If a question has several answers, each answer is one repeat, and the judge's repeats of it are averaged. The
-    reason: a re-run would make a new answer, and would judge it as often as now.
-    """
+    """Return a row per question and repeat, and "judge repeats" if only the judge repeated its work, else "repeats"."""
     keys = [name for name in ("answer_repeat", "judge_repeat") if name in part.columns and part[name].nunique() > 1]
+    # With several answers to a question, each answer is one repeat, and the judge's repeats of it are averaged. The
+    # reason: a re-run would make a new answer, and would judge it as often as now.
     repeat = part[keys[0]] if keys else pd.Series(range(len(part)), index=part.index)
     marks = pd.DataFrame(
         {
@@ -155,15 +152,7 @@ def _repeats(part: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.DataFrame, float, float, str]:
-    """Return a run's questions and the noise of a repeat. The noise is three values: its standard deviation in points,
-    its degrees of freedom, and its source ("stated", "unknown", or as `_repeats` says).
-
-    The questions are a frame with the index question_id. Its columns are `score` (mean of the repeats, NaN if none has
-    a score), `repeats` (how many have a score) and `missing` (judged answers without a score).
-
-    noise: the standard deviation if the caller knows it. If it is None, the standard deviation is estimated from the
-    repeats; without repeats, it is NaN.
-    """
+    """Return a run's questions, and the noise of a repeat: its sd in points, degrees of freedom, and source."""
     if noise is not None and not noise > 0:
         raise ConfigError(
             say(
@@ -174,6 +163,7 @@ def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.Dat
         )
     each, source = _repeats(part)
     grouped = each.groupby("question_id", sort=False)
+    # mean of the repeats (NaN if none has a score), number of repeats with a score, judged answers without one
     table = grouped.agg(score=("score", "mean"), repeats=("score", "count"), missing=("missing", "sum"))
     if noise is not None:
         return table, noise, math.inf, "stated"
@@ -185,12 +175,7 @@ def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.Dat
 
 
 def _draw(table: pd.DataFrame, repeat_sd: float, freedom: float, seed: int) -> tuple[Floats, Floats]:
-    """Draw possible true scores of the questions, and possible scores in a re-run, in points. Return both tables.
-
-    table, repeat_sd, freedom: from `_read_run`.
-
-    The tables have one row per draw and one column per question with a score.
-    """
+    """Return possible true scores and possible scores in a re-run: one row per draw, one column per scored question."""
     rng = np.random.default_rng(seed)
     scored = table[table["repeats"] > 0]
     score, repeats = scored["score"].to_numpy(), scored["repeats"].to_numpy()
@@ -218,10 +203,7 @@ def _gate(scores: Floats, rule: PassRule) -> Bools:
 
 
 def _share(hits: Bools) -> Floats:
-    """Return for each column of `hits` in what share of the rows (draws) it is true.
-
-    The result is never exactly 0 or 1, because a number of draws cannot show that a probability is 0 or 1.
-    """
+    """The share of a number of draws cannot show that a probability is 0 or 1, so the result is never exactly that."""
     return np.asarray((hits.sum(axis=0) + 1) / (len(hits) + 2))
 
 
@@ -315,12 +297,7 @@ def _gate_note(row: dict[str, Any], source: str, unscored: int) -> str:
 
 
 def _chances(table: pd.DataFrame, true: Floats, again: Floats, rule: PassRule) -> pd.DataFrame:
-    """Return the columns of `gate_questions` that come from the draws, for each question with a score.
-
-    true, again: from `_draw`.
-
-    The index is question_id.
-    """
+    """Return the columns of `gate_questions` that come from the draws, for each question with a score."""
     passes = reaches(again, rule.line)
     # The verdict of each draw if one question's own verdict were reversed. The mean stays the same.
     turned = passes.sum(axis=1, keepdims=True) + np.where(passes, -1, 1) >= rule.needed(passes.shape[1])

@@ -34,32 +34,18 @@ _OF_POINTS = ["bias", "bias_low", "bias_high", "mae", "loa_low", "loa_high", "ra
 
 
 class Beside(NamedTuple):
-    """Hold a judge's scores and people's scores of the same answers, side by side.
+    """Hold a judge's scores and people's mean scores of the same answers, side by side."""
 
-    - judge, people: points, with NaN for a missing score. Both have one row per answer that the judge judged (index
-      question_id, answer_sha256). They have one column per criterion that both judge and people scored, and one for
-      総合.
-    - strangers: the number of labelled answers that the judge did not judge.
-    """
-
+    # Points, NaN for a missing score: one row per answer that the judge judged (question_id, answer_sha256), one column
+    # per criterion that both judge and people scored, and one for 総合.
     judge: pd.DataFrame
     people: pd.DataFrame
-    strangers: int
+    strangers: int  # labelled answers that the judge did not judge
 
 
 def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, judge: Any, *, by: str, who: str) -> Beside:
     """Return the scores of one judge, and the mean of people's scores, for the same answers.
-
-    judge: the value of `by` that names the judge.
-
-    総合 is the mean over the criteria. It is missing if the score of one criterion is missing.
-
-    Raises
-    ------
-    ConfigError
-        If a column is missing, if there are no labels, or if all labels are of answers or criteria that the judge did
-        not judge. The message names `who`.
-    """
+    総合 is the mean over the criteria. It is missing if the score of one criterion is missing."""
     need_columns(scores, [by, *_ANSWER, "criterion", "score"], who, "load_scores")
     need_columns(labels, ["rater", *_ANSWER, "criterion", "score"], f"{who}, labels", "load_labels")
     labels = same_raters(labels)
@@ -107,14 +93,11 @@ def judges_of(scores: pd.DataFrame, by: str, who: str) -> list[Any]:
 
 
 def _wide(marks: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores with one row per answer and one column per criterion.
-
-    If the frame names raters, the repeats of each rater are averaged first, then the raters.
-    """
     marks = marks.dropna(subset=[*_ANSWER, "criterion"])
     rater = [name for name in ("rater",) if name in marks.columns]
     names = dict.fromkeys(["answer_sha256", "criterion"], object)  # two frames have different categories
     marks = marks.astype(names).assign(score=plain_floats(marks["score"]))
+    # the repeats of each rater first, then the raters
     each = marks.groupby([*rater, *_ANSWER, "criterion"], sort=False)["score"].mean()
     return each.groupby([*_ANSWER, "criterion"], sort=False).mean().unstack("criterion")
 
@@ -151,8 +134,8 @@ def judge_vs_people(
     Returns
     -------
     DataFrame
-        - the column of `by`; "常に合格" (passes every answer) and "長いほど良い" (prefers long answers) are the trivial judges
-        - trivial: whether the judge is one of these two
+        - the column of `by`
+        - trivial: whether the judge is "常に合格" (passes every answer) or "長いほど良い"
         - criterion
         - n: answers that judge and people both scored; n_questions: their questions; n_missing: labelled answers that
           the judge judged without giving a score
@@ -224,14 +207,7 @@ def judge_vs_people(
 
 
 def _by_length(people: pd.DataFrame, lengths: Mapping[str, float]) -> pd.DataFrame:
-    """Return the scores of a trivial judge that prefers long answers.
-
-    For each criterion, people's scores are given to the answers in another order: the longest answer gets the highest
-    score, and so on. Answers of equal length get the mean of their scores. The score is NaN if people gave none, or if
-    the length is not known.
-
-    lengths: {answer_sha256: number of characters}.
-    """
+    """Deal people's scores of each criterion to the answers by length: the longest gets the highest, and so on."""
     length = pd.Series([lengths.get(sha, math.nan) for sha in people.index.get_level_values(1)], people.index, float)
     dealt = {}
     for criterion, marks in people.items():
@@ -267,14 +243,8 @@ def _judge_rows(judge: Any, side: Beside, line: float, level: float) -> list[dic
 
 
 def _vs_row(table: Floats, question: NDArray[np.int64], missing: int, line: float, level: float) -> dict[str, Any]:
-    """Return the numbers and the note of a row of `judge_vs_people`.
-
-    - table: people's scores in column 0, the judge's scores in column 1, one row per answer.
-    - question: the number of each row's question.
-    - missing: the value of n_missing.
-    - line: the pass line, in points.
-    """
     found = pair_row(table, question, missing, line, level)
+    # people's scores are in column 0, the judge's in column 1
     people, judge = reaches(table[:, 0], line), reaches(table[:, 1], line)
     cells = {
         "true_pass": int((people & judge).sum()),

@@ -106,9 +106,8 @@ def _rater(labels: pd.DataFrame, rater: str, level: float) -> pd.DataFrame | Non
 
 
 def steadiness(labels: pd.DataFrame) -> dict[str, str]:
-    """Return {criterion: a sentence on how steady people's scores are, from answers that they scored twice}. Return {}
-    if no answer was scored twice.
-    """
+    """Return {criterion: a sentence on how steady people's scores are}, from answers that they scored twice.
+    It is {} if no answer was scored twice."""
     try:
         found = rater_consistency(labels)
     except ConfigError:  # also labels from a CSV file without the column

@@ -70,10 +70,10 @@ def judge_trust(
     DataFrame
         - the column of `by`, criterion
         - n: labelled questions
-        - bias, bias_low, bias_high: the judge's points minus people's, over all judged answers; the intervals hold for
-          all criteria together
+        - bias, bias_low, bias_high: the judge's points minus people's, over all judged answers; the intervals of bias
+          and correlation hold for all criteria together
         - correlation, correlation_low, correlation_high: of the judge's and people's scores, over the labelled
-          questions; these intervals too hold for all criteria together
+          questions
         - p_value: of the hypothesis that the judge cannot be trusted; p_holm: adjusted over the criteria
         - more_low, more_high: 80 % interval of the number of further labels that would decide the verdict, rounded to
           two digits; more_high is infinite if perhaps no number would decide it; both are missing if the verdict is
@@ -99,12 +99,11 @@ def judge_trust(
     questions. Holm's method (1979) over the criteria keeps the chance of a wrong 信頼できる on any of them at alpha. The
     verdict does not use probes and injections (`certify_judge` does).
 
-    The bias is about all judged answers: the judge's mean minus the mean that people would give. It is computed from
-    the judge's scores of all answers and people's scores of a few, as in `corrected_mean`. The labelled answers must be
-    drawn at random. They may also be drawn at random in two groups, those that the judge passes and those that it
-    fails. Each label is weighted by the number of answers that it represents
-    (post-stratification; Holt and Smith 1979, J. R. Stat. Soc. A 142, 33-46). more_low and more_high come from n = (t s
-    / gap)², at the ends of the 80 % interval of the gap between an estimate and its limit.
+    The bias is computed from the judge's scores of all answers and people's scores of a few, as in `corrected_means`.
+    The labelled answers must be drawn at random, if you like in two groups, those that the judge passes and those that
+    it fails. Each label is weighted by the number of answers that it represents (post-stratification; Holt and Smith
+    1979, J. R. Stat. Soc. A 142, 33-46). more_low and more_high come from n = (t s / gap)², at the ends of the 80 %
+    interval of the gap between an estimate and its limit.
 
     Examples
     --------
@@ -148,21 +147,13 @@ def judge_trust(
 
 
 def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float, least: float) -> str:
-    """Return advice if nearly all labelled answers are good, so that they cannot show a correlation. Return "" if
-    enough are bad, or if the correlation is shown already.
-
-    - row: a row of `judge_trust`.
-    - line: the pass line, in points.
-    - least: the limit of the correlation.
-
-    The advice names further answers to label. They are chosen at random among the answers that the judge fails, so that
-    `_weights` knows how many answers each of them represents.
-    """
+    """Return what to label if nearly all labelled answers are good, which cannot show a correlation; else ""."""
     people, judge = side.people[criterion].dropna(), side.judge[criterion].dropna()
     bad = int((~reaches(people, line)).sum())
     if row["correlation_low"] > least or bad >= FEW_BAD * len(people):
         return ""
     waiting = judge[~judge.index.isin(people.index)]
+    # At random among the answers that the judge fails, so that `_weights` knows how many each of them represents.
     failed = sorted(waiting.index[~reaches(waiting, line)], key=_lot)[:MOST_ADVISED]
     key = "stats.trust_only_good" if failed else "stats.trust_only_good_log"
     return say(key, n=len(people), bad=bad, line=line, answers=listed(str(question) for question, _ in failed))
@@ -174,19 +165,12 @@ def _lot(answer: tuple[Any, Any]) -> str:
 
 
 def trust_power(n: int, criteria: int, *, bias: float = 3.0, correlation: float = 0.8, sd: float = 20.0) -> float:
-    """Compute how likely `judge_trust` is to show, at one of the planned certifications (LOOKS), that a judge is close
-    to people on one criterion.
-
-    - n: number of labelled questions. The result is 0 if there are too few for a test.
-    - criteria: number of criteria of the rubric.
-    - bias, correlation: how close the judge truly is to people (bias in points).
-    - sd: of people's scores and of the judge's scores, in points.
-
-    The two tests of `judge_trust` are approximated by normal ones and treated as independent. benchmarks/validation.py
-    compares this with simulations.
-    """
+    """Compute how likely `judge_trust` is to show, at one of LOOKS, that a judge is close to people on one criterion.
+    `n` counts labelled questions. `bias` (points) and `correlation` are the true ones; `sd` (points) is a rater's."""
     if n < MIN_QUESTIONS:
         return 0.0
+    # The two tests are approximated by normal ones and treated as independent. benchmarks/validation.py compares this
+    # with simulations.
     reach = float(scipy.stats.t.isf(_ALPHA / len(LOOKS) / criteria / 2, n - 2))
     error = sd * math.sqrt(2 - 2 * correlation) / math.sqrt(n)
     room = MARGIN - reach * error
@@ -211,35 +195,23 @@ def _enough(side: Beside, who: str) -> Beside:
 
 
 def _pairs(side: Beside, criterion: str) -> tuple[Floats, Floats]:
-    """Return two arrays with one value per question: people's mean score, and the judge's mean score. Only answers that
-    have both scores count.
-    """
+    """Return people's and the judge's mean score of each question, over the answers that have both scores."""
     both = pd.DataFrame({"people": side.people[criterion], "judge": side.judge[criterion]}).dropna()
     means = both.groupby(level=0).mean()
     return means["people"].to_numpy(), means["judge"].to_numpy()
 
 
 class _Sample(NamedTuple):
-    """Hold the scores from which the trust in one criterion is computed.
+    """Hold the scores from which the trust in one criterion is computed."""
 
-    - people, judge: the scores of the labelled questions.
-    - weights: how many questions each label represents, 1 on average.
-    - everything: the judge's scores of all questions.
-    """
-
-    people: Floats
-    judge: Floats
-    weights: Floats
-    everything: Floats
+    people: Floats  # of the labelled questions
+    judge: Floats  # of the labelled questions
+    weights: Floats  # how many questions each label represents, 1 on average
+    everything: Floats  # the judge's scores of all questions
 
 
 def _weights(side: Beside, line: float) -> pd.Series:
-    """Return for each answer its weight as a label: how many answers it represents, relative to the other labels.
-
-    The weights undo a choice of labels that prefers answers with one verdict. The judge passes or fails
-    each answer. The weight is the share of this verdict among all judged answers, divided by its share among the
-    labelled answers. If too few labelled answers have one of the two verdicts, all weights are 1.
-    """
+    """Return how many answers each label represents, because the labels may prefer answers with one verdict."""
     overall = side.judge[OVERALL]
     labelled = side.people[OVERALL].notna() & overall.notna()
     passed = reaches(overall, line)
@@ -248,6 +220,7 @@ def _weights(side: Beside, line: float) -> pd.Series:
         few = labelled & (passed == kind)
         if few.sum() < _FEW or (labelled & (passed != kind)).sum() < _FEW:
             return pd.Series(1.0, side.judge.index)
+        # the share of this verdict among all judged answers, divided by its share among the labelled answers
         weights[few] = (overall.notna() & (passed == kind)).sum() / overall.notna().sum() * labelled.sum() / few.sum()
     return weights
 
@@ -263,17 +236,13 @@ def _sample(side: Beside, criterion: str, weights: pd.Series) -> _Sample:
 
 
 def _bias(sample: _Sample) -> tuple[float, float, float]:
-    """Return the judge's mean score minus people's mean score over all questions, with its standard error and degrees
-    of freedom.
-
-    The judge's scores of all questions are used if they help, as in `corrected_mean`. Otherwise the labelled questions
-    alone are used.
-    """
+    """Return the judge's minus people's mean score over all questions, its standard error and degrees of freedom."""
     y, f, v, everything = sample
     n = len(y)
     freedom = float(v.sum() ** 2 / (v**2).sum()) - 1  # weighted values count as fewer
     apart = float((v * (f - y)).mean())
     alone = math.sqrt(float((v**2 * (f - y - apart) ** 2).sum()) / (n * (n - 1)))
+    # The judge's scores of all questions are used only if they help, as in `corrected_mean`.
     if len(everything) <= n or not _correlation(y, f, v) >= 1 / math.sqrt(n - 2):
         return apart, alone, freedom
     slope, spread = regression(y, f, everything, weights=v)
@@ -283,13 +252,8 @@ def _bias(sample: _Sample) -> tuple[float, float, float]:
 
 
 def _correlation(x: Floats, y: Floats, weights: Floats | None = None) -> float:
-    """Compute the weighted correlation of people's and the judge's scores.
-
-    It is 0 if people or the judge give every answer the same score: a judge with only one score cannot tell answers
-    apart.
-    """
     if not (np.ptp(x) > 0 and np.ptp(y) > 0):
-        return 0.0
+        return 0.0  # a judge with only one score cannot tell answers apart
     table = np.cov(x, y, aweights=weights)
     return float(table[0, 1] / math.sqrt(table[0, 0] * table[1, 1]))
 
@@ -305,13 +269,7 @@ def _correlations_without_each(x: Floats, y: Floats, weights: Floats) -> Floats:
 
 
 def _trust(sample: _Sample, margin: float, least: float, alpha: float) -> dict[str, Any]:
-    """Run the tests of one criterion, each at alpha. Return the row of `judge_trust` without its verdict.
-
-    - margin: the limit of the bias.
-    - least: the limit of the correlation.
-
-    If there are too few labels, or if they do not vary, the intervals are NaN and p_value is 1.
-    """
+    """Test one criterion: its bias against `margin` and its correlation against `least`, each at alpha."""
     y, f, v, _ = sample
     n = len(y)
     row: dict[str, Any] = {"n": n, "bias": float((v * (f - y)).mean()) if n else math.nan}
@@ -348,16 +306,9 @@ def _trust(sample: _Sample, margin: float, least: float, alpha: float) -> dict[s
 
 
 def _labels_needed(row: dict[str, Any], margin: float, least: float, alpha: float) -> tuple[float, float]:
-    """Return the ends of an interval for the number of further labels that `judge_trust` needs for a decision.
-
-    - row: a row of `judge_trust`.
-    - margin, least: the limits of bias and correlation.
-
-    It is assumed that only the number of labels changes. Returns (NaN, NaN) if the verdict is decided already, and also
-    if the number cannot be estimated or is too large.
-    """
+    """Return an interval for the number of further labels until a decision, if only their number changes."""
     if row["verdict"] not in ("条件つき", "分からない") or math.isnan(row["bias_low"]):
-        return math.nan, math.nan
+        return math.nan, math.nan  # decided already, or nothing to estimate from
     n = row["n"]
     shown, refused = (float(scipy.stats.t.isf(alpha / sides, n - 2)) for sides in (1, 2))
     bias_error = (row["bias_high"] - row["bias_low"]) / 2 / refused
