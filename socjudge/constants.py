@@ -55,13 +55,8 @@ PRICES_PATH: Path  # your own prices; the file need not exist
 
 
 def find_project() -> Path:
-    """Return the project's folder. It is the first of these:
-
-    - the folder in the variable SOCJUDGE_HOME, if the variable is set
-    - the nearest folder with a socjudge.toml or an eval/eval_dataset.json: the working directory or one above it
-    - the checkout that this code belongs to, if there is one
-    - the working directory
-    """
+    """Return the project's folder: SOCJUDGE_HOME, or the nearest folder from the working directory upwards with a
+    socjudge.toml or an eval/eval_dataset.json, or the checkout of this code, or the working directory."""
     if home := os.environ.get("SOCJUDGE_HOME"):
         return Path(home).expanduser().absolute()
     try:

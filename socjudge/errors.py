@@ -18,15 +18,12 @@ _ABOUT_CONTENT = (
 
 def names_content(*said: object, model: str = "") -> bool:
     """Return whether a service refused a request because of the request's text: its content (a filter) or its length.
-
-    - said: the code, type, message or body of the service's error. In a JSON body, all values except `input` are
-      searched, because some services repeat the request there (pydantic does).
-    - model: the model's name. It is ignored where it occurs in `said`.
-    """
+    `said` is the code, type, message or body of its error. The model's name does not count in it."""
     left = list(said)
     while left:
         each = left.pop()
         if isinstance(each, Mapping):
+            # In `input`, some services repeat the request (pydantic does).
             left += [value for name, value in each.items() if name != "input"]
         elif isinstance(each, list):
             left += each
@@ -52,48 +49,33 @@ class ConfigError(SocJudgeError):
 
 
 class ProviderError(SocJudgeError):
-    """The model service failed after a limited number of tries. A later try may help.
+    """The model service failed after a limited number of tries. A later try may help."""
 
-    - lost_calls: the number of tries without a response; they may have been billed.
-    - gave_up: whether socjudge itself already retried. An immediate retry is then useless.
-    - unreachable: whether no connection could be made.
-    """
-
-    lost_calls: int = 0
-    gave_up: bool = False
-    unreachable: bool = False
+    lost_calls: int = 0  # the number of tries without a response; they may have been billed
+    gave_up: bool = False  # whether socjudge itself already retried; an immediate retry is then useless
+    unreachable: bool = False  # whether no connection could be made
 
 
 class RequestRefused(ProviderError):
-    """The service refused this one request. It may accept others.
-
-    - about_content: whether the reason is the text of this request (a content filter, its length). It is False if the
-      reason is something that all requests share. If left out, the message decides.
-    - usage: the `Usage` of the refused calls. It is None in the normal case, in which these calls cost nothing.
-    """
+    """The service refused this one request. It may accept others."""
 
     def __init__(self, message: str, *, about_content: bool | None = None, usage: Any = None) -> None:
         super().__init__(message)
+        # Whether the reason is the text of this request (a content filter, its length), not what all requests share.
         self.about_content = names_content(message) if about_content is None else about_content
-        self.usage = usage
+        self.usage = usage  # the `Usage` of the refused calls; None in the normal case, in which they cost nothing
 
 
 class NoAnswer(RequestRefused):
-    """Your own assistant gave no answer to this question.
-
-    This says nothing about the assistant's quality. The question is not judged, and it is asked again when the run is
-    resumed.
-    """
+    """Your own assistant gave no answer to this question, which says nothing about its quality. The question is not
+    judged, and it is asked again when the run is resumed."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, about_content=True)
 
 
 class UnparsableJudgement(SocJudgeError):
-    """The judge replied, but the reply could not be parsed.
-
-    raw_text: the reply as received.
-    """
+    """The judge replied, but the reply could not be parsed. `raw_text` is the reply as received."""
 
     def __init__(self, message: str, raw_text: str = "") -> None:
         super().__init__(message)

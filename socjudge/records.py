@@ -44,11 +44,8 @@ NO_REPLY = "（モデルの応答が空でした。回答はありません。�
 
 
 def is_embedded(model: object) -> bool:
-    """Return whether this is the name of an embedded default model, which is not an LLM.
-
-    model: the model that was asked for, or the models that answered, with ", " between their names. If one of several
-    is not embedded, the result is False.
-    """
+    """Return whether this is the name of an embedded default model, which is not an LLM. Of several names, with ", "
+    between them, all must be."""
     return all(re.fullmatch(r"offline(-rubric|-extract)?(-\d+)?", name) for name in str(model).split(", "))
 
 
@@ -60,18 +57,15 @@ SPECIFIED_CRITERIA = ("根拠性", "正確性", "網羅性", "安全性", "引�
 class Rubric:
     """Hold the criteria by which answers are scored, and the rule by which a run passes.
 
-    - criteria: the names of the criteria, in the order of tables and charts.
-    - descriptions: {criterion: what it asks of an answer}, for criteria that the judge prompt does not describe.
-    - pass_threshold: the points (0–100) that a question needs to pass. The mean over all questions must reach them too.
-    - pass_rate: the share of the questions that must pass, 0–1.
-
     `Rubric()` is the specification's rubric. Raises ConfigError if no judge can use the rubric or no run can pass it.
     """
 
-    criteria: tuple[str, ...] = SPECIFIED_CRITERIA
+    criteria: tuple[str, ...] = SPECIFIED_CRITERIA  # their names, in the order of tables and charts
+    # {criterion: what it asks of an answer}, for criteria that the judge prompt does not describe
     descriptions: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
+    # The points (0–100) that a question needs to pass. The mean over all questions must reach them too.
     pass_threshold: float = 70.0
-    pass_rate: float = 0.7
+    pass_rate: float = 0.7  # the share of the questions that must pass, 0–1
 
     def __post_init__(self) -> None:
         from .base.rubric_check import check_rubric  # imported here, because it is in a higher layer
@@ -87,35 +81,25 @@ class Rubric:
 
 @dataclass(frozen=True)
 class EvalQuestion:
-    """Hold one question of the dataset.
+    """Hold one question of the dataset."""
 
-    - id: an id that no other question of the dataset has.
-    - category: one of the project's categories.
-    """
-
-    id: int | str = field(metadata={"key": "question_id"})
-    category: str
+    id: int | str = field(metadata={"key": "question_id"})  # no other question of the dataset has it
+    category: str  # one of the project's categories
     question: str
     expected_keypoints: tuple[str, ...] = field(metadata={"absent": ()})
 
 
 @dataclass(frozen=True)
 class Flags:
-    """Hold the assistant's three warnings for one question. A warning that was given is True.
+    """Hold the assistant's three warnings for one question. A warning that was given is True."""
 
-    Users see them as 根拠不足 (insufficient evidence), 危険操作 (dangerous operation) and 曖昧質問 (ambiguous question).
-    """
-
-    insufficient_evidence: bool = False
-    dangerous_operation: bool = False
-    ambiguous_query: bool = False
+    insufficient_evidence: bool = False  # users see it as 根拠不足
+    dangerous_operation: bool = False  # users see it as 危険操作
+    ambiguous_query: bool = False  # users see it as 曖昧質問
 
 
 class _Shown:
-    """Give a record its display: one line in a terminal, HTML in a notebook cell. base/showing.py makes both.
-
-    The records that are shown in this way extend this class.
-    """
+    """Give a record its display: one line in a terminal, HTML in a notebook cell. base/showing.py makes both."""
 
     def __repr__(self) -> str:
         from .base.showing import record_line
@@ -130,40 +114,30 @@ class _Shown:
 
 @dataclass(frozen=True, repr=False)
 class Passage(_Shown):
-    """Hold one piece of a runbook.
-
-    - source: the file name.
-    - heading: the path of headings, such as "初動対応 > Windows端末".
-    - score: how well the passage fits the question, 0–1.
-    """
+    """Hold one piece of a runbook."""
 
     text: str
-    source: str
-    heading: str
-    score: float = 0.0
+    source: str  # the file name
+    heading: str  # the path of headings, such as "初動対応 > Windows端末"
+    score: float = 0.0  # how well the passage fits the question, 0–1
 
     @property
     def citation(self) -> str:
-        """Return the citation of the passage in the assistant's form.
-
-        The form is `[出典: file.md > 見出し]` (source: file > heading).
-        """
+        """Return the citation of the passage in the assistant's form, `[出典: file.md > 見出し]` (source: file >
+        heading)."""
         return f"[出典: {self.source} > {self.heading}]" if self.heading else f"[出典: {self.source}]"
 
 
 @dataclass(frozen=True)
 class Usage(_Shown):
-    """Hold the number of calls to models, their tokens and their cost.
-
-    - cost_usd: the cost in US dollars; None if it is unknown.
-    - lost_calls: the calls that got no response (a timeout, a lost connection) and may still have been billed. They are
-      not part of `calls`.
-    """
+    """Hold the number of calls to models, their tokens and their cost."""
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    cost_usd: float | None = 0.0
+    cost_usd: float | None = 0.0  # in US dollars; None if it is unknown
+    # The calls that got no response (a timeout, a lost connection) and may still have been billed. They are not part of
+    # `calls`.
     lost_calls: int = 0
 
     def __add__(self, other: Usage) -> Usage:
@@ -186,44 +160,33 @@ def total_usage(usages: Iterable[Usage]) -> Usage:
 class ModelRequest:
     """Describe one call to a model.
 
-    - task: "answer" or "judge".
-    - messages: the chat, as {"role", "content"} dicts.
-    - schema: a JSON schema for the reply, or None for free text.
-    - max_output_tokens: the limit for the reply, including hidden reasoning.
-    - material: the contents of the messages as values, for a model that does not read the messages. For a judge:
-      question, answer, criteria and rubric. For an assistant: question, passages, flags and evidence; also guide,
-      dangers, precautions and organisation, which only the embedded assistant uses.
+    A model that does not read the messages uses their contents as values, in `material`. For a judge: question, answer,
+    criteria and rubric. For an assistant: question, passages, flags and evidence; also guide, dangers, precautions and
+    organisation, which only the embedded assistant uses.
     """
 
     task: Literal["answer", "judge"]
-    messages: tuple[Mapping[str, str], ...]
+    messages: tuple[Mapping[str, str], ...]  # the chat, as {"role", "content"} dicts
     material: Mapping[str, Any]
-    schema: Mapping[str, Any] | None = None
-    max_output_tokens: int = 4000
+    schema: Mapping[str, Any] | None = None  # a JSON schema for the reply; None for free text
+    max_output_tokens: int = 4000  # the limit for the reply, including hidden reasoning
 
 
 @dataclass(frozen=True)
 class Completion:
-    """Hold a model's reply.
-
-    - model: the model that answered.
-    - retries: the causes of the failed tries before this reply, in order.
-    - seconds: the duration of the successful call, without the tries and waits before it.
-    - missing: {criterion: cause} for the scores that the judge reports it cannot give. It is empty for chat models.
-    - levels: the number of levels per criterion among which a decision model had to choose; 0 for chat models and the
-      embedded models.
-    - request_id: the id that the service gave the call.
-    """
+    """Hold a model's reply."""
 
     text: str
-    model: str
+    model: str  # the model that answered
     usage: Usage
     finish_reason: str = ""
-    retries: tuple[str, ...] = ()
-    seconds: float = 0.0
+    retries: tuple[str, ...] = ()  # the causes of the failed tries before this reply, in order
+    seconds: float = 0.0  # the duration of the successful call, without the tries and waits before it
+    # {criterion: cause} for the scores that the judge reports it cannot give. It is empty for chat models.
     missing: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
+    # The number of levels per criterion among which a decision model had to choose; 0 for chat and embedded models.
     levels: int = 0
-    request_id: str = ""
+    request_id: str = ""  # the id that the service gave the call
 
     @property
     def is_cut(self) -> bool:
@@ -238,33 +201,28 @@ class Completion:
 
 @dataclass(frozen=True, repr=False)
 class AssistantAnswer(_Shown):
-    """Hold the assistant's answer to one question.
-
-    - context: the passages from which the answer was made, as text.
-    - processing_time: the duration of the model's call, in seconds.
-    - retries: the causes of the failed tries before this answer, in order.
-    - truncated: whether the model stopped at its output limit; None if unknown.
-    - evidence: whether the runbooks cover the question: "covered", "absent" or "unsure". It is "unsure" if a passage is
-      near the question but may not apply to it. It is empty for your own assistant, and in old logs.
-    - absence_probability: the probability that the runbooks do not cover the question, 0–1; None if unknown.
-    - version: the version that your own assistant reported with the answer.
-    - contexts_from: what the index of the runbooks added to an answer of your own assistant. "runbooks": the contexts,
-      because the answer had none. "headings": headings for its contexts. It is empty if nothing was added.
-    """
+    """Hold the assistant's answer to one question."""
 
     question: str
     answer: str
-    context: str = ""
+    context: str = ""  # the passages from which the answer was made, as text
     passages: tuple[Passage, ...] = field(default=(), metadata=_ASSISTANT)
     flags: Flags = Flags()
     model: str = field(default=UNKNOWN, metadata=_ASSISTANT)
     usage: Usage = field(default=Usage(), metadata=_ASSISTANT)
-    processing_time: float = field(default=0.0, metadata=_ASSISTANT)
+    processing_time: float = field(default=0.0, metadata=_ASSISTANT)  # the duration of the model's call, in seconds
+    # The causes of the failed tries before this answer, in order.
     retries: tuple[str, ...] = field(default=(), metadata=_ASSISTANT)
+    # Whether the model stopped at its output limit; None if unknown.
     truncated: bool | None = field(default=None, metadata=_ASSISTANT)
+    # Whether the runbooks cover the question: "covered", "absent" or "unsure". It is "unsure" if a passage is near the
+    # question but may not apply to it. It is empty for your own assistant, and in old logs.
     evidence: str = field(default="", metadata=_ASSISTANT)
+    # The probability that the runbooks do not cover the question, 0–1; None if unknown.
     absence_probability: float | None = field(default=None, metadata=_ASSISTANT)
-    version: str = field(default="", metadata=_ASSISTANT)
+    version: str = field(default="", metadata=_ASSISTANT)  # what your own assistant reported with the answer
+    # What the index of the runbooks added to an answer of your own assistant. "runbooks": the contexts, because the
+    # answer had none. "headings": headings for its contexts. It is empty if nothing was added.
     contexts_from: str = field(default="", metadata=_ASSISTANT)
 
     @property
@@ -275,88 +233,66 @@ class AssistantAnswer(_Shown):
 
 @dataclass(frozen=True, repr=False)
 class Evaluation(_Shown):
-    """Hold the judge's scores for one answer.
+    """Hold the judge's scores for one answer."""
 
-    - scores: {criterion: 0–100}. If `status` is not "ok", all scores are 0. A missing score is None.
-    - missing: {criterion: why its score is missing}. The causes are "no_measure" (the embedded judge cannot measure the
-      criterion), "no_keypoints" (the embedded judge measures the criterion by keypoints, and the question has none),
-      "refused" (the judge refused to score the criterion) and "no_context" (the answer came without the sources that
-      the criterion needs).
-    - average_score: the mean of the scores that are not missing, 0–100.
-    - passed: whether the answer passes. If this depends on missing scores, it is False.
-    - probabilities: {criterion: the probability of each of its levels}, only for a decision model. The first level
-      stands for 0 points, the last one for 100. The score is the expected value of these points.
-    - processing_time: the total duration of the judge's calls, in seconds.
-    - attempts: the number of replies that the judge gave.
-    - error: why `status` is not "ok", or what was doubtful about the reply.
-    - raw_text: the reply as received. It is empty if the whole reply could be used unchanged.
-    - request_id: the id that the service gave the judge's last call.
-    - usage: the usage of all calls for this answer.
-    """
-
+    # {criterion: 0–100}. If `status` is not "ok", all scores are 0. A missing score is None.
     scores: Mapping[str, Annotated[int | None, POINTS]]
-    average_score: Annotated[float, POINTS]
+    average_score: Annotated[float, POINTS]  # the mean of the scores that are not missing, 0–100
     rationale: Mapping[str, str]
     overall_comment: str
-    passed: bool
-    processing_time: float
+    passed: bool  # whether the answer passes; False if this depends on missing scores
+    processing_time: float  # the total duration of the judge's calls, in seconds
     status: Status = "ok"
     model: str = UNKNOWN
-    # a missing usage is unknown, not zero
+    # The usage of all calls for this answer. A missing usage is unknown, not zero.
     usage: Usage = field(default=Usage(), metadata={"absent": Usage(cost_usd=None)})
-    attempts: int = 1
-    error: str = ""
-    raw_text: str = ""
+    attempts: int = 1  # the number of replies that the judge gave
+    error: str = ""  # why `status` is not "ok", or what was doubtful about the reply
+    raw_text: str = ""  # the reply as received; empty if the whole reply could be used unchanged
+    # {criterion: why its score is missing}. The causes are "no_measure" (the embedded judge cannot measure the
+    # criterion), "no_keypoints" (the embedded judge measures the criterion by keypoints, and the question has none),
+    # "refused" (the judge refused to score the criterion) and "no_context" (the answer came without the sources that
+    # the criterion needs).
     missing: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
+    # {criterion: the probability of each of its levels}, only for a decision model. The first level stands for 0
+    # points, the last one for 100. The score is the expected value of these points.
     probabilities: Mapping[str, tuple[float, ...]] = field(default_factory=dict, metadata={"absent": {}})
-    request_id: str = ""
+    request_id: str = ""  # the id that the service gave the judge's last call
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False, metadata={"is_rest": True})
 
 
 @dataclass(frozen=True, repr=False)
 class EvaluationResult(_Shown):
-    """Hold one judged answer: the question, the answer as given, and the evaluation.
-
-    - answer_repeat: the position of this answer among the repeated answers to the question, from 0.
-    - judge_repeat: the position of this evaluation among the repeated evaluations of the answer, from 0.
-    """
+    """Hold one judged answer: the question, the answer as given, and the evaluation."""
 
     question: EvalQuestion = field(metadata={"inline": True})
     answer: AssistantAnswer = field(metadata={"inline": True})
     evaluation: Evaluation
-    answer_repeat: int = 0
-    judge_repeat: int = 0
+    answer_repeat: int = 0  # the position of this answer among the repeated answers to the question, from 0
+    judge_repeat: int = 0  # the position of this evaluation among the repeated evaluations of the answer, from 0
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False, metadata={"is_rest": True})
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Hold the specification's summary of a run, and counts of what has no score.
-
-    - passed_questions: the number of questions that pass even if every missing score is 0.
-    - pass_rate: passed_questions divided by total_questions, 0–1.
-    - average_score: the mean score of all questions, 0–100. A judge's reply that could not be parsed counts as 0. A
-      missing score of another reply is left out.
-    - mvp_passed: whether the run passes even if every missing score is 0. It passes if enough questions pass and the
-      mean score reaches the pass line.
-    - n_unscored: the number of judged answers without any score, because the judge failed or its reply could not be
-      parsed.
-    - n_partial: the number of answers with some scores, but not all.
-    - n_open: the number of questions that pass only if the missing scores are high enough.
-    - is_open: whether the verdict on the run depends on the missing scores.
-    - n_to_read: the number of answers that pass although their score for 安全性 (safety) or 正確性 (accuracy) is below 30.
-      A person must read these answers.
-    """
+    """Hold the specification's summary of a run, and counts of what has no score."""
 
     total_questions: int
-    passed_questions: int
-    pass_rate: float
+    passed_questions: int  # those that pass even if every missing score is 0
+    pass_rate: float  # passed_questions divided by total_questions, 0–1
+    # The mean score of all questions, 0–100. A judge's reply that could not be parsed counts as 0. A missing score of
+    # another reply is left out.
     average_score: float
+    # Whether the run passes even if every missing score is 0. It passes if enough questions pass and the mean score
+    # reaches the pass line.
     mvp_passed: bool
+    # The number of judged answers without any score, because the judge failed or its reply could not be parsed.
     n_unscored: int = 0
-    n_partial: int = 0
-    n_open: int = 0
-    is_open: bool = False
+    n_partial: int = 0  # the number of answers with some scores, but not all
+    n_open: int = 0  # the number of questions that pass only if the missing scores are high enough
+    is_open: bool = False  # whether the verdict on the run depends on the missing scores
+    # The number of answers that pass although their score for 安全性 (safety) or 正確性 (accuracy) is below 30. A person
+    # must read these answers.
     n_to_read: int = 0
 
     def _repr_markdown_(self) -> str:
@@ -368,39 +304,18 @@ class RunSummary:
 @dataclass(frozen=True, repr=False)
 class RunInfo(_Shown):
     """Describe how a run was made. The log has this record as its block `run`. Times are ISO 8601 with a time zone.
-    Hashes are SHA-256 in hex.
-
-    - `*_model`: the model that was asked for. `*_model_resolved`: the model that answered.
-    - `*_service`: the address of the service that runs the model; empty for the embedded default.
-    - `*_settings`: a fingerprint of everything else that distinguishes models of the same name, such as the temperature
-      or a query in the address. It is empty if there is nothing else.
-    - assistant_version: the version of your own assistant, as you gave it or as the assistant reported it.
-    - judge_prompt_text: the text of the judge prompt; empty if unknown.
-    - judges_asked: the number of judges that were asked together about the same answers. It is 1, except in logs of
-      older versions. The log of one of several judges leaves the verdict open.
-    - rubric: the criteria and the rule for passing. It is None in older logs; `EvaluationRun.rubric` is never None.
-    - pass_threshold, pass_rate_required: the rule for passing, as in the rubric.
-    - runbooks: {file name: hash} of the runbooks in the index; empty if unknown.
-    - k: the number of passages from which an answer is made; None if unknown, or if no index was used.
-    - answer_repeats, judge_repeats: how many times each question is answered, and each answer judged.
-    - rejudged_from: the id of the run whose answers were judged again; empty if the run made its own answers.
-    - project, settings_sha256: the name of the project's folder, and a hash of all its settings (`Project`). Both are
-      only information. No comparison or verdict uses them.
-    - wall_time_s: the duration of all sessions together, in seconds.
-    - sessions: how many times the run was started or resumed. It is 1 if the run was never interrupted.
-    - mode: "live"; "example" for the bundled examples; logs of other programs and older versions have further words.
-    - most_usd: the most that the run can have cost, in US dollars. Calls of unknown cost are included. It is None if no
-      price is known.
-    """
+    Hashes are SHA-256 in hex."""
 
     run_id: str
     started_at: str
     finished_at: str = ""
-    judge_model: str = UNKNOWN
-    judge_service: str = ""
+    judge_model: str = UNKNOWN  # the model that was asked for
+    judge_service: str = ""  # the address of the service that runs the model; empty for the embedded default
+    # A fingerprint of everything else that distinguishes models of the same name, such as the temperature or a query in
+    # the address. It is empty if there is nothing else.
     judge_settings: str = UNKNOWN
-    judge_model_resolved: str = UNKNOWN
-    assistant_model: str = UNKNOWN
+    judge_model_resolved: str = UNKNOWN  # the model that answered
+    assistant_model: str = UNKNOWN  # this and the next three as for the judge
     assistant_service: str = ""
     assistant_settings: str = UNKNOWN
     assistant_model_resolved: str = UNKNOWN
@@ -410,24 +325,30 @@ class RunInfo(_Shown):
     assistant_prompt_sha256: str = ""
     dataset_sha256: str = ""
     index_fingerprint: str = ""
+    # {file name: hash} of the runbooks in the index; empty if unknown.
     runbooks: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
-    k: int | None = None
-    answer_repeats: int = 1
-    judge_repeats: int = 1
-    pass_threshold: float | None = None
-    pass_rate_required: float | None = None
-    rejudged_from: str = ""
-    mode: str = "live"
+    k: int | None = None  # from how many passages an answer is made; None if unknown, or if no index was used
+    answer_repeats: int = 1  # how many times each question is answered
+    judge_repeats: int = 1  # how many times each answer is judged
+    pass_threshold: float | None = None  # as in the rubric; None if the log does not state it
+    pass_rate_required: float | None = None  # the rubric's pass_rate; None if the log does not state it
+    rejudged_from: str = ""  # the id of the run whose answers were judged again; empty if the run made its own answers
+    mode: str = "live"  # "example" for the bundled examples; logs of other programs and older versions have more words
     assistant_usage: Usage = Usage()
     judge_usage: Usage = Usage()
+    # The most that the run can have cost, in US dollars, including calls of unknown cost. None if no price is known.
     most_usd: float | None = None
-    wall_time_s: float = 0.0
-    sessions: int = 1
+    wall_time_s: float = 0.0  # the duration of all sessions together, in seconds
+    sessions: int = 1  # how many times the run was started or resumed; 1 if it was never interrupted
     socjudge_version: str = ""
-    rubric: Rubric | None = None
-    judge_prompt_text: str = field(default="", repr=False)
+    rubric: Rubric | None = None  # None in older logs; `EvaluationRun.rubric` is never None
+    judge_prompt_text: str = field(default="", repr=False)  # empty if unknown
+    # The number of judges that were asked together about the same answers. It is 1, except in logs of older versions.
+    # The log of one of several judges leaves the verdict open.
     judges_asked: int = 1
-    assistant_version: str = ""
+    assistant_version: str = ""  # of your own assistant, as you gave it or as the assistant reported it
+    # The name of the project's folder, and a hash of all its settings (`Project`). Both are only information. No
+    # comparison or verdict uses them.
     project: str = ""
     settings_sha256: str = ""
     schema_version: int = SCHEMA_VERSION
@@ -487,17 +408,13 @@ class RunOptions:
 
 @dataclass(frozen=True, repr=False)
 class EvaluationRun(_Shown):
-    """Hold a finished run.
+    """Hold a finished run."""
 
-    - results: the judged answers. In a large run, they are read from its log when they are needed.
-    - log_path: the path of the run's log; None before the run is saved.
-    - extra: the keys at the top of the run's log that this version does not know.
-    """
-
-    results: Sequence[EvaluationResult]
+    results: Sequence[EvaluationResult]  # in a large run, they are read from its log when they are needed
     summary: RunSummary
     run: RunInfo
-    log_path: Path | None = field(default=None, compare=False)
+    log_path: Path | None = field(default=None, compare=False)  # None before the run is saved
+    # The keys at the top of the run's log that this version does not know.
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property

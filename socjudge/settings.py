@@ -49,20 +49,17 @@ _AT_IMPORT = {
 @dataclass(frozen=True)
 class Project:
     """Hold the current settings of a project. `open_project(folder)` returns this object, and `socjudge settings` shows
-    it.
-
-    - defaults: the settings of the table [defaults] in socjudge.toml, such as models, k and the cost cap. It also has
-      `judge_prompt`, which the table [rubric] sets.
-    - report: the title of reports, and the team that they name.
-    - sources: {name of the setting, such as "rubric.pass_threshold": where its value comes from}. A source is
-      "constant" (a constant assigned in this process), "file" (socjudge.toml) or "built-in".
-    """
+    it."""
 
     folder: Path
     rubric: Rubric
     categories: tuple[str, ...]
+    # The table [defaults] in socjudge.toml, such as models, k and the cost cap, and `judge_prompt`, which the table
+    # [rubric] sets.
     defaults: Mapping[str, Any]
-    report: Mapping[str, str]
+    report: Mapping[str, str]  # the title of reports, and the team that they name
+    # {name of the setting, such as "rubric.pass_threshold": where its value comes from}. A source is "constant" (a
+    # constant assigned in this process), "file" (socjudge.toml) or "built-in".
     sources: Mapping[str, Source]
 
     @property
@@ -158,10 +155,8 @@ def open_project(folder: Path | str | None = None) -> Project:
 
 
 def use_project(folder: Path) -> None:
-    """From now on, use this project. Its settings are not read yet.
-
-    Constants that were assigned in this process get back their values in constants.py.
-    """
+    """From now on, use this project. Its settings are not read yet. Constants that were assigned in this process get
+    back their values in constants.py."""
     for name, (value, contents) in _AT_IMPORT.items():
         if isinstance(value, list):
             value[:] = contents
@@ -175,17 +170,14 @@ def current_project() -> Project:
 
 
 def project_without_file() -> Project:
-    """Return the settings that the current project would have without its socjudge.toml. They are shown if the file has
-    faults.
-    """
+    """Return the settings that the current project would have without its socjudge.toml. They are shown if it has
+    faults."""
     return _project({})
 
 
 def specified_values() -> dict[str, Any]:
-    """Return the default values of all settings, as {"table.key": value}, with keys such as "rubric.pass_rate".
-
-    They are the values that constants.py had when it was imported.
-    """
+    """Return the default values of all settings, as {"table.key": value}, with keys such as "rubric.pass_rate". They are
+    the values that constants.py had when it was imported."""
     return {
         f"{table}.{key}": _AT_IMPORT[each.constant][1] if each.constant else each.usual
         for table, keys in SETTINGS.items()
@@ -201,9 +193,7 @@ _FOR_EXAMPLE = {
 
 
 def settings_file() -> str:
-    """Return the text of socjudge.toml for a new project. Every setting is there as a comment, below a line with its
-    purpose.
-    """
+    """Return the text of socjudge.toml for a new project: every setting as a comment, below a line with its purpose."""
     import json
 
     built_in = specified_values()
@@ -247,10 +237,8 @@ def project_categories() -> tuple[str, ...]:
 
 
 def chosen_judge_prompt() -> str | None:
-    """Return the id of the judge prompt that the project chose.
-
-    Return None if it chose none. The criteria then decide which prompt is used.
-    """
+    """Return the id of the judge prompt that the project chose. Return None if it chose none; the criteria then
+    decide."""
     return _chosen_prompt(_file())
 
 
@@ -259,11 +247,8 @@ def default_assistant_prompt() -> str:
 
 
 def default_model(task: Literal["answer", "judge"]) -> tuple[str, bool]:
-    """Return the model for this task, and whether socjudge.toml names it.
-
-    If the file names no model, or "auto", the model is that of constants.py. The caller may use the embedded model
-    instead of it, but must not replace a model that the file names.
-    """
+    """Return the model for this task, and whether socjudge.toml names it. The caller may use the embedded model instead
+    of one that the file does not name (or calls "auto"), but must not replace one that it names."""
     key = "judge_model" if task == "judge" else "assistant_model"
     value, source = _look(_file(), "defaults", key)
     if source == "file" and value == "auto":
@@ -277,10 +262,8 @@ def default_k() -> int:
 
 
 def cost_cap(given: float | None) -> float | None:
-    """Return the cost cap in US dollars: `given`, or the project's cap if `given` is None.
-
-    Return None if there is no cap. A cap of infinity means no cap.
-    """
+    """Return the cost cap in US dollars: `given`, or the project's cap if `given` is None. Return None if there is no
+    cap. A cap of infinity means no cap."""
     cap = _value("defaults", "max_cost_usd") if given is None else given
     return None if cap == math.inf else cap
 
@@ -306,10 +289,8 @@ def assistant_tables() -> Mapping[str, Mapping[str, Any]]:
 
 
 def default_answers() -> str:
-    """Return whose answers are judged if the caller names no assistant and gives no answers.
-
-    The result is a name in `assistant_tables`, the path of a file with answers, or "" for the built-in assistant.
-    """
+    """Return whose answers are judged if the caller names none: a name in `assistant_tables`, the path of a file with
+    answers, or "" for the built-in assistant."""
     return _placed(_file())
 
 
@@ -319,10 +300,7 @@ def _file() -> Tables:
 
 
 def _last_good() -> Tables:
-    """Return the contents that socjudge.toml had when it was last valid.
-
-    While the file has faults, prices and the yen rate still come from these contents, so that a paid run goes on.
-    """
+    """While the file has faults, prices and the yen rate come from its last valid contents, so that a paid run goes on."""
     with contextlib.suppress(ConfigError):
         state = _held_state()
         _known[constants.PROJECT_DIR] = {} if state is None else _read(*state)
@@ -374,10 +352,7 @@ def _value(table: str, key: str) -> Any:
 
 
 def _placed(file: Tables) -> str:
-    """Return the setting `answers`, which names the assistant or the file whose answers are judged.
-
-    A relative file path is resolved against the project's folder, not the working directory.
-    """
+    # A relative file path is resolved against the project's folder, not the working directory.
     said = str(_look(file, "defaults", "answers")[0])
     return said if "." not in said or said in file.get(ASSISTANTS, {}) else str(constants.PROJECT_DIR / said)
 
