@@ -176,8 +176,8 @@ def project_without_file() -> Project:
 
 
 def specified_values() -> dict[str, Any]:
-    """Return the default values of all settings, as {"table.key": value}, with keys such as "rubric.pass_rate". They are
-    the values that constants.py had when it was imported."""
+    """Return the default values of all settings, as {"table.key": value}, with keys such as "rubric.pass_rate". They
+    are the values that constants.py had when it was imported."""
     return {
         f"{table}.{key}": _AT_IMPORT[each.constant][1] if each.constant else each.usual
         for table, keys in SETTINGS.items()
@@ -300,7 +300,7 @@ def _file() -> Tables:
 
 
 def _last_good() -> Tables:
-    """While the file has faults, prices and the yen rate come from its last valid contents, so that a paid run goes on."""
+    """While the file has faults, prices and the yen rate come from its last valid contents, so a paid run goes on."""
     with contextlib.suppress(ConfigError):
         state = _held_state()
         _known[constants.PROJECT_DIR] = {} if state is None else _read(*state)

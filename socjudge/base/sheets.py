@@ -15,8 +15,8 @@ TABLES = (".csv", ".tsv", ".xlsx")
 
 
 def read_table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
-    """Return the names of a table's columns, and its rows that are not empty with their numbers in a spreadsheet. Raises
-    OSError or ValueError for an unreadable file, and ConfigError for a workbook if openpyxl is not installed."""
+    """Return the names of a table's columns, and its rows that are not empty with their numbers in a spreadsheet.
+    Raises OSError or ValueError for an unreadable file, and ConfigError for a workbook without openpyxl."""
     raw = path.read_bytes()
     rows = _sheet_rows(raw, path) if path.suffix.lower() == ".xlsx" else _text_rows(raw, path)
     filled = [(number, row) for number, row in enumerate(rows, start=1) if any(cell not in (None, "") for cell in row)]
