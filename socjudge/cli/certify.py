@@ -191,22 +191,13 @@ def _experiment(
     chart: Path | None,
     options: dict[str, Any],
 ) -> Never:
-    """Run the experiments that `--only` names, one after the other, and end the command with its exit code.
-
-    - run: the run whose answers the experiments use.
-    - experiments: the experiments to run.
-    - judge: the judge's model and prompt.
-    - cap: one cost cap for all experiments, in US dollars; None for the project's cap.
-    - yes: whether to start without asking the user.
-    - chart: the file for a chart of the results of the experiment `Probes`; None for no chart.
-    - options: further arguments for the `run` method of each experiment.
-    """
     from ..base.storage import as_path
     from ..certify.finished_parts import forget_parts
     from ..models.budget import as_budget
 
     first, *others = (experiment.estimate(run, **judge) for experiment in experiments)
     confirm(sum(others, first), yes)
+    # One cap for all experiments; None stands for the project's cap.
     budget, folder = as_budget(cap), options["logs_dir"] or constants.LOGS_DIR / "certify"
     found = []
     for experiment in experiments:
@@ -229,10 +220,6 @@ def _experiment(
 
 
 def _draw(found: Sequence[Any], chart: Path) -> None:
-    """Draw the results of the experiment `Probes` into the file `chart`. If this experiment was not run, do nothing.
-
-    found: the outcome of each experiment that was run.
-    """
     from ..certify.probe_findings import summarise_probes
     from ..certify.probes import Probes
     from ..charts.probe_matrix import plot_probe_matrix

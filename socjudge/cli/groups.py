@@ -1,7 +1,6 @@
 """Define groups of options as records, which are dataclasses.
 
-A command has a parameter for a record. On the command line, each field of the record is an option.
-"""
+A command has a parameter for a record. On the command line, each field of the record is an option."""
 
 from __future__ import annotations
 
@@ -103,10 +102,8 @@ class Job:
 
 
 def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command that takes each field of a record as a separate option. It does the same as `command`.
-
-    A record is a parameter of `command` whose type is a dataclass, such as `Pace`. Typer cannot read such a parameter.
-    """
+    """Return a command that does the same as `command` and takes each field of a record as a separate option.
+    A record is a parameter whose type is a dataclass, such as `Pace`. Typer cannot read such a parameter."""
     given = inspect.signature(command, eval_str=True).parameters.values()
     records: dict[str, Any] = {each.name: each.annotation for each in given if is_dataclass(each.annotation)}
     flat: list[inspect.Parameter] = []

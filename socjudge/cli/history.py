@@ -30,9 +30,7 @@ def doctor(
     ] = None,
 ) -> None:
     """List what is wrong with the questions, the runbooks and the logs, and what to do about it. Nothing is changed.
-
-    Exit code 0: no problems; 1: errors or warnings were found; 2: the folder of the logs could not be read.
-    """
+    Exit code 0: no problems; 1: errors or warnings were found; 2: the folder of the logs could not be read."""
     import pandas as pd
 
     from ..history.doctor import check_dataset, check_logs, check_runbooks
@@ -76,11 +74,7 @@ def report(
     ] = None,
     lang: Annotated[str, typer.Option(help=say("'ja' or 'en'."))] = "ja",
 ) -> None:
-    """Write one self-contained HTML file about a run: its verdict, charts, every answer, and the change since an
-    earlier run.
-
-    Example: socjudge report report.html --log judge_eval_20260101_090000.json
-    """
+    """Write one self-contained HTML file about a run: its verdict, charts, every answer, and what changed."""
     from ..report.page import write_report
 
     echo(say("{path} written", path=write_report(path, logs_dir, run_id=log, baseline=baseline, lang=lang)))

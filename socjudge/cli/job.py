@@ -25,15 +25,12 @@ _MARKUP = re.compile(r"[<>&\[\]`\\|~@$]|:(?=//)|(?<=www)\.", re.IGNORECASE)
 
 
 def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
-    """Wrap a command that returns a run. The wrapped command prints the run, writes its summary, and ends.
-
-    It ends with the run's exit code. It also writes the summary before the run, with the text that there is no verdict
-    yet. So no summary of an earlier CI job remains.
-    """
+    """Wrap a command that returns a run: write its summary, print it, and end with its exit code."""
 
     @functools.wraps(command)
     def reported(**options: Any) -> Never:
         job: Job = options["job"]
+        # Before the run, so that no summary of an earlier CI job remains.
         _write_stopped(job.summary, say("The command was ended from outside; see the end of this job's output."))
         try:
             finished = command(**options)
@@ -58,10 +55,7 @@ def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
 
 
 def need_certificate(binding: Any) -> None:
-    """End the command if the judge has no valid certificate. This function is called before any model is called.
-
-    binding: what the certificate must be valid for, such as the judge's model, prompt and criteria.
-    """
+    """End the command, before any model is called, if the judge has no valid certificate with this binding."""
     from ..certify.certificate import why_uncertified
 
     if reason := why_uncertified(binding):
@@ -77,10 +71,6 @@ def _finished_text(run: EvaluationRun) -> str:
 
 
 def _write_stopped(summary: Path | None, reason: str, *, is_uncertified: bool = False) -> None:
-    """Write that there is no verdict, why, and what to do.
-
-    is_uncertified: whether the reason is that a judge lacks the required certificate.
-    """
     verdict = Verdict(
         "open",
         say(
@@ -105,10 +95,6 @@ def _one_line(text: str) -> str:
 
 
 def _write(summary: Path | None, text: str) -> None:
-    """Write the summary as a whole or not at all. If `summary` is None, do nothing.
-
-    Raises ConfigError if the file cannot be written, or if it already exists and socjudge did not write it.
-    """
     if summary is None:
         return
     plain = _MARKUP.sub(lambda found: f"&#{ord(found[0])};", visible(text))
@@ -120,5 +106,5 @@ def _write(summary: Path | None, text: str) -> None:
                     path=summary,
                 )
             )
-        with replacing(summary) as file:
+        with replacing(summary) as file:  # as a whole or not at all
             file.write(f"{plain}\n\n{_OURS}{__version__} -->\n".encode())

@@ -25,10 +25,7 @@ _WAIT_S = 120.0
 
 def ask_own(question: str, answers: str, open_index: Callable[[], Any]) -> None:
     """Print the answer of your own assistant, or of a file of answers, and what a judge would see of this answer.
-
-    - answers: the name of your own assistant in socjudge.toml, `file.py:name`, or the path of a file of answers.
-    - open_index: a function that opens the search index. It is called only if the assistant needs the index.
-    """
+    `answers` is the name of an assistant in socjudge.toml, `file.py:name`, or the path of a file of answers."""
     from ..judging.own_assistant import Assistant
     from ..runs.given_answers import needs_index, open_answers
 
@@ -65,11 +62,8 @@ def _show(answer: Any) -> None:
 
 
 def add_assistant(folder: Path, url: str) -> None:
-    """Add an assistant, which is the service at `url`, to socjudge.toml in the project's folder.
-
-    The user is asked for its name and its settings. Without a terminal, the suggested ones are taken. The assistant
-    is asked a test question.
-    """
+    """Ask the service at `url` a test question, and add it as an assistant to socjudge.toml in the project's folder.
+    The user is asked for its name and its settings. Without a terminal, the suggested ones are taken."""
     from ..judging.http_assistant import HttpAssistant, guess_paths
     from ..judging.own_assistant import Assistant
     from ..models import event_loop
@@ -117,7 +111,6 @@ def add_assistant(folder: Path, url: str) -> None:
 
 
 def _answer_to(question: str, default: str) -> str:
-    """Ask the user on the terminal. An empty line, or an input that has ended, stands for the default."""
     shown = f" [{default}]" if default else ""
     echo(f"{say(question)}{shown}: ", nl=False, err=True)
     typed = sys.stdin.readline()
@@ -127,10 +120,9 @@ def _answer_to(question: str, default: str) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Return a value as TOML. Strings are written as in JSON."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_key(key)} = {_toml(inner)}" for key, inner in value.items()) + " }"
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False)  # TOML writes strings as JSON does
 
 
 def _key(name: str) -> str:

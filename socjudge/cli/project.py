@@ -1,8 +1,6 @@
-"""Define the commands for the project.
+"""Define the commands for the project: `socjudge init`, `settings` and `app`.
 
-`socjudge init` creates a project, `settings` shows its values, and `app` serves its panels as a page. The option
---project chooses the project for all commands.
-"""
+The option --project chooses the project for all commands."""
 
 from __future__ import annotations
 
@@ -147,15 +145,11 @@ def init(
 
 
 def _files(example: bool) -> dict[str, bytes]:
-    """Return {path inside the project: content} for a new project.
-
-    example: whether the project gets the example questions, runbooks and prompts.
-    """
     source = constants.CARRIED_DIR
     patterns = OF_EVERY_PROJECT + (OF_THE_EXAMPLE if example else ())
     found = sorted(path for pattern in patterns for path in source.glob(pattern))
     readme = Path(__file__).with_name("project_readme.md").read_bytes()
-    return {
+    return {  # {path inside the project: content}
         **{path.relative_to(source).as_posix(): path.read_bytes() for path in found},
         **({} if example else {name: text.encode() for name, text in AT_FIRST.items()}),
         "README.md": readme,
@@ -176,10 +170,7 @@ def show_settings() -> None:
 
 
 def open_app(context: typer.Context) -> Never:
-    """Serve the page with all panels until it is stopped, and end the command with the exit code of Voilà.
-
-    The kernels of the page use the same project as this command.
-    """
+    """Serve the page with all panels until it is stopped, and end the command with the exit code of Voilà."""
     page = constants.PROJECT_DIR / "notebooks" / "app.ipynb"
     if not page.is_file():
         stop(
@@ -196,6 +187,7 @@ def open_app(context: typer.Context) -> Never:
     if importlib.util.find_spec("voila") is None:
         stop(str(missing_extra(ModuleNotFoundError(name="voila"), wanted="socjudge app")))
     command = [sys.executable, "-m", "voila", page.name, *context.args]
+    # The kernels of the page use the same project as this command.
     environment = {**os.environ, "SOCJUDGE_HOME": str(constants.PROJECT_DIR)}
     server = subprocess.Popen(command, cwd=page.parent, env=environment)
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())

@@ -43,18 +43,14 @@ codecs.register_error(PLAIN_SYMBOLS, _plain_symbols)
 
 
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
-    """Print text. Control characters from a model, a service or a file are made visible.
-
-    Otherwise the terminal would obey them.
-    """
+    """Print text. Control characters from a model, a service or a file are made visible, because the terminal would
+    obey them."""
     typer.echo(visible(text), nl=nl, err=err)
 
 
 def report_run(finished: EvaluationRun, uncertified: str = "") -> Never:
     """Print the results of a run, and end with the exit code of its verdict.
-
-    uncertified: why the judge lacks a required certificate; empty if it does not lack one.
-    """
+    `uncertified` says why the judge lacks a required certificate; empty if it does not lack one."""
     from ..base.verdict import run_verdict, summary_text
     from ..certify.certificate import run_certificate_line
 
@@ -113,26 +109,18 @@ def _echo_answers(finished: EvaluationRun) -> None:
 
 
 def _cause(error: str) -> str:
-    """Return the part of an error message that says the cause, in at most 120 characters.
-
-    The model and the address, which stand before the cause, are left out, because they are the same for all answers. If
-    the message does not mark the cause, return the beginning of the message.
-    """
     marks = []
     for lang in get_args(Language):  # the error may be in either language
         refused = re.escape(
             say("{where} refused the request ({status}): {said}", lang=lang, where="", status="@", said="")
         )
         marks += [re.escape(say("last with: {cause}", lang=lang, cause="")), refused.replace("@", r"\d+")]
+    # The model and the address stand before the cause, and are the same for all answers.
     return re.split("|".join(marks), error, maxsplit=1)[-1][:120]
 
 
 class Explained(TyperGroup):
-    """Run the commands of socjudge, and show their errors without a traceback.
-
-    If a command raises a SocJudgeError, only the error's message is printed, and the command ends. After Ctrl-C, it
-    ends too, with the exit code of a command that a signal ended.
-    """
+    """Run the commands of socjudge, and show their errors without a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -141,15 +129,11 @@ class Explained(TyperGroup):
             stop(str(error))
         except KeyboardInterrupt:
             echo("\n" + say("Cancelled"), err=True)
-            raise typer.Exit(128 + signal.SIGINT) from None
+            raise typer.Exit(128 + signal.SIGINT) from None  # as a command that a signal ended
 
 
 class Stopped(typer.Exit):
-    """End a command because of an error that was already printed.
-
-    - message: the printed text.
-    - code: the exit code of the command.
-    """
+    """End a command because of an error that was already printed."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(code)
@@ -162,10 +146,7 @@ def stop(message: str, code: int = COULD_NOT_JUDGE) -> Never:
 
 
 def confirm(estimate: Any, yes: bool) -> None:
-    """Show what a run will cost. Unless `yes` is true, ask the user, and end the command if the user does not agree.
-
-    If the run makes no calls, do nothing.
-    """
+    """Show what a run will cost. Unless `yes` is true, end the command if the user does not agree."""
     if not estimate.calls:
         return
     echo(COSTS_MONEY + estimate_text(estimate), err=True)
@@ -176,10 +157,7 @@ def confirm(estimate: Any, yes: bool) -> None:
 
 def ask_to_run(yes: bool, *, question: str = "cli.confirm_run", declined: str = "cli.nothing_run") -> None:
     """End the command unless `yes` is true or the user agrees. Without a terminal, nobody can agree.
-
-    - question: the key, for `say`, of the message that asks the user.
-    - declined: the key of the message that is shown if the user does not agree.
-    """
+    `question` and `declined` are keys of messages, for `say`."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -207,10 +185,7 @@ def estimate_text(estimate: Any) -> str:
 
 
 def cost_text(usd: float | None) -> str:
-    """Return a text that says how much money was spent, or that this is unknown.
-
-    usd: the amount in US dollars; None if unknown.
-    """
+    """Return a text that says how much money was spent, or that this is unknown."""
     return (
         say("cli.cost_unknown")
         if usd is None
