@@ -1,8 +1,6 @@
 """Explore a folder of logs: filter the runs, compare two runs, read the answers to one question, write a report.
 
-The tables of runs, results and scores are read once, without the texts of questions and answers. These texts are read
-only from the logs whose answers are displayed.
-"""
+The texts of questions and answers are read only from the logs whose answers are displayed."""
 
 from __future__ import annotations
 
@@ -29,61 +27,40 @@ from ...stats.comparison import same_answers
 
 @dataclass(frozen=True)
 class Filters:
-    """Hold the conditions by which runs and their results are selected.
+    """Hold the conditions by which runs and their results are selected. None and an empty tuple set no limit."""
 
-    - since, until: the first and the last day on which a run may have started, in this machine's time zone; None for no
-      limit.
-    - judges, prompts, categories: the names of judges (as requested), the ids of judge prompts, and the categories of
-      questions to select; empty for all.
-    """
-
-    since: date | None = None
-    until: date | None = None
-    judges: tuple[str, ...] = ()
-    prompts: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
+    since: date | None = None  # the first day on which a run may have started, in this machine's time zone
+    until: date | None = None  # the last day
+    judges: tuple[str, ...] = ()  # their names, as requested
+    prompts: tuple[str, ...] = ()  # ids of judge prompts
+    categories: tuple[str, ...] = ()  # of questions
 
 
 @dataclass(frozen=True)
 class RunPair:
-    """Hold the comparison of two runs.
+    """Hold the comparison of two runs."""
 
-    - first, second: for each run, its row of the frame from `load_runs`.
-    - conditions: each condition, such as the judge or the prompt, that differs between the runs, as (name, value in the
-      first run, value in the second run).
-    - comparison: the result of `compare_runs`; None if the runs cannot be compared.
-    - reason: empty if the runs judged the same stored answers and can be compared; otherwise why this is not so.
-    - means: one row per run and criterion, from `summarise_scores`.
-    - questions: one row for each question that at least one of the runs asked. Columns: `question_id`; `category`;
-      `first` and `second`, the mean score in each run (0–100, over repeats, NaN if there is none); `same_answer`,
-      whether both runs judged the same stored answer.
-    """
-
-    first: dict[Any, Any]
+    first: dict[Any, Any]  # the run's row of the frame from `load_runs`
     second: dict[Any, Any]
-    conditions: list[tuple[str, str, str]]
-    comparison: RunComparison | None
-    reason: str
-    means: pd.DataFrame
+    conditions: list[tuple[str, str, str]]  # those that differ: (name, value in the first run, in the second run)
+    comparison: RunComparison | None  # None if the runs cannot be compared
+    reason: str  # why they cannot be compared, or that they judged other answers; otherwise empty
+    means: pd.DataFrame  # one row per run and criterion, from `summarise_scores`
+    # One row for each question that at least one of the runs asked: `question_id`; `category`; `first` and `second`,
+    # the mean score in each run (0–100, over repeats, NaN if there is none); `same_answer`, whether both runs judged
+    # the same stored answer.
     questions: pd.DataFrame
 
     @property
     def paired(self) -> pd.DataFrame | None:
-        """Return the mean difference between the scores of the two runs, in one row per criterion.
-
-        The scores are paired by question. The last row is about the mean over all criteria. The columns are those of
-        `compare_runs`. Return None if the runs did not judge the same stored answers, or cannot be compared.
-        """
+        """Return the differences from `compare_runs`: one row per criterion, then one about the mean over all of them.
+        Return None if the runs did not judge the same stored answers, or cannot be compared."""
         return None if self.comparison is None or self.reason else self.comparison.differences
 
 
 class Explorer:
     """Read the logs in a folder, so that their runs can be filtered, compared and reported.
-
-    history: the runs, results and scores of the logs, without the texts of questions and answers.
-
-    Raises ConfigError if there is no such folder.
-    """
+    Raises ConfigError if there is no such folder."""
 
     def __init__(self, logs_dir: Path | str) -> None:
         self.logs_dir = logs_dir
@@ -92,15 +69,12 @@ class Explorer:
 
     def reload(self) -> None:
         """Read the logs again. The data of unchanged logs come from the cache in `logs_dir/.history`."""
-        self.history = load_history(self.logs_dir)
+        self.history = load_history(self.logs_dir)  # without the texts of questions and answers
         self._texts = {}
 
     @property
     def judges(self) -> list[str]:
-        """Return the names of the judges, as they were requested.
-
-        They are in the order in which they first appear in the history.
-        """
+        """Return the names of the judges, as requested, in the order in which they first appear in the history."""
         return list(dict.fromkeys(self.history.runs["judge_model"]))
 
     @property
@@ -114,11 +88,8 @@ class Explorer:
         return in_order(self.history.results["category"])
 
     def select(self, filters: Filters) -> History:
-        """Return the history with only the runs, results and scores that fit the filters.
-
-        If `since` or `until` is set, a run without a start time is left out. Raises ConfigError if the period ends
-        before it begins.
-        """
+        """Return the history with only what fits the filters. A run without a start time fits no period.
+        Raises ConfigError if the period ends before it begins."""
         if filters.since and filters.until and filters.since > filters.until:
             raise ConfigError(
                 say(
@@ -133,29 +104,18 @@ class Explorer:
         )  # fmt: skip
 
     def answers(self, run_id: str, other: str, question_id: Any) -> tuple[list[EvaluationResult], ...]:
-        """Return the results of two runs on one question, with all texts, as one list per run.
-
-        A list is empty if its run did not ask the question. The texts of these two logs stay in memory until the texts
-        of other logs are requested.
-
-        run_id, other: the ids of the two runs.
-
-        Raises ConfigError if a log can no longer be read.
-        """
+        """Return the results of two runs on one question, with all texts. A run that did not ask it has an empty list.
+        Raises ConfigError if a log can no longer be read."""
         logs = [self._log_of(run_id), self._log_of(other)]
+        # The texts stay in memory until those of other logs are requested.
         self._texts = {log: self._texts.get(log) or load_run(as_path(self.logs_dir) / log) for log in logs}
         return tuple(
             [result for result in self._texts[log].results if result.question.id == question_id] for log in logs
         )
 
     def report_path(self, run_id: str, typed: str = "") -> Path:
-        """Return the path to which the report of a run will be written.
-
-        This is `typed`, if it is not empty. Otherwise it is a file that is named after the run's log, in `reports/`
-        inside the folder of logs.
-
-        Raises ConfigError if the path does not end in .html or .htm, or if a file that socjudge did not write is there.
-        """
+        """Return the path of a run's report: `typed`, or a file in `reports/` inside the folder of logs if it is empty.
+        Raises ConfigError if it does not end in .html or .htm, or if a file that socjudge did not write is there."""
         name = f"{self._log_of(run_id).split('.json')[0]}.html"
         path = Path(typed).expanduser() if typed else self._reports / name
         if path.suffix.lower() not in (".html", ".htm"):
@@ -166,22 +126,13 @@ class Explorer:
         return path.absolute()
 
     def export(self, chosen: History, run_id: str, *, baseline: str | None = None, path: Path) -> Path:
-        """Write the report of a run, and return its path. The report compares the run with a baseline run.
-
-        The report also shows a trend: the mean scores of this run and of earlier runs. If the path is in the default
-        folder of reports, that folder is created.
-
-        - chosen: the selection that `select` returned. The report has only the categories of questions in `chosen`, and
-          the trend has only runs in `chosen`.
-        - run_id, baseline: the ids of the run and of the baseline run. If `baseline` is None, `write_report` chooses one.
-        - path: the path that `report_path` returned.
-
-        Raises the errors of `write_report`.
-        """
+        """Write the report of a run in the selection `chosen`, and return its path.
+        Raises the errors of `write_report`, which chooses a baseline run if none is given."""
         from ...report.page import TREND_RUNS, write_report
 
         order = chosen.runs["run_id"].tolist()
         place = order.index(run_id)
+        # For the trend, which shows this run and earlier ones of the selection.
         wanted = {*order[max(0, place + 1 - TREND_RUNS) : place + 1], *([baseline] if baseline else [])}
         logs = chosen.runs.loc[chosen.runs["run_id"].isin(wanted), "log"]
         texts = load_history(self.logs_dir, logs=set(logs), text=True)
@@ -203,27 +154,20 @@ class Explorer:
 
 
 def run_table(chosen: History) -> pd.DataFrame:
-    """Return one row per run of the selection `chosen` (from `Explorer.select`), the newest first.
-
-    The frame has the columns of `load_runs`, except `n_unscored`, about the whole run. The other columns are about the
-    selected questions only:
-
-    - n: number of questions with a score.
-    - mean, ci_low, ci_high: the mean score and its interval (0–100, from `summarise_scores`).
-    - questions: number of questions that the run asked.
-    - passed: number of questions that passed. A reply that could not be parsed counts as a score of 0, as in the
-      specification.
-    - n_unscored: number of judged answers without usable scores, such as those whose reply could not be parsed.
-    """
+    """Return one row per run of a selection, the newest first, with the columns of `load_runs` about the whole run.
+    The columns that are added, and `n_unscored`, are about the selected questions only."""
     runs = chosen.runs.iloc[::-1].astype({"run_id": object}).drop(columns="n_unscored")
     means = summarise_scores(chosen.scores.astype({"run_id": object}), by="run_id")
     results = chosen.results.astype({"run_id": object})
+    # As in the specification, an unparsable reply counts as a score of 0 when questions that passed are counted.
     points = results.assign(points=frame_spans(results)["low"], unread=results["status"] != "ok")
     asked = points.groupby(["run_id", "question_id"], sort=False).agg({"points": "mean", "unread": "sum"}).reset_index()
     lines = dict(zip(runs["run_id"], row_lines(runs), strict=True))
     passed = reaches(asked["points"] - asked["run_id"].map(lines).astype(float), 0)
     counts = asked.assign(passed=passed).groupby("run_id", sort=False)
+    # `questions` and `passed` count questions, `n_unscored` counts judged answers.
     totals = counts.agg(questions=("points", "size"), passed=("passed", "sum"), n_unscored=("unread", "sum"))
+    # `n` counts questions with a score. Their mean and its interval are from 0 to 100.
     table = runs.merge(means[["run_id", "n", "mean", "ci_low", "ci_high"]], on="run_id", how="left")
     table = table.merge(totals, left_on="run_id", right_index=True, how="left")
     whole = ["n", "questions", "passed", "n_unscored"]
@@ -231,13 +175,8 @@ def run_table(chosen: History) -> pd.DataFrame:
 
 
 def pair_runs(chosen: History, first: str, second: str) -> RunPair:
-    """Return the comparison of two runs of a selection.
-
-    - chosen: the selection, from `Explorer.select`.
-    - first, second: the ids of the two runs.
-
-    Raises ConfigError if a run is not in the selection, or if both are the same run.
-    """
+    """Return the comparison of two runs of a selection, which are given by their ids.
+    Raises ConfigError if a run is not in the selection, or if both are the same run."""
     rows = {row["run_id"]: row for row in chosen.runs.to_dict("records")}
     if first == second:
         raise ConfigError(say("the same run is chosen twice; choose another one, or widen the filters"))

@@ -19,29 +19,16 @@ from ...runs.log_json import answer_sha256
 
 @dataclass(frozen=True)
 class LabelItem:
-    """Hold one stored answer for a person to score, without anything that shows the judge's scores.
-
-    key: the question's id, and the hash of the answer with its context.
-    """
+    """Hold one stored answer for a person to score, without anything that shows the judge's scores."""
 
     question: EvalQuestion
     answer: AssistantAnswer
-    key: Key
+    key: Key  # the question's id, and the hash of the answer with its context
 
 
 class LabelSession:
     """Show a rater the answers of a run, one at a time, and store the scores that the rater saves.
-
-    Equal answers to a question are shown once. Answers without text are not shown. Each rater gets the answers in a
-    different order, which stays the same in a new session. Answers that the rater has scored before, in any run, count
-    as done. Skipped answers are shown again at the end.
-
-    - repeats: how many answers the rater scores twice. The second time comes at the end, without the first scores.
-      Until then, the judge's scores of these answers stay hidden.
-    - rater: the rater's name, as it stands in the name of the rater's file.
-    - total, done: the number of all answers and of scored answers, both including repeats.
-    - problem: which lines of the rater's file cannot be read; empty if there are none.
-    """
+    Answers without text are not shown. Answers that the rater has scored before, in any run, count as done."""
 
     def __init__(
         self,
@@ -52,16 +39,19 @@ class LabelSession:
         dataset: Path | str | None = None,
         repeats: int = 0,
     ) -> None:
-        self.rater = rater_name(rater)
+        self.rater = rater_name(rater)  # as it stands in the name of the rater's file
         self.run, self.folder = run, folder
         self._keypoints = _keypoints(dataset)
-        self._places: dict[Key, list[int]] = {}  # {answer: its places in run.results}
+        self._places: dict[Key, list[int]] = {}  # {answer: its places in run.results}; equal answers are shown once
         for place, result in enumerate(run.results):
             if not result.answer.is_empty:
                 key = (result.question.id, answer_sha256(result.answer.answer, result.answer.context))
                 self._places.setdefault(key, []).append(place)
-        # Ordered by hash, so that the order in the log does not matter and new answers do not change the order.
+        # Ordered by hash, so that the order in the log does not matter and new answers do not change the order. Each
+        # rater gets the answers in a different order, which stays the same in a new session.
         order = sorted(self._places, key=lambda key: hashlib.sha256(repr((0, self.rater, key)).encode()).digest())
+        # The rater scores these twice. The second time comes at the end, without the first scores. Until then, the
+        # judge's scores of these answers stay hidden.
         self._to_repeat = order[: max(repeats, 0)]
         self._read()
         # The answers shown so far, the current one last, each with whether it is shown for the second time.
@@ -86,7 +76,6 @@ class LabelSession:
 
     @property
     def can_go_back(self) -> bool:
-        """Return whether another answer was shown before the current one."""
         return self._at > 0
 
     @property
@@ -97,7 +86,7 @@ class LabelSession:
         key, _ = self._trail[self._at]
         result = self.run.results[self._places[key][0]]
         question = result.question
-        if not question.expected_keypoints:
+        if not question.expected_keypoints:  # the log has none
             found = self._keypoints.get((question.id, question.question), ())
             question = replace(question, expected_keypoints=found)
         return LabelItem(question, result.answer, key)
@@ -118,20 +107,14 @@ class LabelSession:
     @property
     def judge_marks(self) -> Sequence[Evaluation]:
         """Return the judge's scores for the current answer, one `Evaluation` per judgement.
-
-        The result is empty until the rater has saved scores. For an answer that the rater scores twice, it is empty
-        until the second scores are saved.
-        """
+        There are none until the rater has saved scores, and for an answer that is scored twice, the second ones."""
         if self.mark is None or (self.mark.key in self._to_repeat and self.mark.key not in self._again):
             return ()
         return [self.run.results[place].evaluation for place in self._places[self.mark.key]]
 
     def save(self, scores: Mapping[str, int | None], comment: str = "") -> Path:
-        """Save the rater's scores for the current answer in the rater's file, and return the path of this file.
-
-        The current answer stays the same. Raises ConfigError and saves nothing if there is no current answer, if a
-        criterion has no score, or if the file cannot be read or written.
-        """
+        """Save the rater's scores for the current answer, which stays the current one. Return the path of the file.
+        Raises ConfigError and saves nothing if there is no answer, a score is missing, or the file cannot be used."""
         item = self.current
         if item is None:
             raise ConfigError(say("there is no answer to mark: all are done"))
@@ -161,11 +144,7 @@ class LabelSession:
         return path
 
     def next(self) -> None:
-        """Go to the next answer.
-
-        After `back`, this is the answer that was shown after the current one. Otherwise it is the next answer that
-        the rater has not scored.
-        """
+        """Go to the answer that was shown after the current one, or else to the next one without scores."""
         self._at = min(self._at + 1, len(self._trail))
         self._go_on()
 
@@ -179,15 +158,13 @@ class LabelSession:
         self.next()
 
     def back(self) -> None:
-        """Go back to the answer that was shown before the current one, to see or correct its scores.
-
-        If there is no such answer, the current one stays.
-        """
+        """Go back to the answer that was shown before, if there is one, to see or correct its scores."""
         self._at = max(self._at - 1, 0)
         self._shown_at = time.monotonic()
 
     def _read(self) -> None:
         file = read_rater(self.folder / f"{self.rater}.jsonl")
+        # `problem` says which lines of the file cannot be read.
         self._marks, self._again, self.problem = dict(file.marks), dict(file.again), file.problem
 
     def _forget_marked(self) -> None:
@@ -196,22 +173,14 @@ class LabelSession:
         ]
 
     def _go_on(self) -> None:
-        """If the rater has gone past all answers shown so far, show the next answer that has no scores.
-
-        If all answers have scores, show none. The time that the rater needs is counted from now on.
-        """
-        if self._at == len(self._trail) and self._waiting:
+        if self._at == len(self._trail) and self._waiting:  # the rater has gone past all answers shown so far
             item = self._waiting[0]
             self._trail = [*(seen for seen in self._trail if seen != item), item]
             self._at = len(self._trail) - 1
-        self._shown_at = time.monotonic()
+        self._shown_at = time.monotonic()  # the time that the rater needs is counted from now on
 
 
 def _keypoints(dataset: Path | str | None) -> dict[tuple[int | str, str], tuple[str, ...]]:
-    """Return {(question id, text of the question): keypoints} for a dataset. Return {} if it cannot be read.
-
-    The panel shows these keypoints if the log has none.
-    """
     try:
         questions = load_eval_dataset(dataset)
     except ConfigError:  # keypoints help, but a person can score without them

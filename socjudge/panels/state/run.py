@@ -33,23 +33,19 @@ TELL_S = 0.2  # seconds; a run may give hundreds of results a second, and a page
 # Settings that say how calls are made, not what is asked. output_tokens is one of them, because a run that ended on a
 # too small context is resumed with a lower limit. An answer that the limit cut off is `truncated` in the log.
 HOW = ("max_concurrency", "max_cost_usd", "output_tokens", "timeout_s", "patience_s", "fresh")
+# "building" is about the search index. "stopping" means that calls already sent are completed. A stopped run can be
+# resumed.
 State = Literal["idle", "building", "running", "stopping", "finished", "stopped", "failed"]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Hold the settings of a run. Most have the name and meaning of an argument of `run_evaluation_suite` or of a field
-    of RunOptions. The others are:
-
-    - dataset: the file of the questions.
-    - answers: a log whose stored answers are judged again, as by `rejudge`; None if the assistant is asked.
-    - own: the argument `answers` of `run_evaluation_suite`, such as the name of an assistant in socjudge.toml. If it is
-      not empty, the settings of socjudge's own assistant have no effect.
-    - require_certificate: whether the run is refused if the judge has no valid certificate.
-    """
+    """Hold the settings of a run. Most are arguments of `run_evaluation_suite` or fields of RunOptions."""
 
     dataset: Path = field(default_factory=lambda: constants.EVAL_DATASET_PATH)
-    answers: Path | None = None
+    answers: Path | None = None  # a log whose stored answers are judged again; None if the assistant is asked
+    # The argument `answers` of `run_evaluation_suite`, such as the name of an assistant in socjudge.toml. If it is not
+    # empty, the settings of socjudge's own assistant have no effect.
     own: str = ""
     assistant_model: str = "auto"
     judge_model: str = "auto"
@@ -64,13 +60,11 @@ class Settings:
     timeout_s: float | None = None
     patience_s: float | None = None
     fresh: bool = False
-    require_certificate: bool = False
+    require_certificate: bool = False  # refuse the run if the judge has no valid certificate
 
     def is_same_run(self, other: Settings | None) -> bool:
-        """Return whether a run with these settings would resume an interrupted run with the settings `other`.
-
-        Two kinds of settings are not compared: those that only say how calls are made, and `require_certificate`.
-        """
+        """Return whether a run with these settings would resume an interrupted run with the settings `other`."""
+        # Not compared: how calls are made, and whether a certificate is required.
         how = {name: getattr(self, name) for name in (*HOW, "require_certificate")}
         return other is not None and replace(other, **how) == self
 
@@ -78,28 +72,18 @@ class Settings:
 @dataclass(frozen=True)
 class RunPreview:
     """Hold what a run with the given settings would do if it were started now.
-
-    - assignment: what the run would have to do. It is None if the search index must be built first, if the models or
-      prompts cannot be used, or if a required certificate is missing.
-    - already: how many answers were scored in an interrupted run that would be resumed; 0 if there is no such run.
-    - left: the estimate of what remains to be paid for that run; None if there is no such run.
-    - other: the newest interrupted run with other settings; None if there is none.
-    - problem: why the run is not possible (no key, a damaged journal); empty if it is possible or if only the index is
-      missing.
-    - note: what the user is told before the first call, such as which variables are sent to which host.
-
-    While a run is going on or the index is being built, interrupted runs are not looked up. Then already is 0, and left
-    and other are None.
-    """
+    While a task is running, interrupted runs are not looked up. Then already is 0, and left and other are None."""
 
     n_questions: int
     estimate: Estimate
+    # None if the search index must be built first, if a model or a prompt cannot be used, or if a required certificate
+    # is missing.
     assignment: Assignment | None = None
-    already: int = 0
-    left: Estimate | None = None
-    other: UnfinishedRun | None = None
-    problem: str = ""
-    note: str = ""
+    already: int = 0  # answers that were scored in an interrupted run that would be resumed
+    left: Estimate | None = None  # what remains to be paid for that run; None if there is none
+    other: UnfinishedRun | None = None  # the newest interrupted run with other settings
+    problem: str = ""  # why the run is not possible (no key, a damaged journal); empty if only the index is missing
+    note: str = ""  # told before the first call, such as which variables are sent to which host
 
     @property
     def total(self) -> int:
@@ -109,66 +93,40 @@ class RunPreview:
 
 @dataclass(frozen=True)
 class _Task:
-    """Hold what a run has to do: the questions, and how to make and to judge the answers.
-
-    - judging: the arguments of `run_evaluation_suite` about the judge. answering: those about the answers.
-    """
-
     questions: Sequence[EvalQuestion]
-    judging: dict[str, Any]
-    answering: dict[str, Any]
+    judging: dict[str, Any]  # the arguments of `run_evaluation_suite` about the judge
+    answering: dict[str, Any]  # those about the answers
 
     def estimate(self) -> Estimate:
-        """Return the estimated calls and cost of the whole run."""
         return estimate_run(self.questions, **self.judging, **self.answering)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Hold how much of a run is done.
+    """Hold how much of a run is done."""
 
-    - done, total: numbers of judged answers. While the index is being built, they are numbers of texts.
-    - before: how many of `done` were judged before this start of the run. The fields below do not count these.
-    - mean: the mean score (0–100) of the scored answers; None if there are none.
-    - cost_usd: the cost of the results so far in US dollars; None if unknown.
-    - retries: the number of repeated calls.
-    - unread: the number of judged answers without usable scores.
-    """
-
-    done: int = 0
+    done: int = 0  # judged answers; texts while the index is being built
     total: int = 0
-    before: int = 0
-    mean: float | None = None
-    cost_usd: float | None = 0.0
-    retries: int = 0
-    unread: int = 0
+    before: int = 0  # how many were judged before this start of the run; the fields below do not count them
+    mean: float | None = None  # of the scored answers (0–100); None if there are none
+    cost_usd: float | None = 0.0  # of the results so far; None if unknown
+    retries: int = 0  # repeated calls
+    unread: int = 0  # unscored answers
 
 
 _sessions: dict[tuple[Any, ...], Session] = {}
 
 
 class Session:
-    """Run one task at a time, such as an evaluation, in a thread of its own, so that the kernel stays free.
-
-    - state: "idle", "building" (the search index), "running", "stopping" (calls already sent are completed),
-      "finished", "stopped" or "failed". A stopped run can be resumed.
-    - problem: in state "failed", why the task failed and what to do. In state "stopped", it says that the budget ended
-      the run, or it is empty if the user stopped the run. In any other state, it is empty.
-    - run: the finished run; None if there is none.
-    - changed_late: whether `stop_changed` stopped the run.
-
-    Functions in `listeners` are called in threads of the session when its state or its progress changes. When results
-    arrive, they are called at most once in `TELL_S` seconds, and always after the last result. If a listener raises an
-    error, there is a warning and the run goes on.
-    """
+    """Run one task at a time, such as an evaluation, in a thread of its own, so that the kernel stays free."""
 
     def __init__(self) -> None:
         self.state: State = "idle"
         self.progress = Progress()
-        self.problem = ""
-        self.changed_late = False
+        self.problem = ""  # why the task failed and what to do, or that the budget ended the run; otherwise empty
+        self.changed_late = False  # whether `stop_changed` stopped the run
         self.run: EvaluationRun | None = None
-        self.listeners: list[Callable[[], Any]] = []
+        self.listeners: list[Callable[[], Any]] = []  # called in threads of the session, when it has changed
         self._stop, self._lock = threading.Event(), threading.Lock()
         self._thread: threading.Thread | None = None
         self._scored, self._told = (0, 0.0), 0.0
@@ -176,10 +134,7 @@ class Session:
 
     @classmethod
     def over(cls, **folders: Path) -> Self:
-        """Return the session for these folders.
-
-        Each call with the same folders returns the same session, so that a cell finds its session when it is run again.
-        """
+        """Return the session for these folders, always the same one, so that a cell finds it when it is run again."""
         key = cls, *(folder.resolve() for folder in folders.values())
         if key not in _sessions:
             _sessions[key] = cls(**folders)
@@ -187,14 +142,10 @@ class Session:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether a task is running, such as a run or the building of the index."""
         return self.state in ("building", "running", "stopping")
 
     def stop(self) -> None:
-        """End the run after the calls already sent are completed. Nothing that was paid for is lost.
-
-        If no run is going on, do nothing.
-        """
+        """End the run after the calls already sent are completed. Nothing that was paid for is lost."""
         with self._lock:
             if self.state != "running":
                 return
@@ -203,11 +154,9 @@ class Session:
         self._notify()
 
     def stop_changed(self) -> None:
-        """Stop the run because the value of a control changed during it.
-
-        The page locks the controls during a run. So the user made the change before the start, but it arrived after the
-        start: JupyterLab may reorder the messages of different controls.
-        """
+        """Stop the run because the value of a control changed during it."""
+        # The page locks the controls during a run. So the user made the change before the start, but it arrived after
+        # the start: JupyterLab may reorder the messages of different controls.
         self.changed_late = self.changed_late or self.state == "running"
         self.stop()
 
@@ -245,20 +194,15 @@ class Session:
         self._thread.start()
 
     def _count(self, result: EvaluationResult, *, answered: bool = True) -> None:
-        """Add a result to the progress.
-
-        answered: whether the answer of this result was made in this run. If it was made before, its cost is not
-        counted, because it was paid for then.
-        """
         marks, answer, before = result.evaluation, result.answer, self.progress
         if marks.status == "ok":
             self._scored = (self._scored[0] + 1, self._scored[1] + marks.average_score)
         count, points = self._scored
-        is_new = answered and not result.judge_repeat
+        is_new = answered and not result.judge_repeat  # an answer that was made before was paid for then
         costs = [before.cost_usd, marks.usage.cost_usd, answer.usage.cost_usd if is_new else 0.0]
         self.progress = replace(
             before,
-            done=min(before.done + 1, before.total),  # a judgement that could not be parsed may be made again
+            done=min(before.done + 1, before.total),  # an unparsable judgement may be made again
             mean=points / count if count else None,
             cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
             retries=before.retries + len(answer.retries) * is_new + count_retries(marks.error),
@@ -267,14 +211,9 @@ class Session:
         self._notify_soon()
 
     def _notify_soon(self) -> None:
-        """Notify the listeners, but at most once in `TELL_S` seconds.
-
-        If the last notification is too recent, they are notified later, once for all results that have arrived until
-        then.
-        """
         with self._lock:
             wait_s = self._told + TELL_S - time.monotonic()
-            if wait_s > 0:
+            if wait_s > 0:  # too soon; one notification follows for all results that have arrived until then
                 if self._later is None:
                     self._later = threading.Timer(wait_s, self._notify)
                     self._later.daemon = True
@@ -299,14 +238,11 @@ class Session:
 
 
 class RunSession(Session):
-    """Run evaluations of the assistant, and build the search index that they need.
-
-    settings: the settings of the run that was started last; None before the first start.
-    """
+    """Run evaluations of the assistant, and build the search index that they need."""
 
     def __init__(self, *, runbooks: Path, index_dir: Path, logs_dir: Path) -> None:
         super().__init__()
-        self.settings: Settings | None = None
+        self.settings: Settings | None = None  # of the run that was started last
         self._stored: tuple[Path, EvaluationRun] | None = None  # the log that was read last
         self.runbooks, self.index_dir, self.logs_dir = runbooks, index_dir, logs_dir
 
@@ -326,10 +262,7 @@ class RunSession(Session):
 
     def preview(self, settings: Settings) -> RunPreview:
         """Return what a run with these settings would do and cost. No model is called.
-
-        Raises ConfigError if these settings do not even allow an estimate of the cost, such as if the dataset cannot be
-        read.
-        """
+        Raises ConfigError if not even the cost can be estimated, such as if the dataset cannot be read."""
         get_settings(settings.output_tokens, settings.timeout_s, settings.patience_s)
         task, assign = self._foresee_again(settings) if settings.answers else self._foresee(settings)
         own = task.answering.get("answers")
@@ -355,11 +288,6 @@ class RunSession(Session):
         return replace(preview, already=waiting.done, left=preview.estimate.after(waiting.done, waiting.total))
 
     def _foresee(self, settings: Settings) -> tuple[_Task, Callable[[], Assignment] | None]:
-        """Prepare a run in which the assistant is asked.
-
-        Return the task of the run, and a function that returns its assignment. If the search index is needed but
-        missing, return None instead of the function.
-        """
         from ...runbooks.index import find_index
 
         questions = load_eval_dataset(settings.dataset)
@@ -371,14 +299,10 @@ class RunSession(Session):
         task = _task(settings, questions, answering, project_rubric())
         index = find_index(self.runbooks, index_dir=self.index_dir)
         if index is None and needs_index(own):
-            return task, None
+            return task, None  # the index must be built before anything can be assigned
         return task, lambda: assign_suite(task.questions, index=index, **task.judging, **answering)
 
     def _foresee_again(self, settings: Settings) -> tuple[_Task, Callable[[], Assignment]]:
-        """Prepare a run in which stored answers are judged.
-
-        Return the task of the run, and a function that returns its assignment.
-        """
         assert settings.answers is not None
         if self._stored is None or self._stored[0] != settings.answers:
             self._stored = settings.answers, load_run(settings.answers)
@@ -393,11 +317,8 @@ class RunSession(Session):
         self._begin("building", self._build)
 
     def start(self, settings: Settings, preview: RunPreview | None = None) -> None:
-        """Run the evaluation in the background. If a run with the same settings was interrupted, it is resumed.
-        If `settings.fresh` is true, the run starts from the beginning instead.
-
-        preview: an up-to-date result of `preview` for these settings; computed here if None.
-        """
+        """Run the evaluation in the background. An interrupted run with the same settings is resumed, unless `fresh`.
+        `preview` must be up to date and for these settings. If it is None, it is computed here."""
         foreseen = self.preview(settings) if preview is None else preview
 
         def evaluate() -> State:
@@ -431,11 +352,11 @@ class RunSession(Session):
         self.progress = Progress(already, preview.total, before=already)
         self._notify()
         runs = unfinished_runs(self.logs_dir) if already else []
+        # The cost of answers that were paid for before is not counted again.
         journals = [run.path for run in runs if run.is_resumable and run.key == assignment.key]
         paid = {_answer(result) for journal in journals for result in load_unfinished(journal).results}
 
         def count(result: EvaluationResult) -> None:
-            """Add a result to the progress, without the cost of an answer that was paid for before."""
             self._count(result, answered=settings.answers is None and _answer(result) not in paid)
 
         terms = RunTerms(
@@ -449,7 +370,6 @@ class RunSession(Session):
 
 
 def _refuse(reason: str) -> None:
-    """Raise ConfigError with the reason. If the reason is empty, do nothing."""
     if reason:
         raise ConfigError(reason)
 

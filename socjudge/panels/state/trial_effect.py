@@ -13,58 +13,40 @@ from ...records import EvaluationResult, EvaluationRun
 from ...report.effect import RunComparison, compare_runs
 from ...stats.comparison import verdict_flips
 
-FLIPS = ("合格→不合格", "不合格→合格")
+FLIPS = ("合格→不合格", "不合格→合格")  # pass to fail, fail to pass
 
 
 @dataclass(frozen=True)
 class QuestionChange:
-    """Hold the results on one question with each of the two prompts of a trial.
+    """Hold the results on one question with each of the two prompts of a trial."""
 
-    - before, after: the results with the base prompt and with the edited prompt.
-    - direction: the change of the verdict, "合格→不合格" (pass to fail) or "不合格→合格" (fail to pass); empty if the
-      verdict did not change.
-    """
-
-    before: tuple[EvaluationResult, ...]
-    after: tuple[EvaluationResult, ...]
-    direction: str
+    before: tuple[EvaluationResult, ...]  # with the base prompt
+    after: tuple[EvaluationResult, ...]  # with the edited prompt
+    direction: str  # one of FLIPS; empty if the verdict did not change
 
 
 @dataclass(frozen=True)
 class Effect:
-    """Hold what an edited prompt changed, compared with its base prompt.
-
-    - comparison: the comparison of the two runs, from `compare_runs`.
-    - questions: one record per question. The questions whose verdict changed come first.
-    - same_answers: whether both prompts were tried on the same answers.
-    """
+    """Hold what an edited prompt changed, compared with its base prompt."""
 
     comparison: RunComparison
-    questions: tuple[QuestionChange, ...]
-    same_answers: bool
+    questions: tuple[QuestionChange, ...]  # those whose verdict changed come first
+    same_answers: bool  # whether both prompts were tried on the same answers
 
     @property
     def difference(self) -> float | None:
         """Return by how many points the edited prompt changed the mean score over questions and criteria.
-
-        The number is positive if the scores are higher with the edited prompt than with the base prompt. Return None if
-        nothing could be compared.
-        """
+        A positive number means higher scores with the edited prompt. Return None if nothing could be compared."""
         moved = self.comparison.differences["mean_difference"].iloc[-1]  # the row of 総合
         return None if pd.isna(moved) else float(moved)
 
 
 def measure_effect(before: EvaluationRun, after: EvaluationRun, *, same_answers: bool) -> Effect:
-    """Compare the run of the edited prompt (`after`) with that of the base prompt (`before`).
-
-    Only the questions of `after` are compared. If a question has several results in a run, their scores are averaged
-    first.
-
-    same_answers: whether both runs judged the same stored answers. If they did not, the results on a question are
-    compared even though the answers are different.
-    """
+    """Compare the run of the edited prompt with that of the base prompt, on the questions of the former only.
+    If a question has several results in a run, their scores are averaged first."""
 
     def pair_of(result: EvaluationResult) -> tuple[int | str, int]:
+        # If the answers differ, the results on a question are compared all the same.
         return result.question.id, result.answer_repeat if same_answers else 0
 
     tried = set(map(pair_of, after.results))
@@ -80,13 +62,8 @@ def measure_effect(before: EvaluationRun, after: EvaluationRun, *, same_answers:
 
 
 def disputed_questions(run: EvaluationRun, logs_dir: Path) -> set[int | str]:
-    """Return the ids of the questions whose stored answer has different verdicts in different logs.
-
-    Such an answer passes in `run` but fails in another log, or fails in `run` but passes in another log. Return an
-    empty set if no other log has scores for the same answers.
-
-    logs_dir: the folder of the other logs.
-    """
+    """Return the ids of the questions whose stored answer passes in `run` but not in another log, or vice versa.
+    There are none if no other log in the folder has scores for the same answers."""
     own = run.scores_frame()
     answers = set(zip(own["question_id"], own["answer_sha256"], strict=True))
     scores = load_scores(logs_dir)

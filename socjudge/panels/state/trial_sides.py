@@ -1,7 +1,6 @@
 """Prepare the two sides of a trial, which are its base prompt and its edited prompt.
 
-Each side knows what must be judged with its prompt, and whether the scores already exist.
-"""
+Each side knows what must be judged with its prompt, and whether the scores already exist."""
 
 from __future__ import annotations
 
@@ -29,14 +28,10 @@ _ANSWERING = ("assistant_model", "assistant_service", "assistant_prompt_sha256",
 
 @dataclass(frozen=True)
 class Side:
-    """Hold what must be done in a trial for one of its two prompts, the base prompt or the edited prompt.
+    """Hold what must be done in a trial for one of its two prompts, the base prompt or the edited prompt."""
 
-    - run: the run from whose log the trial takes the answers, reduced to the answers that the user chose.
-    - assignment: what must be answered and judged with this prompt.
-    """
-
-    run: EvaluationRun
-    assignment: Assignment
+    run: EvaluationRun  # from whose log the trial takes the answers, reduced to those that the user chose
+    assignment: Assignment  # what must be answered and judged with this prompt
 
     @property
     def is_asked(self) -> bool:
@@ -45,10 +40,7 @@ class Side:
 
     @property
     def identity(self) -> str:
-        """Return a text that identifies this side's task.
-
-        Two sides have the same text if they judge the same answers with the same settings.
-        """
+        """Return a text that is the same for two sides that judge the same answers with the same settings."""
         return repr(sorted(self.assignment.key.items()))
 
     @property
@@ -58,19 +50,14 @@ class Side:
 
     @property
     def is_answered(self) -> bool:
-        """Return whether the answers in `run` were made as this side would make them.
-
-        If so, the assistant, its prompt, the search index and the number of passages (k) are the same.
-        """
+        """Return whether the answers in `run` were made under the conditions of this side (`_ANSWERING`)."""
         return self._agrees(_ANSWERING)
 
     def _agrees(self, names: tuple[str, ...]) -> bool:
         return all(getattr(self.assignment.info, name) == getattr(self.run.run, name) for name in names)
 
     def count_done(self, logs_dir: Path) -> int:
-        """Return how many answers an interrupted trial has already judged for this side. Return 0 if there is no such
-        trial.
-        """
+        """Return how many answers an interrupted trial has already judged for this side, or 0."""
         found = [run for run in unfinished_runs(logs_dir) if run.is_resumable and run.key == self.assignment.key]
         return found[-1].done if found else 0
 
@@ -90,18 +77,7 @@ def get_sides(
     choice: TrialSettings, run: EvaluationRun, edited: Prompt, get_index: Callable[[], RunbookIndex]
 ) -> tuple[Side, Side]:
     """Return the two sides of a trial: that of the base prompt, then that of the edited prompt. Nothing is sent.
-
-    In a trial of an assistant prompt, the answers are judged with the judge prompt of the run. If that prompt no longer
-    exists, the project's default judge prompt is used. If the stored answers were made with the base prompt, the side
-    of the base prompt judges these answers, and only the other side asks the assistant again.
-
-    - choice: the settings of the trial.
-    - run: the run from whose log the trial takes the answers, reduced to the answers that the user chose.
-    - edited: the edited prompt.
-    - get_index: a function that returns the search index. It is called only if questions are answered again.
-
-    Raises ConfigError if a prompt or a model cannot be used.
-    """
+    Raises ConfigError if a prompt or a model cannot be used."""
     base = load_prompt(choice.base, rubric=run.rubric)
 
     def judging(prompt: Prompt) -> Side:
@@ -110,10 +86,11 @@ def get_sides(
 
     if choice.kind == "judge":
         return judging(base), judging(edited)
+    # The default judge prompt stands in for a prompt of the run that no longer exists.
     judge_prompt = judge_prompt_of(run.run) or load_prompt(None, rubric=run.rubric)
     questions = list({result.question.id: result.question for result in run.results}.values())
 
-    def answering(prompt: Prompt) -> Side:
+    def answering(prompt: Prompt) -> Side:  # only here is the index needed
         assignment = assign_suite(
             questions, index=get_index(), answers=None, assistant_model=choice.assistant_model, assistant_prompt=prompt,
             judge_model=choice.judge_model, judge_prompt=judge_prompt, rubric=run.rubric,
@@ -122,4 +99,5 @@ def get_sides(
         return Side(run, assignment)
 
     before, after = answering(base), answering(edited)
+    # Stored answers that were made with the base prompt are judged. Then only the other side asks the assistant again.
     return judging(judge_prompt) if before.is_answered else before, after

@@ -24,53 +24,34 @@ ALL, DISPUTED = "all", "disputed"
 
 @dataclass(frozen=True)
 class TrialSettings:
-    """Hold the settings of a trial.
+    """Hold the settings of a trial."""
 
-    - log: the name of the log whose answers are used.
-    - kind: "judge" or "assistant", the kind of the prompt.
-    - base: the id of the base prompt, with which the edited prompt is compared.
-    - text: the edited prompt.
-    - answers: which answers are used: `ALL`, `DISPUTED` (only those that pass in one log and fail in another), or those
-      of one category of questions.
-    - judge_model: the judge.
-    - assistant_model: the assistant; used only in a trial of an assistant prompt.
-    """
-
-    log: str = ""
-    kind: Kind = "judge"
-    base: str = field(default_factory=lambda: default_prompt_id("judge"))
-    text: str = ""
-    answers: str = ALL
+    log: str = ""  # the name of the log whose answers are used
+    kind: Kind = "judge"  # of the prompt
+    base: str = field(default_factory=lambda: default_prompt_id("judge"))  # the edited prompt is compared with it
+    text: str = ""  # of the edited prompt
+    answers: str = ALL  # or `DISPUTED` (they pass in one log and fail in another), or one category of questions
     judge_model: str = "auto"
-    assistant_model: str = "auto"
+    assistant_model: str = "auto"  # used only in a trial of an assistant prompt
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Hold one trial, in which an edited prompt is tried on the answers of a log and compared with its base prompt.
+    """Hold one trial, in which an edited prompt is tried on the answers of a log and compared with its base prompt."""
 
-    - id: the time when the trial was first started (ISO 8601), and a few random characters.
-    - choice: the settings of the trial.
-    - note: a remark by the user.
-    - before, after: the names of two logs in logs/trials, with the results of the base prompt and of the edited prompt.
-      A name is empty until its log exists. `before` stays empty if the log whose answers are used already has the
-      scores with the base prompt.
-    - difference: the change of the mean score in points; None if unknown.
-    """
-
-    id: str
+    id: str  # the time when the trial was first started (ISO 8601), and a few random characters
     choice: TrialSettings
-    note: str = ""
+    note: str = ""  # by the user
+    # The names of two logs in logs/trials, with the results of the base prompt and of the edited prompt; empty until
+    # the log exists. `before` stays empty if the log whose answers are used has the scores with the base prompt.
     before: str = ""
     after: str = ""
-    difference: float | None = None
+    difference: float | None = None  # of the mean score, in points; None if unknown
 
 
 def load_trials(folder: Path) -> list[Trial]:
-    """Return the trials stored in `trials.jsonl` in a folder, the oldest first. Return [] if there is no such file.
-
-    A line that cannot be read is left out with a warning. Raises ConfigError if the file cannot be read.
-    """
+    """Return the stored trials, the oldest first. A line that cannot be read is left out with a warning.
+    Raises ConfigError if the file cannot be read."""
     path, trials = folder / "trials.jsonl", dict[str, Trial]()
     try:
         lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).splitlines()
@@ -96,21 +77,13 @@ def load_trials(folder: Path) -> list[Trial]:
 
 
 def save_trial(folder: Path, trial: Trial) -> None:
-    """Append to `trials.jsonl` in a folder a line with a trial, which is new or has changed.
-
-    Raises ConfigError if the file cannot be written.
-    """
+    """Append a line with a trial that is new or has changed. Raises ConfigError if the file cannot be written."""
     path = folder / "trials.jsonl"
     with explained("{path}: the trial cannot be noted ({reason}); free space or mend the rights", path=path):
         append_line(path, orjson.dumps(asdict(trial)))
 
 
 def _trial(line: dict[str, Any]) -> Trial:
-    """Return the trial that a line of `trials.jsonl` describes.
-
-    Raises ValueError or a similar error if a field is missing or has a wrong type, or if a log's name contains a
-    folder.
-    """
     choice = TrialSettings(**line["choice"])
     trial = Trial(**{**line, "choice": choice})
     texts = [*asdict(choice).values(), trial.id, trial.note, trial.before, trial.after]

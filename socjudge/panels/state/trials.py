@@ -33,42 +33,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrialCost:
-    """Hold what a trial will cost.
+    """Hold what a trial will cost."""
 
-    - answers: how many answers are judged with the edited prompt.
-    - estimate: the estimated cost of all calls.
-    - base_calls: how many of these calls are made for the base prompt.
-    - is_unread: whether no model reads the edited prompt. This is so if the judge or assistant that would read it is an
-      embedded model.
-    """
-
-    answers: int
-    estimate: Estimate
-    base_calls: int
-    is_unread: bool
+    answers: int  # judged with the edited prompt
+    estimate: Estimate  # of all calls
+    base_calls: int  # how many of these calls are made for the base prompt
+    is_unread: bool  # whether an embedded model has the edited prompt's task, so that no model reads the prompt
 
 
 class TrialSession(Session):
-    """Try prompts on the answers of stored runs, one trial at a time.
-
-    - choice: the settings of the next trial. `choose` changes them.
-    - trials: all trials, the oldest first. They are kept in logs_dir/trials together with their logs.
-    - trial, effect: the trial that is shown, and what its edited prompt changed; each is None if there is none.
-    - tried: the settings of the trial that was started last.
-    """
+    """Try prompts on the answers of stored runs, one trial at a time."""
 
     def __init__(self, *, logs_dir: Path, index_dir: Path) -> None:
         super().__init__()
         self.logs_dir, self.index_dir = logs_dir, index_dir
         self.trials_dir = logs_dir / "trials"  # a subfolder, so that trials are not part of the history
-        self.trials = load_trials(self.trials_dir)
-        self.trial: Trial | None = None
-        self.tried: TrialSettings | None = None
-        self.effect: Effect | None = None
+        self.trials = load_trials(self.trials_dir)  # the oldest first
+        self.trial: Trial | None = None  # the one that is shown
+        self.tried: TrialSettings | None = None  # of the trial that was started last
+        self.effect: Effect | None = None  # what the edited prompt of the shown trial changed
         self._judged: dict[str, EvaluationRun] = {}
         self._read: dict[tuple[str, int], EvaluationRun] = {}
         self._disputed: dict[tuple[str, ...], set[int | str]] = {}
-        self.choice = TrialSettings(text=load_prompt(None).text)
+        self.choice = TrialSettings(text=load_prompt(None).text)  # of the next trial
         self._earlier = [self.choice.text]  # earlier texts, for undo
         if logs := self.logs:
             self.choose(log=logs[0])
@@ -94,15 +81,11 @@ class TrialSession(Session):
     # -- choosing; nothing changes while a trial is under way
 
     def choose(self, **changes: Any) -> None:
-        """Change settings of the next trial. The names are those of `TrialSettings`. During a trial, nothing changes.
-
-        A new log also sets the judge and the assistant of that log, and selects all its answers. A new base prompt also
-        replaces the edited text with its own text. A new kind of prompt also sets the default prompt of that kind as
-        the base prompt.
-        """
+        """Change settings of the next trial (fields of `TrialSettings`). During a trial, nothing changes."""
         if self.is_busy:
             return
         old = self.choice
+        # A changed setting also sets the settings that depend on it, unless they are given too.
         if changes.get("log", old.log) != old.log:
             changes = {**self._models_of(changes["log"]), "answers": ALL, **changes}
         if changes.get("kind", old.kind) != old.kind:
@@ -114,11 +97,7 @@ class TrialSession(Session):
         self.choice = replace(choice, text=encodable(choice.text))
 
     def undo(self) -> None:
-        """Restore the previous text of the edited prompt.
-
-        This is the text of the last trial, or the text that was replaced when a new base prompt was chosen or a trial
-        was reopened. The list of trials stays the same.
-        """
+        """Restore the text of the last trial, or the text that a new base prompt or a reopened trial replaced."""
         if self.is_busy:
             return
         while len(self._earlier) > 1 and self._earlier[-1] == self.choice.text:
@@ -127,14 +106,11 @@ class TrialSession(Session):
 
     @property
     def can_undo(self) -> bool:
-        """Return whether there is a previous text of the edited prompt."""
         return any(earlier != self.choice.text for earlier in self._earlier)
 
     def reopen(self, trial: Trial) -> None:
         """Restore the settings, the text and the result of an earlier trial. During a trial, nothing changes.
-
-        Raises ConfigError if a log of this trial no longer exists.
-        """
+        Raises ConfigError if a log of this trial no longer exists."""
         if self.is_busy:
             return
         self._earlier += [self.choice.text, trial.choice.text]
@@ -144,17 +120,11 @@ class TrialSession(Session):
             self.effect = self._measure(before, load_run(self.trials_dir / trial.after))
 
     def check_name(self, name: str) -> Path:
-        """Return the path at which `save` would save the edited prompt under this name.
-
-        Raises ConfigError if the name cannot be used.
-        """
+        """Return the path that `save` would use. Raises ConfigError if the name cannot be used."""
         return check_prompt_name(name, parent=self.choice.base)
 
     def save(self, name: str, *, author: str = "", note: str = "") -> Path:
-        """Save the edited text as a new prompt that is derived from the base prompt, and return its path.
-
-        Raises the errors of `save_prompt`.
-        """
+        """Save the edited text as a prompt derived from the base prompt. Raises the errors of `save_prompt`."""
         choice = self.choice
         return save_prompt(
             choice.text,
@@ -173,10 +143,7 @@ class TrialSession(Session):
         check_prompt(self._edited(), self.choice.kind, self._rubric())
 
     def plan(self) -> TrialCost:
-        """Return the expected cost of the next trial. Nothing is sent.
-
-        Raises ConfigError if a setting cannot be used.
-        """
+        """Return the expected cost of the next trial. Nothing is sent. Raises ConfigError if a setting is unusable."""
         before, after = self._sides()
         costs = [side.estimate() for side in self._to_judge(before, after)]
         # The last cost is that of the edited prompt. The base prompt has none if its scores already exist.
@@ -187,11 +154,8 @@ class TrialSession(Session):
         return TrialCost(after.assignment.total, total, total.calls - costs[-1].calls, is_unread)
 
     def unfinished(self) -> tuple[int, int] | None:
-        """Return (answers judged so far, answers to judge in all) for an interrupted trial with the current settings.
-
-        An answer that must be judged with two different prompts counts twice. Return None if there is no such trial.
-        """
-        sides = self._to_judge(*self._sides())
+        """Return (answers judged, answers to judge) for an interrupted trial with the current settings, or None."""
+        sides = self._to_judge(*self._sides())  # an answer that must be judged with both prompts counts twice
         done = self._count_done(sides)
         return (done, sum(side.assignment.total for side in sides)) if done else None
 
@@ -202,12 +166,8 @@ class TrialSession(Session):
     # -- the work
 
     def start(self, *, note: str = "", max_cost_usd: float | None = None) -> None:
-        """Try the edited text in the background. If a trial with the same settings was interrupted, it is resumed.
-
-        - note: a remark that is stored with the trial.
-        - max_cost_usd: the most that the whole trial may cost in US dollars. This includes the judging with the base
-          prompt, and what this trial cost before it was interrupted.
-        """
+        """Try the edited text in the background. An interrupted trial with the same settings is resumed.
+        `max_cost_usd` is for the whole trial: with the base prompt, and with what was paid before an interruption."""
         self._begin("running", lambda: self._try(note, max_cost_usd))
 
     def _try(self, note: str, max_cost_usd: float | None) -> State:
@@ -244,10 +204,7 @@ class TrialSession(Session):
         return "finished"
 
     def _note_trial(self, note: str) -> Trial:
-        """Add the trial that is starting to the list of trials, and return it.
-
-        If a trial with the same settings was interrupted, return that trial instead of a new one.
-        """
+        # An interrupted trial with the same settings is resumed.
         same = (trial for trial in self.trials if trial.choice == self.choice and not trial.after)
         now = datetime.now().astimezone().isoformat(timespec="seconds")
         trial = next(same, None) or Trial(f"{now}-{secrets.token_hex(3)}", self.choice)
@@ -270,15 +227,11 @@ class TrialSession(Session):
         return get_sides(self.choice, self._chosen(), self._edited(), self._index)
 
     def _known(self, side: Side) -> EvaluationRun | None:
-        """Return the run with the scores of a side. Return None if these scores do not exist yet.
-
-        The run is the one in the chosen log, a run of this session, or the run with the base prompt in an earlier
-        trial. An earlier trial counts only if its settings, except the edited text, are those of the present trial.
-        """
         if side.is_judged:
             return side.run
         if side.identity not in self._judged:
             for trial in reversed(self.trials):
+                # An earlier trial counts only if its settings, except the edited text, are those of this trial.
                 if trial.before and replace(trial.choice, text=self.choice.text) == self.choice:
                     with contextlib.suppress(ConfigError):  # if the log is gone, its answers are judged again
                         run = load_run(self.trials_dir / trial.before)
@@ -291,12 +244,8 @@ class TrialSession(Session):
         return [after] if self._known(before) else [before, after]
 
     def _edited(self) -> Prompt:
-        """Return the edited text as a prompt.
-
-        The prompt's id, which logs show, consists of the id of the base prompt and a part of the text's hash.
-        """
         prompt = Prompt(self.choice.base, self.choice.text)
-        return replace(prompt, id=f"{prompt.id}+{prompt.sha256[:8]}")
+        return replace(prompt, id=f"{prompt.id}+{prompt.sha256[:8]}")  # logs show this id
 
     def _index(self) -> RunbookIndex:
         from ...runbooks.index import open_index
@@ -304,10 +253,6 @@ class TrialSession(Session):
         return open_index(index_dir=self.index_dir)
 
     def _models_of(self, log: str) -> dict[str, str]:
-        """Return {"judge_model": name, "assistant_model": name}, the judge and the assistant of a log.
-
-        A name that is unknown becomes "auto". Return {} if the log cannot be read.
-        """
         try:
             info = self._stored(log).run
         except ConfigError:  # this error is shown when the choice is checked
@@ -326,19 +271,12 @@ class TrialSession(Session):
         return self._read[key]
 
     def _rubric(self) -> Rubric:
-        """Return the rubric of the chosen log. If the log cannot be read, return the project's rubric."""
         try:
             return self._stored().rubric
         except ConfigError:
             return project_rubric()
 
     def _chosen(self) -> EvaluationRun:
-        """Return the run of the chosen log, reduced to the answers that the user chose.
-
-        Answers without text are left out.
-
-        Raises ConfigError if no answer remains.
-        """
         run, wanted = self._stored(), self.choice.answers
         if wanted == DISPUTED:
             key = (self.choice.log, *self.logs)  # a new log may have another verdict
