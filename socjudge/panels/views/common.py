@@ -25,12 +25,7 @@ MAX_DETAILS = 50  # an answer with its context takes about 4 kB, and nobody read
 
 def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) -> str:
     """Return the specification's warning about costs as HTML, with the number of calls and their price.
-
-    If no calls are needed, the HTML says that nothing has to be paid.
-
-    - questions: the number of questions.
-    - left: the estimate for the rest of an interrupted run, if one is resumed; otherwise None.
-    """
+    If an interrupted run is resumed, `left` is the estimate for the rest of it."""
     line = COSTS_MONEY.format(questions=questions)
     if not estimate.calls:
         return block("", f"{line}<br>{say('panels.cost_none')}")
@@ -46,10 +41,7 @@ def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) 
 
 
 def progress_text(progress: Progress) -> str:
-    """Return the progress of a run as one line of text: answers done, mean score, cost, repeated calls, and so on.
-
-    If the number of answers is not known yet, the text says that the run is being prepared.
-    """
+    """Return the progress of a run as one line of text: answers done, mean score, cost, repeated calls, and so on."""
     if not progress.total:
         return say("Getting ready")
     text = f"{progress.done}/{progress.total}"
@@ -67,10 +59,7 @@ def progress_text(progress: Progress) -> str:
 
 
 def stopped_html(session: Session, button: str) -> str:
-    """Return HTML that says that a session is stopping, or why it was stopped and which button resumes it.
-
-    button: the label of the button that resumes it.
-    """
+    """Return HTML that says that a session is stopping, or why it was stopped and which button resumes it."""
     numbers = progress_text(session.progress)
     if session.state == "stopping":
         return block("warn", say("Stopping; waiting for the calls that are under way"), numbers)
@@ -103,11 +92,8 @@ def results_html(run: EvaluationRun) -> str:
 
 
 def summary_html(run: EvaluationRun) -> str:
-    """Return, as HTML, the specification's success line and its summary of the results.
-
-    The success line says where the log is. It is green even if the run did not pass. If the log could not be saved in
-    its usual folder, it is in the fallback folder, and the line has the colour of a warning instead.
-    """
+    """Return, as HTML, the specification's success line and its summary. It is green even if the run did not pass.
+    The line has the colour of a warning if the log is in the fallback folder."""
     from markdown_it import MarkdownIt
 
     judge, verdict = escape(run.run.judge_model_resolved), run_verdict(run)
@@ -133,16 +119,8 @@ def summary_html(run: EvaluationRun) -> str:
 def details_html(
     results: Sequence[EvaluationResult], log_path: Path | None = None, *, line: float | None = None
 ) -> str:
-    """Return 「📋 詳細結果を見る」 (see the detailed results) as HTML.
-
-    It has the question, scores, reasons, answer and context of each result.
-
-    If there are more than MAX_DETAILS results, only MAX_DETAILS of them are shown, and a line says that the rest is in
-    `log_path`. Results without scores then come first, followed by those with the lowest mean scores. Otherwise, all
-    results are shown in their given order.
-
-    line: the pass line of the run, in points. Scores below it are red.
-    """
+    """Return 「📋 詳細結果を見る」 (see the detailed results) as HTML. Scores below `line` (points) are red.
+    Of more than MAX_DETAILS results, only the unscored ones and then the weakest are shown, with a note on the rest."""
     left_out = ""
     if len(results) > MAX_DETAILS:
         words = say(

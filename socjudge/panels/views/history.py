@@ -42,21 +42,12 @@ _STYLE = """<style>
 
 
 def started(moment: Any) -> str:
-    """Return a run's start as text, in the time zone of this machine.
-
-    moment: a pandas Timestamp; NaT if the start is unknown, which the text then says.
-    """
+    """Return a run's start (a Timestamp, or NaT if it is unknown) as text, in the time zone of this machine."""
     return say("start unknown") if pd.isna(moment) else local_time(pd.Timestamp(moment).to_pydatetime())
 
 
 def run_label(run: Mapping[Any, Any]) -> str:
-    """Return a label for a run as one line of plain text: start, judge and prompt. The label is not escaped yet.
-
-    If the start is unknown, the label has the log's name instead. It also says if this is an example run, or a run
-    in which stored answers were judged again.
-
-    run: a row of the frame from `load_runs`.
-    """
+    """Return a label for a row of `load_runs`: one line of plain text, which is not escaped yet."""
     again = say(" (judged again)") if run["rejudged_from"] else ""
     time = run["log"] if pd.isna(run["started_at"]) else started(run["started_at"])
     return f"{_example(run)}{time}  {run['judge_model']} / {run['prompt_id']}{again}"
@@ -67,22 +58,14 @@ def _example(run: Mapping[Any, Any]) -> str:
 
 
 def chart_html(url: str, alt: str, note: str) -> str:
-    """Return HTML with a chart on a white background, and a note below it.
-
-    - url: the data URL of the chart, from `chart_url`.
-    - alt: a text that says what the chart shows, for people who cannot see it.
-    - note: plain text.
-    """
+    """Return HTML with a chart (its data URL) on a white background, and a note (plain text) below it.
+    `alt` says what the chart shows, for people who cannot see it."""
     picture = f'<img src="{url}" alt="{escape(alt)}">'
     return block("", _STYLE + _wide(picture, say("Figure"), "chart") + f"<small>{escape(note)}</small>")
 
 
 def runs_html(runs: pd.DataFrame, total: int) -> str:
-    """Return the runs as an HTML table.
-
-    - runs: rows of `run_table`.
-    - total: the number of all runs, because the table may show only some of them.
-    """
+    """Return rows of `run_table` as an HTML table. They may be only some of all `total` runs."""
     head = (
         say("Started"),
         "Judge",
@@ -123,12 +106,7 @@ def runs_html(runs: pd.DataFrame, total: int) -> str:
 
 def pair_html(pair: RunPair, chart: str) -> str:
     """Return the comparison of two runs as HTML: their labels, the conditions that differ, and the differences.
-
-    If the runs did not judge the same answers, or cannot be compared, the HTML says why. It then has the mean scores of
-    each run instead of the chart.
-
-    chart: the HTML of the chart of differences between the runs; "" if there is none.
-    """
+    Runs that cannot be compared have the reason and their mean scores instead of the chart (HTML)."""
     conditions = [((name, "short"), (one, "name"), (other, "name")) for name, one, other in pair.conditions]
     baseline, other = side_names()
     head = say("Condition"), baseline, other
@@ -145,13 +123,7 @@ def pair_html(pair: RunPair, chart: str) -> str:
 
 
 def answers_html(pair: RunPair, question: str, sides: Iterable[Sequence[EvaluationResult]]) -> str:
-    """Return the results of two runs on one question, side by side: answers, contexts, scores, reasons and comments.
-
-    If a run did not ask the question, the HTML says so.
-
-    - question: the question's id.
-    - sides: the results of the first run on this question, then those of the second run.
-    """
+    """Return the results (`sides`) of two runs on one question (its id) as HTML, side by side."""
     columns = ""
     for word, run, results in zip(side_names(), (pair.first, pair.second), sides, strict=True):
         line = frame_rule(pd.DataFrame([run])).line
@@ -164,18 +136,13 @@ def answers_html(pair: RunPair, question: str, sides: Iterable[Sequence[Evaluati
 
 def report_html(path: Path, *, replaced: bool, part: str) -> str:
     """Return HTML that says where the report was saved, with a link that downloads it.
-
-    The link is there because the browser may be on another machine. It is left out for a report over DOWNLOAD_BYTES.
-
-    - replaced: whether an older report was replaced.
-    - part: the categories of questions in the report, if it has only some of them; otherwise "".
-    """
+    `part` names its categories of questions if it has only some of them; otherwise it is empty."""
     lines = [escape(say("📄 Report saved: {path}", path=path))]
     if replaced:
         lines.append(say("It replaces the report that was written before."))
     if part:
         lines.append(escape(say("It is about the questions of {part} only, and so is its verdict.", part=part)))
-    if path.stat().st_size <= DOWNLOAD_BYTES:
+    if path.stat().st_size <= DOWNLOAD_BYTES:  # a link, because the browser may be on another machine
         data = base64.b64encode(path.read_bytes()).decode()
         words = escape(say("Download ({name})", name=path.name))
         lines.append(f'<a download="{escape(path.name)}" href="data:text/html;base64,{data}">{words}</a>')
@@ -196,27 +163,18 @@ def _means(pair: RunPair) -> str:
 
 
 def side_names() -> tuple[str, str]:
-    """Return the words (for the baseline, for the other run) that name the two runs of a comparison."""
+    """Return the words that name the two runs of a comparison, the baseline first."""
     return say("Baseline"), say("Compared")
 
 
 def question_text(row: Mapping[Any, Any]) -> str:
-    """Return a row of `RunPair.questions` as one line of plain text, for a list of choices.
-
-    The line has the question's id, its category and its mean score in each run. If the runs judged different answers to
-    the question, the line says so.
-    """
+    """Return a row of `RunPair.questions` as one line of plain text, for a list of choices."""
     same = "" if row["same_answer"] else say(" (other answer)")
     return f"{row['question_id']}  {row['category']}  {_points(row['first'])} → {_points(row['second'])}{same}"
 
 
 def _wide(inner: str, name: str, kind: str = "") -> str:
-    """Return the HTML `inner` in an element that scrolls sideways if the window is narrow. The keyboard can scroll it
-    too.
-
-    - name: what the element shows, for people who cannot see it.
-    - kind: a further CSS class of the element; "" for none.
-    """
+    # With a tabindex, the keyboard can scroll the element too. The name is for people who cannot see it.
     return f'<div class="wide {kind}" role="region" aria-label="{escape(name)}" tabindex="0">{inner}</div>'
 
 
@@ -236,14 +194,8 @@ def _points(value: Any) -> str:
 
 
 def _verdict(run: Mapping[Any, Any]) -> str:
-    """Return the verdict on a whole run as text. If its log has no verdict, the text says that it is unknown.
-
-    If the judge is an embedded model, the text also says briefly that the verdict is for reference only. A longer note
-    about this stands once, below the table of runs.
-
-    run: a row of `run_table`.
-    """
     if pd.isna(run["mvp_passed"]):
         return say("panels.history_unknown")
     verdict = Verdict("open" if run["is_open"] else "passed" if run["mvp_passed"] else "failed")
+    # A longer note about verdicts for reference stands once, below the table of runs.
     return f"{verdict.said} {say('for reference')}" if is_embedded(run["judge_model"]) else verdict.said

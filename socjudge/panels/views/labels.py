@@ -44,14 +44,8 @@ def item_html(item: LabelItem) -> str:
 
 
 def judged_html(title: str, mark: Mark, evaluations: Sequence[Evaluation]) -> str:
-    """Return, as HTML, a table with a column of the rater's scores and a column for each judgement by the judge.
-
-    The judge's reasons are below the table. If a judgement could not be parsed, its column has no scores.
-
-    - title: a line above the table.
-    - mark: the rater's scores.
-    - evaluations: the judgements by the judge; empty if they must not be shown yet.
-    """
+    """Return, as HTML, a table of the rater's scores and of each judgement by the judge, with the judge's reasons.
+    The column of an unparsable judgement has no scores. There are no judgements if they must not be shown yet."""
     several = len(evaluations) > 1
     names = [f"Judge{f' {n}' if several else ''}" for n in range(1, len(evaluations) + 1)]
     read = [evaluation if evaluation.status == "ok" else None for evaluation in evaluations]

@@ -50,11 +50,7 @@ def diff_html(before: str, after: str) -> str:
 
 
 def text_html(problem: str, placeholders: set[str]) -> str:
-    """Return HTML that says whether the edited prompt can be used.
-
-    - problem: why it cannot be used, which the HTML then shows; empty if it can be used.
-    - placeholders: the placeholders in the prompt, such as the question. The HTML lists them if there is no problem.
-    """
+    """Return HTML that says why the edited prompt cannot be used (`problem`), or which placeholders it has."""
     if problem:
         return block("bad", say("⚠️ This prompt cannot be used"), escape(problem))
     names = listed(f"{{{name}}}" for name in sorted(placeholders))
@@ -62,11 +58,7 @@ def text_html(problem: str, placeholders: set[str]) -> str:
 
 
 def work_html(work: TrialCost, choice: TrialSettings) -> str:
-    """Return the cost of a trial as HTML, with what the user should know before it starts.
-
-    - work: the estimated cost.
-    - choice: the settings of the trial.
-    """
+    """Return the cost of a trial as HTML, with what the user should know before it starts."""
     lines = []
     if work.base_calls:
         lines.append(
@@ -96,11 +88,7 @@ def work_html(work: TrialCost, choice: TrialSettings) -> str:
 
 
 def trial_label(trial: Trial) -> str:
-    """Return a label for a trial as one line of text: its start, base prompt and result, and the user's note.
-
-    The result is the change of the mean score. If the trial was interrupted or nothing could be compared, the label
-    says so instead.
-    """
+    """Return a label for a trial: its start, base prompt, change of the mean score, and the user's note."""
     choice = trial.choice
     if not trial.after:
         moved = say("stopped")
@@ -113,11 +101,8 @@ def trial_label(trial: Trial) -> str:
 
 
 def effect_html(effect: Effect, trial: Trial) -> str:
-    """Return HTML that shows what the edited prompt changed.
-
-    First come the differences between the scores with the base prompt and with the edited prompt, paired by question.
-    Then each question follows, with the change of its verdict (if there is one) and its results with both prompts.
-    """
+    """Return HTML that shows what the edited prompt changed: the differences between the scores, paired by question,
+    then each question with the change of its verdict (if there is one) and its results with both prompts."""
     same = (
         say("The same stored answers were judged.")
         if effect.same_answers
@@ -159,7 +144,6 @@ def _mean(results: Sequence[EvaluationResult]) -> str:
 
 
 def _reasons(results: Sequence[EvaluationResult]) -> str:
-    """Return the scores and reasons of each result as HTML. For a result without scores, the HTML says why."""
     lists = []
     for result in results:
         marks = result.evaluation
