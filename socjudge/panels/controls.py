@@ -36,11 +36,9 @@ _NAMES_OF_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
 
 
 def heading(title: str, *lines: str) -> Any:
-    """Return the head of a panel: its title, then `lines` of HTML, and a hidden message.
-
-    The message says that the kernel has ended. Python cannot show it, because Python runs in the kernel. When the
-    kernel ends, the page sets a CSS class. The style sheet then shows the message, only in the outermost panel.
-    """
+    """Return the head of a panel: its title, `lines` of HTML, and a hidden message that the kernel has ended."""
+    # Python cannot show this message, because it runs in the kernel. When the kernel ends, the page sets a CSS class.
+    # The style sheet then shows the message, only in the outermost panel.
     ours = '[class*=" socjudge-"]'
     gone = f""".jupyter-widgets-disconnected{ours}:not({ours} *)::before {{ content: {json.dumps(say("panels.kernel_gone"), ensure_ascii=False)};
       display: block; margin: .3em 0; padding: .4em .8em; border-left: 4px solid var(--jp-error-color1, #c62828);
@@ -51,10 +49,8 @@ def heading(title: str, *lines: str) -> Any:
 
 @contextmanager
 def told_in(place: Any) -> Iterator[None]:
-    """Run the block of a `with` statement for a panel. An error is shown in the widget `place` instead of being raised.
-
-    Messages from this block name the panel's buttons and fields instead of command-line options.
-    """
+    """Run the block of a `with` statement, and show its error in the widget `place` instead of raising it.
+    Messages from this block name the panel's buttons and fields instead of command-line options."""
     with in_panel():
         try:
             yield
@@ -65,31 +61,21 @@ def told_in(place: Any) -> Iterator[None]:
 
 
 class Panel(widgets.VBox):  # type: ignore[misc]
-    """Serve as the base class of all panels, which are groups of controls in a notebook cell.
+    """Serve as the base class of all panels, which are groups of controls in a notebook cell."""
 
-    In places that cannot display controls, such as an exported page, a text is shown instead of the panel. It says
-    where the panel can be used.
-    """
-
-    def __repr__(self) -> str:
+    def __repr__(self) -> str:  # shown where controls cannot be displayed, such as in an exported page
         return say("<{panel}: open it in JupyterLab to use this panel>", panel=type(self).__name__)
 
 
 class SessionPanel(Panel):
-    """Serve as the base class of panels that show a session.
-
-    A session runs tasks in the background, and continues even if its panel is closed. The panel is updated until it is
-    closed or until its cell is run again.
-    """
+    """Serve as the base class of panels that show a session, which continues even if its panel is closed.
+    The panel is updated until it is closed or until its cell is run again."""
 
     session: Session
     _listener: Callable[[], Any] | None = None
 
     def _follow_session(self, listener: Callable[[], Any]) -> None:
-        """Call the listener whenever the session changes. Close older panels of the same class that show this session.
-
-        When a cell is run again, it makes a new panel. Nothing else would close the panel that it made before.
-        """
+        # When a cell is run again, it makes a new panel. Nothing else would close the panel that it made before.
         for older in [getattr(listener, "__self__", None) for listener in self.session.listeners]:
             if type(older) is type(self):
                 older.close()
@@ -110,12 +96,7 @@ class SessionPanel(Panel):
 
 class KeyBox(widgets.VBox):  # type: ignore[misc]
     """Ask the user for the API key of a hosted model, or for the address of a server.
-
-    The key and the address are stored only as environment variables of this kernel. All models on the page read them
-    from there. A field is emptied as soon as its value is stored, so that the key is never saved in a notebook.
-
-    on_change: a function that is called after each change.
-    """
+    Both are stored only as environment variables of this kernel, from which all models on the page read them."""
 
     def __init__(self, on_change: Callable[[], Any]) -> None:
         self._on_change = on_change
@@ -163,7 +144,7 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
     def _keep(self, name: str, change: Any) -> None:
         if value := change["new"].strip():
             os.environ[name] = value
-            change["owner"].value = ""
+            change["owner"].value = ""  # so that the key is never saved in a notebook
             self._tell()
 
     def _forget(self) -> None:
@@ -177,44 +158,26 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
 
 
 def button(name: str, icon: str = "", **more: Any) -> Any:
-    """Return a button that is only as wide as its label, which is `name`.
-
-    more: further arguments of `widgets.Button`.
-    """
+    """Return a button that is only as wide as its label."""
     return widgets.Button(description=name, icon=icon, layout=AUTO, **more)
 
 
 def text_box(name: str, **more: Any) -> Any:
-    """Return a box for a line of text.
-
-    - name: the label of the box.
-    - more: further arguments of `widgets.Text`.
-    """
     return widgets.Text(description=name, style=NAMES, layout=WIDE, **more)
 
 
 def choice_box(name: str, **more: Any) -> Any:
-    """Return a drop-down list, from which one entry can be chosen.
-
-    - name: the label of the list.
-    - more: further arguments of `widgets.Dropdown`.
-    """
     return widgets.Dropdown(description=name, style=NAMES, layout=WIDE, **more)
 
 
 def usual_model(task: Task) -> str:
-    """Return the project's model for a task ("answer" or "judge"). Return "auto" if the project has set none."""
+    """Return the project's model for a task, or "auto" if the project has set none."""
     model, is_named = default_model(task)
     return model if is_named else "auto"
 
 
 def model_box(name: str, value: str = "auto", **more: Any) -> Any:
-    """Return a box for the name of a model. The user types a name or chooses one from a short list.
-
-    - name: the label of the box.
-    - value: the model's name that the box has at first.
-    - more: further arguments of `widgets.Combobox`.
-    """
+    """Return a box for the name of a model, which the user types or chooses from a short list."""
     models = dict.fromkeys(["auto", OFFLINE, default_model("judge")[0], *constants.OTHER_MODELS])
     return widgets.Combobox(
         value=value, options=list(models), description=name, ensure_option=False, style=NAMES, layout=WIDE, **more
@@ -222,11 +185,7 @@ def model_box(name: str, value: str = "auto", **more: Any) -> Any:
 
 
 def dataset_box(name: str, dataset: Path | str | None) -> Any:
-    """Return a box for a dataset's path. The user types a path, or chooses the project's default or extended dataset.
-
-    - name: the label of the box.
-    - dataset: the path that the box has at first; the project's default dataset if None.
-    """
+    """Return a box for a dataset's path, which the user types or chooses. None stands for the default dataset."""
     usual = constants.EVAL_DATASET_PATH
     known = [path for path in (usual, usual.with_name("eval_dataset_extended.json")) if path.is_file()]
     return widgets.Combobox(
@@ -236,10 +195,7 @@ def dataset_box(name: str, dataset: Path | str | None) -> Any:
 
 
 def prompt_box(name: str, kind: Kind) -> Any:
-    """Return a drop-down list of the prompts of one kind ("judge" or "assistant").
-
-    The project's default prompt of this kind is selected. name: the label of the list.
-    """
+    """Return a drop-down list of the prompts of one kind, with the project's default prompt selected."""
     box = choice_box(name)
     list_prompts_in(box, kind)
     return box
@@ -247,9 +203,7 @@ def prompt_box(name: str, kind: Kind) -> Any:
 
 def list_prompts_in(box: Any, kind: Kind) -> None:
     """Update the list of prompts in `box`, a control from `prompt_box` for the same kind of prompt.
-
-    The selected prompt stays selected if it still exists. Otherwise the default prompt is selected.
-    """
+    The selected prompt stays selected if it still exists. Otherwise the default prompt is selected."""
     usual, chosen = default_prompt_id(kind), box.value
     # The default is offered even if it cannot be used. The reason is shown when it is about to be used.
     known = list(dict.fromkeys([usual, *(prompt.id for prompt in list_prompts(kind))]))
@@ -259,30 +213,19 @@ def list_prompts_in(box: Any, kind: Kind) -> None:
 
 
 def number_box(name: str, value: int, most: int = 1000) -> Any:
-    """Return a box for a whole number from 1 to `most`.
-
-    - name: the label of the box.
-    - value: the number that the box has at first.
-    """
+    """Return a box for a whole number from 1 to `most`."""
     return widgets.BoundedIntText(value=value, min=1, max=most, description=name, style=NAMES, layout=_NUMBER)
 
 
 def seconds_box(name: str, value: float, least: float = 0.0) -> Any:
-    """Return a box for a number of seconds, from `least` to one day.
-
-    - name: the label of the box.
-    - value: the seconds that the box has at first.
-    """
+    """Return a box for a number of seconds, from `least` to one day."""
     return widgets.BoundedFloatText(
         value=value, min=least, max=86_400, step=10, description=name, style=NAMES, layout=_NUMBER
     )
 
 
 def dollar_box() -> Any:
-    """Return a box for the most that a run may cost, in US dollars. 0 means no limit.
-
-    The box starts with the project's cap, or with 0.5 if there is none.
-    """
+    """Return a box for the most that a run may cost, in US dollars. 0 means no limit."""
     cap = cost_cap(None)
     return widgets.BoundedFloatText(
         value=0.5 if cap is None else cap,
@@ -301,29 +244,18 @@ def cost_box() -> Any:
 
 
 def tick_box(name: str) -> Any:
-    """Return a tick box that is not ticked. It is only as wide as its label, which is `name`."""
     return widgets.Checkbox(value=False, description=name, indent=False, layout=AUTO)
 
 
 def as_choice(text: object) -> str:
-    """Return a text from a log as an entry for a list of choices.
-
-    The entry is one line of at most 80 characters. Invisible characters are made visible.
-    """
+    """Return a text from a log as one line of at most 80 characters, with invisible characters made visible."""
     line = " ".join(visible(str(text)).split())
     return line if len(line) <= 80 else line[:79] + "…"
 
 
 def log_choices(logs_dir: Path | str, *, blind: bool = False) -> list[tuple[str, Any]]:
-    """Return (label, path) for each of the newest logs in a folder, the newest first. Return [] if there are no logs.
-
-    The label has the start, judge, prompt and mean score of the log's run. A run without scores has no mean in its
-    label. If a log cannot be read or is a copy of another log, its label is only its file name.
-
-    blind: whether to leave out the mean score, because a person who scores the answers must not see it.
-
-    Raises ConfigError in the same cases as `log_files`.
-    """
+    """Return (label, path) for each of the newest logs in a folder, the newest first.
+    Raises ConfigError in the same cases as `log_files`."""
     logs = log_files(logs_dir)[: -MOST_CHOICES - 1 : -1]
     if not logs:
         return []
@@ -333,8 +265,10 @@ def log_choices(logs_dir: Path | str, *, blind: bool = False) -> list[tuple[str,
     known = {run["log"]: run for run in load_runs(logs_dir).to_dict("records")}
     choices = []
     for log in logs:
+        # Only the file name stands for a log that cannot be read or is a copy of another log.
         label, run = log.name, known.get(log.name)
         if run is not None:
+            # `blind`: a person who scores the answers must not see the mean score.
             is_unread = blind or pd.isna(run["mean_score"])  # NaN; None if no run of the folder has a mean
             label = run_label(run) + ("" if is_unread else "  " + say("panels.choice_mean", mean=run["mean_score"]))
         choices.append((as_choice(label), log))
@@ -345,11 +279,8 @@ OWN = "@"  # marks a choice that is a user's own assistant, not a log
 
 
 def own_choices() -> list[tuple[str, str]]:
-    """Return (label, value) for each of your own assistants in socjudge.toml, for a list of choices.
-
-    The value is `OWN` followed by the assistant's name. socjudge.toml may also name a default source of answers that is
-    not one of these assistants, such as a file of answers. This source then comes first. Return [] if there is neither.
-    """
+    """Return (label, value) for each of your own assistants in socjudge.toml. The value is `OWN` and the name.
+    A default source of answers that is not one of them, such as a file of answers, comes first."""
     tables, default = assistant_tables(), default_answers()
     names = {name: say("ask {name}, an assistant of your own", name=as_choice(name)) for name in tables}
     if default and default not in tables:

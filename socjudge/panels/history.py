@@ -1,7 +1,6 @@
 """Show the panel that explores the logs. `HistoryExplorer()` shows itself in a notebook cell.
 
-The data of the panel come from state/explorer.py.
-"""
+Its data come from state/explorer.py."""
 
 from __future__ import annotations
 
@@ -160,11 +159,6 @@ class HistoryExplorer(Panel):
         futures.wait([self._drawer.submit(int)], timeout_s)  # this task comes after all clicks so far
 
     def _ask(self, *, reload: bool = False, export: bool = False) -> None:
-        """Draw in the background the parts of the panel that a click or a new choice has changed.
-
-        - reload: whether to read the logs again first.
-        - export: whether to write a report too.
-        """
         if threading.current_thread().name.startswith(f"socjudge-history-{id(self)}"):
             return  # the drawing itself has filled a list; nobody clicked
         self._reload, self._export = self._reload or reload, self._export or export
@@ -174,17 +168,12 @@ class HistoryExplorer(Panel):
 
     @property
     def _is_stale(self) -> bool:
-        """Return whether there was another click after the one whose result is being drawn."""
-        return self._drawing != self._clicks
+        return self._drawing != self._clicks  # there was a newer click
 
     # -- in the background
 
     def _redraw(self, click: int) -> None:
-        """Draw all parts of the panel whose choices have changed.
-
-        click: which click asked for this, counted from 1. A newer click ends this drawing and starts another one.
-        """
-        self._drawing = click
+        self._drawing = click  # counted from 1; a newer click ends this drawing and starts another one
         if self._is_stale:
             return
         with in_panel():
@@ -211,11 +200,6 @@ class HistoryExplorer(Panel):
             self.status.value = self._found(selection)
 
     def _select(self) -> History:
-        """Return the `History` with only the runs and results that pass the filters.
-
-        The lists of judges, prompts, categories and runs are updated. If a reload was requested, the logs are read
-        again first.
-        """
         if self._reload or self.explorer is None:
             self._reload = False
             if self.explorer is None:
@@ -244,12 +228,7 @@ class HistoryExplorer(Panel):
         return self.selection
 
     def _draw(self, part: Any, what: Any, make: Callable[[], str]) -> None:
-        """Show the HTML that `make` returns in the widget `part`.
-
-        Do nothing if `part` already shows the HTML for the same choices, or if there was a newer click.
-
-        what: the choices on which the HTML depends, such as the filters and the kind of chart.
-        """
+        # `what` holds the choices on which the HTML depends. For the same choices, the part is not drawn again.
         if self._drawn.get(part) == what or self._is_stale:
             return
         self._drawn.pop(part, None)  # `make` may have changed the part even if its result is not shown
@@ -368,17 +347,12 @@ class HistoryExplorer(Panel):
 
 
 def _fill(box: Any, choices: list[tuple[str, Any]], otherwise: Any) -> None:
-    """Replace the choices of the control `box` with `choices`, which are pairs (label, value).
-
-    If the current value is among the new ones, it stays chosen. Otherwise the value `otherwise` is chosen.
-    """
     before = box.value
     box.options = choices
     box.value = before if before in [value for _, value in choices] else otherwise
 
 
 def _made(make: Callable[[], str]) -> str:
-    """Return the HTML that `make` returns. If `make` raises an error, return the error's message as HTML."""
     try:
         return make()
     except Exception as problem:

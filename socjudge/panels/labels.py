@@ -1,7 +1,6 @@
 """Show the panel in which people score stored answers. `LabelPanel()` shows itself in a notebook cell.
 
-The data of the panel come from state/labelling.py.
-"""
+Its data come from state/labelling.py."""
 
 from __future__ import annotations
 
@@ -108,19 +107,10 @@ class LabelPanel(Panel):
         return self.session is not None and self.session.current is not None
 
     def _do(self, act: Callable[[], None], status: widgets.HTML) -> None:
-        """Run the action `act`, and show its errors in `status`, near the control that was clicked.
-
-        Only one action runs at a time.
-        """
         with self._lock, told_in(status):
             act()
 
     def _find_logs(self) -> None:
-        """List the logs.
-
-        If a panel with the same folders of logs and of scores was used before in this kernel, continue with the log and
-        the rater of that panel.
-        """
         logs = log_choices(self._logs_dir, blind=True)
         if not logs:
             self.start_button.disabled = True
@@ -157,11 +147,8 @@ class LabelPanel(Panel):
         self.marks.on_msg(lambda marks, message, __: self._do(lambda: self._from_page(marks, message), self.status))
 
     def _follow(self) -> None:
-        """Start again with the rater and log that are now chosen. If the person has not started yet, do nothing.
-
-        Scores that the page sends late are not saved, because they belong to the answer that was shown before.
-        """
         if self._started:
+            # Scores that the page sends late are not saved, because they belong to the answer that was shown before.
             self._start()
 
     def _from_page(self, marks: MarksInput, message: dict[str, Any]) -> None:
@@ -184,21 +171,16 @@ class LabelPanel(Panel):
             self._show()
 
     def _show(self) -> None:
-        """Show the current answer with fields for scores. If it has saved scores, they can be corrected."""
         assert self.session is not None
         self._draw(is_open=True)
         if self.session.current is None:
             self.back_button.focus()
             return
         mark = self.session.mark
-        scores = mark.scores if mark else {}
+        scores = mark.scores if mark else {}  # saved scores can be corrected
         self.marks.show([scores.get(name) for name in self.marks.criteria], mark.comment if mark else "")
 
     def _draw(self, *, is_open: bool) -> None:
-        """Show the session's current answer.
-
-        is_open: whether the person can enter scores.
-        """
         session = self.session
         assert session is not None
         item, mark = session.current, session.mark

@@ -1,8 +1,4 @@
-"""Define a control for entering scores, which ipywidgets does not have.
-
-It has one slider per criterion, keys for the scores 0, 25, 50, 75 and 100, a field for a comment, and the button
-「保存」 (save).
-"""
+"""Define a control for entering scores, which ipywidgets does not have."""
 
 from __future__ import annotations
 
@@ -19,28 +15,18 @@ _TEMPLATES = Path(__file__).parent
 
 
 class MarksInput(anywidget.AnyWidget):
-    """Show one slider per criterion, for a score from 0 to 100.
-
-    A slider has no score until it is moved or a key is pressed. The keys 0–4 set the scores 0, 25, 50, 75 and 100.
-    After a key, the next slider has the focus.
-
-    - scores: the scores in the order of `criteria`, with None for a missing score.
-    - shown: how many answers the control has shown so far. In a message, this number says to which answer the scores
-      belong.
-
-    At each change, and when 「保存」 (save) is pressed, the page sends a message with the keys "shown", "scores",
-    "comment" and "save". The listener (`on_msg`) passes the message to `take`. One message holds all values, because
-    JupyterLab may reorder the messages of different widgets. Otherwise, a click on 「保存」 could arrive before the
-    scores that it saves.
-    """
+    """Show one slider per criterion. A slider has no score until it is moved or a key is pressed.
+    The keys 0–4 set the scores 0, 25, 50, 75 and 100, and move the focus to the next slider."""
 
     _esm = _TEMPLATES / "marks.js"
     _css = _TEMPLATES / "marks.css"
     words = traitlets.Dict().tag(sync=True)
     criteria = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    # In the order of `criteria`, with None for a missing score.
     # No echo, because an older value that comes back would move a slider that the user is moving.
     scores = traitlets.List(traitlets.Int(min=0, max=100, allow_none=True)).tag(sync=True, echo_update=False)
     comment = traitlets.Unicode().tag(sync=True, echo_update=False)
+    # How many answers were shown so far. In a message, this number says to which answer the scores belong.
     shown = traitlets.Int().tag(sync=True)
     disabled = traitlets.Bool(True).tag(sync=True)
 
@@ -56,10 +42,7 @@ class MarksInput(anywidget.AnyWidget):
         super().__init__(words=words, criteria=criteria, scores=[None] * len(criteria))
 
     def show(self, scores: list[int | None], comment: str) -> None:
-        """Open the control for another answer. The first slider gets the focus.
-
-        scores, comment: what was saved for this answer before.
-        """
+        """Open the control for another answer, with what was saved for it before. The first slider gets the focus."""
         with self.hold_sync():
             self.scores, self.comment, self.disabled = scores, comment, False
             self.shown += 1
@@ -71,10 +54,11 @@ class MarksInput(anywidget.AnyWidget):
         self._send_marks()
 
     def take(self, message: Mapping[str, Any]) -> bool:
-        """Store the scores and the comment of a message from the page. Return whether they were stored.
-
-        They are not stored if the message is for another answer than the one shown, or if no more changes are accepted.
-        """
+        """Store the scores and the comment of a message from the page, and return whether they were stored.
+        They are not if the message is for another answer than the one shown, or after `close_input`."""
+        # The page sends this message, with all values and "save", at each change and when 「保存」 (save) is pressed.
+        # JupyterLab may reorder the messages of different widgets: with a widget for each value, a click on 「保存」
+        # could arrive before the scores that it saves.
         if self.disabled or message.get("shown") != self.shown:
             return False
         self.set_state({name: message.get(name) for name in ("scores", "comment")})

@@ -1,7 +1,6 @@
 """Show the panel that tries edited prompts. `PromptLab()` shows itself in a notebook cell.
 
-state/trials.py runs the trials.
-"""
+state/trials.py runs the trials."""
 
 from __future__ import annotations
 
@@ -134,8 +133,7 @@ class PromptLab(SessionPanel):
 
     @property
     def _choices(self) -> dict[str, Any]:
-        """Return {name of a field of `TrialSettings`: its control}."""
-        return {
+        return {  # {name of a field of TrialSettings: its control}
             "kind": self.kind, "log": self.source, "base": self.base, "text": self.editor, "answers": self.answers,
             "judge_model": self.judge_model, "assistant_model": self.assistant_model,
         }  # fmt: skip
@@ -155,13 +153,9 @@ class PromptLab(SessionPanel):
         self._then(lambda: self.session.choose(**chosen), follow)
 
     def _then(self, act: Callable[[], Any], follow: Callable[[], Any]) -> None:
-        """Run `act`, then `follow`, which updates the page.
-
-        An error of `act`, such as that a prompt no longer exists, is shown in the panel.
-        """
         problem = widgets.HTML()
         with told_in(problem):
-            act()
+            act()  # its error, such as that a prompt no longer exists, is shown in the panel
         follow()
         if problem.value:
             self.status.value = problem.value
@@ -187,10 +181,6 @@ class PromptLab(SessionPanel):
             self.session.start(note=self.note.value.strip(), max_cost_usd=limit if self._costs else None)
 
     def _check_name(self) -> None:
-        """Show the path at which the edited prompt would be saved under the typed name.
-
-        If the name cannot be used, show why. If there is no name, show nothing.
-        """
         name, self._is_named = self.name.value.strip(), False
         self.saved.value = ""
         if name:
@@ -221,7 +211,6 @@ class PromptLab(SessionPanel):
     # -- what is shown
 
     def _fill(self) -> None:
-        """Set the controls to the session's settings for the next trial."""
         session, choice = self.session, self.session.choice
         self._filling = True
         try:
@@ -247,7 +236,6 @@ class PromptLab(SessionPanel):
         self._settle()
 
     def _list_trials(self) -> None:
-        """List the trials, the newest first, and select the newest. If the list is unchanged, do nothing."""
         numbered = list(enumerate(self.session.trials, start=1))
         labels = [(f"{number}. {trial_label(trial)}", trial.id) for number, trial in reversed(numbered)]
         if list(self.trials.options) != labels:
@@ -256,10 +244,6 @@ class PromptLab(SessionPanel):
         self.history.layout.display = "" if labels else "none"
 
     def _settle(self) -> None:
-        """Show how the edited prompt differs from the base prompt, what is wrong with it, and what a trial costs.
-
-        The buttons that can be used are enabled.
-        """
         session, choice = self.session, self.session.choice
         prompt = Prompt(choice.base, choice.text)
         self.diff.value, problem = "", ""
@@ -284,22 +268,17 @@ class PromptLab(SessionPanel):
         self.answering.layout.display = "" if choice.kind == "assistant" else "none"
 
     def _follow(self) -> None:
-        """Update the panel after the session has changed. The session calls this method in its own thread.
-
-        If no trial is running, the cost of the next trial is computed again too: after a trial has ended, fewer answers
-        may have to be judged.
-        """
+        """Update the panel after a change of the session, which calls this method in its own thread."""
         if self.session.is_busy:
             self._redraw()
             return
         if self.session.changed_late:
             self.session.choose(**{name: control.value for name, control in self._choices.items()})
-        self._settle()
+        self._settle()  # after a trial has ended, fewer answers may have to be judged
 
     def _redraw(self) -> None:
-        """Show the state of the session. The session's thread calls this method too."""
         session, progress = self.session, self.session.progress
-        with self._lock, in_panel():
+        with self._lock, in_panel():  # the session's thread calls this method too
             unpaid = self._costs and not self.allow_cost.value
             self.try_button.disabled = session.is_busy or self._unfit or unpaid
             self.stop_button.disabled = session.state != "running"

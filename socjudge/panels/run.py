@@ -1,7 +1,6 @@
 """Show the panel that runs an evaluation. `RunPanel()` shows itself in a notebook cell.
 
-The code that runs the evaluation is in state/run.py.
-"""
+The code that runs the evaluation is in state/run.py."""
 
 from __future__ import annotations
 
@@ -67,10 +66,7 @@ class RunPanel(SessionPanel):
 
     The run goes on in the background. Other cells can be executed at the same time, and closing the browser tab does
     not end the run. If the panel's cell is executed again, it shows the same run. No run starts before a click, and no
-    run that costs money starts before the cost box is ticked.
-
-    run: the finished run; None if there is none.
-    """
+    run that costs money starts before the cost box is ticked."""
 
     session: RunSession
 
@@ -168,7 +164,7 @@ class RunPanel(SessionPanel):
             ]
         )  # fmt: skip
         self.add_class("socjudge-run-panel")
-        settings.observe(lambda _: self._list_choices(), "selected_index")
+        settings.observe(lambda _: self._list_choices(), "selected_index")  # then lists what was added recently
         for control in self._controls:
             control.observe(lambda change: self._change(change["owner"]), "value")
         self.build_button.on_click(lambda _: self.session.build_index())
@@ -196,7 +192,6 @@ class RunPanel(SessionPanel):
         )  # fmt: skip
 
     def _take(self, settings: Settings) -> None:
-        """Set the controls to these settings. A prompt or a log that no longer exists is not selected."""
         self.dataset.value = str(settings.dataset)
         for name in (*_MODELS, *_PLAIN):
             getattr(self, name).value = getattr(settings, name)
@@ -212,25 +207,16 @@ class RunPanel(SessionPanel):
 
     @property
     def _asking(self) -> list[Any]:
-        """Return the controls of the assistant. If stored answers are judged, these controls have no effect."""
+        # If stored answers are judged, these controls have no effect.
         return [self.assistant_model, self.assistant_prompt, self.dataset, self.answer_repeats, self.k]
 
     def _list_choices(self) -> None:
-        """Update the lists of prompts and of sources of answers, so that they have what was added recently.
-
-        This happens when the settings are opened. While a task is running, nothing is updated.
-        """
         if not self.session.is_busy:
             list_prompts_in(self.judge_prompt, "judge")
             list_prompts_in(self.assistant_prompt, "assistant")
             self._list_answers()
 
     def _list_answers(self) -> None:
-        """List where the answers can come from: socjudge's own assistant, your own assistants, then the stored runs.
-
-        The runs are listed from the newest to the oldest. The current choice is kept if it still exists. Otherwise, the
-        first entry is chosen.
-        """
         chosen, folder = self.answers.value, self.session.logs_dir
         choices = [(label, str(log)) for label, log in log_choices(folder)] if folder.is_dir() else []
         choices = [*own_choices(), *choices]
@@ -267,21 +253,16 @@ class RunPanel(SessionPanel):
             self.session.start(settings, self._preview)
 
     @property
-    def _due(self) -> Estimate | None:
-        """Return the estimate of what a start would still have to pay for. Return None if nothing can be started."""
+    def _due(self) -> Estimate | None:  # what a start would still have to pay for; None if nothing can be started
         preview = self._preview
         if preview is None:
             return None
         return preview.estimate if self.fresh.value or preview.left is None else preview.left
 
     def _drop(self) -> None:
-        """Delete the interrupted run that has other settings than the panel.
-
-        The first click only asks whether to delete it. The second click deletes it.
-        """
         other = self._other()
         if other is None or not self._dropping:
-            self._dropping = True
+            self._dropping = True  # the first click only asks whether to delete the run
             self._redraw()
             return
         with told_in(self.cost):
@@ -289,7 +270,6 @@ class RunPanel(SessionPanel):
             self._settle()
 
     def _settle(self) -> None:
-        """Show what a run with the panel's settings costs, and enable the buttons that can be used."""
         self._preview, self._dropping = None, False
         with told_in(self.cost):
             self._preview = self.session.preview(self.settings)
@@ -306,20 +286,15 @@ class RunPanel(SessionPanel):
             self.cost.value = cost_html(self._preview.estimate, self._preview.n_questions, left) + note
 
     def _follow(self) -> None:
-        """Update the panel after the session has changed. The session calls this method in its own threads.
-
-        If no task is running, the cost of a run with the panel's settings is computed again: after a run has ended,
-        another number of calls may be due.
-        """
+        """Update the panel after a change of the session, which calls this method in its own threads."""
         if self.session.is_busy:
             self._redraw()
         else:
-            self._settle()
+            self._settle()  # after a run has ended, another number of calls may be due
 
     def _redraw(self) -> None:
-        """Show the state of the session. The session's threads call this method too."""
         session = self.session
-        with self._lock, in_panel():
+        with self._lock, in_panel():  # the session's threads call this method too
             has_index = session.has_index if not session.is_busy else session.state != "building"
             self.index_text.value = _index_html(session, has_index, is_needed=not self.answers.value)
             self.build_button.disabled = session.is_busy or has_index
@@ -350,21 +325,14 @@ class RunPanel(SessionPanel):
                 self._shown, self.results.value = None, ""
 
     def _state(self) -> str:
-        """Return the session's state.
-
-        If the session was stopped and the panel's settings have changed since then, return "idle": the stopped run can
-        only be resumed with its own settings.
-        """
         is_stopped = self.session.state == "stopped" and not self.session.changed_late
+        # A stopped run can only be resumed with its own settings.
         is_other = is_stopped and not self.settings.is_same_run(self.session.settings)
         return "idle" if is_other else self.session.state
 
     def _other(self) -> UnfinishedRun | None:
-        """Return the interrupted run that has other settings than the panel.
-
-        Return None if there is no such run. Return None too if the panel must show something else: a task of the
-        session, a problem, or an interrupted run that the next start would resume.
-        """
+        # There is none while the panel must show something else: a task of the session, a problem, or an interrupted
+        # run that the next start would resume.
         preview = self._preview
         is_free = preview is not None and self._state() == "idle" and not preview.problem
         return preview.other if preview and is_free and (self.fresh.value or not preview.already) else None
