@@ -33,9 +33,7 @@ def is_ambiguous(question: str) -> bool:
 
 def read_ambiguity(question: str) -> Numbers:
     """Return the input of the logistic model of `is_ambiguous` for a question, of shape (LETTERS + 512 + 8,).
-
-    First come the features from `read_question`, then eight measures of the question's words and length.
-    """
+    First come the features from `read_question`, then eight measures of the question's words and length."""
     words = list(dict.fromkeys(split_words(question)))
     told = [_says(word) for word in words]
     specific = sum("specific" in some for some in told)
@@ -54,10 +52,6 @@ def read_ambiguity(question: str) -> Numbers:
 
 
 def _says(word: str) -> set[str]:
-    """Return what a word names: any of "asset", "operation" and "symptom", or "specific" alone.
-
-    Return an empty set for a vague word, for a number, and for an unknown word of one letter.
-    """
     if re.fullmatch(r"[\d.]+", word):
         return set()
     if word.isascii():

@@ -30,46 +30,28 @@ _CLAUSE_END = re.compile("(?<=[しず])、|(?<=ずに)、")
 
 @dataclass(frozen=True)
 class Danger:
-    """Hold a dangerous operation that a question asks for or an answer recommends.
+    """Hold a dangerous operation that a question asks for or an answer recommends."""
 
-    - operation: its name.
-    - evidence: the question, or the command in the answer.
-    - safer: what to do instead; "" if nothing is known.
-    - prohibition, citation: the rule of the runbooks that forbids the operation, and where that rule is; "" if no rule
-      is known.
-    - next_prohibition, next_citation: the same for a second rule that fits nearly as well; "" if there is none.
-    - probability: how likely it is that the question asks for something forbidden, 0–1; 1 for a command in an answer.
-    """
-
-    operation: str
-    evidence: str
-    safer: str
-    prohibition: str = ""
-    citation: str = ""
-    next_prohibition: str = ""
+    operation: str  # its name
+    evidence: str  # the question, or the command in the answer
+    safer: str  # what to do instead; "" if nothing is known
+    prohibition: str = ""  # the rule of the runbooks that forbids it; "" if no rule is known
+    citation: str = ""  # where that rule is
+    next_prohibition: str = ""  # a second rule that fits nearly as well; "" if there is none
     next_citation: str = ""
-    probability: float = 1.0
+    probability: float = 1.0  # that the question asks for something forbidden, 0–1; 1 for a command in an answer
 
 
 @cache
 def load_commands() -> dict[str, tuple[re.Pattern[str], str]]:
-    """Load the dangerous operations of `commands.json`, as {operation: (pattern, safer)}.
-
-    The pattern matches the commands that perform the operation. `safer` says what to do instead.
-    """
+    """Load {operation: (pattern of the commands that perform it, what to do instead)} from `commands.json`."""
     rows = json.loads(COMMANDS_PATH.read_text(encoding="utf-8"))
     return {name: (re.compile(row["pattern"]), row["safer"]) for name, row in rows.items() if name != "about"}
 
 
 def recommends_danger(text: str) -> list[Danger]:
     """Return the destructive commands that an answer tells its reader to run, at most one for each operation.
-
-    They are in the order of `commands.json`; [] if there are none. Three kinds of commands are left out:
-
-    - commands that the answer rejects, reports, or only wants to find in logs
-    - commands in a sentence about an approval or an alternative
-    - commands in list items under a heading such as 禁止事項 (prohibited actions)
-    """
+    They are in the order of `commands.json`; [] if there are none."""
     found: dict[str, Danger] = {}
     for sentence in _instructions(normalise(text)):
         told = [c for c in _CLAUSE_END.split(sentence) if not (_NOT_TOLD.search(c) or _ALLOWED.search(sentence))]
@@ -81,7 +63,6 @@ def recommends_danger(text: str) -> list[Danger]:
 
 
 def _instructions(text: str) -> Iterator[str]:
-    """Yield the sentences of an answer. List items below a line that forbids something are left out."""
     is_forbidden = False
     for line in text.splitlines():
         is_item = bool(_ITEM.match(line))

@@ -25,6 +25,8 @@ from .unknown_words import KATAKANA, find_unknown_words, join_words
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
+# "covered": probably a passage answers it. "unsure": perhaps there is only a passage on a related subject.
+# "absent": probably there is nothing about it.
 Outcome = Literal["covered", "unsure", "absent"]
 
 WEIGHTS_PATH = Path(__file__).with_name("evidence_weights.npz")
@@ -38,29 +40,17 @@ _CLAUSE = re.compile(r"[。、！？!?\n]|(?<=\.)\s")
 
 @dataclass(frozen=True)
 class Coverage:
-    """Hold how well the runbooks cover a question.
-
-    - outcome: "covered", "unsure" or "absent" (`rate_coverage`).
-    - probability: the calibrated probability (0–1) that the runbooks have nothing about the question.
-    """
+    """Hold how well the runbooks cover a question."""
 
     outcome: Outcome
-    probability: float
+    probability: float  # calibrated, 0–1: that the runbooks have nothing about the question
 
 
 def rate_coverage(question: str, *, index: RunbookIndex) -> Coverage:
-    """Return how well the runbooks cover a question.
-
-    - "covered": the runbooks probably have a passage that answers it.
-    - "unsure": the runbooks may have only a passage on a related subject.
-    - "absent": the runbooks probably have nothing about it.
-
-    One sentence with unknown words does not mean that the runbooks have nothing about the other sentences. So if a
-    question of 3 to 12 sentences is "absent", it is rated again without each of its sentences in turn. If one of these
-    ratings is not "absent", the question is "unsure".
-    """
+    """Return how well the runbooks cover a question."""
     coverage = _rate(question, index)
     sentences = split_sentences(question)
+    # One sentence with unknown words does not mean that the runbooks have nothing about the other sentences.
     if coverage.outcome == "absent" and LONG <= len(sentences) <= MOST_SENTENCES:
         others = ("".join(sentences[:n] + sentences[n + 1 :]) for n in range(len(sentences)))
         if any(_rate(other, index).outcome != "absent" for other in others):
@@ -80,24 +70,19 @@ def _rate(question: str, index: RunbookIndex) -> Coverage:
 
 
 def scale_measures(measures: Numbers, centre: Numbers, spread: Numbers) -> Numbers:
-    """Scale measures: subtract `centre`, divide by `spread`, and limit the result to the range from -4 to 4.
-
-    The limit is needed because a very unusual value says no more than an unusual one.
-    """
+    """Scale measures by `centre` and `spread`, and limit them to the range from -4 to 4.
+    The limit is needed because a very unusual value says no more than an unusual one."""
     return np.clip((measures - centre) / spread, -4, 4)
 
 
 def measure_evidence(question: str, *, index: RunbookIndex) -> Numbers:
-    """Return 24 measures of how well an index covers the subject of a question. `scale_measures` is not yet applied.
-
-    The first COSINES measures are cosine similarities of the question, or of its clauses: to the nearest passage or
-    sentence of the runbooks, and to the nearest question that a passage answers (`questions.json`). If the runbooks
-    have no such questions, the nearest passage or sentence is used for these, too.
-    """
+    """Return 24 measures of how well an index covers the subject of a question, before `scale_measures`.
+    The first COSINES are cosine similarities of the question, or of its clauses."""
     clauses = [clause for clause in _CLAUSE.split(question) if len(clause) >= SHORTEST_CLAUSE] or [question]
     whole = index.evidence(question)
     parts = [index.evidence(clause) for clause in clauses] if len(clauses) > 1 else [whole]
     said = [part.top_cosine for part in parts]
+    # Likeness to the nearest question that a passage answers, if `questions.json` has any.
     asked = [part.top_cosine if part.question_cosine is None else part.question_cosine for part in parts]
 
     found = [content_words(f"{p.heading} {p.text}") for p in index.search(question, 5)] or [set()]
@@ -129,17 +114,11 @@ def measure_evidence(question: str, *, index: RunbookIndex) -> Numbers:
 
 
 def _count_kinds(strange: list[str], question: str) -> list[float]:
-    """Count a question's unknown words by kind: names (Slack), other Latin words (dump), katakana, kanji.
-
-    Return eight numbers: first the four counts, each at most 3, and then for each kind 1.0 if there is such a word,
-    else 0.0. An unknown name is most likely the subject of the question. An unknown word in lower-case English may only
-    be a way of writing.
-
-    strange: the unknown words, from `find_unknown_words`.
-    """
+    """An unknown name is likely the subject. Unknown lower-case English may only be a way of writing."""
     said = unicodedata.normalize("NFKC", question)
     latin = [word for word in strange if word.isascii()]
     names = [w for w in latin if any(m[0][0].isupper() for m in re.finditer(re.escape(w), said, re.IGNORECASE))]
     katakana = [word for word in strange if KATAKANA.match(word)]
+    # Names (Slack), other Latin words (dump), katakana, kanji.
     kinds = (len(names), len(latin) - len(names), len(katakana), len(strange) - len(latin) - len(katakana))
     return [*(min(count, 3) for count in kinds), *(float(count > 0) for count in kinds)]

@@ -52,24 +52,14 @@ ENDING, ENDINGS = 14, 1 << 12  # letters at the end of a question (they show if 
 
 
 class Weights(NamedTuple):
-    """Hold the weights that decide which rule of the runbooks forbids the operation that a question asks for.
+    """Hold the weights of the measures whose sum decides which rule forbids the operation that a question asks for.
+    They were fitted on the questions of warnings (benchmarks/data/SOURCE.md)."""
 
-    Each rule gets the sum of four measures, each times its weight.
-
-    - alike: weight of the similarity of the question to the rule.
-    - shared: weight of the share of the rule's words that the question has.
-    - asked: weight of the question's likeness to the rule's "asks" in `prohibitions.json`.
-    - runbook: weight of how well the rule's runbook fits the question.
-    - least: the lowest sum at which a rule is taken to forbid the operation.
-
-    The weights were fitted on the questions of warnings (benchmarks/data/SOURCE.md).
-    """
-
-    alike: float
-    shared: float
-    asked: float
-    runbook: float
-    least: float
+    alike: float  # of the similarity of the question to the rule
+    shared: float  # of the share of the rule's words that the question has
+    asked: float  # of the question's likeness to the rule's "asks" in `prohibitions.json`
+    runbook: float  # of how well the rule's runbook fits the question
+    least: float  # the lowest sum at which a rule is taken to forbid the operation
 
 
 WITH_ASKS = Weights(6.4, 6.4, 29.7, 5.9, 9.8)
@@ -85,32 +75,19 @@ _HIRAGANA = re.compile("[ぁ-ゖー]+")
 
 @dataclass(frozen=True)
 class Prohibition:
-    """Hold one rule of a runbook that forbids something.
-
-    - text: the rule.
-    - source: the file name of the runbook.
-    - citation: where the rule is in the runbook.
-    - asks: everyday questions that ask for what the rule forbids, from `prohibitions.json`.
-    - near_misses: everyday questions about how to detect, explain or clean up what it forbids, from the same file.
-    """
+    """Hold one rule of a runbook that forbids something."""
 
     text: str
-    source: str
+    source: str  # file name of the runbook
     citation: str
-    asks: tuple[str, ...] = ()
-    near_misses: tuple[str, ...] = ()
+    asks: tuple[str, ...] = ()  # everyday questions that ask for what it forbids, from `prohibitions.json`
+    near_misses: tuple[str, ...] = ()  # how to detect, explain or clean up what it forbids, from the same file
 
     @property
     def operation(self) -> str:
-        """Return the name of the forbidden operation.
-
-        For the rule 検体を手動で削除しない。 (do not delete samples by hand), this is 検体を手動で削除すること
-        (deleting samples by hand).
-
-        Return the general name AGAINST_RUNBOOKS in two cases: the rule is not under a heading such as 禁止事項
-        (prohibited actions) and so may say more than what is forbidden, or its wording gives no short name.
-        """
-        if not _FORBIDS.search(self.citation):
+        """Return the name of the forbidden operation: 検体を手動で削除すること for 検体を手動で削除しない。 (delete samples by hand).
+        The name is AGAINST_RUNBOOKS if the wording gives no short one."""
+        if not _FORBIDS.search(self.citation):  # not under 禁止事項 or the like: may say more than what is forbidden
             return AGAINST_RUNBOOKS
         act = re.split(r"(?<=。)|(?<=\.)\s", self.text, maxsplit=1)[0].rstrip("。. ")
         act = re.sub(r"(?<=ない)(?:こと|で(?:ください|下さい))$", "", act)
@@ -124,9 +101,7 @@ class Prohibition:
     @property
     def safer(self) -> str:
         """Return what the rule says after its first sentence: why, and what to do instead.
-
-        Return the whole rule if it has only one sentence.
-        """
+        Return the whole rule if it has only one sentence."""
         return "".join(re.split(r"(?<=。)|(?<=\.)\s", self.text, maxsplit=1)[1:]).strip() or self.text
 
 
@@ -148,10 +123,8 @@ def forbids(heading: str) -> bool:
 
 
 class Catalogue:
-    """Hold the prohibitions of an index, and measure how alike a text is to them.
-
-    Texts are compared by their sequences of one to three letters.
-    """
+    """Hold the prohibitions of an index, and measure by sequences of one to three letters how alike a text is to
+    them."""
 
     def __init__(self, prohibitions: Sequence[Prohibition]) -> None:
         self.prohibitions = tuple(prohibitions)
@@ -180,18 +153,8 @@ class Catalogue:
         return [_words(_act(p)) for p in self.prohibitions]
 
     def liken(self, text: str, *, but_itself: bool = False) -> tuple[Numbers, Numbers]:
-        """Measure how alike a text is to the prohibitions, and to their everyday questions (`asks` and `near_misses`).
-
-        A likeness is 0 if two texts have nothing in common, and 1 if they are equal. Return two arrays:
-
-        - Seven measures over all prohibitions: the likeness of the nearest ask, the mean likeness of the three nearest
-          asks, the same two for the near misses, the likeness of the nearest prohibition, and by how much the asks
-          exceed the near misses in each of the two.
-        - One value per prohibition: the mean likeness of its three nearest asks. An ask that does not exist counts as
-          0.
-
-        but_itself: whether to ignore a text of the catalogue that equals this text; the fit needs this.
-        """
+        """Return seven measures of likeness to all prohibitions and their everyday questions, and one value per
+        prohibition. `but_itself` ignores a text of the catalogue that equals this text; the fit needs this."""
         scores = np.zeros(len(self._owners))
         runs, counts = np.unique(_runs(text), return_counts=True)
         is_known = np.isin(runs, self._known)
@@ -204,10 +167,11 @@ class Catalogue:
         if but_itself:
             scores[scores > 0.999] = 0
         ask, near, ban = (scores * mask for mask in self._masks)
+        # Likeness (0–1) of the nearest ask, near miss or prohibition, or the mean of the three nearest.
         best = [_best(ask, 1), _best(ask, 3), _best(near, 1), _best(near, 3), _best(ban, 1)]
         by_prohibition = np.zeros(len(self.prohibitions))
         counted: Counter[int] = Counter()
-        for row in np.argsort(-ask)[:60]:  # per prohibition, the mean of its three nearest asks
+        for row in np.argsort(-ask)[:60]:  # per prohibition, the mean of its three nearest asks; a missing one is 0
             owner = int(self._owners[row])
             counted[owner] += 1
             by_prohibition[owner] += ask[row] / 3 if counted[owner] <= 3 else 0
@@ -222,10 +186,8 @@ def rate_danger(question: str, *, index: RunbookIndex) -> float:
 
 
 def find_prohibitions(question: str, *, index: RunbookIndex) -> list[Prohibition]:
-    """Return the rules that forbid the operation that a question asks for, best first; [] if no rule does.
-
-    There are at most two. The second is returned only if it fits nearly as well as the first.
-    """
+    """Return the rules that forbid the operation that a question asks for, best first, at most two; [] if no rule
+    does."""
     catalogue = load_catalogue(index)
     rules = catalogue.prohibitions
     if not rules:
@@ -261,10 +223,7 @@ def _words(text: str) -> set[str]:
 
 def make_features(question: str, catalogue: Catalogue, rarity: Numbers, *, but_itself: bool = False) -> Numbers:
     """Return the input of the logistic model of `rate_danger` for a question, of shape (LETTERS + 512 + 7 + ENDINGS,).
-
-    rarity: a weight for each entry of the array from `read_letters`; the fit computes it. but_itself: as in
-    `Catalogue.liken`.
-    """
+    `rarity`: a weight for each entry of the array from `read_letters`; the fit computes it."""
     measures, _ = catalogue.liken(question, but_itself=but_itself)
     letters = read_letters(question) * rarity
     letters *= LETTERS_SCALE / (math.sqrt(float(np.sum(letters * letters))) or 1.0)
@@ -273,11 +232,8 @@ def make_features(question: str, catalogue: Catalogue, rarity: Numbers, *, but_i
 
 
 def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
-    """Return the prohibitions of an index's runbooks, in the order of the passages.
-
-    `_read_rules` finds them. `prohibitions.json` may list further prohibitions, each quoted from a passage. These
-    come last. Raises ConfigError if `prohibitions.json` is damaged.
-    """
+    """Return the prohibitions of an index's runbooks, in the order of the passages; last, those that only the file
+    lists. Raises ConfigError if the file, `prohibitions.json`, is damaged."""
     path = index.runbooks / PROHIBITIONS_NAME
     expected = '{"手順書.md": [{"text": "…", "asks": ["…"], "near_misses": ["…"]}]}'
     try:
@@ -297,12 +253,6 @@ def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
 
 
 def _read_rules(passage: Passage) -> Iterator[str]:
-    """Yield the rules of a passage that forbid something.
-
-    Under a heading that forbids, these are all statements except commands. Under any other heading, they are the
-    sentences that forbid something. In a table under such another heading, they are the cells that forbid something,
-    and all cells below a column title that forbids.
-    """
     if _FORBIDS.search(passage.heading):
         yield from (statement.text for statement in read_statements(passage.text) if statement.kind != "code")
         return
@@ -334,11 +284,8 @@ def _catalogue(prohibitions: tuple[Prohibition, ...]) -> Catalogue:
 
 
 def _runs(text: str) -> Numbers:
-    """Return the sequences of one to three letters of a text, each packed into one integer, 21 bits per letter.
-
-    Repeats are kept. Only the first LONGEST letters are read.
-    """
     read = f"^{compact(text)[:LONGEST]}$".encode("utf-32-le", "surrogatepass")
+    # Each sequence of one to three letters becomes one integer, 21 bits per letter. Repeats are kept.
     letters = np.frombuffer(read, dtype="<u4").astype(np.int64)
     pairs = letters[:-1] << 21 | letters[1:]
     return np.concatenate([letters, pairs, pairs[:-1] << 21 | letters[2:]])

@@ -37,12 +37,8 @@ def raise_flags(
     dangers: Sequence[Danger] | None = None,
     coverage: Coverage | None = None,
 ) -> Flags:
-    """Return the three warnings about a question.
-
-    A question with 曖昧質問 (ambiguous question) does not also get 根拠不足 (insufficient evidence).
-
-    dangers, coverage: the results of `find_dangers` and `rate_coverage` for this question; computed if left out.
-    """
+    """Return the three warnings about a question. `dangers` and `coverage` are computed if left out.
+    A question with 曖昧質問 (ambiguous question) does not also get 根拠不足 (insufficient evidence)."""
     if dangers is None:
         dangers = find_dangers(question, index=index)
     if coverage is None:
@@ -57,10 +53,7 @@ def raise_flags(
 
 def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
     """Return the danger in a question that asks for something forbidden or announces it, as a list of one; else [].
-
-    If a rule of the runbooks forbids the operation, the danger has the nearest rule and its citation. docs/flags.md
-    describes the method.
-    """
+    If a rule forbids it, the danger has the nearest rule and its citation. docs/flags.md describes the method."""
     probability = rate_danger(question, index=index)
     # In a long question such a sentence could be missed, because the probability depends on all words of the question.
     sentences = [s for s in split_sentences(question)[-MOST_SENTENCES:] if s != question]
@@ -75,11 +68,7 @@ def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
 
 
 def name_danger(question: str, rules: Sequence[Prohibition], probability: float = 1.0) -> Danger:
-    """Return the danger in a question, made from the rules of the runbooks that forbid what it asks for.
-
-    rules: at least one rule, nearest first; the first two are used. probability: how likely it is that the question
-    asks for something forbidden, 0–1.
-    """
+    """Return the danger in a question, made from at least one rule that forbids what it asks for, the nearest first."""
     first = rules[0]
     danger = Danger(first.operation, question, first.safer, first.text, first.citation, probability=probability)
     for other in rules[1:2]:

@@ -42,26 +42,18 @@ def compact(text: str) -> str:
 
 def read_question(text: str) -> Numbers:
     """Return the features that the models `ambiguity` and `evidence` have in common, of shape (LETTERS + 512,).
-
-    First come the text's letters (`read_letters`), then its sentence vector (`embed_text`) times VECTOR_SCALE.
-    """
+    First come the text's letters (`read_letters`), then its sentence vector (`embed_text`) times VECTOR_SCALE."""
     return np.concatenate([read_letters(text), VECTOR_SCALE * embed_text(text)])
 
 
 def read_letters(text: str) -> Numbers:
-    """Return the sequences of one to four letters of a text, hashed into a vector, (LETTERS,).
-
-    Only the first LONGEST letters are read.
-    """
+    """Return the sequences of one to four letters of a text, hashed into a vector, (LETTERS,)."""
     return hash_runs(f"^{compact(text)[:LONGEST]}$", 4, LETTERS)
 
 
 def hash_runs(text: str, longest: int, size: int) -> Numbers:
     """Return the sequences of one to `longest` letters of a text, hashed into a vector, (size,).
-
-    An entry of the vector is positive if at least one sequence has this hash, else 0. All positive entries are equal.
-    The Euclidean length of the vector is LETTERS_SCALE.
-    """
+    The entries of all its hashes are equal, and the Euclidean length of the vector is LETTERS_SCALE."""
     runs = {text[i : i + n] for n in range(1, longest + 1) for i in range(len(text) - n + 1)}
     places = sorted({zlib.crc32(run.encode()) % size for run in runs})
     letters = np.zeros(size)
@@ -70,10 +62,7 @@ def hash_runs(text: str, longest: int, size: int) -> Numbers:
 
 
 def weigh(features: Numbers, weights: Numbers) -> Numbers:
-    """Return features @ weights, computed without BLAS.
-
-    After so small a product, the idle threads of BLAS would take as much time as an embedding.
-    """
+    """Return features @ weights without BLAS, whose idle threads would take as much time as an embedding."""
     return np.asarray(np.einsum("f,f...->...", features, weights))
 
 
@@ -96,11 +85,7 @@ def load_weights(path: Path) -> dict[str, Numbers]:
 
 
 def embed_text(text: str) -> Numbers:
-    """Return the sentence vector of a text, (512,). It is always from FITTED_EMBEDDER, whichever embedder the index
-    uses.
-
-    Only the first EMBEDDED characters are embedded.
-    """
+    """Return the sentence vector of a text, (512,), from FITTED_EMBEDDER, whichever embedder the index uses."""
     from ..runbooks.embeddings import UseEmbeddings
 
     return np.asarray(UseEmbeddings().embed_query(encodable(text[:EMBEDDED])))

@@ -30,11 +30,8 @@ _ENGLISH_SUBJECTS = tuple(sorted(LEXICONS["english_stems"]))  # in the form for 
 
 
 def find_unknown_words(question: str, *, index: RunbookIndex) -> list[str]:
-    """Return the words of a question that name its subject and occur nowhere in the runbooks, in the question's order.
-
-    Examples are プロジェクター (projector), kubernetes and 保険 (insurance). Everyday words are left out. For a
-    question without Japanese letters, see `_unknown_english`.
-    """
+    """Return the words of a question that name its subject and are in no runbook, in the question's order.
+    Examples are プロジェクター (projector), kubernetes and 保険 (insurance). Everyday words are left out."""
     text = normalise_text(question)
     if not _JAPANESE.search(question):
         return _unknown_english(question, text, _runbook_text(index))
@@ -51,19 +48,14 @@ def split_words(text: str) -> list[str]:
 
 
 def join_words(text: str) -> str:
-    """Return the normalised text with 漏洩 (leak), 改竄 (tampering) and 隠蔽 (concealment) fully in kanji.
-
-    They are often written half in hiragana (漏えい). `split_words` would then cut them into pieces.
-    """
+    """Return the normalised text with words that are often written half in hiragana (漏えい, leak) fully in kanji.
+    `split_words` would otherwise cut them into pieces."""
     return normalise_text(text).replace("漏えい", "漏洩").replace("改ざん", "改竄").replace("隠ぺい", "隠蔽")
 
 
 def cover_word(word: str, lexicon: frozenset[str]) -> list[str] | None:
-    """Split `word` into words of the lexicon, from the left, each time the longest that fits.
-
-    Return None in two cases: no word of the lexicon fits at some point, or more than half of several pieces are single
-    characters. So 担当者側 can be split into 担当者 and 側.
-    """
+    """Split `word` into words of the lexicon, from the left, each time the longest that fits, as 担当者側 into 担当者 and 側.
+    None if no word fits at some point, or if more than half of several pieces are single characters."""
     pieces: list[str] = []
     while word:
         piece = next((word[:n] for n in range(min(len(word), 8), 0, -1) if word[:n] in lexicon), None)
@@ -76,10 +68,6 @@ def cover_word(word: str, lexicon: frozenset[str]) -> list[str] | None:
 
 
 def _uncovered(word: str, known: str) -> list[str]:
-    """Return the pieces of a word that are neither in the runbooks nor among the everyday words.
-
-    known: the text of the runbooks, from `_runbook_text`.
-    """
     if word.isascii():
         is_known = len(word) < 2 or _HOST_OR_NUMBER.fullmatch(word) or word in _COMMON or _latin_known(word, known)
         return [] if is_known else [word]
@@ -117,13 +105,7 @@ def _latin_known(word: str, known: str) -> bool:
 
 
 def _unknown_english(question: str, text: str, known: str) -> list[str]:
-    """Return the unknown words of a question without Japanese letters.
-
-    These are words that are unusual for incident response and not in the runbooks. If some of them are names (with a
-    capital letter inside a sentence), return only the names. If there is no name and only one unknown word, return [].
-
-    text: the normalised question. known: the text of the runbooks.
-    """
+    # Words with a capital letter inside a sentence. They alone count if there are any; else one word is too little.
     names = {match[0].lower() for match in re.finditer(r"(?<![.?!] )(?<!^)\b[A-Z][A-Za-z0-9-]+", question)}
     unknown = [
         w
@@ -142,10 +124,6 @@ _TEXTS: WeakKeyDictionary[RunbookIndex, str] = WeakKeyDictionary()
 
 
 def _runbook_text(index: RunbookIndex) -> str:
-    """Return all passages, and the everyday words of `synonyms.json`, as one normalised text.
-
-    The text is cached as long as the index exists.
-    """
     if index not in _TEXTS:
         said = "\n".join(f"{p.heading}\n{p.text}" for p in index.passages)
         _TEXTS[index] = join_words("\n".join([said, *index.synonyms]))  # these everyday words are known, too
