@@ -56,11 +56,8 @@ def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
 
 
 def load_tables(logs_dir: Path | str, files: list[LogFile], *, cache: bool = True) -> Tables:
-    """Load the tables of some logs. Logs that have not changed come from the cache. The others are read and cached.
-
-    logs_dir: the folder of the logs. files: all logs that `find_logs` returns for it, or some of them. cache:
-    whether to use the cache.
-    """
+    """Load the tables of `files`, which are all logs that `find_logs` returns for the folder, or some of them.
+    Logs that have not changed come from the cache. The others are read and cached."""
     place = as_path(logs_dir)
     if not cache:
         return read_logs(with_progress(files, say("reading logs")))
@@ -81,26 +78,19 @@ def load_tables(logs_dir: Path | str, files: list[LogFile], *, cache: bool = Tru
 
 
 def _without(tables: Tables, logs: set[str]) -> Tables:
-    """Return the tables without the rows of the logs with these names."""
     names = pa.array(sorted(logs), pa.string())
     return Tables(*(t.filter(pc.invert(pc.is_in(t["log"], value_set=names))) for t in (tables.runs, tables.results)))
 
 
 def with_progress(files: list[LogFile], what: str) -> Iterable[LogFile]:
-    """Return the files. If there are MANY or more, going through them shows a progress bar.
-
-    what: the label of the progress bar.
-    """
+    """Return the files. If there are MANY or more, going through them shows a progress bar, labelled `what`."""
     from tqdm.auto import tqdm
 
     return tqdm(files, desc=what, unit=say(" logs"), leave=False) if len(files) >= MANY else files
 
 
 def _load(folder: Path) -> Tables | None:
-    """Return the tables that are cached in a folder.
-
-    Return None if there is no cache, or if it is damaged or does not fit this version and time zone (`_made`).
-    """
+    """Return the cached tables, or None if there are none, they are damaged, or do not fit `_made`."""
     # only files, because reading a pipe would never end
     if not all((folder / f"{name}.parquet").is_file() for name in ("runs", "results")):
         return None
@@ -119,10 +109,8 @@ def _load(folder: Path) -> Tables | None:
 
 
 def _made() -> bytes:
-    """Return what the cached tables depend on besides the logs: the cache's version, and this machine's time zone.
-
-    The time zone counts because times in a log that have no zone are read as times in this machine's zone.
-    """
+    """Return what the cached tables depend on besides the logs: the cache's version, and this machine's time zone."""
+    # Times in a log that have no zone are read as times in this machine's zone.
     return b"%s %r %r" % (VERSION, time.timezone, time.tzname)
 
 

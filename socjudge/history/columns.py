@@ -86,15 +86,11 @@ def score_frame(tables: Tables) -> pd.DataFrame:
 
 
 def _placed(tables: Tables) -> tuple[Positions, pa.Table]:
-    """Return two things in the order of the runs: for each judged answer the row number of its run in `tables.runs`,
-    and the table of the judged answers.
-
-    Answers of runs that are not in `tables.runs` are left out.
-    """
+    """Return for each judged answer the row number of its run, and the answers, both in the order of the runs."""
     logs = pc.index_in(tables.results["log"], value_set=tables.runs["log"].combine_chunks())
     run = logs.fill_null(-1).to_numpy()
     order = np.argsort(run, kind="stable")
-    order = order[run[order] >= 0]
+    order = order[run[order] >= 0]  # without answers of runs that are not in `tables.runs`
     return run[order], taken(tables.results, order)
 
 
@@ -108,11 +104,7 @@ def _shared(runs: pa.Table, names: Sequence[str], spread: Spread) -> dict[str, A
 
 
 def _by_run(run: Positions, rows: int, spread: Spread) -> Spread:
-    """Return a function that turns an array of one value per run into one value per row of a frame.
-
-    run: for each judged answer, the row number of its run. rows: the number of rows of the frame. spread: turns one
-    value per judged answer into one value per row.
-    """
+    """Return a function for one value per run; `run` has for each judged answer the row number of its run."""
 
     def by_run(values: NDArray[Any]) -> NDArray[Any]:
         # Most conditions are the same in all runs, and this way is ten times as fast.
@@ -141,14 +133,11 @@ def _question(results: pa.Table, spread: Spread) -> dict[str, Any]:
 
 
 def _criteria(results: pa.Table) -> pd.Categorical:
-    """Return the criterion of each score, as ordered categories.
-
-    The criteria of the latest run come first, in its order. Criteria that only earlier runs have come last.
-    """
     lists = results["criterion"].combine_chunks().dictionary_encode()
     named: list[list[str]] = [json.loads(text) for text in lists.dictionary.to_pylist()]
     last = np.full(len(named), -1)
     np.maximum.at(last, lists.indices.to_numpy(), np.arange(len(results)))
+    # The criteria of the latest run come first, in its order. Criteria that only earlier runs have come last.
     names = list(dict.fromkeys(name for kind in np.argsort(-last, kind="stable") for name in named[kind]))
     codes = [np.array([names.index(name) for name in each], dtype=np.int16) for each in named]
     if len(codes) == 1:
@@ -159,11 +148,7 @@ def _criteria(results: pa.Table) -> pd.Categorical:
 
 
 def _column(array: pa.ChunkedArray, spread: Spread = _as_is) -> Any:
-    """Convert an Arrow column to the pandas type that docs/frames.md states for it.
-
-    spread: a function that turns the values of the column into one value per row of the frame. It is needed if the
-    column has one value per run or per answer, and the frame has more rows.
-    """
+    """Convert an Arrow column to the pandas type that docs/frames.md states for it."""
     if pa.types.is_string(array.type):
         encoded = array.fill_null("").combine_chunks().dictionary_encode()
         kind = pd.CategoricalDtype(pd.Index(encoded.dictionary.to_pylist(), dtype=object))

@@ -1,4 +1,4 @@
-"""Check a project's questions, runbooks and logs, and say what to do about each finding. Nothing here changes a file."""
+"""Check a project's questions, runbooks and logs, and say what to do about each finding. No file is changed."""
 
 from __future__ import annotations
 
@@ -37,13 +37,8 @@ class _Finding(NamedTuple):
 
 
 def check_dataset(path: Path | str | None = None) -> pd.DataFrame:
-    """Return what is wrong with a dataset, and what makes it weak: one row per finding, with the columns of `check_logs`.
-
-    An error means that no run can use the file: it cannot be read, an id occurs twice, or a question has no text or no
-    keypoints. A note names, for example, a question with very few keypoints, or one that occurs twice.
-
-    path: EVAL_DATASET_PATH if left out.
-    """
+    """Return what is wrong with a dataset, and what makes it weak: a row per finding, with the columns of `check_logs`.
+    An error means that no run can use the file. A note names, for example, a question with very few keypoints."""
     path = Path(path or constants.EVAL_DATASET_PATH)
     try:
         notes = dataset_notes(load_eval_dataset(path))
@@ -56,13 +51,8 @@ def check_dataset(path: Path | str | None = None) -> pd.DataFrame:
 
 
 def check_runbooks(folder: Path | str | None = None) -> pd.DataFrame:
-    """Return what is wrong with the runbooks in a folder: one row per finding, with the columns of `check_logs`.
-
-    An error means that no index can be built: the folder, a runbook or a JSON file beside them cannot be read. A warning
-    names runbooks with the same text, and files from which no text or no runbook comes.
-
-    folder: RUNBOOKS_DIR if left out.
-    """
+    """Return what is wrong with the runbooks in a folder: a row per finding, with the columns of `check_logs`.
+    An error means that no index can be built. A warning names files that give no text, or only that of another one."""
     folder = Path(folder or constants.RUNBOOKS_DIR)
     found, owners = list[_Finding](), dict[str, str]()
     with warnings.catch_warnings(record=True) as left_out:
@@ -204,7 +194,6 @@ def _of_run(run: EvaluationRun, log: str) -> Iterator[_Finding]:
 
 
 def _lacks(result: EvaluationResult, criteria: Iterable[str]) -> tuple[str, str] | None:
-    """Return the name of what a judged answer lacks, and a sentence about it. Return None if it lacks nothing."""
     marks = result.evaluation
     if marks.status != "ok" and marks.error:
         return "unscored", say(
@@ -217,7 +206,6 @@ def _lacks(result: EvaluationResult, criteria: Iterable[str]) -> tuple[str, str]
 
 
 def _rejudging(run: EvaluationRun, log: str) -> str:
-    """Return the command that judges a log's answers again, with the judge and the judge prompt that the log names."""
     said = {"--judge-model": run.run.judge_model, "--judge-prompt": run.run.judge_prompt_id}
     options = [f" {name} {shlex.quote(value)}" for name, value in said.items() if value != UNKNOWN]
     return say("judge its answers again: socjudge rejudge {log}{options}", log=log, options="".join(options))

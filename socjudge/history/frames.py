@@ -29,18 +29,12 @@ from .tables import read_logs, run_tables, without_collection
 @dataclass(frozen=True, eq=False)
 class History:
     """Hold the runs, judged answers and scores of the same logs as three frames. Each frame is made on first use.
-
-    `write_report` accepts a History.
-
-    - n_logs: the number of logs that were looked at.
-    - n_left_out: how many of them are in none of the frames. These are logs that cannot be read, and all but one of
-      several logs of the same run.
-    """
+    `write_report` accepts a History."""
 
     # `tables.runs`: each run once, oldest first. `tables.results`: the answers of these runs, and perhaps of others.
     tables: Tables = field(repr=False)
-    n_left_out: int = 0
-    n_logs: int = 0
+    n_left_out: int = 0  # logs in none of the frames: they cannot be read, or another log of the same run is used
+    n_logs: int = 0  # logs that were looked at
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -68,10 +62,7 @@ class History:
         prompt_id: str | Collection[str] | None = None,
         category: str | Collection[str] | None = None,
     ) -> History:
-        """Return the part of this history that passes the given filters. They have the same meaning as in `load_history`.
-
-        `category` keeps the answers to questions of this category, and the runs that have such answers.
-        """
+        """Return the part of this history that passes the filters, which have the same meaning as in `load_history`."""
         runs, results = self.tables.runs, self.tables.results
         if since is not None:
             runs = runs.filter(pc.greater_equal(runs["started_at"], _moment(since, "since")))
@@ -309,18 +300,9 @@ def run_history(run: EvaluationRun) -> History:
 def run_wide(run: EvaluationRun) -> pd.DataFrame:
     """Return one row per question of a run, with one column per criterion. `run.wide_frame()` does the same.
 
-    Repeats are averaged. A judge's reply that could not be parsed gives no score; n_unscored counts such replies.
-
-    Returns
-    -------
-    DataFrame
-        The index is question_id, in the order of the run.
-
-        - category, question: as in the dataset
-        - n: number of judged answers
-        - n_unscored: number of judged answers without scores, because the judgement failed or could not be parsed
-        - average_score: mean over the judged answers with scores, 0–100; missing if there are none
-        - 根拠性, 正確性, …: mean of each criterion over the same answers, 0–100
+    The index is question_id, in the order of the run. The columns are category and question as in the dataset, n
+    (judged answers), n_unscored (those without scores: the judgement failed or is unparsable), average_score, and a
+    column per criterion. Scores are means over the judged answers with scores, 0–100, and missing if there are none.
     """
     found = run_history(run)
     results, scores = found.results, found.scores
@@ -334,15 +316,11 @@ def run_wide(run: EvaluationRun) -> pd.DataFrame:
 
 
 def _in_order(runs: pa.Table) -> Positions:
-    """Return the row numbers of the runs, the oldest first. Logs that could not be read are left out.
-
-    Of several logs of one run, only the first is used.
-    """
-    # By time. If two started at once or a log has no time, by name.
+    # The oldest first. If two started at once or a log has no time, by name.
     order = pc.sort_indices(runs, [("started_at", "ascending"), ("log", "ascending")])
     order = order.filter(pc.is_null(runs["problem"].take(order)))
     known = runs["run_id"].take(order).combine_chunks().dictionary_encode()
-    # they are numbered in the order of their occurrence
+    # Of several logs of one run, the first is used. The runs are numbered in the order of their occurrence.
     _, first = np.unique(known.indices.to_numpy(), return_index=True)
     found: Positions = order.to_numpy()[first]
     return found
@@ -366,19 +344,12 @@ def _warned(found: History, logs_dir: Path | str | None) -> History:
 
 
 def _among(table: pa.Table, name: str, wanted: str | Collection[str]) -> pa.Table:
-    """Return the rows of a table whose column `name` has the wanted value, or one of the wanted values."""
     names = [wanted] if isinstance(wanted, str) else list(wanted)
     return table.filter(pc.is_in(table[name], value_set=pa.array(names, pa.string())))
 
 
 def _moment(told: str | date, name: str, clock: time = time.min) -> datetime:
-    """Return a time that the user gave, in UTC. A time without a zone is in this machine's zone.
-
-    told: the time, or a date. clock: the time of day that is added to a date. name: the user's parameter, for the error
-    message.
-
-    Raises ConfigError if `told` is not a time.
-    """
+    """Return in UTC a time that the user gave. A time without a zone is in this machine's zone; a date gets `clock`."""
     try:
         if isinstance(told, str):
             told = date.fromisoformat(told) if len(told) <= len("2026-10-01") else datetime.fromisoformat(told)
@@ -391,16 +362,12 @@ def _moment(told: str | date, name: str, clock: time = time.min) -> datetime:
 
 
 def _may_be_between(file: LogFile, since: datetime | None, until: datetime | None) -> bool:
-    """Return whether a log must be read because its run may have started between `since` and `until`.
-
-    Only the log's name and its time of last change are used. The name has the start of the run in some time zone, so a
-    day is allowed on both sides. A file that was renamed may have a later start than its name says, but none after its
-    last change. Return True if the name has no time.
-    """
+    """Return whether a log must be read, by the start of the run in its name. If the name has no time, it must be."""
     text = time_in_name(file.name) if since or until else ""
     if not text:
         return True
-    day = timedelta(days=1)
+    day = timedelta(days=1)  # allowed on both sides, because the name does not say in which time zone it is
     named = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    # A file that was renamed may have a later start than its name says, but none after its last change.
     latest = max(named, datetime.fromtimestamp(file.modified_ns / 1e9, UTC))
     return (since is None or latest >= since - day) and (until is None or named <= until + day)

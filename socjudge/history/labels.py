@@ -42,44 +42,30 @@ _NEEDED = ("rater", "question_id", "answer_sha256", "criterion", "score")  # of 
 
 @dataclass(frozen=True)
 class Mark:
-    """Hold one person's scores of one answer.
-
-    - scores: {criterion: 0–100}.
-    - blind: whether the person gave the scores before seeing the judge's scores.
-    - saved_at: ISO 8601 with zone.
-    - seconds: how long the answer was shown before saving.
-    - again: whether the person scored the answer for a second time, without seeing the first scores. This measures how
-      steady the rater is.
-    """
+    """Hold one person's scores of one answer."""
 
     question_id: int | str
     answer_sha256: str
     run_id: str
-    scores: Mapping[str, int]
+    scores: Mapping[str, int]  # {criterion: 0–100}
     comment: str
-    blind: bool
-    saved_at: str
-    seconds: float
-    again: bool = False
+    blind: bool  # whether the person gave the scores before seeing the judge's scores
+    saved_at: str  # ISO 8601 with zone
+    seconds: float  # how long the answer was shown before saving
+    again: bool = False  # a second time, without seeing the first scores, which measures how steady the rater is
 
     @property
     def key(self) -> Key:
-        """Return the key of the answer that was scored: its question id and the hash of answer and context."""
         return self.question_id, self.answer_sha256
 
 
 @dataclass(frozen=True)
 class RaterFile:
-    """Hold the content of a rater's file. The keys of both mappings are those of the scored answers (`Mark.key`).
+    """Hold the content of a rater's file."""
 
-    - marks: {key: the scores that the rater saved last}.
-    - again: {key: the scores that the rater gave when the answer was shown a second time}.
-    - problem: which lines were left out, why, and what to do; "" if no line was left out.
-    """
-
-    marks: Mapping[Key, Mark]
-    again: Mapping[Key, Mark]
-    problem: str = ""
+    marks: Mapping[Key, Mark]  # the scores that the rater saved last
+    again: Mapping[Key, Mark]  # the scores that the rater gave when the answer was shown a second time
+    problem: str = ""  # which lines were left out, why, and what to do; "" if no line was left out
 
 
 def rater_name(name: str) -> str:
@@ -99,13 +85,8 @@ def rater_name(name: str) -> str:
 
 
 def append_mark(rater: str, mark: Mark, folder: Path | None = None) -> Path:
-    """Append a person's scores of one answer to the person's file, and return the file's path.
-
-    The scores are on the disk when this function returns. Raises ConfigError if the rater's name cannot be used or the
-    file cannot be written.
-
-    folder: the folder with one file per rater; LABELS_DIR if left out.
-    """
+    """Append a person's scores of one answer to the person's file, on the disk, and return the file's path.
+    Raises ConfigError if the rater's name cannot be used or the file cannot be written."""
     folder = folder or constants.LABELS_DIR
     rater = rater_name(rater)
     path = folder / f"{rater}.jsonl"
@@ -119,10 +100,7 @@ def append_mark(rater: str, mark: Mark, folder: Path | None = None) -> Path:
 
 
 def read_rater(path: Path) -> RaterFile:
-    """Read the scores in a rater's file. There are none if the file does not exist.
-
-    Raises ConfigError if the file cannot be read.
-    """
+    """Read the scores in a rater's file; none if it does not exist. Raises ConfigError if it cannot be read."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -242,7 +220,6 @@ def _folder_rows(folder: Path) -> list[tuple[Any, ...]]:
 
 
 def _csv_rows(path: Path) -> list[tuple[Any, ...]]:
-    """Read the rows of a CSV file that have a score."""
     try:
         table = list(csv.reader(io.StringIO(table_text(path.read_bytes()), newline="")))
     except OSError as error:

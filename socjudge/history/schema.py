@@ -1,6 +1,4 @@
-"""Define the columns of the tables of logs. Each column is linked to the field of the records (records.py) that it
-holds.
-"""
+"""Define the columns of the tables of logs. Each is linked to the field of the records (records.py) that it holds."""
 
 from __future__ import annotations
 
@@ -44,11 +42,8 @@ OF_TEXTS = {
 
 
 def place_in_log(path: str) -> tuple[str, Any]:
-    """Return where a log stores a field of `EvaluationResult`, and the type annotation of the field.
-
-    path: the dotted path of the field, such as "answer.flags.ambiguous_query". The returned place is a dotted path,
-    too: in the JSON object of a judged answer.
-    """
+    """Return where a log stores a field of `EvaluationResult`, and the field's type annotation. Both places are dotted
+    paths; the one in the log starts at the JSON object of a judged answer."""
     kind: Any = EvaluationResult
     keys: list[str] = []
     for name in path.split("."):
@@ -94,34 +89,22 @@ TEXTS = pa.schema(
 
 
 class LogFile(NamedTuple):
-    """Describe a log file.
-
-    - size: in bytes.
-    - modified_ns: when its content last changed, in nanoseconds since 1970.
-    - changed_ns: when its content or its attributes last changed, in the same unit.
-
-    All three are 0 for a file that cannot be looked at.
-    """
+    """Describe a log file. Size and times are 0 for a file that cannot be looked at."""
 
     folder: Path
     name: str
-    size: int = 0
-    modified_ns: int = 0
-    changed_ns: int = 0
+    size: int = 0  # in bytes
+    modified_ns: int = 0  # when its content last changed, in nanoseconds since 1970
+    changed_ns: int = 0  # when its content or its attributes last changed, in the same unit
 
     @property
     def path(self) -> Path:
-        """Return the path of the log file."""
         return self.folder / self.name  # made on demand, because ten thousand paths take a tenth of a second
 
 
 @dataclass(frozen=True)
 class Tables:
-    """Hold the contents of several logs as two tables.
+    """Hold the contents of several logs as two tables."""
 
-    - runs: one row per log, with the columns of RUNS. A log that could not be read has a row, too.
-    - results: one row per judged answer, with the columns of RESULTS, and those of TEXTS if texts were requested.
-    """
-
-    runs: pa.Table
-    results: pa.Table
+    runs: pa.Table  # one row per log, with the columns of RUNS, also for a log that could not be read
+    results: pa.Table  # one row per judged answer, with the columns of RESULTS, and those of TEXTS if requested

@@ -87,17 +87,11 @@ _WHOLE = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # integers tha
 
 @functools.lru_cache(maxsize=8)
 def _decoder(criteria: tuple[str, ...], text: bool) -> msgspec.json.Decoder[Any]:
-    """Return a decoder of logs in which every answer is scored on exactly these criteria.
-
-    If `criteria` is empty, the decoder accepts any criteria. With known criteria, their names need not be read for
-    every answer again, which saves half of the time.
-
-    text: whether to decode the texts (TEXTS) too, such as question and answer.
-    """
+    """Return a decoder of logs in which every answer is scored on exactly these criteria; () accepts any criteria."""
     others: dict[str, tuple[Any, Any]] = {"evaluation.status": (Status | msgspec.UnsetType, msgspec.UNSET)}
     if not text:  # left as bytes of the file
         others |= dict.fromkeys(("answer.answer", "answer.context"), (msgspec.Raw, MISSING))
-    if criteria:
+    if criteria:  # their names need not be read for every answer again, which saves half of the time
         names = {f"c{number}": name for number, name in enumerate(criteria)}
         scores = msgspec.defstruct(
             "Scores", [(field, _POINTS | None) for field in names], rename=names, forbid_unknown_fields=True, gc=False
@@ -117,12 +111,7 @@ def _struct(members: Mapping[str, tuple[Any, Any]]) -> Any:
 def _members(
     record: type, paths: Iterable[str], others: Mapping[str, tuple[Any, Any]], at: str = ""
 ) -> dict[str, tuple[Any, Any]]:
-    """Return the members to read from a record's JSON object, as {key: (type, default)}.
-
-    - paths: the fields to read, dotted.
-    - others: {path: (type, default)} for fields that need another type or default than the record gives them.
-    - at: the path of this record, which is put before the name of a field to look it up in `others`.
-    """
+    """Return {key: (type, default)} for the dotted `paths` of a record at the path `at`; `others` go before its own."""
     found: dict[str, tuple[Any, Any]] = {}
     blocks: dict[str, dict[str, tuple[Any, Any]]] = {}
     for name, kind, key, block, inline, default in log_fields(record):
@@ -146,10 +135,7 @@ def _members(
 
 
 def _checked(kind: Any) -> Any:
-    """Return the type that a value in a log must have for the fast reader.
-
-    kind: the type annotation of the value's field in the records (records.py).
-    """
+    """Return the type that the fast reader demands of a value, from the annotation of its field in the records."""
     inner = get_args(kind)
     if get_origin(kind) is Mapping:
         return dict[str, _checked(inner[1])]  # type: ignore[misc]
@@ -160,11 +146,9 @@ def _checked(kind: Any) -> Any:
 
 @functools.cache
 def _values(text: bool, in_log: bool) -> Callable[[Any], Row]:
-    """Return a function that takes from a judged answer the values that go unchanged into RESULTS (and TEXTS).
-
-    in_log: whether the answer is a row of a log; otherwise it is an EvaluationResult.
-    """
+    """Return what takes from a judged answer the values that go unchanged into RESULTS (and TEXTS)."""
     paths = [*OF_RESULT.values(), *(OF_TEXTS.values() if text else ())]
+    # An answer that is not a row of a log is an EvaluationResult.
     return attrgetter(*(place_in_log(path)[0] if in_log else path for path in paths))
 
 
@@ -173,7 +157,7 @@ class _Unusual(Exception):
 
 
 def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
-    """Read logs in the given order. If a log cannot be read, its row in `runs` has the reason in the column `problem`."""
+    """Read logs in the given order. If one cannot be read, its row in `runs` has the reason in the column `problem`."""
     runs: list[dict[str, Any]] = []
     rows: list[Row] = []
     guess: tuple[str, ...] = SPECIFIED_CRITERIA  # most logs of a folder have the same criteria
@@ -210,10 +194,7 @@ def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
 
 @contextlib.contextmanager
 def without_collection() -> Iterator[None]:
-    """Switch garbage collection off in a `with` block.
-
-    Otherwise the collector would check the growing rows again and again, which takes a third of the time.
-    """
+    """Switch garbage collection off, which would check the growing rows again and again, for a third of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -255,12 +236,7 @@ def _results(rows: list[Row], text: bool) -> pa.Table:
 def _read_usual(
     raw: bytes, log: str, text: bool, guess: tuple[str, ...], plain: Plain
 ) -> tuple[RunInfo, RunSummary, list[Row]]:
-    """Read a log in the usual form. Return what it says about the run, its summary, and a row of RESULTS per answer.
-
-    guess: the criteria that the log probably has. plain: the contexts that `_raw_sha256` has already checked.
-
-    Raises msgspec.MsgspecError or _Unusual if the log has another form, and ConfigError if its rubric is invalid.
-    """
+    """Read a log in the usual form. Raise msgspec.MsgspecError or _Unusual on another form, ConfigError on a bad rubric."""
     found, criteria = _decode(raw, text, guess)
     if any(not 0 <= (getattr(found.run, name, 0) or 0) <= most for name, most in RULE_LIMITS.items()):
         raise _Unusual("a pass rule out of its range")
@@ -274,10 +250,7 @@ def _read_usual(
 
 
 def _decode(raw: bytes, text: bool, guess: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
-    """Decode a log. Return the decoded log, and `guess` if its criteria are exactly these, else an empty tuple.
-
-    guess: the criteria that the log probably has. If the guess is right, decoding takes half the time.
-    """
+    # Decoding takes half the time if the guess at the criteria is right. If it is wrong, () is returned in its place.
     with contextlib.suppress(msgspec.ValidationError):
         found = _decoder(guess, text).decode(raw)
         rubric = None if found.run is None else found.run.rubric
@@ -287,15 +260,7 @@ def _decode(raw: bytes, text: bool, guess: tuple[str, ...]) -> tuple[Any, tuple[
 
 
 def _row(row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool, line: float, plain: Plain) -> Row:
-    """Return the row of RESULTS for a judged answer, a decoded row of a log.
-
-    - criteria: the criteria of all answers; () to take them from this answer.
-    - values: the values to copy unchanged, from `_values`.
-    - line: the run's pass line.
-    - plain: the contexts that `_raw_sha256` has already checked.
-
-    Raises _Unusual if only the slower reader can say what the answer's scores are.
-    """
+    """Return the row of RESULTS for a decoded row of a log. Without `criteria`, they are taken from this answer."""
     marks = row.evaluation
     if criteria:
         points = msgspec.structs.astuple(marks.scores)
@@ -314,14 +279,10 @@ def _row(row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool,
 
 
 def _raw_sha256(row: Any, plain: Plain) -> str:
-    """Return the hash of the answer and the context in a row of a log, computed from their bytes in the file.
-
-    Unless these bytes have escaped letters, they have the form that is hashed. Most logs of a folder have the same
-    context for a question. So a context that was found to have no escaped letters is kept in `plain` and is not checked
-    again.
-    """
+    """Return the hash of answer and context from their bytes in the file, which have the hashed form unless escaped."""
     answer, context, known = row.answer, row.context, plain.get(row.question_id)
     if _is_plain(answer) and (context == known or _is_plain(context)):
+        # Most logs of a folder have the same context for a question, so it is kept and not checked again.
         if context != known and len(plain) < MOST_CONTEXTS:
             plain[row.question_id] = context.copy()
         sha256 = hashlib.sha256(answer)
@@ -334,11 +295,8 @@ def _raw_sha256(row: Any, plain: Plain) -> str:
 
 
 def _is_plain(raw: msgspec.Raw) -> bool:
-    """Return whether a JSON string has no escaped letter (backslash and u, or backslash and slash).
-
-    Raises UnicodeDecodeError if it is not UTF-8, and _Unusual if it is not a JSON string.
-    """
-    text = str(memoryview(raw), "utf-8")
+    """Return whether a JSON string has no escaped letter (backslash and u, or backslash and slash)."""
+    text = str(memoryview(raw), "utf-8")  # UnicodeDecodeError leaves the log to the slower reader, as _Unusual does
     if text[0] != '"':
         raise _Unusual("no text")
     for found in _ESCAPED(text):
@@ -349,7 +307,6 @@ def _is_plain(raw: msgspec.Raw) -> bool:
 
 
 def _read_any(run: EvaluationRun, log: str, text: bool) -> tuple[RunInfo, RunSummary, list[Row]]:
-    """Return three things of a loaded run: its conditions, its summary, and one row of RESULTS per answer."""
     rows, values, line = [], _values(text, False), run_rule(run.run).line
     for result in run.results:
         marks, answer = result.evaluation, result.answer
@@ -364,16 +321,7 @@ def _made(
     log: str, question: int | str, status: str, marks: Any, sha256: str, criteria: tuple[str, ...],
     points: Sequence[Any], values: Row, text: bool, line: float,
 ) -> Row:  # fmt: skip
-    """Return the row of RESULTS for a judged answer, followed by its values for TEXTS if `text`.
-
-    The row has no scores if the judge's reply could not be parsed. The question's id and the names of the criteria are
-    JSON in it.
-
-    - points: the answer's score for each of `criteria`.
-    - values: the values to copy unchanged, from `_values`.
-    - line: the run's pass line. It decides whether an answer with a missing score surely passes, surely fails, or is
-      undecided.
-    """
+    # The question's id and the names of the criteria are JSON in the row.
     known = str(question) if isinstance(question, int) else orjson.dumps(question).decode()
     average, passed, causes = marks.average_score, marks.passed, _no_causes(len(points))
     low = high = average
@@ -382,6 +330,7 @@ def _made(
     elif marks.missing and None in points:
         span = span_of(dict(zip(criteria, points, strict=True)), average, status)
         low, high, causes = span.low, span.high, tuple(marks.missing.get(name, "") for name in criteria)
+        # The pass line decides whether an answer with a missing score surely passes, surely fails, or is undecided.
         outcome = outcome_of(span, status, line)
         passed = None if outcome == "open" else outcome == "passed"
     row = (log, known, status, average, low, high, passed, sha256, _as_json(criteria), points, causes, *values)
@@ -411,10 +360,7 @@ def _joined(*lists: str) -> str:
 
 
 def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str, Any]:
-    """Return a run's row of RUNS, as {column: value}, without the columns about the log file.
-
-    A value is missing if the specification's form of a log does not have it.
-    """
+    """Return a run's row of RUNS without the columns about the log file. What a bare log does not have is missing."""
     averages = [average for row in rows if (average := row[_AVERAGE]) is not None]
     usage = info.assistant_usage + info.judge_usage
     lists = dict.fromkeys([row[_CRITERIA] for row in rows])
