@@ -45,7 +45,7 @@ def judge_trust(
     correlation: float = CORRELATION,
     alpha: float = _ALPHA,
 ) -> pd.DataFrame:
-    """Decide for each criterion whether a judge's scores may be trusted, by a comparison with people's scores alone.
+    """Decide for each criterion whether a judge's scores may be trusted, by a comparison with people's scores.
 
     There is one row per judge and criterion.
 
@@ -75,6 +75,7 @@ def judge_trust(
         - correlation, correlation_low, correlation_high: of the judge's and people's scores, over the labelled
           questions
         - p_value: of the hypothesis that the judge cannot be trusted; p_holm: adjusted over the criteria
+          by Holm's method (1979)
         - more_low, more_high: 80 % interval of the number of further labels that would decide the verdict, rounded to
           two digits; more_high is infinite if perhaps no number would decide it; both are missing if the verdict is
           decided already, and also if the number cannot be estimated or is too large
@@ -96,8 +97,7 @@ def judge_trust(
     Both conditions of a criterion, on its bias and its correlation, must be shown (intersection-union). So its p is the
     largest p-value of their tests. The bias has two one-sided t tests (Schuirmann 1987, J. Pharmacokinet. Biopharm. 15,
     657-680). The correlation has Fisher's z, with a standard error at least as large as that of the jackknife over
-    questions. Holm's method (1979) over the criteria keeps the chance of a wrong 信頼できる on any of them at alpha. The
-    verdict does not use probes and injections (`certify_judge` does).
+    questions. The verdict does not use probes and injections (`certify_judge` does).
 
     The bias is computed from the judge's scores of all answers and people's scores of a few, as in `corrected_means`.
     The labelled answers must be drawn at random, if you like in two groups, those that the judge passes and those that
