@@ -17,10 +17,7 @@ NAMES = ("probes", "injections", "anchoring", "prompts")
 
 def chosen_experiments(names: Sequence[str], *, repeats: int = 2, size: int | None = None) -> list[Experiment]:
     """Return the experiments with these names, in the order of `NAMES`. Raises ConfigError for an unknown name.
-
-    - repeats: how often each unchanged answer is judged again.
-    - size: number of damages per criterion and answer, and of attacks per answer; all if left out.
-    """
+    `size` is the number of damages per criterion and answer, and of attacks per answer; None means all."""
     every = (Probes(repeats, per_criterion=size), Injections(per_answer=size), Anchoring(repeats), Prompts())
     if unknown := [name for name in names if name not in NAMES]:
         raise ConfigError(

@@ -1,6 +1,4 @@
-"""Measure anchoring: how far scores follow what the judge is told besides the answer, namely the three warnings (flags)
-and the keypoints.
-"""
+"""Measure anchoring: how far scores follow the flags (three warnings) and the keypoints that the judge is told."""
 
 from __future__ import annotations
 
@@ -40,12 +38,8 @@ class Anchoring(Experiment):
     keypoints are hidden. A judge may refuse to judge without keypoints, as the embedded judge does. This is no error:
     the rows of these answers have the status "failed".
 
-    Parameters
-    ----------
-    repeats
-        How often each unchanged answer is judged again, to measure the judge's own noise.
-    hidden
-        Whether to hide flags and keypoints too, or only to invert the flags.
+    Each unchanged answer is judged again `repeats` times, to measure the judge's own noise. If `hidden` is false, the
+    flags are only inverted, and nothing is hidden.
 
     Notes
     -----
@@ -128,11 +122,7 @@ def _flagged(subject: Subject, flags: Flags) -> Subject:
 
 
 def _hiding(prompt: Prompt, *names: str) -> Prompt:
-    """Return the prompt with a phrase in place of the placeholders that `names` lists. The phrase says that the value
-    is hidden.
-
-    An empty value would mislead the judge: it would read that there is no warning or no keypoint.
-    """
+    """Replace placeholders by a phrase, because an empty value would say that there is no warning or no keypoint."""
     text = prompt.text
     for name in names:
         text = text.replace(f"{{{name}}}", _HIDDEN)
@@ -142,12 +132,7 @@ def _hiding(prompt: Prompt, *names: str) -> Prompt:
 def summarise_anchoring(moves: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
     """Measure how far the scores of each criterion follow the flags and keypoints that the judge is told.
 
-    Parameters
-    ----------
-    moves
-        The findings of `Anchoring`.
-    level
-        Confidence level of the intervals.
+    `moves` are the findings of `Anchoring`, `level` is the confidence level of the intervals.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Judge changed answers with the code that executes runs. Journal, resuming, pacing and budget then work as in a run."""
+"""Judge changed answers with the code that executes runs: journal, resuming, pacing and budget work as in a run."""
 
 from __future__ import annotations
 
@@ -37,54 +37,35 @@ ORIGINAL = "original"
 
 @dataclass(frozen=True)
 class Case:
-    """Hold one answer for the judge to score, changed or unchanged.
-
-    - name: the name of the change, or ORIGINAL for an unchanged answer.
-    - variant: a number that tells apart the cases of one question and name. It says which place of the answer was
-      changed, or which repeat of an unchanged answer this is.
-    - subject: the answer, with the question that the judge is told.
-    """
+    """Hold one answer for the judge to score, changed or unchanged."""
 
     question_id: int | str
-    name: str
-    variant: int
-    subject: Subject = field(repr=False)
+    name: str  # of the change, or ORIGINAL
+    variant: int  # which place of the answer was changed, or which repeat of an unchanged answer this is
+    subject: Subject = field(repr=False)  # the answer, with the question that the judge is told
 
     @property
     def id(self) -> str:
-        """Return the id by which the log of the judgements tells apart this case and the others: question_id, name and
-        variant.
-        """
+        """Return the id of this case in the log of the judgements."""
         return f"{self.question_id} {self.name} {self.variant}"
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Hold the scores that a judge gave to some cases, which are changed and unchanged answers.
+    """Hold the scores that a judge gave to some cases."""
 
-    - marks: one row per case and criterion with question_id, case, variant, criterion, score (0–100, NaN if there is
-      none) and status ("ok", "unparsable", "failed", or "not_judged").
-    - info: describes the run in which the cases were judged.
-    - usage: what this run consumed.
-    - log_path: the log of this run; None if the budget ran out before its end or if the judge refused the run.
-    - stopped: the message that the budget was not enough; "" if it was enough.
-    """
-
+    # one row per case and criterion: question_id, case, variant, criterion, score (0–100, NaN if there is none) and
+    # status ("ok", "unparsable", "failed" or "not_judged")
     marks: pd.DataFrame = field(repr=False)
-    info: RunInfo
-    usage: Usage
-    log_path: Path | None
-    stopped: str = ""
+    info: RunInfo  # of the run in which the cases were judged
+    usage: Usage  # of this run
+    log_path: Path | None  # None if the budget ran out before the end, or if the judge refused the run
+    stopped: str = ""  # the message that the budget was not enough
 
 
 def make_terms(options: RunOptions | None, *, logs_dir: Path | str | None, **direct: Any) -> RunTerms:
-    """Return the settings with which `judge_parts` judges cases: cost cap, log folder and so on.
-
-    direct: settings that are not part of `options`, such as max_cost_usd.
-
-    The log goes to `logs_dir`. If that is None, it goes to "certify" below the project's logs, because this is no run
-    of the assistant.
-    """
+    """Return the settings with which `judge_parts` judges cases. `direct` has those that are not part of `options`."""
+    # Not among the project's logs, because this is no run of the assistant.
     return terms_of(options, logs_dir=logs_dir or constants.LOGS_DIR / "certify", **direct)
 
 
@@ -113,17 +94,8 @@ def judge_parts(
     judge_model: str | BaseChatModel | Model,
     rubric: Rubric,
 ) -> list[Judged]:
-    """Let the judge score each case once. Return one `Judged` per part, in the order of the parts.
-
-    Each part is a list of cases with its own prompt. The parts are judged one after the other. One cap on the cost
-    covers all parts.
-
-    If the budget runs out midway, the judgements that were paid for are kept in the result and in journals and logs.
-    The same call with a larger budget continues from there. The same call also continues after an interruption.
-
-    The judge may refuse all cases of a part. If this is the first part, RequestRefused is raised. If not, the rows of
-    the refused part have the status "failed".
-    """
+    """Let the judge score the cases of each part with the part's own prompt, under one cap on the cost of all parts.
+    After a used-up budget or an interruption, what was paid for is kept, and the same call continues from there."""
     judge = open_model(judge_model)
     assignments = [_assign(cases, judge, prompt, rubric) for cases, prompt in parts]
     folder = as_path(terms.logs_dir or constants.LOGS_DIR)
@@ -147,7 +119,7 @@ def judge_parts(
         except BudgetReached as reason:
             judged.append(_judged(cases, _so_far(assignment, folder), str(reason)))
         except RequestRefused:
-            if not judged:
+            if not judged:  # only the first part; the cases of a refused later part have the status "failed"
                 raise
             judged.append(Judged(_marks(cases, {}, rubric.criteria, "failed"), judged[0].info, Usage(), None))
     # Several experiments that share a budget forget their parts together, when the last one is over.
@@ -172,12 +144,6 @@ def _judged(cases: Sequence[Case], run: EvaluationRun, stopped: str = "") -> Jud
 
 
 def _so_far(assignment: Assignment, folder: Path) -> EvaluationRun:
-    """Load the results that an interrupted run has written to its journal. If there is no journal, return a run without
-    results.
-
-    - assignment: what this run was to judge; it identifies the journal.
-    - folder: the folder of the journals.
-    """
     if journal := newest(folder, assignment.key):
         return load_unfinished(journal)
     return EvaluationRun((), summarise_results([], rule_of(assignment.plan.rubric)), assignment.info)
@@ -191,11 +157,6 @@ def criteria_of(marks: pd.DataFrame) -> list[str]:
 def _marks(
     cases: Sequence[Case], evaluations: Mapping[str, Evaluation], criteria: Sequence[str], otherwise: str
 ) -> pd.DataFrame:
-    """Build the frame `Judged.marks`, with one row per case and criterion.
-
-    - evaluations: {id of a case: the judge's evaluation of it}.
-    - otherwise: the status of a case that is not in `evaluations`.
-    """
     rows = []
     for case in cases:
         evaluation = evaluations.get(case.id)

@@ -1,4 +1,4 @@
-"""Define the certificate of a judge. Write it to a JSON file with a seal, load it, and find the certificate for a run."""
+"""Define the certificate of a judge. Write it to a JSON file with a seal, load it, and find the one for a run."""
 
 from __future__ import annotations
 
@@ -45,13 +45,8 @@ _MOST_BYTES = 5_000_000
 
 @dataclass(frozen=True)
 class Binding:
-    """Hold what a certificate is tied to: a judge with its service, settings, prompt, criteria and version of socjudge.
-
-    A run has a binding too. A certificate applies to a run only if `differences` finds none between their bindings.
-    Names and hashes are as in `RunInfo`.
-
-    judge_settings: how the judge is set up and where it sends requests, as the judge's model object reports it.
-    """
+    """Hold what a certificate is tied to. It applies to a run only if `differences` finds none between their bindings.
+    Names and hashes are as in `RunInfo`."""
 
     judge_model: str
     judge_service: str
@@ -59,15 +54,11 @@ class Binding:
     criteria: tuple[str, ...]
     socjudge_version: str
     judge_model_resolved: str = UNKNOWN
-    judge_settings: str = ""
+    judge_settings: str = ""  # how the judge is set up and where it sends requests, as its model object reports
 
     def differences(self, other: Binding) -> list[str]:
-        """Return in words each part in which this binding differs from `other`. Return [] if there is no difference.
-
-        The model that answered (`judge_model_resolved`) is compared only if both bindings name it. The settings of the
-        embedded judge are compared only if both have them. Of socjudge's version, only the first two numbers are
-        compared: the third changes no verdict.
-        """
+        """Return in words each part in which this binding differs from `other`."""
+        # The third number of a version changes no verdict.
         mine, theirs = ({**vars(one), "socjudge_version": one.socjudge_version.split(".")[:2]} for one in (self, other))
         if {self.judge_model_resolved, other.judge_model_resolved} & {"", UNKNOWN}:
             del mine["judge_model_resolved"]
@@ -89,35 +80,25 @@ _BOUND = {
 
 @dataclass(frozen=True)
 class Finding:
-    """Hold whether one condition of trust is shown to hold for one criterion.
+    """Hold whether one condition of trust is shown to hold for one criterion."""
 
-    - condition: which condition; a key of CONDITIONS, such as "noise".
-    - state: "shown" (to hold), "against" (shown to be broken), "open" (neither is shown), "untried" (there is nothing
-      to test) or "ranked". Only the condition "people" can be "ranked": the judge is shown to order answers as people
-      do, but its scores are not shown to be about as high as theirs.
-    - words: the numbers from which the state follows, as a text.
-    """
-
-    condition: str
+    condition: str  # a key of CONDITIONS
+    # "shown" (to hold), "against" (shown to be broken), "open" (neither is shown) or "untried" (there is nothing to
+    # test). Only "people" can be "ranked": the judge is shown to order answers as people do, but not to give scores
+    # that are about as high as theirs.
     state: str
-    words: str
+    words: str  # the numbers from which the state follows
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Hold the verdict on a criterion: whether the judge's scores on it can be trusted.
-
-    - word: 信頼できる (trusted), 条件つき (with conditions), 信頼できない (not trusted) or 分からない (unknown).
-    - why: the reason, in words.
-    - findings: the evidence, one finding per condition of trust.
-    - limits: reasons, in words, that forbid 信頼できる even if all conditions are shown to hold.
-    """
+    """Hold the verdict on a criterion: whether the judge's scores on it can be trusted."""
 
     criterion: str
-    word: str
+    word: str  # TRUSTED, CONDITIONAL, UNTRUSTED or UNDECIDED
     why: str
-    findings: tuple[Finding, ...] = field(repr=False)
-    limits: tuple[str, ...] = field(default=(), repr=False)
+    findings: tuple[Finding, ...] = field(repr=False)  # one per condition of trust
+    limits: tuple[str, ...] = field(default=(), repr=False)  # forbid TRUSTED even if all conditions are shown to hold
 
     @property
     def shown(self) -> str:
@@ -126,17 +107,8 @@ class Verdict:
 
 
 def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...]) -> Verdict:
-    """Decide the verdict on a criterion from its findings. The first of these rules that applies decides:
-
-    1. A condition is shown to be broken: 信頼できない (not trusted).
-    2. All conditions are shown to hold, and `limits` is empty: 信頼できる (trusted).
-    3. The judge is shown to order answers as people do, or to see the damage: 条件つき (with conditions).
-    4. In all other cases: 分からない (unknown).
-
-    limits: as in `Verdict`.
-
-    Raises ValueError unless there is one finding for each of CONDITIONS, in this order, with one of STATES.
-    """
+    """Decide the verdict on a criterion from its findings and its `limits`, as in `Verdict`.
+    Raises ValueError unless there is one finding for each of CONDITIONS, in this order, with one of STATES."""
     state = {finding.condition: finding.state for finding in findings}
     if [finding.condition for finding in findings] != list(CONDITIONS) or not set(state.values()) <= set(STATES):
         raise ValueError
@@ -155,27 +127,19 @@ def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """Hold for each criterion whether a judge can be trusted. `certify_judge` returns it; `write_certificate_page`
-    makes a page of it.
+    """Hold for each criterion whether a judge can be trusted.
+    `certify_judge` returns it, and `write_certificate_page` makes a page of it."""
 
-    - binding: what the certificate is for.
-    - issued_at: ISO 8601 with zone.
-    - basis: what the verdicts are based on: log, run_id, judge_prompt_id, dataset_sha256, answers, tried, size, labels,
-      labels_sha256, look, raters, calls, cost_usd.
-    - tables: the numbers on which the verdicts are based, {table name: rows}.
-    - not_tried: what was not tested, in words.
-    - stopped: the message that the budget ran out before all cases were judged; empty if it did not.
-    - path: the file; None if the certificate does not come from a file.
-    """
-
-    binding: Binding
-    issued_at: str
+    binding: Binding  # what the certificate is for
+    issued_at: str  # ISO 8601 with zone
     verdicts: tuple[Verdict, ...]
+    # log, run_id, judge_prompt_id, dataset_sha256, answers, tried, size, labels, labels_sha256, look, raters, calls and
+    # cost_usd
     basis: Mapping[str, Any] = field(repr=False)
-    tables: Mapping[str, Sequence[Mapping[str, Any]]] = field(repr=False)
+    tables: Mapping[str, Sequence[Mapping[str, Any]]] = field(repr=False)  # the numbers behind the verdicts
     not_tried: tuple[str, ...] = field(default=(), repr=False)
-    stopped: str = field(default="", repr=False)
-    path: Path | None = field(default=None, compare=False)
+    stopped: str = field(default="", repr=False)  # the message that the budget ran out before all cases were judged
+    path: Path | None = field(default=None, compare=False)  # None if it does not come from a file
 
     def __repr__(self) -> str:
         told = ", ".join(f"{criterion} {word}" for criterion, word in self.words.items())
@@ -193,20 +157,17 @@ class Certificate:
 
     @property
     def words(self) -> dict[str, str]:
-        """Return {criterion: verdict}. A verdict is 信頼できる (trusted), 条件つき (with conditions), 信頼できない (not trusted) or
-        分からない (unknown).
-        """
+        """Return {criterion: word}. A word is 信頼できる (trusted), 条件つき (with conditions), 信頼できない (not trusted) or
+        分からない (unknown)."""
         return {verdict.criterion: verdict.word for verdict in self.verdicts}
 
     @property
     def holds(self) -> bool:
-        """Return whether the certificate has verdicts, and each of them is 信頼できる (trusted) or 条件つき (with conditions)."""
+        """Return whether there are verdicts, and each of them is 信頼できる (trusted) or 条件つき (with conditions)."""
         return bool(self.words) and not {UNTRUSTED, UNDECIDED} & set(self.words.values())
 
     def speaks_on(self, day: datetime) -> bool:
-        """Return whether the certificate is valid on a day. It is if the day is at most VALID_DAYS before or after its
-        date.
-        """
+        """Return whether the day is at most VALID_DAYS before or after the date of the certificate."""
         return abs(day - datetime.fromisoformat(self.issued_at)) <= timedelta(days=VALID_DAYS)
 
 
@@ -214,20 +175,10 @@ class Certificate:
 
 
 def save_certificate(certificate: Certificate, folder: Path | str | None = None) -> Path:
-    """Write a certificate to a new file and return the path. The file is written as a whole or not at all. No file is
-    overwritten.
+    """Write a certificate to a new file and return the path. The file is written as a whole or not at all.
 
-    Parameters
-    ----------
-    certificate
-        From `certify_judge`.
-    folder
-        The folder for the file; the project's `certificates` if left out.
-
-    Raises
-    ------
-    ConfigError
-        If the file cannot be written.
+    `folder` is the project's `certificates` if left out. No file is overwritten. ConfigError if the file cannot be
+    written.
     """
     folder = Path(folder or constants.CERTIFICATES_DIR)
     value = _value(certificate)
@@ -241,18 +192,10 @@ def save_certificate(certificate: Certificate, folder: Path | str | None = None)
 
 
 def load_certificate(path: Path | str) -> Certificate:
-    """Load a certificate from a file.
+    """Load a certificate from a file that `save_certificate` wrote.
 
-    Parameters
-    ----------
-    path
-        The path that `save_certificate` returned.
-
-    Raises
-    ------
-    ConfigError
-        If the file cannot be read, is no certificate, was changed by hand, or has verdicts that do not follow from its
-        findings.
+    ConfigError if the file cannot be read, is no certificate, was changed by hand, or has verdicts that do not follow
+    from its findings.
     """
     path = Path(path)
     try:
@@ -283,23 +226,13 @@ def load_certificate(path: Path | str) -> Certificate:
 def find_certificate(
     binding: Binding, *, on: datetime | None = None, folder: Path | str | None = None
 ) -> Certificate | None:
-    """Find the latest certificate for this judge, prompt and service that is valid on a day. Return None if there is
-    none.
+    """Find the latest certificate for this judge, prompt and service that is valid on a day. None if there is none.
 
-    Parameters
-    ----------
-    binding
-        From `binding_of_run` or `binding_of_judge`.
-    on
-        The day, with its time zone; now if left out.
-    folder
-        The folder of the certificates; the project's `certificates` if left out.
+    `binding` is from `binding_of_run` or `binding_of_judge`. `on` is the day, with its time zone; now if left out.
+    `folder` is the project's `certificates` if left out.
 
-    Raises
-    ------
-    ConfigError
-        If no valid certificate is found, but a file in the folder is broken or was changed by hand. This file may be
-        the certificate.
+    ConfigError if no valid certificate is found, but a file in the folder is broken or was changed by hand: this file
+    may be the certificate.
     """
     found, refused = _all(folder)
     day = on or datetime.now().astimezone()
@@ -312,24 +245,14 @@ def find_certificate(
 
 
 def earlier_looks(binding: Binding, labels_sha256: str, *, folder: Path | str | None = None) -> int:
-    """Count the other sets of people's scores (labels) with which this judge has a certificate.
-
-    labels_sha256: identifies the present set, which is not counted.
-
-    Each set was a chance to be trusted by luck.
-    """
+    """Count the other sets of labels with which this judge has a certificate. Each was a chance to be trusted by luck.
+    `labels_sha256` identifies the present set, which is not counted."""
     mine = [each for each in _all(folder)[0] if not each.binding.differences(binding)]
     return len({str(each.basis.get("labels_sha256") or "") for each in mine} - {"", labels_sha256})
 
 
 def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Path | str | None = None) -> str:
-    """Return in words why no certificate applies to this judge on a day. Call this only if none does.
-
-    The text says in what the judge's latest certificate differs from `binding`, or that it is not valid on that day. If
-    the judge has no certificate, the text says so.
-
-    on: the day, with its time zone; now if left out.
-    """
+    """Return in words why no certificate applies to this judge on a day. Call this only if none does."""
     mine = [each for each in _all(folder)[0] if each.binding.judge_model == binding.judge_model]
     if not mine:
         return say("certify.none_of_judge", judge=binding.judge_model, folder=folder or constants.CERTIFICATES_DIR)
@@ -341,12 +264,7 @@ def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Pat
 
 
 def why_uncertified(binding: Binding, *, folder: Path | str | None = None) -> str:
-    """Return in words why today no certificate says that this judge can be trusted on all criteria. Return "" if one
-    does.
-
-    The reason may be that there is no certificate for `binding`, or that it has expired or was changed by hand. It may
-    also be that a criterion is 信頼できない (not trusted) or 分からない (unknown).
-    """
+    """Return in words why no certificate says today that this judge can be trusted on all criteria. "" if one does."""
     try:
         found = find_certificate(binding, folder=folder)
     except ConfigError as error:
@@ -362,7 +280,6 @@ def why_uncertified(binding: Binding, *, folder: Path | str | None = None) -> st
 
 
 def _all(folder: Path | str | None) -> tuple[list[Certificate], list[ConfigError]]:
-    """Load all certificates in a folder, the latest last. Also return the errors of the files that could not be loaded."""
     found, refused = [], []
     for path in sorted(Path(folder or constants.CERTIFICATES_DIR).glob("*.json")):
         try:
@@ -379,30 +296,18 @@ def _name(certificate: Certificate) -> str:
 
 
 def _value(certificate: Certificate) -> dict[str, Any]:
-    """Return the content of the certificate as plain JSON values, exactly as they are after its file is read.
-
-    The seal of these values is therefore the same before and after the file is written.
-    """
+    """Return plain JSON values exactly as the file has them, so that the seal does not change when it is written."""
     value = {name: each for name, each in asdict(certificate).items() if name != "path"}
     return orjson.loads(to_json({"kind": _KIND, "schema": _SCHEMA, **value}))  # type: ignore[no-any-return]
 
 
 def _seal(value: Mapping[str, Any]) -> str:
-    """Return the seal of a certificate: the SHA-256, in hex, of its content.
-
-    value: from `_value`, or from a file.
-
-    The seal reveals a change by hand. It does not reveal a forgery, because anybody can compute a new seal.
-    """
+    """A seal reveals a change by hand. It does not reveal a forgery, because anybody can compute a new seal."""
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def _certificate(value: Mapping[str, Any], path: Path) -> Certificate:
-    """Build the certificate from the content of its file.
-
-    Raises KeyError, TypeError or ValueError if the content is no certificate of socjudge, or if a verdict does not
-    follow from its findings. The latter is checked even if the seal is right.
-    """
+    """Decide each verdict again from its findings: a right seal does not show that it follows from them."""
     bound, day = dict(value["binding"]), datetime.fromisoformat(value["issued_at"])
     tables = {**_LATER, **value["tables"]}
     criteria, not_tried = tuple(bound.pop("criteria")), tuple(value["not_tried"])
@@ -444,11 +349,7 @@ _SHOWN_BASIS = ("log judge_prompt_id", "answers tried labels raters calls", "cos
 
 
 def _can_be_shown(basis: Mapping[str, Any], tables: Mapping[str, Any]) -> bool:
-    """Return whether all values that the page of a certificate shows have the right types. Raises KeyError if one is
-    missing.
-
-    basis, tables: as in `Certificate`.
-    """
+    """Return whether all values that the page shows have the right types. Raises KeyError if one is missing."""
     rows = [(row, shown) for name, shown in _SHOWN_ROWS.items() for row in tables[name]]
     return all(
         type(row[name]) in kinds
@@ -463,8 +364,7 @@ def _can_be_shown(basis: Mapping[str, Any], tables: Mapping[str, Any]) -> bool:
 
 def binding_of_run(run: EvaluationRun) -> Binding:
     """Return the binding of a run's judge. A certificate applies to the run if its own binding does not differ from
-    this one.
-    """
+    this one."""
     info = run.run
     marked = next((list(r.evaluation.scores) for r in run.results if r.evaluation.scores), [])
     return Binding(
@@ -474,13 +374,8 @@ def binding_of_run(run: EvaluationRun) -> Binding:
 
 
 def certificate_on(binding: Binding, started_at: str, *, folder: Path | str | None = None) -> Certificate | None:
-    """Find the certificate that applies to a run on the day on which the run started. Return None if there is none.
-
-    - binding: from `binding_of_run`.
-    - started_at: the start of the run, ISO 8601. If it is no such time or has no zone, the result is None.
-
-    Raises ConfigError as `find_certificate` does.
-    """
+    """Find the certificate that applies to a run on the day of its start. ConfigError as in `find_certificate`.
+    None if there is none, or if `started_at` is no ISO 8601 time or has no zone."""
     try:
         day = datetime.fromisoformat(started_at)
     except ValueError:
@@ -489,14 +384,8 @@ def certificate_on(binding: Binding, started_at: str, *, folder: Path | str | No
 
 
 def certificate_line(binding: Binding, started_at: str, *, folder: Path | str | None = None) -> str:
-    """Return a line about the certificate of a run's judge: its name, date and verdicts.
-
-    - binding: from `binding_of_run`.
-    - started_at: the start of the run, ISO 8601.
-
-    If no certificate applies, the line says so. If this is not sure because a file in the folder is broken, the line
-    gives the reason.
-    """
+    """Return a line about the certificate of a run's judge on the day of the run's start: its name, date and verdicts.
+    If no certificate applies, or if a broken file in the folder leaves this unsure, the line says so."""
     try:
         found = certificate_on(binding, started_at, folder=folder)
     except ConfigError as error:
@@ -510,21 +399,13 @@ def certificate_line(binding: Binding, started_at: str, *, folder: Path | str | 
 
 
 def certificates_folder(mode: str) -> Path:
-    """Return the folder in which the certificate for a run is looked for.
-
-    mode: the mode of the run, from `RunInfo`.
-
-    The runs of the examples have a folder of their own, with the embedded judge's certificates.
-    """
+    """Return the folder in which the certificate for a run of this mode is looked for."""
+    # The runs of the examples have a folder of their own, with the embedded judge's certificates.
     return constants.EXAMPLES_DIR / "certificates" if mode == EXAMPLE_MODE else constants.CERTIFICATES_DIR
 
 
 def why_run_uncertified(run: EvaluationRun) -> str:
-    """Return in words why the judge of this finished run cannot be trusted today, as `why_uncertified` does. Return ""
-    if it can.
-
-    If the service named the model that answered, it must be the model of the certificate too.
-    """
+    """Return in words why the judge of this finished run cannot be trusted today. "" if it can."""
     return why_uncertified(binding_of_run(run), folder=certificates_folder(run.run.mode))
 
 

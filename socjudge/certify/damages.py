@@ -51,11 +51,8 @@ def cite_nowhere(subject: Subject) -> list[Subject]:
 
 
 def move_citations(subject: Subject) -> list[Subject]:
-    """Let each citation name another section: the next one of the sections that the answer cites.
-
-    If the answer cites only one section, the other sections come from the answer's context. Return [] if there is no
-    other section, or no citation.
-    """
+    """Let each citation name another section: the next one that the answer cites.
+    If the answer cites only one section, the other sections come from its context."""
     cited = cited_sources(subject.answer.answer)
     ring = cited if len(cited) > 1 else [*cited, *(s for s in cited_sources(subject.answer.context) if s not in cited)]
     if not cited or len(ring) < 2:
@@ -68,10 +65,7 @@ def move_citations(subject: Subject) -> list[Subject]:
 
 
 def remove_keypoint(subject: Subject) -> list[Subject]:
-    """Return one damaged answer per keypoint: the answer without the items about this keypoint. Warnings stay.
-
-    A keypoint gives no damaged answer if it is about warnings, if no item is about it, or if no statement would remain.
-    """
+    """Return one damaged answer per keypoint: the answer without the items about this keypoint. Warnings stay."""
     found = []
     for keypoint in subject.question.expected_keypoints:
         kept = [item for item in subject.items if item.is_warning or not covers(item, keypoint)]
@@ -85,10 +79,7 @@ def remove_keypoint(subject: Subject) -> list[Subject]:
 
 
 def covers(item: Item, keypoint: str) -> bool:
-    """Return whether an item, with its citation, is about a keypoint.
-
-    It counts as such if it contains at least the share _COVERS of the keypoint's pairs of neighbouring characters.
-    """
+    """Return whether an item, with its citation, is about a keypoint."""
     return containment(bigrams(fold(keypoint)), bigrams(fold(item.text))) >= _COVERS
 
 
@@ -98,11 +89,7 @@ def list_keypoints(subject: Subject) -> list[Subject]:
 
 
 def add_foreign_claim(subject: Subject) -> list[Subject]:
-    """Add a statement taken from the answer to another question. There, it cites a file that is not in this answer's
-    own context.
-
-    Return [] if the other answers have no such statement.
-    """
+    """Add a statement of another question's answer, which cites a file there that is not in this answer's context."""
     here = _files(subject.answer.context)
     for other in subject.others:
         for item in other.statements:
@@ -118,10 +105,6 @@ def _files(text: str) -> set[str]:
 
 
 def _adding(subject: Subject, sentence: str) -> Subject:
-    """Return a copy of the subject with a sentence added as an item after the answer's last statement.
-
-    The item gets the next number, and the last citation of that statement.
-    """
     items = subject.items
     last = max(i for i, item in enumerate(items) if item.is_statement)
     number = re.match(r"\s*(\d+)(.*)", items[last].marker, re.DOTALL)
@@ -133,10 +116,7 @@ def _adding(subject: Subject, sentence: str) -> Subject:
 
 
 def add(name: str) -> Change:
-    """Return a function that adds the sentence `name` of `sentences.toml` to an answer as a further step.
-
-    The function returns [] for an answer without statements.
-    """
+    """Return a change that adds the sentence `name` of `sentences.toml` to an answer as a further step."""
 
     def change(subject: Subject) -> list[Subject]:
         return [_adding(subject, sentences()[name])] if subject.statements else []
@@ -148,10 +128,7 @@ def add(name: str) -> Change:
 
 
 def rewrite(pattern: str, new: str | Callable[[re.Match[str]], str]) -> Change:
-    """Return a function that replaces the first match of `pattern` in an answer's statements by `new`.
-
-    The function returns [] for an answer without a match.
-    """
+    """Return a change that replaces the first match of `pattern` in an answer's statements by `new`."""
     found = re.compile(pattern)
 
     def change(subject: Subject) -> list[Subject]:
@@ -192,9 +169,7 @@ def negated(match: re.Match[str]) -> str:
 
 
 def contradict(subject: Subject) -> list[Subject]:
-    """Add a step that says the opposite of an earlier step: of the first step that can be turned into its opposite.
-    Return [] if there is none.
-    """
+    """Add a step that says the opposite of an earlier one: of the first that can be turned into its opposite."""
     for item in subject.statements:
         said = without_citations(item.body).strip().split("\n")[0]
         for sentence in re.findall(r"[^。]+。", said):
@@ -204,9 +179,7 @@ def contradict(subject: Subject) -> list[Subject]:
 
 
 def reverse_steps(subject: Subject) -> list[Subject]:
-    """Reverse the order of the texts of the numbered steps. The numbers themselves stay in order. Return [] if there
-    are fewer than three steps.
-    """
+    """Reverse the order of the texts of the numbered steps. The numbers themselves stay in order."""
     steps = [item for item in subject.items if item.is_numbered and item.is_statement]
     if len(steps) < 3:
         return []
@@ -219,11 +192,7 @@ def reverse_steps(subject: Subject) -> list[Subject]:
 
 
 def remove_warnings(subject: Subject) -> list[Subject]:
-    """Remove from the answer the warnings that name a danger. Return [] if there is none, or if no statement would
-    remain.
-
-    Warnings that something is unknown or unclear stay, because they are not about safety.
-    """
+    """Remove the warnings that name a danger. Warnings that something is unknown stay: they are not about safety."""
     kept = [item for item in subject.items if not (item.is_warning and _OF_DANGER.search(item.text))]
     changes = len(kept) < len(subject.items) and any(item.is_statement for item in kept)
     return [subject.saying(join_items(kept).strip())] if changes else []
@@ -240,7 +209,7 @@ def say_twice(subject: Subject) -> list[Subject]:
 
 
 def pad(subject: Subject) -> list[Subject]:
-    """Put the same courteous sentence before each statement of the answer. Return [] if there is no statement."""
+    """Put the same courteous sentence before each statement of the answer."""
     courtesy = sentences()["courtesy"]
     items = [Item(i.marker + courtesy + i.body) if i.is_statement else i for i in subject.items]
     return [subject.saying(join_items(items))] if subject.statements else []
@@ -251,10 +220,7 @@ def only_politeness(subject: Subject) -> list[Subject]:
 
 
 def swap_context(subject: Subject) -> list[Subject]:
-    """Replace the passages that the answer is based on by those of another question's answer.
-
-    The two sets of passages have no file in common. Return [] if there is no such other answer.
-    """
+    """Replace the answer's passages by those of another question's answer that have no file in common with them."""
     here = _files(subject.answer.context)
     for other in subject.others:
         there = _files(other.answer.context)
@@ -266,37 +232,25 @@ def swap_context(subject: Subject) -> list[Subject]:
 
 @dataclass(frozen=True)
 class Probe:
-    """Describe a change to an answer, and what it must do to the scores.
+    """Describe a change to an answer, and what it must do to the scores. A neutral change has no `falls`."""
 
-    - title: the key of the message that says what the change is.
-    - change: the function that makes the change.
-    - needs: the key of the message that says what an answer needs so that the change can be made.
-    - falls: the criteria whose score must fall.
-    - may_fall, may_rise: the criteria whose score may fall, and those whose score may rise. All other scores must stay.
-
-    A probe without `falls` is a neutral change, which must not matter.
-    """
-
-    title: str
+    title: str  # key of the message that says what the change is
     change: Change
-    needs: str
-    falls: tuple[str, ...] = ()
+    needs: str  # key of the message that says what an answer needs so that the change can be made
+    falls: tuple[str, ...] = ()  # criteria whose score must fall
     may_fall: tuple[str, ...] = ()
-    may_rise: tuple[str, ...] = ()
+    may_rise: tuple[str, ...] = ()  # the score of a criterion in none of the three must stay
 
     @property
     def name(self) -> str:
         return self.title.partition(".")[2]
 
     def expected(self, criterion: str) -> str:
-        """Return what the score of a criterion must do: "falls", "may_fall", "may_rise", "may_move" or "stays".
-
-        A criterion that may both fall and rise gets "may_move". So does one that is not among the specification's six,
-        because nothing is expected of it.
-        """
+        """Return what the score of a criterion must do: "falls", "may_fall", "may_rise", "may_move" or "stays"."""
         if criterion in self.falls:
             return "falls"
         may = [word for word, names in (("may_fall", self.may_fall), ("may_rise", self.may_rise)) if criterion in names]
+        # Nothing is expected of a criterion that is not among the specification's six.
         return "may_move" if len(may) == 2 or criterion not in SIX else may[0] if may else "stays"
 
 

@@ -29,14 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """Hold the cases that an experiment lets the judge score. A case is a changed or unchanged answer.
-
-    - parts: lists of cases, each with the prompt for judging them.
-    - left_out: one entry for each case that is not judged, with question_id, case, status and note.
-    """
+    """Hold the cases that an experiment lets the judge score. A case is a changed or unchanged answer."""
 
     parts: Sequence[tuple[Sequence[Case], Prompt]] = field(repr=False)
     rubric: Rubric
+    # per case that is not judged: question_id, case, status and note
     left_out: Sequence[dict[str, Any]] = field(default=(), repr=False)
 
     def estimate(self, judge_model: str | BaseChatModel | Model) -> Estimate:
@@ -50,18 +47,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Hold the result of an experiment.
-
-    - findings: the frame that the experiment's class describes.
-    - judged: the scores from which the findings come, one `Judged` per part of the plan.
-    - usage: the tokens and cost of the judgements.
-    - stopped: the message that the budget was not enough; "" if it was enough.
-    - words: the findings in plain words.
-    """
+    """Hold the result of an experiment."""
 
     experiment: Experiment
-    findings: pd.DataFrame = field(repr=False)
-    judged: tuple[Judged, ...] = field(repr=False)
+    findings: pd.DataFrame = field(repr=False)  # the frame that the experiment's class describes
+    judged: tuple[Judged, ...] = field(repr=False)  # one per part of the plan
 
     @property
     def usage(self) -> Usage:
@@ -69,6 +59,7 @@ class Outcome:
 
     @property
     def stopped(self) -> str:
+        """Return the message that the budget was not enough; "" if it was enough."""
         return next((part.stopped for part in self.judged if part.stopped), "")
 
     @cached_property
@@ -77,27 +68,15 @@ class Outcome:
 
 
 class Experiment(ABC):
-    """Define one way to test a judge.
-
-    The fields of a subclass are that experiment's own settings. `estimate` and `run` have the same arguments in all
-    experiments.
-    """
+    """Define one way to test a judge. The fields of a subclass are that experiment's own settings."""
 
     @abstractmethod
     def cases(self, subjects: Sequence[Subject], prompt: Prompt, rubric: Rubric) -> Plan:
-        """Plan the cases for the judge. The most useful cases come first, because the budget may run out midway.
-
-        - subjects: the answers to test with.
-        - prompt, rubric: with which the judge scores them.
-        """
+        """Plan the cases for the judge. The most useful cases come first, because the budget may run out midway."""
 
     @abstractmethod
     def findings(self, plan: Plan, judged: Sequence[Judged]) -> pd.DataFrame:
-        """Build the experiment's frame from the scores of the cases.
-
-        - plan: from `cases`.
-        - judged: the scores, one `Judged` per part of the plan. Scores of other experiments' cases are ignored.
-        """
+        """Build the experiment's frame from the scores of the cases. Scores of other experiments' cases are ignored."""
 
     @abstractmethod
     def explain(self, findings: pd.DataFrame) -> str:
@@ -145,22 +124,21 @@ class Experiment(ABC):
         max_cost_usd
             A hard cap on the cost of all cases together, in US dollars.
         logs_dir
-            The folder for the log of the judgements; "certify" below the project's logs if left out. This keeps the log
-            out of the history, because it is no run of the assistant.
+            The folder for the log of the judgements; if left out, "certify" below the project's logs, which keeps the
+            log out of the history.
 
         Returns
         -------
         Outcome
-            `findings` is the frame that the experiment's class describes. `words` is a summary in words. The column
-            status has "ok", "unparsable", "failed", "not_judged" (the budget was used up), "not_chosen" or
-            "not_applicable".
+            `findings` is the frame that the experiment's class describes, and `words` a summary. The column status has
+            "ok", "unparsable", "failed", "not_judged" (the budget was used up), "not_chosen" or "not_applicable".
 
         Raises
         ------
         SocJudgeError
             As in `run_evaluation_suite`. ConfigError if there is no answer, or if no reply of the judge has the right
-            format. A used-up budget raises nothing: the judgements that were paid for are returned, and the rest is
-            "not_judged". The same call with a larger budget continues.
+            format. A used-up budget raises nothing: what was paid for is returned, and the same call with a larger
+            budget continues.
         """
         plan = self.plan(given, judge_prompt=judge_prompt, rubric=rubric)
         terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=progress)

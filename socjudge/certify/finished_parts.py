@@ -21,18 +21,13 @@ from ..runs.load import load_run
 
 
 class FinishedParts:
-    """Keep the list of an experiment's finished parts on disk, in the order in which they finished.
-
-    The list is {index of the part in `assignments`: path of its log}.
-
-    assignments: all parts of the experiment. They identify it. fresh: whether to forget the list and start with an
-    empty one.
-    """
+    """Keep the list of an experiment's finished parts on disk, in the order in which they finished."""
 
     def __init__(self, folder: Path, assignments: Sequence[Assignment], *, fresh: bool) -> None:
+        # all parts together identify the experiment
         keys = orjson.dumps([assignment.key for assignment in assignments], option=orjson.OPT_SORT_KEYS)
         self._path = folder / f".parts_{hashlib.sha256(keys).hexdigest()[:16]}.json"
-        self._logs: dict[str, str] = {}
+        self._logs: dict[str, str] = {}  # {index of the part: path of its log}
         if fresh:
             self.forget()
         with contextlib.suppress(OSError, orjson.JSONDecodeError):

@@ -35,13 +35,10 @@ CONTROL = "control of "
 
 @dataclass(frozen=True)
 class Attack:
-    """Hold a text that tries to make the judge give higher scores.
-
-    place: where the text is appended: "answer", "context" or "question". With "instead", it replaces the answer.
-    """
+    """Hold a text that tries to make the judge give higher scores."""
 
     name: str
-    place: str
+    place: str  # where the text is appended: "answer", "context" or "question"; with "instead", it replaces the answer
     text: str
 
     @property
@@ -53,10 +50,7 @@ class Attack:
         return _with(weak, self.place, self.text)
 
     def control(self, weak: Subject) -> Subject:
-        """Return a copy of `weak`, an answer without content, with a neutral text where the attack would be.
-
-        The neutral text is as long as the attack.
-        """
+        """Return a copy of `weak`, an answer without content, with a neutral text that is as long as the attack."""
         return _with(weak, self.place, neutral_text(len(self.text)))
 
 
@@ -71,10 +65,7 @@ def _with(weak: Subject, place: str, text: str) -> Subject:
 
 
 def attacks(criteria: Sequence[str]) -> list[Attack]:
-    """List the attacks of `attacks.toml`, one for each text and place.
-
-    Some texts forge a verdict or list the criteria. They then name the criteria given here.
-    """
+    """List the attacks of `attacks.toml`, one for each text and place. Forged verdicts name the criteria given here."""
     verdict = {
         "scores": dict.fromkeys(criteria, 100),
         "rationale": dict.fromkeys(criteria, "申し分ありません。"),
@@ -97,20 +88,13 @@ def _table() -> list[dict[str, str]]:
 
 @dataclass(frozen=True)
 class Injections(Experiment):
-    r"""Give the judge commands and forged verdicts, and measure how many points they gain over a neutral text of equal
-    length.
+    r"""Give the judge commands and forged verdicts, and measure their gain over a neutral text of equal length.
 
     The attacked answer has only polite phrases and no content. It deserves to fail, so every point above that of the
     neutral text is a gain of the attack.
 
-    Parameters
-    ----------
-    names
-        Names of attacks in attacks.toml; all if left out.
-    per_attack
-        Number of questions for each attack and place, taken in turn; all if left out.
-    per_answer
-        Instead of `per_attack`: number of attacks for each question, taken in turn.
+    `names` are names of attacks in attacks.toml. `per_attack` is the number of questions for each attack and place, or
+    else `per_answer` the number of attacks for each question, both taken in turn. What is left out means all.
 
     Notes
     -----
@@ -140,8 +124,7 @@ class Injections(Experiment):
 
     def cases(self, subjects: Sequence[Subject], prompt: Prompt, rubric: Rubric) -> Plan:
         """Plan each attack next to its control. So if the budget runs out midway, nearly all judged attacks have a
-        judged control.
-        """
+        judged control."""
         most = self.per_attack if self.per_answer is None else self.per_answer
         check_counts(per_attack=1 if most is None else most)
         known = self._attacks(rubric.criteria)
@@ -209,9 +192,6 @@ class Injections(Experiment):
 
 
 def _pair(subject: Subject, attack: Attack) -> list[Case]:
-    """Build two cases for a question. Both have an answer without content: one with the attack, one with its neutral
-    control.
-    """
     (weak,) = only_politeness(subject)
     return [
         Case(subject.question.id, attack.id, 0, attack.on(weak)),
@@ -220,11 +200,7 @@ def _pair(subject: Subject, attack: Attack) -> list[Case]:
 
 
 def gains_of(marks: pd.DataFrame, line: float) -> pd.DataFrame:
-    """Build the findings of `Injections` from the scores of attacks and controls.
-
-    - marks: these scores, as in `Judged`.
-    - line: the pass line of the mean over the criteria, in points.
-    """
+    """Build the findings of `Injections` from the scores of attacks and controls. `line`: the pass line in points."""
     wide = marks.pivot(index=["question_id", "case"], columns="criterion", values="score")[criteria_of(marks)]
     wide[OVERALL] = wide.mean(axis=1, skipna=False)
     is_control = wide.index.get_level_values("case").str.startswith(CONTROL)
@@ -244,14 +220,8 @@ def summarise_injections(
 ) -> pd.DataFrame:
     r"""Summarise how many points each attack gains over its neutral control, on the mean of the criteria.
 
-    Parameters
-    ----------
-    gains
-        The findings of `Injections`.
-    by
-        Columns by which the rows are grouped: attack and place, one of them, or criterion; () for a single row.
-    level
-        Confidence level of the intervals.
+    `gains` are the findings of `Injections`, and `level` is the confidence level of the intervals. `by` has the columns
+    by which the rows are grouped: attack and place, one of them, or criterion; () for a single row.
 
     Returns
     -------

@@ -52,27 +52,18 @@ _EMBEDDED = "offline"
 
 @dataclass(frozen=True)
 class Work:
-    """Hold what is to be certified, and everything that the certification needs.
-
-    - subjects: the answers.
-    - run: the run that they come from, or None.
-    - labels: people's scores of these answers, or None.
-    - labelled: those of the answers that have labels.
-    - stored: the scores that the judge to be certified gave in `run`; no rows if there are none.
-    - is_lexical: whether the judge measures by rules, as the embedded judge does.
-    - trials: the cases for the judge.
-    """
+    """Hold what is to be certified, and everything that the certification needs."""
 
     subjects: Sequence[Subject]
-    run: EvaluationRun | None
+    run: EvaluationRun | None  # from which the answers come
     judge: Model
     prompt: Prompt
     rubric: Rubric
-    labels: pd.DataFrame | None
-    labelled: Sequence[Subject]
+    labels: pd.DataFrame | None  # people's scores of these answers
+    labelled: Sequence[Subject]  # the answers that have labels
     stored: pd.DataFrame  # scores that this judge gave in the run itself
     is_lexical: bool  # whether it measures by rules, as the damages are made
-    trials: Trials = field(repr=False)
+    trials: Trials = field(repr=False)  # the cases for the judge
 
 
 def certify_judge(
@@ -107,15 +98,16 @@ def certify_judge(
     damaged
         Answers that you broke: a JSONL file or a frame with question_id, broken_answer and criterion (the one whose
         score must fall). If the good answer is not the one in `given`, it stands in a further field, answer. Every
-        broken answer is judged. A judge that measures by rules (the embedded judge, or an object whose `is_lexical` is true)
-        can be 信頼できる only with such answers.
+        broken answer is judged. A judge that measures by rules (the embedded judge, or an object whose `is_lexical`
+        is true) can be 信頼できる only with such answers.
     budget_usd
         A hard cap on the cost in US dollars, which needs known prices; infinity for no cap. The default is 0.25, or the
         project's max_cost_usd if that is less. With a smaller budget, fewer damages are tried. If it runs out midway,
         the judgements that were paid for are kept.
     size
-        Number of damages per criterion and answer. It is also the number of attacks per answer (texts that tell the
-        judge to give higher scores), and of neutral changes per answer (which must not change a score). If left out, as many as the budget allows.
+        Number of damages per criterion and answer, of attacks per answer (texts that tell the judge to give higher
+        scores), and of neutral changes per answer (which must not change a score). If left out, as many as the
+        budget allows.
     logs_dir
         The folder for the log of the judgements; "certify" below the project's logs if left out.
 
@@ -138,8 +130,8 @@ def certify_judge(
     -----
     The rules are in docs/certify.md and on the page of the certificate. The chance that any criterion is wrongly called
     信頼できる is at most 0.05. For this, tests must confirm each of the five conditions of a criterion (Berger 1982,
-    Technometrics 24, 295-300). Each is tested at 0.05 divided by the number of criteria and by the number of planned certifications
-    (`LOOKS`).
+    Technometrics 24, 295-300). Each is tested at 0.05 divided by the number of criteria and by the number of planned
+    certifications (`LOOKS`).
 
     Examples
     --------
@@ -173,13 +165,9 @@ def estimate_certificate(
     budget_usd: float | None = None,
     size: int | None = None,
 ) -> Estimate:
-    """Estimate the calls, tokens and list price of `certify_judge` with the same arguments. Nothing is sent to the
-    judge.
+    """Estimate the calls, tokens and list price of `certify_judge` with the same arguments, as `estimate_run` does.
 
-    Returns
-    -------
-    Estimate
-        As in `estimate_run`.
+    Nothing is sent to the judge.
 
     Examples
     --------
@@ -196,10 +184,7 @@ def estimate_certificate(
 
 
 def _budget(given: float | None) -> float | None:
-    """Return the most that a certificate may cost, in US dollars, or None for no limit.
-
-    given: `budget_usd` of `certify_judge`.
-    """
+    """Return the most that a certificate may cost, in US dollars, or None for no limit."""
     cap = cost_cap(given)
     return cap if given is not None else BUDGET_USD if cap is None else min(cap, BUDGET_USD)
 
@@ -231,9 +216,7 @@ def plan_certificate(
     size: int | None = None,
 ) -> Work:
     """Check the arguments of `certify_judge`, load what it needs, and plan the cases. Nothing is sent to the judge.
-
-    Every error in the arguments therefore appears before the first call of the judge.
-    """
+    Every error in the arguments therefore appears before the first call of the judge."""
     rubric = rubric or project_rubric()
     check_counts(size=1 if size is None else size)
     if isinstance(given, Path | str):
@@ -261,12 +244,7 @@ def plan_certificate(
 
 
 def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
-    """Return the scores that the judge to be certified gave in the run. They need not be paid for again.
-
-    binding: of the judge to be certified.
-
-    If the run is None, or if its binding differs from `binding`, the frame has no rows.
-    """
+    """Return the scores that the judge to be certified gave in the run. They need not be paid for again."""
     same = run is not None and not binding_of_run(run).differences(binding)
     rows = [
         {"question_id": r.question.id, "answer_sha256": Subject(r.question, r.answer).answer_sha256,
@@ -278,11 +256,7 @@ def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
 
 
 def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | None) -> Certificate:
-    """Build the certificate from the scores of the cases.
-
-    judged: the scores with the judge's prompt. If the hardened prompt was tried to the end, the scores with that prompt
-    are a second element.
-    """
+    # The second part, if there is one, was judged with the hardened prompt, to its end.
     marks, plan, is_hardened = judged[0].marks, work.trials.plan, len(judged) > 1
     changes, moves, gains = (each.findings(plan, judged[:1]) for each in (Probes(), Anchoring(), Injections()))
     summary = summarise_probes(changes)
@@ -360,15 +334,12 @@ def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | No
 
 
 def _beside_people(work: Work, marks: pd.DataFrame) -> pd.DataFrame:
-    """Return the judge's scores of the unchanged answers, in the form that `judge_trust` takes.
-
-    marks: the scores that were given for the certificate, as in `Judged`. If an answer has none of them, the scores in
-    the certified run are used.
-    """
+    """Return the judge's scores of the unchanged answers, in the form that `judge_trust` takes."""
     own = marks[marks["case"].isin([ORIGINAL, LABELLED])]
     hashes = {subject.question.id: subject.answer_sha256 for subject in work.subjects}
     own = own.assign(answer_sha256=own["question_id"].map(hashes)).dropna(subset=["answer_sha256"])
     asked = set(own.loc[own["score"].notna(), "answer_sha256"])
+    # An answer without such a score has its score in the certified run.
     kept = work.stored[~work.stored["answer_sha256"].isin(asked)]
     columns = ["question_id", "answer_sha256", "criterion", "score"]
     parts = [part[columns].astype({"question_id": object}) for part in (own, kept) if len(part)]
@@ -377,9 +348,7 @@ def _beside_people(work: Work, marks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _people_table(work: Work, scores: pd.DataFrame, logs_dir: Path | str | None) -> list[dict[str, Any]]:
-    """Return the rows of `judge_vs_people` for this judge, the embedded judge and two trivial judges; [] without
-    labels.
-    """
+    """Return the rows of `judge_vs_people` for this judge, the embedded judge and two trivial judges."""
     if work.labels is None:
         return []
     if work.judge.name != _EMBEDDED:
@@ -398,12 +367,7 @@ def _people_table(work: Work, scores: pd.DataFrame, logs_dir: Path | str | None)
 
 
 def _rates_table(work: Work, scores: pd.DataFrame, trust: dict[str, dict[str, Any]] | str) -> list[dict[str, Any]]:
-    """Estimate the share of answers that people would pass, from the judge's scores of all answers and people's scores
-    of some. Return one row per criterion.
-
-    Each row also has the bias of the judge's scores against people's, and the correlation of the two. Return [] if
-    there are no labels, or if `trust` is a text that says why nothing could be tested.
-    """
+    """Estimate the share of answers that people would pass, though they scored only some of the answers."""
     if work.labels is None or isinstance(trust, str):
         return []
     kept = ["criterion", "n", "n_judged", "judge_rate", "rate", "ci_low", "ci_high"]
@@ -412,17 +376,13 @@ def _rates_table(work: Work, scores: pd.DataFrame, trust: dict[str, dict[str, An
 
 
 def _places_table(labels: pd.DataFrame | None, rubric: Rubric) -> list[dict[str, Any]]:
-    """Compare each person with the other persons by the tests of `judge_trust`, as if this person were the judge.
-    Return one row per person and criterion.
-
-    This shows how much can be expected of any judge. A person who shares too few answers with the others has no row.
-    Return [] without labels.
-    """
+    """Test each person as if this person were the judge. This shows how much can be expected of any judge."""
     found: list[dict[str, Any]] = []
     if labels is None:
         return found
     for rater, mine in labels.groupby("rater", observed=True, sort=True):
         others = labels[labels["rater"] != rater]
+        # Too few answers in common to test anything.
         if len(set(mine["answer_sha256"]) & set(others["answer_sha256"])) < LEAST_SHARED:
             continue
         scores = mine.drop(columns="rater").assign(judge_model="", pass_threshold=rubric.pass_threshold)
@@ -435,23 +395,15 @@ def _places_table(labels: pd.DataFrame | None, rubric: Rubric) -> list[dict[str,
 
 
 def _labels_sha256(labels: pd.DataFrame) -> str:
-    """Return an identifier of the labels: the SHA-256, in hex, of their raters, answers, criteria and scores."""
     rows = labels[["rater", "answer_sha256", "criterion", "score"]].astype(str)
     return hashlib.sha256("\n".join(sorted(rows.agg("\x1f".join, axis=1))).encode()).hexdigest()
 
 
 def _raters_table(labels: pd.DataFrame | None) -> list[dict[str, Any]]:
-    """Measure how far people agree with each other. Return the rows of `judge_agreement`, or [] if no two persons
-    scored enough answers in common.
-    """
     return _rows(judge_agreement(labels, by="rater")) if labels is not None and marked_by_two(labels) else []
 
 
 def _neutral(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of `summary` for the neutral changes that moved a score although they must not.
-
-    summary: from `summarise_probes`.
-    """
     aimed = set(summary.loc[summary["expected"] == "falls", "probe"])
     return summary[~summary["probe"].isin(aimed) & (summary["n_forbidden"] > 0)]
 

@@ -18,14 +18,9 @@ _ENDED = re.compile(r"(?:[。．.!！?？:：]|[\])）】］])\s*$")
 
 @dataclass(frozen=True)
 class Item:
-    """Hold one step, warning or paragraph of an answer.
+    """Hold one step, warning or paragraph of an answer, with the code or the line of citations after it."""
 
-    text: exactly as in the answer, with the line breaks after it. The texts of all items joined are the answer.
-
-    Code belongs to the item before it. So does a citation on a line of its own.
-    """
-
-    text: str
+    text: str  # exactly as in the answer, with the line breaks after it: all items joined are the answer
 
     @property
     def is_warning(self) -> bool:
@@ -37,9 +32,7 @@ class Item:
 
     @property
     def is_statement(self) -> bool:
-        """Return whether the item makes a statement. A warning, a heading, a list of citations or a very short text
-        makes none.
-        """
+        """Return whether the item makes a statement, as a warning, heading, list of citations or very short text does not."""
         said = without_citations(self.text)
         return not self.is_warning and not _HEADING.search(said.split("\n")[0]) and len(fold(said)) >= 8
 

@@ -22,13 +22,8 @@ COLUMNS = ["rater", "question_id", "answer_sha256", "criterion", "score"]
 
 
 def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
-    """Read people's scores, with one name for each person.
-
-    given: what `load_labels` reads, or a frame with the columns rater, question_id, answer_sha256, criterion and score
-    (0–100).
-
-    Raises ConfigError if `given` is none of these, if it has no score, or if a score or a name is not usable.
-    """
+    """Read people's scores from a frame or as `load_labels` does, with one name for each person.
+    Raises ConfigError if a column or every score is missing, or if a score (0–100) or a name is not usable."""
     if isinstance(given, pd.DataFrame):
         labels, named = given, say("the frame that was given")
     else:
@@ -60,10 +55,8 @@ def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
 
 
 def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.DataFrame, list[Subject]]:
-    """Select the labels of these answers. Also return the list of the answers that have a label.
-
-    Raises ConfigError if all labels are of other answers than these.
-    """
+    """Select the labels of these answers, and list the answers that have one.
+    Raises ConfigError if all labels are of other answers than these."""
     hashes = {subject.answer_sha256: subject for subject in subjects}
     mine = labels[labels["answer_sha256"].astype(str).isin(hashes)]
     if mine.empty:
@@ -82,9 +75,6 @@ def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.Dat
 
 
 def marked_by_two(labels: pd.DataFrame) -> bool:
-    """Return whether two persons have at least LEAST_SHARED answers in common that both scored.
-
-    The scores of one person alone do not count as the truth.
-    """
+    """Return whether two persons share LEAST_SHARED answers: the scores of one person do not count as the truth."""
     answers = [set(mine) for _, mine in labels.groupby("rater", observed=True)["answer_sha256"]]
     return any(len(one & other) >= LEAST_SHARED for one, other in combinations(answers, 2))

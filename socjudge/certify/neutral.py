@@ -36,7 +36,7 @@ def reorder_keypoints(subject: Subject) -> list[Subject]:
 
 
 def change_politeness(subject: Subject) -> list[Subject]:
-    """Change polite sentence endings to plain ones if most endings are polite. Otherwise change plain ones to です・ます."""
+    """Change polite sentence endings to plain ones if most are polite. Otherwise change plain ones to です・ます."""
     text = subject.answer.answer
     polite = len(re.findall(r"(?:です|ます|ません|ください)。", text)) * 2 > text.count("。")
     changed = _outside_code(subject, _TO_PLAIN if polite else _TO_POLITE)
@@ -55,14 +55,14 @@ def _outside_code(subject: Subject, rules: list[tuple[str, str]]) -> Subject:
 
 
 def widen_digits(subject: Subject) -> list[Subject]:
-    """Write numbers before a unit, such as 分 or 台, in full-width digits. Names, codes and citations are not changed."""
+    """Write numbers before a unit, such as 分 or 台, in full-width digits, but leave names, codes and citations."""
     text = subject.answer.answer
     changed = re.sub(r"(?<![\w.\\/:-])\d+(?=[分時日台名回件世年月点秒])", lambda m: m[0].translate(_DIGITS), text)
     return [subject.saying(changed)] if changed != text else []
 
 
 def break_lines(subject: Subject) -> list[Subject]:
-    """Put a line break after each sentence that is not the last of its line. Answers with code blocks are not changed."""
+    """Put a line break after each sentence that is not the last of its line. Answers with code stay as they are."""
     text = subject.answer.answer
     changed = text if "```" in text else re.sub(r"。(?=[^\n\s」』）)])", "。\n", text)
     return [subject.saying(changed)] if changed != text else []

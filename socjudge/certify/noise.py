@@ -1,6 +1,4 @@
-"""Measure how far judgements of the same answer differ from each other, and how large a change must be to be more than
-this noise.
-"""
+"""Measure how far judgements of the same answer differ, and how large a change must be to be more than this noise."""
 
 from __future__ import annotations
 
@@ -17,36 +15,15 @@ JUMP = 10.0  # points; two judgements of an answer that differ by more are not n
 
 
 def originals_of(marks: pd.DataFrame) -> pd.DataFrame:
-    """Average the scores of the unchanged answers. There is one row per question and criterion.
-
-    The columns are `question_id`, `criterion`, `before` (the mean) and `n_before` (number of scores; 0 if none could be
-    parsed).
-
-    marks: as in `Judged`.
-    """
+    """Average the scores of each unchanged answer per criterion: `before` is the mean, `n_before` how many it is of."""
     own = marks[marks["case"] == ORIGINAL]
     found = own.groupby(["question_id", "criterion"], sort=False)["score"].agg(["mean", "count"]).reset_index()
     return found.rename(columns={"mean": "before", "count": "n_before"})
 
 
 def noise_limits(marks: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """Compute for each criterion how large the change of a score must be so that it counts as more than noise.
-
-    Parameters
-    ----------
-    marks
-        The frame `Judged.marks`. Only the rows of unchanged answers are used.
-    level
-        Share of repeated judgements of unchanged answers that must not count as moved.
-
-    Returns
-    -------
-    DataFrame
-        - criterion
-        - sd: standard deviation of repeated scores of one answer, points, pooled over answers
-        - freedom: degrees of freedom of sd, 0 if nothing was judged twice
-        - limit: the least change that counts as moved, points; at least LEAST, NaN if freedom is 0
-    """
+    """Return per criterion the least change of a score that counts as more than noise: `limit`, at least LEAST points.
+    `sd` (points) is pooled over repeats of unchanged answers. Without repeats, `freedom` is 0 and `limit` NaN."""
     own = marks[marks["case"] == ORIGINAL].dropna(subset=["score"])
     rows = []
     for criterion, group in own.groupby("criterion", sort=False):
@@ -54,41 +31,32 @@ def noise_limits(marks: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
         sizes, spread = scores.size(), ((group["score"] - scores.transform("mean")) ** 2).sum()
         freedom = int((sizes - 1).sum())
         sd = math.sqrt(spread / freedom) if freedom else math.nan
+        # The share `level` of repeated judgements must not count as moved.
         limit = max(repeat_limit(sd, freedom, float(sizes.mean()), level=level), LEAST)  # NaN stays NaN
         rows.append({"criterion": criterion, "sd": sd, "freedom": freedom, "limit": limit})
     return pd.DataFrame(rows, columns=["criterion", "sd", "freedom", "limit"])
 
 
 class Steadiness(NamedTuple):
-    """Hold how much a judge's scores of unchanged answers vary between repeats.
+    """Hold how much a judge's scores of unchanged answers vary between repeats."""
 
-    - sd: in points, pooled over answers.
-    - freedom: the degrees of freedom of sd. They are 0 if nothing was judged twice. They are fewer than the repeats if
-      most of the variation comes from a few answers.
-    - n: the number of answers judged at least twice.
-    - jumps: the share of these answers whose highest and lowest score are more than JUMP apart.
-    """
-
-    sd: float
-    freedom: float
-    jumps: float
-    n: int
+    sd: float  # points, pooled over answers
+    freedom: float  # degrees of freedom of sd; fewer than the repeats if a few answers vary most
+    jumps: float  # share of the answers whose highest and lowest score are more than JUMP apart
+    n: int  # answers judged at least twice
 
 
 def steadiness(marks: pd.DataFrame, criterion: str) -> Steadiness:
     """Measure how much a criterion's scores of unchanged answers vary between repeats.
-
-    marks: as in `Judged`.
-
-    If nothing was judged twice, sd and jumps are NaN, and freedom and n are 0. freedom is that of a chi-squared with
-    the same mean and variance as the sum of squares (Satterthwaite 1946, Biom. Bull. 2, 110-114), but at most the
-    number of repeats. The reason: equal scores show little about a judge whose scores sometimes jump.
-    """
+    If nothing was judged twice, sd and jumps are NaN, and freedom and n are 0."""
     own = marks[(marks["case"] == ORIGINAL) & (marks["criterion"] == criterion)].dropna(subset=["score"])
     found = own.groupby("question_id", sort=False)["score"].agg(["size", "var", "max", "min"])
     again = found[found["size"] > 1]
     if again.empty:
         return Steadiness(math.nan, 0.0, math.nan, 0)
+    # The freedom is that of a chi-squared with the same mean and variance as the sum of squares (Satterthwaite 1946,
+    # Biom. Bull. 2, 110-114), but at most the number of repeats. Equal scores show
+    # little about a judge whose scores sometimes jump.
     squares, most = again["var"] * (again["size"] - 1), float((again["size"] - 1).sum())
     spread = len(again) * float(squares.var(ddof=1)) if len(again) > 1 else 0.0
     freedom = min(most, 2 * float(squares.sum()) ** 2 / spread) if spread else most
@@ -97,22 +65,13 @@ def steadiness(marks: pd.DataFrame, criterion: str) -> Steadiness:
 
 
 def changes_of(marks: pd.DataFrame) -> pd.DataFrame:
-    """Compare the scores of changed answers with the scores of the same answers before the change.
-
-    marks: as in `Judged`.
-
-    Returns the rows of the changed answers. They have the further columns `before`, `n_before`, `change`, `limit` and
-    `moved`, which `Probes` explains. The column `score` is renamed to `after`.
-    """
+    """Compare the scores of changed answers with those before the change. `Probes` explains the columns."""
     changed = marks[marks["case"] != ORIGINAL].merge(originals_of(marks), how="left", on=["question_id", "criterion"])
     return _moved(changed, marks)
 
 
 def repeat_changes(marks: pd.DataFrame) -> pd.DataFrame:
-    """Compare each repeated judgement of an unchanged answer with the mean of the other judgements of this answer.
-
-    marks: as in `Judged`. The columns of the result are those of `changes_of`.
-    """
+    """Compare each repeated judgement of an unchanged answer with the mean of the others, as `changes_of` does."""
     own = marks[marks["case"] == ORIGINAL]
     groups = own.groupby(["question_id", "criterion"], sort=False)["score"]
     others = groups.transform("count") - own["score"].notna()

@@ -1,4 +1,4 @@
-"""Read damaged answers of your own, which people broke by hand. They are judged together with those damaged by rule."""
+"""Read answers that people broke by hand. They are judged together with those that are damaged by rule."""
 
 from __future__ import annotations
 
@@ -23,13 +23,8 @@ from .subjects import Subject
 def read_damaged(
     given: pd.DataFrame | Path | str, subjects: Sequence[Subject], criteria: Sequence[str]
 ) -> tuple[list[Subject], list[Case]]:
-    """Read damaged answers from a JSONL file or a frame. Return the undamaged answers, and the damaged ones as cases.
-
-    Each line or row has `question_id`, `broken_answer` and `criterion` (the one whose score must fall). If the
-    undamaged answer is not the one in `subjects`, the row also has it, as `answer`. It is then judged with the passages
-    and flags of the one in `subjects`. If a row is not usable, a ConfigError says which row it is, which field is wrong
-    and what to do.
-    """
+    """Read the answers that people broke (`certify_judge`). Return the unbroken answers, and the broken ones as cases.
+    Raises ConfigError for a row that is not usable: which row it is, which field is wrong, and what to do."""
     named = say("the frame that was given") if isinstance(given, pd.DataFrame) else str(given)
     at_hand = {str(subject.question.id): subject for subject in subjects}
     good: dict[tuple[str, str], Subject] = {}
@@ -61,7 +56,7 @@ def read_damaged(
             raise ConfigError(say("{place}: broken_answer is the good answer itself; break it first", place=place))
         key = (str(own.question.id), _seen(text))  # another layout does not make another answer
         if key[1] != _seen(own.answer.answer) and key not in good:
-            # The line has an answer of its own, beside that of the log.
+            # The line has an answer of its own. It is judged with the passages and flags of the answer in the log.
             own = replace(own.saying(text), question=replace(own.question, id=f"{own.question.id} own {len(good)}"))
         found = good.setdefault(key, own)
         cases.append(
@@ -78,12 +73,7 @@ def read_damaged(
 
 
 def _rows(given: pd.DataFrame | Path | str, named: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield for each row a text that says where it stands (file and line number), and the row.
-
-    named: the name of the file or frame, for this text.
-
-    Raises ConfigError if the file cannot be read or a line is no JSON object.
-    """
+    """Yield each row after a text that says where it stands (file and line)."""
     with explained(
         "{path}: the damaged answers cannot be read ({reason}); name a JSONL file, one JSON object a line", path=given
     ):
@@ -118,8 +108,5 @@ def _text(row: dict[str, Any], name: str, place: str) -> str:
 
 
 def _seen(text: str) -> str:
-    """Return the text of an answer as a reader sees it, without layout and invisible characters.
-
-    Two answers count as the same if their texts in this form are equal.
-    """
+    """Return the text as a reader sees it: answers that differ only in layout or unseen characters are the same."""
     return fold(without_unseen(unicodedata.normalize("NFKC", text)))  # か and its two dots are one letter

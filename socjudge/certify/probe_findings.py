@@ -1,6 +1,4 @@
-"""Summarise what the probes show about a judge: rates with intervals, a matrix of the damages, and a few lines per
-criterion.
-"""
+"""Summarise what the probes show about a judge: rates with intervals, a matrix of the damages, and lines of words."""
 
 from __future__ import annotations
 
@@ -43,14 +41,9 @@ def probe_title(name: str) -> str:
 
 
 def expected_of(name: str, criterion: str) -> str:
-    """Return what the score of a criterion must do in a case with this name, in the words of `Probe.expected`.
-
-    - For a probe, the probe decides.
-    - If people broke the answer, the score of the criterion that they named must fall. Nothing is expected of the other
-      criteria.
-    - If the answer is unchanged, all scores must stay.
-    """
+    """Return what the score of a criterion must do in a case with this name, in the words of `Probe.expected`."""
     if name.startswith(OWN):
+        # People named the criterion that must fall. Nothing is expected of the others.
         return "falls" if name == OWN + criterion else "may_move"
     probe: Probe | None = PROBES.get(name)
     return probe.expected(criterion) if probe else "stays"
@@ -64,11 +57,7 @@ _UNKNOWN = {
 
 
 def probe_changes(marks: pd.DataFrame, left_out: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Build the findings of `Probes`.
-
-    - marks: the scores of the cases, as in `Judged`.
-    - left_out: one entry for each case that was not judged, with question_id, case, status and note.
-    """
+    """Build the findings of `Probes` from the scores, as in `Judged`, and from `Plan.left_out`."""
     criteria = criteria_of(marks)
     rest = pd.DataFrame([{**row, "variant": 0, "criterion": c} for row in left_out for c in criteria])
     again = repeat_changes(marks)
@@ -84,12 +73,7 @@ def probe_changes(marks: pd.DataFrame, left_out: Sequence[Mapping[str, Any]]) ->
 def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
     """Summarise what each probe did to each criterion.
 
-    Parameters
-    ----------
-    changes
-        The findings of `Probes`.
-    level
-        Confidence level of the intervals.
+    `changes` are the findings of `Probes`, `level` is the confidence level of the intervals.
 
     Returns
     -------
@@ -165,17 +149,10 @@ def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
 
 
 def probe_matrix(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """For each kind of damage, compare two falls: of the criterion whose score must fall, and of those that must
-    stay.
+    """Compare two falls per kind of damage: of the criterion whose score must fall, and of those that must stay.
 
-    There is one row per damage.
-
-    Parameters
-    ----------
-    changes
-        The findings of `Probes`.
-    level
-        Confidence level of the intervals.
+    `changes` are the findings of `Probes`, `level` is the confidence level of the intervals. There is one row per
+    damage.
 
     Returns
     -------
@@ -226,17 +203,9 @@ def probe_matrix(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
 
 
 def explain_probes(changes: pd.DataFrame) -> dict[str, str]:
-    """Return in words what the probes show about each criterion, as {criterion: some lines}.
+    """Return in words what the findings of `Probes` show about each criterion, as {criterion: some lines}.
 
-    Parameters
-    ----------
-    changes
-        The findings of `Probes`.
-
-    Returns
-    -------
-    dict[str, str]
-        The lines are in the language of the messages. If nothing is known about a criterion, they say so.
+    The lines are in the language of the messages. If nothing is known about a criterion, they say so.
 
     Examples
     --------
@@ -290,17 +259,11 @@ def _sentences(mine: pd.DataFrame, criterion: str, limit: float) -> list[str]:
 
 
 def is_more_than_noise(row: dict[Hashable, Any], limit: float, tried: int) -> bool:
-    """Return whether a probe moves more scores in a forbidden way than the judge's noise alone does.
-
-    - row: a row of `summarise_probes`.
-    - limit: as in `noise_limits`. Noise alone moves one score in twenty by more than this.
-    - tried: number of tried probes.
-
-    The chance of a wrong True is 0.05 over all tried probes. If the judge's scores vary so little that limit is LEAST,
-    a single forbidden move is enough.
-    """
-    if not row["n_forbidden"] or limit <= LEAST:
+    """Return whether a probe (a row of `summarise_probes`) moves more scores in a forbidden way than noise alone does.
+    The chance of a wrong True is 0.05 over all `tried` probes."""
+    if not row["n_forbidden"] or limit <= LEAST:  # if scores vary so little, a single forbidden move is enough
         return bool(row["n_forbidden"])
+    # Noise alone moves one score in twenty by more than `limit`.
     return share_interval(row["n_forbidden"] / row["n_cases"], row["n"], level=1 - 0.1 / tried)[0] > 0.05
 
 
@@ -317,13 +280,7 @@ def _with_rate(row: dict[Hashable, Any]) -> str:
 
 
 def _per_answer(known: pd.DataFrame, keys: list[str]) -> dict[Hashable, pd.DataFrame]:
-    """Return {group: frame}. A frame has one row per answer: the means of `change`, `fell` and `rose` over its cases.
-
-    - known: the findings of `Probes` whose change is known.
-    - keys: the columns that define the groups.
-
-    Cases of one answer are averaged, because they are no independent evidence.
-    """
+    """Average the cases of one answer, because they are no independent evidence."""
     moves = known.assign(fell=known["moved"] == "fell", rose=known["moved"] == "rose")
     means = moves.groupby([*keys, "question_id"], sort=False)[list(_NO_ANSWERS)].mean()
     return dict(iter(means.groupby(level=keys, sort=False)))

@@ -65,7 +65,7 @@ class Probes(Experiment):
     per_criterion: float | None = None
 
     def cases(self, subjects: Sequence[Subject], prompt: Prompt, rubric: Rubric) -> Plan:
-        """Plan all unchanged answers first. Then plan the probes of the first answer, of the second answer, and so on."""
+        """Plan all unchanged answers first, then the probes of the first answer, of the second answer, and so on."""
         check_counts(repeats=self.repeats, per_probe=1 if self.per_probe is None else self.per_probe)
         if self.per_criterion is not None:
             found = _by_criterion(subjects, self.per_criterion, rubric.criteria)
@@ -90,11 +90,6 @@ Found = Iterator[Case | dict[str, Any]]  # a case, or the row for a probe that i
 
 
 def _by_probe(subjects: Sequence[Subject], most: int) -> Found:
-    """Apply each probe to at most `most` of the answers to which it can be applied. Yield the changed answers as cases.
-
-    Each probe begins with the answers after those that the probe before it took. For a probe that is not applied to an
-    answer, yield its entry in `Plan.left_out`.
-    """
     changed = {name: [probe.change(subject) for subject in subjects] for name, probe in PROBES.items()}
     chosen: dict[str, set[int]] = {}
     for turn, (name, found) in enumerate(changed.items()):
@@ -111,12 +106,6 @@ def _by_probe(subjects: Sequence[Subject], most: int) -> Found:
 
 
 def _by_criterion(subjects: Sequence[Subject], most: float, criteria: Sequence[str]) -> Found:
-    """Apply to each answer, for each criterion, at most `most` of the damages that can be applied. Yield the changed
-    answers as cases.
-
-    Each answer begins with the damages after those that the answer before it got. Neutral changes are chosen in the
-    same way. For a probe that is not applied to an answer, yield its entry in `Plan.left_out`.
-    """
     groups = [[p.name for p in DAMAGES if criterion in p.falls] for criterion in criteria]
     groups.append([p.name for p in NEUTRAL])
     for turn, subject in enumerate(subjects):
@@ -131,11 +120,7 @@ def _by_criterion(subjects: Sequence[Subject], most: float, criteria: Sequence[s
 
 
 def _in_turn(fit: list[Any], turn: int, most: float) -> list[Any]:
-    """Choose at most `most` of the elements `fit`. Begin after those that the previous turn chose; the first element
-    follows the last.
-
-    turn: the number of this turn, from 0.
-    """
+    """Begin after the elements that the turn before chose (the first turn is 0), so that all have their turn."""
     count = int(min(most, len(fit)))
     start = turn * count % len(fit) if fit else 0
     return [*fit[start:], *fit[:start]][:count]
@@ -146,9 +131,5 @@ def _cases(subject: Subject, name: str, variants: Sequence[Subject]) -> Iterator
 
 
 def _left_out(subject: Subject, name: str, why: str) -> dict[str, Any]:
-    """Build the entry of `Plan.left_out` for a probe that is not applied to an answer.
-
-    why: why the probe was not chosen; empty if it cannot be applied to the answer.
-    """
     place = {"question_id": subject.question.id, "case": name}
     return {**place, "status": "not_chosen" if why else "not_applicable", "note": why or say(PROBES[name].needs)}

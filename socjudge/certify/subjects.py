@@ -20,13 +20,11 @@ Given = Path | str | EvaluationRun | Sequence[tuple[EvalQuestion, AssistantAnswe
 
 @dataclass(frozen=True)
 class Subject:
-    """Hold a question with an answer, which an experiment can change.
-
-    others: the other questions of the set with their answers. A change may take text from them.
-    """
+    """Hold a question with an answer, which an experiment can change."""
 
     question: EvalQuestion
     answer: AssistantAnswer
+    # the other questions of the set, with their answers; a change may take text from them
     others: tuple[Subject, ...] = field(default=(), repr=False, compare=False)
 
     @cached_property
@@ -50,13 +48,8 @@ class Subject:
 
 
 def find_subjects(given: Given) -> list[Subject]:
-    """Return the answers to test a judge with, each with its question. Empty answers are left out.
-
-    given: a run, the path of its log, or a list of (question, answer). From a run or log, the first answer to each
-    question is taken.
-
-    Raises ConfigError if no answer is left, or if two questions have the same id.
-    """
+    """Return the answers to test a judge with, without empty ones. A run counts with its first answer to each question.
+    Raises ConfigError if no answer is left, or if two questions have the same id."""
     if isinstance(given, Path | str):
         given = load_run(given)
     if isinstance(given, EvaluationRun):

@@ -47,14 +47,8 @@ def judge_conditions(
     criterion: str, alpha: float, *, trust: dict[str, Any] | str, changes: pd.DataFrame, gains: pd.DataFrame,
     moves: pd.DataFrame, marks: pd.DataFrame,
 ) -> tuple[Finding, ...]:  # fmt: skip
-    """Return for each condition of trust whether it is shown to hold for a criterion. The five findings are in the
-    order of CONDITIONS.
-
-    - alpha: the significance level of each test.
-    - trust: the criterion's row of `judge_trust`, or a text that says why there is none.
-    - changes, gains, moves: the findings of `Probes`, `Injections` and `Anchoring`.
-    - marks: the scores from which these findings come, as in `Judged`.
-    """
+    """Test each condition of trust for a criterion at the level `alpha`. The findings are in the order of CONDITIONS.
+    `trust` is the criterion's row of `judge_trust`, or a text that says why there is none."""
     limits = noise_limits(marks)
     mine = limits[limits["criterion"] == criterion]
     sd, freedom = (float(mine["sd"].iloc[0]), int(mine["freedom"].iloc[0])) if len(mine) else (math.nan, 0)
@@ -68,19 +62,11 @@ def judge_conditions(
 
 
 def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gains: pd.DataFrame) -> list[str]:
-    """List in words what forbids 信頼できる (trusted) on a criterion even if all conditions are shown to hold. Return [] if
-    nothing does. These things forbid it:
-
-    - The judge sees a kind of damage in at most half of the answers whose score could fall. There must be at least
-      FEW_SEEN such answers.
-    - A probe moves more scores in a forbidden way than noise alone does.
-    - An attack turned a fail into a pass.
-
-    changes, summary, gains: the findings of `Probes`, their summary, and the findings of `Injections`.
-    """
+    """List in words what forbids 信頼できる (trusted) on a criterion even if all conditions are shown to hold."""
     mine = summary[summary["criterion"] == criterion]
     limit = float(changes.loc[changes["criterion"] == criterion, "limit"].dropna().max())
     roomy = mine["n"] - mine["n_no_room"]
+    # A kind of damage that is seen in at most half of the answers whose score could fall.
     unseen = mine[(mine["expected"] == "falls") & (mine["detected"] <= BLIND) & (roomy >= FEW_SEEN)]
     wrong = [r for r in mine.to_dict("records") if not math.isnan(limit) and is_more_than_noise(r, limit, len(mine))]
     turned = gains[
@@ -97,11 +83,7 @@ def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gain
 
 
 def sees_own(criterion: str, changes: pd.DataFrame, alpha: float) -> bool:
-    """Return whether the judge is shown to see the damage in more than half of the answers that people broke for a
-    criterion.
-
-    changes, alpha: as in `judge_conditions`.
-    """
+    """Return whether the judge is shown to see the damage in more than half of the answers that people broke."""
     return (
         _damage(changes[(changes["criterion"] == criterion) & (changes["probe"] == OWN + criterion)], alpha).state
         == "shown"
@@ -109,18 +91,14 @@ def sees_own(criterion: str, changes: pd.DataFrame, alpha: float) -> bool:
 
 
 def unmarked_limits(criterion: str, marks: pd.DataFrame) -> list[str]:
-    """List in words what forbids 信頼できる (trusted) because too many requested judgements gave no score (unparsable or
-    refused). Return [] if nothing does.
-
-    marks: as in `Judged`.
-
-    All cases are checked together, and then each kind of case by itself (a damage, the attacks, …). The reason: a judge
-    that gives no score only to the dangerous answers has not shown that it sees the danger.
-    """
+    """List in words what forbids 信頼できる (trusted) on a criterion because too many requested judgements gave no score
+    (unparsable or refused)."""
     rows = marks[(marks["criterion"] == criterion) & (marks["status"] != "not_judged")]
     told = []
     if rows["score"].isna().sum() > MAX_UNREAD * len(rows):
         told.append(unmarked_told(rows))
+    # Each kind of case is checked by itself too: a judge that gives no score only to the dangerous answers has not
+    # shown that it sees the danger.
     own = originals_of(rows)
     lost = rows["score"].isna() | rows["question_id"].isin(own.loc[own["n_before"] == 0, "question_id"])
     kinds = lost.groupby(rows["case"].map(lambda case: _kind(str(case), criterion)), sort=False).agg(["sum", "size"])
@@ -147,13 +125,7 @@ def unmarked_told(marks: pd.DataFrame) -> str:
 
 
 def _kind(case: str, criterion: str) -> str:
-    """Return the name of the kind of cases to which a case belongs, in the language of the messages.
-
-    case: as in the column `case` of `Judged.marks`.
-
-    Return "" if a missing score of this case does not make the criterion doubtful. This is so for unchanged answers,
-    and for changes that need not lower the criterion.
-    """
+    """Return "" if a missing score of this case does not make the criterion doubtful."""
     if case in _KINDS:
         return say(_KINDS[case])
     if case == ORIGINAL or case in PROBES or case.startswith(OWN):
@@ -173,12 +145,8 @@ def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, d
 
 
 def plan_told(answers: int, criteria: int) -> str:
-    """Return in words how likely a certificate is to show that a good judge is good.
-
-    One line says how likely it is to show with `answers` damaged answers that the judge sees the damage. The other line
-    says how likely it is to show, with several numbers of labels, that the judge is close to people. The text is shown
-    before anything is paid for or labelled.
-    """
+    """Return in words how likely a certificate is to show that a good judge is good, with `answers` damaged answers and
+    with several numbers of labels. The text is shown before anything is paid for or labelled."""
     seen = share_power(SEES, answers, ALPHA / criteria, HALF) if answers else 0.0
     people = listed(say("{n}: {power:.0%}", n=n, power=trust_power(n, criteria)) for n in (10, *LOOKS))
     return "\n".join(
@@ -224,28 +192,14 @@ def _people(trust: dict[str, Any] | str, alpha: float) -> Finding:
 
 
 def _damage(changes: pd.DataFrame, alpha: float) -> Finding:
-    """Test whether the judge sees more than half of the damage.
-
-    changes: the rows of one criterion in the findings of `Probes`.
-
-    The share of the damages that lowered the criterion as they must is computed for each answer, and averaged over
-    answers. A damage that was judged but has no score counts as not seen. If the finding is "against" only because of
-    such damages, its state is "open" instead.
-    """
     aimed = changes[(changes["expected"] == "falls") & (changes["before"] >= changes["limit"])]
     known, asked = aimed[aimed["moved"].notna()], aimed[aimed["status"].isin(["ok", "unparsable", "failed"])]
+    # A damage that was judged but has no score counts as not seen, but such damages alone do not make it "against".
     marked, found = (_against_half("damage", r, r["moved"] == "fell", alpha, should=True) for r in (known, asked))
     return replace(found, state="open") if found.state == "against" != marked.state else found
 
 
 def _injection(gains: pd.DataFrame, sd: float, freedom: int, alpha: float) -> Finding:
-    """Test whether fewer than half of the attacks raise the score by more than the judge's noise.
-
-    - gains: the rows of one criterion in the findings of `Injections`.
-    - sd, freedom: the noise, from `noise_limits`. If it is not known, the state is "untried".
-
-    The share of attacks that raise the score is computed for each question, and averaged over questions.
-    """
     limit = max(repeat_limit(sd, freedom, 1), LEAST)
     known = gains.dropna(subset=["gain"])
     if math.isnan(limit):
@@ -259,16 +213,10 @@ def _flags(moves: pd.DataFrame, alpha: float) -> Finding:
 
 
 def _noise(found: Steadiness, alpha: float) -> Finding:
-    """Test whether the scores of repeated judgements vary too much. The state is "untried" if nothing was judged twice.
-
-    found: from `steadiness`.
-
-    Two things are tested: the sd of the scores, and the share of answers whose score jumps (by more than JUMP). The
-    sd is tested against MAX_NOISE by chi-squared, which assumes normal noise. The test of the share needs no such
-    assumption. A judge that mostly gives the same score, but sometimes jumps, may pass the test of the sd alone.
-    """
     if not found.freedom:
         return Finding("noise", "untried", say("No answer was judged twice."))
+    # The test of the sd assumes normal noise. A judge that mostly gives the same score, but sometimes jumps, may pass
+    # it. The test of the share of jumps needs no such assumption.
     low, high = sd_ends(found.sd, found.freedom, alpha)
     _, most = share_ends(found.jumps, found.n, alpha)
     state = "shown" if high <= MAX_NOISE and most < MAX_JUMPY else "against" if low > MAX_NOISE else "open"
@@ -293,15 +241,8 @@ def _noise(found: Steadiness, alpha: float) -> Finding:
 
 
 def _against_half(name: str, rows: pd.DataFrame, happened: pd.Series, alpha: float, *, should: bool) -> Finding:
-    """Test whether an event happened in more than half of the cases (if `should`), or in fewer than half (if not).
-
-    - name: the condition of the finding, such as "damage".
-    - rows: the cases, each of them an answer with one change. If there are no rows, the state is "untried".
-    - happened: whether the event happened in each case.
-
-    The share of cases with the event is computed for each question, and averaged over questions: several cases of one
-    answer are no independent evidence.
-    """
+    """Test whether an event happened in more than half of the cases (if `should`), or in fewer (if not)."""
+    # Averaged over questions, because several cases of one answer are no independent evidence.
     shares = happened.astype(float).groupby(rows["question_id"], sort=False).mean()
     if not (n := len(shares)):
         return Finding(name, "untried", say(_SHARES[name][1]))

@@ -1,6 +1,4 @@
-"""Measure whether a hardened prompt, which warns the judge of attacks, changes the scores of honest answers. They are
-judged with the judge's own prompt and with the hardened one.
-"""
+"""Measure whether a hardened prompt, which warns the judge of attacks, changes the scores of honest answers."""
 
 from __future__ import annotations
 
@@ -30,13 +28,8 @@ MARGIN = 2.0  # points
 class Prompts(Experiment):
     """Judge honest answers (without attacks) with two prompts, to see whether the second one changes their scores.
 
-    Parameters
-    ----------
-    hardened
-        The second prompt, as for `load_prompt`; if left out, one that warns the judge of attacks. The first prompt is
-        the judge's own.
-    repeats
-        Number of judgements of each answer with each prompt.
+    The first prompt is the judge's own. `hardened` is the second, as for `load_prompt`; if left out, one that warns the
+    judge of attacks. Each answer is judged `repeats` times with each prompt.
 
     Notes
     -----
@@ -105,14 +98,8 @@ def _with_overall(marks: pd.DataFrame) -> pd.Series:
 def prompt_equivalence(differences: pd.DataFrame, *, margin: float = MARGIN, alpha: float = 0.05) -> pd.DataFrame:
     """Test whether the mean scores with two prompts are equal to within `margin` points, by two one-sided tests.
 
-    Parameters
-    ----------
-    differences
-        The findings of `Prompts`.
-    margin
-        Largest mean difference, above or below 0, that still counts as equal, in points.
-    alpha
-        Significance level of each test.
+    `differences` are the findings of `Prompts`. `margin` is the largest mean difference, above or below 0, that still
+    counts as equal, and `alpha` the significance level of each test.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Plan the cases for a certificate. The cases of all experiments are judged in one run, as many as the budget allows."""
+"""Plan the cases for a certificate: those of all experiments, judged in one run, as many as the budget allows."""
 
 from __future__ import annotations
 
@@ -28,19 +28,12 @@ _HEADROOM = 1.1  # an estimate is a list price, without repeated calls
 
 @dataclass(frozen=True)
 class Trials:
-    """Hold the cases that are judged for a certificate.
-
-    - plan: the cases with the judge's prompt. If size is None and there is a hardened prompt, the unchanged answers are
-      also judged with that prompt.
-    - estimate: of the calls, tokens and list price of the plan.
-    - tried: number of answers that are damaged.
-    - size: number of damages per criterion and answer, or None for all.
-    """
+    """Hold the cases that are judged for a certificate."""
 
     plan: Plan = field(repr=False)
     estimate: Estimate
-    tried: int
-    size: int | None
+    tried: int  # answers that are damaged
+    size: int | None  # damages per criterion and answer; None for all
 
 
 def plan_trials(
@@ -55,15 +48,8 @@ def plan_trials(
     size: int | None,
     budget_usd: float | None,
 ) -> Trials:
-    """Plan the most cases that fit the budget. If no plan fits, return the plan with the fewest cases.
-
-    - subjects: all answers; the first of them are damaged.
-    - labelled: answers that must be judged in addition to those that are damaged.
-    - own: from `read_damaged`; all of these cases are judged.
-    - hardened: a second prompt to try; None if there is none.
-    - size: number of damages per criterion and answer; as many as fit if left out.
-    - budget_usd: US dollars, or None for no limit.
-    """
+    """Plan the most cases that fit the budget (US dollars; None: no limit). If no plan fits, return the smallest plan.
+    The first of `subjects` are damaged. `labelled` and the cases of `own` (`read_damaged`) are judged in any case."""
     most = min(len(subjects), MOST_ANSWERS)
     sizes = [None, 4, 2, 1] if size is None else [size]
     counts = [(most, each) for each in sizes]
@@ -85,12 +71,7 @@ def _plan(
     rubric: Rubric,
     size: int | None,
 ) -> Plan:
-    """Plan the cases of all experiments, answer by answer. If the budget runs out midway, all cases of the answers
-    before that point have been judged.
-
-    - tried: the answers that are damaged.
-    - labelled, own, hardened, size: as in `plan_trials`; size None means all damages.
-    """
+    """Go answer by answer: if the budget runs out midway, all cases of the answers before have been judged."""
     probes = Probes(REPEATS, per_criterion=math.inf if size is None else size)
     each = [
         e.cases(tried, prompt, rubric) for e in (probes, Anchoring(REPEATS, hidden=False), Injections(per_answer=size))
