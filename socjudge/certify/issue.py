@@ -367,7 +367,7 @@ def _people_table(work: Work, scores: pd.DataFrame, logs_dir: Path | str | None)
 
 
 def _rates_table(work: Work, scores: pd.DataFrame, trust: dict[str, dict[str, Any]] | str) -> list[dict[str, Any]]:
-    """Estimate the share of answers that people would pass, though they scored only some of the answers."""
+    """Estimate the share of answers that people would pass: they scored only some, and the judge all."""
     if work.labels is None or isinstance(trust, str):
         return []
     kept = ["criterion", "n", "n_judged", "judge_rate", "rate", "ci_low", "ci_high"]

@@ -32,7 +32,7 @@ class Item:
 
     @property
     def is_statement(self) -> bool:
-        """Return whether the item makes a statement, as a warning, heading, list of citations or very short text does not."""
+        """Return whether this makes a statement. A warning, heading, list of citations or very short text does not."""
         said = without_citations(self.text)
         return not self.is_warning and not _HEADING.search(said.split("\n")[0]) and len(fold(said)) >= 8
 
