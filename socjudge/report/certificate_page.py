@@ -26,21 +26,8 @@ _MARKS = {"shown": "○", "ranked": "△", "open": "△", "against": "×", "untr
 def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
     """Write a certificate, with explanations, as a self-contained HTML file. Return the path of the file.
 
-    Parameters
-    ----------
-    path
-        The file. Its folder must exist. An existing file is replaced only if socjudge wrote it.
-    certificate
-        From `certify_judge` or `load_certificate`.
-
-    Returns
-    -------
-    Path
-
-    Raises
-    ------
-    ConfigError
-        If the folder is missing, or the file exists and socjudge did not write it.
+    `certificate` is from `certify_judge` or `load_certificate`. An existing file is replaced only if socjudge wrote it.
+    ConfigError if it did not, or if the folder is missing.
 
     Examples
     --------

@@ -30,12 +30,8 @@ FLAGS = {
 
 
 def known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
-    """Return `name` unchanged, also if it is None. Raise ConfigError if no run has this name.
-
-    - name: the file name of a log if `what` is "log"; otherwise, a run_id.
-    - runs: a frame with one row per run, the oldest first.
-    - what: what the name stands for, for the message.
-    """
+    """Return `name` unchanged, also None. Raise ConfigError if no run has this log (if `what` is "log") or this run_id.
+    `runs` has one row per run, the oldest first."""
     column = "log" if what == "log" else "run_id"
     if name is not None and name not in set(runs[column]):
         latest = ", ".join(map(str, runs[column].iloc[-5:]))
@@ -52,10 +48,7 @@ def known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
 
 
 def rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
-    """Return the rows of the run in the frame. Raises ConfigError if there are none.
-
-    what: what the frame holds, such as "results", for messages.
-    """
+    """Return the rows of the run. Raises ConfigError if there are none. `what` is what the frame holds ("results")."""
     need_columns(frame, ["run_id"], f"write_report, {what}", f"load_{what}")
     rows = frame[frame["run_id"] == run_id]
     if rows.empty:
@@ -71,22 +64,15 @@ def rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
 
 def run_of(scores: pd.DataFrame, run_id: str) -> dict[str, Any]:
     """Return {column: value} for the columns of the scores that describe the run.
-
-    `judge_model_resolved` is a text that names all models that replied as the judge.
-    """
+    `judge_model_resolved` is a text that names all models that replied as the judge."""
     own = scores.loc[scores["run_id"] == run_id, list(RUN_NAMES)]
     judges = [name for name in dict.fromkeys(own["judge_model_resolved"]) if name not in ("", UNKNOWN)]
     return {**dict(zip(RUN_NAMES, own.iloc[0], strict=True)), "judge_model_resolved": ", ".join(judges) or UNKNOWN}
 
 
 def previous(scores: pd.DataFrame, history: pd.DataFrame) -> str | None:
-    """Return the run_id of an earlier run with which the last run of `history` can be compared. Return None if there is
-    none.
-
-    It is the latest earlier run that has the same dataset and at least one question in common.
-
-    history: one row per run, the oldest first.
-    """
+    """Return the run_id of the latest earlier run with the same dataset and a question in common, or None.
+    It is earlier than the last run of `history`, which has one row per run, the oldest first."""
     questions = scores.groupby("run_id", observed=True)["question_id"].agg(set)
     run_id, dataset = history[["run_id", "dataset_sha256"]].iloc[-1]
     same = history[history["dataset_sha256"] == dataset]["run_id"].iloc[-2::-1]
@@ -94,13 +80,8 @@ def previous(scores: pd.DataFrame, history: pd.DataFrame) -> str | None:
 
 
 def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> pd.DataFrame:
-    """Return one row per judged answer of the run, with its mean score (average_score).
-
-    If `results` is given, all its columns are included. Raises ConfigError if `results` has other answers than the
-    scores.
-
-    own: the scores of the run.
-    """
+    """Return one row per judged answer of the run, with its average_score and, if given, all columns of `results`.
+    Raises ConfigError if `results` has other answers than the scores `own`."""
     if results is None:
         kept = ["run_id", "category", "status", "pass_threshold", "pass_rate_required"]
         columns = {name: (name, "first") for name in kept if name in own.columns}
@@ -132,11 +113,8 @@ def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> 
 
 
 def summaries_of(answers: pd.DataFrame, rule: PassRule) -> tuple[RunSummary, RunSummary]:
-    """Return two summaries of the run: one that counts as the specification does, and the most favourable one.
-
-    In the first summary, replies that could not be parsed count as zeros. The second summary assumes 100 points for
-    every missing score.
-    """
+    """Return two summaries of the run: one that counts as the specification does, with zeros for unparsable replies,
+    and the most favourable one, with 100 points for every missing score."""
     tally = Tally()
     spans = frame_spans(answers).fillna({"mean": 0.0}).itertuples(index=False, name=None)
     for question, status, span in zip(answers["question_id"], answers["status"], spans, strict=True):
@@ -145,41 +123,28 @@ def summaries_of(answers: pd.DataFrame, rule: PassRule) -> tuple[RunSummary, Run
 
 
 def means_of(own: pd.DataFrame) -> list[dict[Any, Any]]:
-    """Return the mean score of each criterion, and last the mean over all criteria (総合), with their intervals.
-
-    own: the scores of one run.
-    """
+    """Return the mean score of each criterion of a run, and last that of all criteria (総合), with their intervals."""
     rows = [*summarise_scores(own).to_dict("records"), *summarise_scores(own, by=()).to_dict("records")]
     return [{"criterion": OVERALL, **row} for row in rows]
 
 
 def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> dict[str, Any] | None:
-    """Compare the run with a baseline run, for the report. Return None if there is no baseline.
-
-    The judging is the judge, the prompt and the criteria. The result has these keys:
-
-    - before: the result of `run_of` for the baseline run.
-    - causes: for each condition that differs between the two runs, (its name, value before, value after).
-    - paired: the differences that `compare_runs` finds, paired by question. If the judging is the same and no score
-      differs, the list is empty.
-    - effect: the result of `compare_runs` in words, as lines. Left out if the judging differs.
-    - judges: if two judges differ, the sentences of `compare_runs` on how far apart they are.
-    - unpaired: the means of both runs side by side. Only if `compare_runs` cannot compare the runs. `paired` and
-      `effect` are then left out.
-    """
+    """Compare the run with a baseline run, as the template of the report shows it. None if there is no baseline.
+    If `compare_runs` cannot compare the two, only their means stand side by side, as "unpaired"."""
     if baseline is None:
         return None
     pair = scores[scores["run_id"].isin([baseline, run_id])]
     told = conditions_of(pair)
     found: dict[str, Any] = {
         "before": run_of(scores, baseline),
+        # (name, value before, value after) of each condition that differs
         "causes": [each.words() for each in differences(told[baseline], told[run_id])],
     }
     sides = [pair[pair["run_id"] == name] for name in (baseline, run_id)]
     try:
         effect = compare_runs(*sides)
         rows = effect.differences.to_dict("records")
-        if effect.judging:
+        if effect.judging:  # judge, prompt or criteria differ, so no effect of the assistant can be told
             sentences = [effect.finding, effect.corresponding] if effect.corresponding else []
             return found | {"paired": rows, "judges": sentences}
         return found | {"effect": effect.lines, "paired": [] if effect.is_unchanged else rows}
@@ -190,16 +155,8 @@ def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> di
 
 
 def rows_shown(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], line: float) -> list[dict[Any, Any]]:
-    """Return the rows of the report's table of questions, one per judged answer.
-
-    The order is that of OUTCOMES: answers that failed come first, then those without scores, then those whose verdict
-    is left open (判定保留), then those that passed. In a row, `verdict` is the verdict on the answer, and `marks` is
-    {criterion: (score, reason)}. If a score is missing, it is None, and the reason says why it is missing.
-
-    - answers: from `answers_of`.
-    - own: the scores of the run.
-    - line: the pass line.
-    """
+    """Return the rows of the report's table of questions, one per judged answer, in the order of OUTCOMES.
+    `marks` in a row is {criterion: (score, reason)}. The reason of a missing score (None) says why it is missing."""
     marks: dict[Any, dict[Any, Any]] = {}
     columns = [*ANSWER, "criterion", "score"]
     reasons, causes = (

@@ -43,28 +43,19 @@ _DIRECTIONS = {
 
 @dataclass(frozen=True, eq=False)
 class RunComparison:
-    """Hold the result of `compare_runs`. It displays itself in a notebook cell and in a terminal.
+    """Hold the result of `compare_runs`. It displays itself in a notebook cell and in a terminal."""
 
-    - before, after: the ids of the two runs.
-    - differences, questions, conditions: three frames, as described in `compare_runs`.
-    - finding: the result in one sentence.
-    - corresponding: if two judges were compared, a text on which points of the second judge correspond to the pass line
-      of the first one, or why this cannot be said. "" if not.
-    - bridge: the frame of `bridge_judges` from which this text comes; empty if there are too few questions for it.
-    - notes: what was left out of the comparison, and what cannot be known.
-    - judging: if the judging was compared, a text on what differs in judge, prompt and criteria. "" if the assistant
-      was compared.
-    """
-
-    before: str
+    before: str  # ids of the two runs
     after: str
-    differences: pd.DataFrame = field(repr=False)
+    differences: pd.DataFrame = field(repr=False)  # this and the next two: as in `compare_runs`
     questions: pd.DataFrame = field(repr=False)
     conditions: pd.DataFrame = field(repr=False)
-    finding: str
-    notes: tuple[str, ...] = ()
-    judging: str = ""
+    finding: str  # the result in one sentence
+    notes: tuple[str, ...] = ()  # what was left out of the comparison, and what cannot be known
+    judging: str = ""  # what differs in judge, prompt and criteria; "" if the assistant was compared
+    # for two judges: which points of the second correspond to the pass line of the first, or why this cannot be said
     corresponding: str = ""
+    # the frame of `bridge_judges` from which this text comes; empty if there are too few questions for it
     bridge: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
 
     @property
@@ -74,10 +65,7 @@ class RunComparison:
 
     @property
     def lines(self) -> list[str]:
-        """Return the result in words, one line per fact. Near the top are the questions whose verdict changed.
-
-        If nothing changed, the first line says so.
-        """
+        """Return the result in words, one line per fact. Near the top are the questions whose verdict changed."""
         if self.is_unchanged:
             turned = _turned(self.questions)  # verdicts may have changed through another pass line
             return [self.finding, *(turned if len(turned) > 1 else []), *self.notes]
@@ -289,10 +277,7 @@ def _sides(before: Any, after: Any, logs_dir: Path | str | None) -> list[tuple[p
 
 
 def _side(given: Any, logs_dir: Path | str | None) -> tuple[pd.DataFrame, dict[Any, EvalQuestion]]:
-    """Return the scores of one run, and {question id: question}. The dict is empty if the questions are not known.
-
-    given: the run, in one of the forms that `compare_runs` takes.
-    """
+    """Return the scores of a run and {question id: question}, which is empty if the questions are not known."""
     if isinstance(given, pd.DataFrame):
         need_columns(given, _NEEDED, "compare_runs", "load_scores")
         return given, {}
@@ -332,10 +317,6 @@ def _run_id(scores: pd.DataFrame) -> str:
 
 
 def _judging(changed: list[Difference]) -> str:
-    """Return a text that says what differs in judge, prompt and criteria. Return "" if nothing does.
-
-    changed: the differences between the conditions of the two runs.
-    """
     judging = [each for each in changed if each.condition.group in _JUDGING]
     columns = {each.condition.column for each in judging}
     # A prompt that only has another name is the same prompt.
@@ -345,13 +326,6 @@ def _judging(changed: list[Difference]) -> str:
 
 
 def _rule_words(first: pd.DataFrame, second: pd.DataFrame, verdicts: tuple[Verdict, Verdict], same: bool) -> str:
-    """Return a text that says how a changed pass line or pass rate affects the runs' verdicts.
-
-    Return "" if the pass line and the pass rate are the same in both runs.
-
-    - first, second: the scores of each run.
-    - same: whether all scores are the same in both runs.
-    """
     rules = [frame_rule(side) for side in (first, second)]
     lines, rates = ([rule.line for rule in rules], [100 * rule.rate for rule in rules])
     moved = {"report.line_moved": lines, "report.rate_moved": rates}
@@ -364,10 +338,6 @@ def _rule_words(first: pd.DataFrame, second: pd.DataFrame, verdicts: tuple[Verdi
 
 
 def _verdict(side: pd.DataFrame, rule: PassRule) -> Verdict:
-    """Return the verdict on one run by the pass rule `rule`.
-
-    side: the scores of the run.
-    """
     marks, tally = plain_floats(side["score"]), Tally()
     keys = [name for name in ("question_id", "answer_repeat", "judge_repeat", "answer_sha256") if name in side.columns]
     ends = side.assign(mean=marks, low=marks.fillna(0.0), high=marks.fillna(100.0))
@@ -378,21 +348,12 @@ def _verdict(side: pd.DataFrame, rule: PassRule) -> Verdict:
 
 
 def _differ(one: EvalQuestion, other: EvalQuestion) -> bool:
-    """Return whether two questions with the same id have different texts or keypoints.
-
-    Keypoints are compared only if both questions have them.
-    """
+    # Keypoints are compared only if both questions have them.
     points = (one.expected_keypoints, other.expected_keypoints)
     return one.question != other.question or (all(points) and points[0] != points[1])
 
 
 def _questions(scores: pd.DataFrame, pooled: pd.DataFrame, ids: list[str]) -> pd.DataFrame:
-    """Return the frame `questions` of `compare_runs`, in the order of the scores.
-
-    - scores: all scores of the two runs.
-    - pooled: those of these scores that can be compared.
-    - ids: the ids of the two runs, the run before first.
-    """
     rows = scores.drop_duplicates("question_id")[[name for name in ("question_id", "category") if name in scores]]
     rows = rows.reset_index(drop=True)
     pairs = pair_scores(pooled, *ids, by="run_id", who="compare_runs")
@@ -412,10 +373,6 @@ def _questions(scores: pd.DataFrame, pooled: pd.DataFrame, ids: list[str]) -> pd
 
 
 def _is_alike(found: pd.DataFrame, questions: pd.DataFrame) -> bool:
-    """Return whether all questions have the same scores in both runs, and no score is missing.
-
-    found: the frame `differences` of `compare_runs`.
-    """
     row = _overall(found)
     return len(questions) == row["n"] and not row["n_missing"] and bool((questions["largest_move"] == 0).all())
 
@@ -468,7 +425,6 @@ def _visible_from(row: dict[Any, Any]) -> str:
 
 
 def _judges_apart(row: dict[Any, Any], questions: pd.DataFrame, judges: dict[str, Any]) -> str:
-    """Return how much higher or lower the new judge scores, and how many questions pass with each judge."""
     if not row["n"]:
         return say("no question has readable marks in both, so there is no difference to give")
     ways = questions["direction"]
@@ -537,19 +493,13 @@ def _corresponding(
 
 
 def _is_seen(row: dict[Any, Any]) -> bool:
-    """Return whether both the test and the interval show a difference. In close cases the two can disagree.
-
-    row: a row of the frame `differences` of `compare_runs`.
-    """
+    """Return whether both the test and the interval show a difference. In close cases the two can disagree."""
     beyond = row["ci_low"] > 0 or row["ci_high"] < 0 or not math.isfinite(row["ci_low"])
     return bool(row["p_holm"] < 1 - LEVEL and beyond)
 
 
 def _criteria_seen(found: pd.DataFrame) -> list[str]:
-    """Return a line about the criteria whose scores clearly differ between the runs. Return [] if there are none.
-
-    A criterion can fall although the overall mean does not.
-    """
+    """Name the criteria that clearly differ, because a criterion can fall although the overall mean does not."""
     rows = [row for row in found.to_dict("records") if row["criterion"] != OVERALL and _is_seen(row)]
     moved = [
         say("{criterion} {difference:+.1f}", criterion=row["criterion"], difference=row["mean_difference"])
@@ -563,12 +513,6 @@ def _condition_words(conditions: pd.DataFrame) -> str:
 
 
 def _whole(finding: str, found: pd.DataFrame) -> list[str]:
-    """Return a line that has the sentence `finding`.
-
-    If no overall difference is seen, a second line says that there may be one nevertheless.
-
-    found: the frame `differences` of `compare_runs`.
-    """
     row = _overall(found)
     meant = (
         [
@@ -584,10 +528,6 @@ def _whole(finding: str, found: pd.DataFrame) -> list[str]:
 
 
 def _turned(questions: pd.DataFrame) -> list[str]:
-    """Return a line on the questions that now pass, and one on those that now fail.
-
-    If there are neither, return a single line that says so. If no question could be compared, return [].
-    """
     rows = questions.to_dict("records")
     won, lost = ([row for row in rows if row["direction"] == way] for way in ("不合格→合格", "合格→不合格"))
     if not won and not lost:
@@ -603,10 +543,6 @@ def _turned(questions: pd.DataFrame) -> list[str]:
 
 
 def _moved(questions: pd.DataFrame) -> list[str]:
-    """Return a line about questions whose mean changed much without crossing the pass line, the largest change first.
-
-    Return [] if there are none.
-    """
     far = questions["difference"].abs().round(6) >= _MOVED  # in floating point, 66.8 - 61.8 is slightly less than 5
     kept = questions[far & questions["direction"].isin(["合格のまま", "不合格のまま"])]
     rows = kept.sort_values("difference", key=abs, ascending=False, kind="stable").to_dict("records")
@@ -623,12 +559,6 @@ def _moved(questions: pd.DataFrame) -> list[str]:
 
 
 def _marks(rows: list[dict[Any, Any]], most: int) -> str:
-    """Return a text that names the first `most` questions, with their means before and after.
-
-    If there are more questions, the text also says how many more.
-
-    rows: the questions, as rows of the frame `questions` of `compare_runs`.
-    """
     named = [
         say(
             "{question} ({before:.1f}→{after:.1f})",
@@ -647,10 +577,6 @@ def _names(questions: set[Any]) -> str:
 
 
 def _table(found: pd.DataFrame, bridge: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame `differences` as a table for readers, rounded and with words as column names.
-
-    The points that correspond to the pass line are added if `bridge` has them.
-    """
     columns = {
         "criterion": say("Criterion"),
         "n": say("report.column_n"),

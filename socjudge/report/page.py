@@ -85,10 +85,6 @@ def write_report(
     lang
         "ja" or "en" (criteria and categories stay Japanese).
 
-    Returns
-    -------
-    Path
-
     Raises
     ------
     ConfigError
@@ -216,12 +212,7 @@ def write_report(
 
 
 def _of_folder(logs_dir: Path | str, log: str | None, baseline: str | None) -> tuple[History, str, str | None]:
-    """Return the history that the report of a log needs, and the run_ids of the log and of the baseline.
-
-    The history has the log's run, the baseline, and the runs just before the log's run.
-
-    log, baseline: names of logs, or None. If `log` is None, the latest log is used.
-    """
+    """Return the history that the report of a log needs, and the run_ids of the log and of the baseline."""
     runs = load_runs(logs_dir).sort_values("started_at", kind="stable", na_position="first")
     if runs.empty:
         raise ConfigError(say("{folder}: no log to report on; `socjudge run` makes one", folder=logs_dir))
@@ -237,17 +228,10 @@ def _of_folder(logs_dir: Path | str, log: str | None, baseline: str | None) -> t
 
 
 def _certified(scores: pd.DataFrame, run_id: str) -> tuple[str, Certificate | None]:
-    """Return a line about the certificate of a run's judge, and the certificate.
-
-    The certificate is None if the judge has none that applies.
-
-    The line leaves out the certificate's name, because that contains a hash. The page shows the name among the facts of
-    the run. A certificate applies only to one judge with its service and settings. If `scores` lacks the columns with
-    these, no certificate applies.
-    """
     own, run = scores[scores["run_id"] == run_id], contents.run_of(scores, run_id)
     criteria = in_order(own["criterion"])
     names = ("judge_service", "judge_settings", "socjudge_version", "mode")
+    # A certificate applies only to one judge with its service and settings. Without these columns, none applies.
     known = {name: str(own[name].iloc[0]) if name in own else "" for name in names}
     binding = Binding(
         run["judge_model"], known["judge_service"], run["prompt_sha256"], tuple(criteria), known["socjudge_version"],
@@ -260,6 +244,7 @@ def _certified(scores: pd.DataFrame, run_id: str) -> tuple[str, Certificate | No
     except ConfigError:  # the certificate line says why
         found = None
     line = certificate_line(binding, started, folder=folder)
+    # The name contains a hash. The page shows it among the facts of the run.
     return line.replace(found.name, say("there is one"), 1) if found else line, found
 
 
@@ -322,10 +307,7 @@ def _chart(plot: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, alt: str) -
 
 @functools.cache  # compiling a template takes longer than filling a report
 def page_environment() -> Environment:
-    """Return the environment of the Jinja templates.
-
-    It escapes all values that a template inserts, and makes invisible characters visible.
-    """
+    """Return the environment of the templates. It escapes all values, and makes invisible characters visible."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
         finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
@@ -345,10 +327,7 @@ def page_environment() -> Environment:
 
 
 def _asset(name: str) -> dict[str, Any]:
-    """Return the text of a style sheet or a script for the page, and its hash.
-
-    The page's Content-Security-Policy names the hash, so that the browser accepts only this text.
-    """
+    """The page's Content-Security-Policy names the hash, so that the browser accepts only this text."""
     text = (symbols() if name == "report.css" else "") + (Path(__file__).parent / name).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return {"text": Markup(text), "csp": f"'sha256-{digest}'"}
@@ -356,10 +335,7 @@ def _asset(name: str) -> dict[str, Any]:
 
 def checked_page(path: Path | str) -> Path:
     """Return the path to which a page can be written.
-
-    Raises ConfigError if the folder is missing, if the path is a folder, or if a file is there that must not be
-    replaced.
-    """
+    Raises ConfigError if its folder is missing, or if a folder or a file that must not be replaced is there."""
     path = Path(path)
     if not path.parent.is_dir():
         raise ConfigError(

@@ -46,16 +46,8 @@ def conclusion(
     gate: pd.Series,
     rule: PassRule,
 ) -> list[str]:
-    """Return two or three lines: what the verdict is based on, and what to do next.
-
-    The verdict itself is not decided here.
-
-    - own: the scores of the run.
-    - answers: one row per judged answer.
-    - summary: the summary of the run.
-    - verdict: the verdict on the run.
-    - gate: the run's row of `gate_confidence`.
-    """
+    """Return two or three lines: what the verdict is based on, and what to do next. The verdict is not decided here.
+    `own` are the scores of the run, `answers` has one row per judged answer, and `gate` is from `gate_confidence`."""
     weak = _weak(own, answers, rule)
     if verdict.outcome != "open":
         after = "report.next_passed" if verdict.outcome == "passed" else "report.next_failed"
@@ -94,27 +86,15 @@ def conclusion(
 
 
 def suggestion(verdict: Verdict, certificate: Certificate | None, gate: pd.Series, rule: PassRule) -> tuple[str, str]:
-    """Return the decision that the report suggests, and the reason.
-
-    The decision is the key of a message. It is never more favourable than the verdict.
-
-    - "report.decision_no": the run failed.
-    - "report.decision_early": the verdict is neither passed nor failed, or the embedded judge gave it, or a certificate
-      says that a criterion cannot be trusted.
-    - "report.decision_yes": the run passed, neither noise nor few questions leave this in doubt, no answer must be read
-      by a person, and the judge's certificate trusts every criterion.
-    - "report.decision_conditional": the run passed, and none of the above is true.
-
-    - certificate: that of the judge, or None if it has no usable one.
-    - gate: the run's row of `gate_confidence`.
-    """
+    """Return the decision that the report suggests, as the key of a message, and the reason.
+    It is never more favourable than the verdict. `gate` is the run's row of `gate_confidence`."""
     if verdict.outcome == "failed":
         return "report.decision_no", say("it did not reach the pass rule that was laid down.")
     if verdict.outcome != "passed":
         return "report.decision_early", say("it has neither passed nor failed ({reason}).", reason=verdict.reason)
     if verdict.is_reference:
         return "report.decision_early", say("no AI model (LLM) gave these marks, so they are no ground for a decision.")
-    words = certificate.verdicts if certificate else ()
+    words = certificate.verdicts if certificate else ()  # None: the judge has no usable certificate
     if refused := dict.fromkeys(each.criterion for each in words if each.word == UNTRUSTED):
         return "report.decision_early", say(
             "the judge that marked it was found not to be trusted on {criteria}.", criteria=listed(refused)
@@ -182,10 +162,6 @@ def _ended(summary: RunSummary, verdict: Verdict, gate: pd.Series, rule: PassRul
 
 
 def _weak(own: pd.DataFrame, answers: pd.DataFrame, rule: PassRule) -> list[str]:
-    """Return a line that names the questions that were scored and failed, the lowest mean first.
-
-    Each question has its weakest criterion. If there are no such questions, return [].
-    """
     spans = frame_spans(answers)
     means = spans.groupby(answers["question_id"], observed=True, sort=False).mean().sort_values("mean", kind="stable")
     failed = means.loc[means["mean"].notna() & ~reaches(means["high"], rule.line), "mean"]
@@ -215,12 +191,8 @@ def _weak(own: pd.DataFrame, answers: pd.DataFrame, rule: PassRule) -> list[str]
 
 
 def run_facts(run: Mapping[str, Any], answers: pd.DataFrame, record: pd.Series | None) -> list[tuple[str, str]]:
-    """Return (name, value) for each fact about how the run was made.
-
-    - run: {column: value} of the run, from `contents.run_of`.
-    - answers: one row per judged answer.
-    - record: the run's row of `load_runs`, or None.
-    """
+    """Return (name, value) for each fact about how the run was made. `run` is from `contents.run_of`.
+    `answers` has one row per judged answer, and `record` is the run's row of `load_runs`."""
     unknown = say("report.unknown")
 
     def known(value: Any, text: str = "{}") -> str:
@@ -273,11 +245,7 @@ def cautions(
     record: pd.Series | None,
 ) -> list[str]:
     """Return sentences on what a reader must not conclude from this run.
-
-    - run, answers, record: as for `run_facts`.
-    - summary: the summary of the run.
-    - gate: the run's row of `gate_confidence`.
-    """
+    `run`, `answers` and `record` are as for `run_facts`, `gate` is the run's row of `gate_confidence`."""
     judge = run["judge_model_resolved"]
     offline, unread = is_embedded(judge), summary.n_unscored
     found = []
