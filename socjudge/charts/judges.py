@@ -27,8 +27,7 @@ from .style import (
 
 
 def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw how far each judge's scores are from the baseline judge's scores, per criterion and overall, as a forest
-    plot.
+    """Draw as a forest plot how far each judge's scores are from the baseline judge's, per criterion and overall.
 
     - For each criterion and judge: the mean paired difference with its interval. The symbol is filled if the adjusted
       p-value is below 0.05.
@@ -42,10 +41,6 @@ def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -
         baseline, criterion, n, mean_difference, ci_low, ci_high, p_holm, detectable_difference.
     ax
         The axes to draw on; new ones if left out.
-
-    Returns
-    -------
-    Axes
 
     Raises
     ------

@@ -36,10 +36,6 @@ def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     ax
         The axes to draw on; new ones if left out.
 
-    Returns
-    -------
-    Axes
-
     Raises
     ------
     ValueError

@@ -43,11 +43,11 @@ _ROW = 5.5  # points of score that a line of words takes above 100
 
 
 def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw each criterion's mean score over the runs, oldest first, with 95 % intervals over questions and the pass
-    line.
+    """Draw each criterion's mean score over the runs, oldest first, with the pass line.
 
-    Runs are evenly spaced. Their labels are the start in this machine's time zone, n (questions) and the number of
-    missing scores. A run without a score is a gap. The legend has the latest mean of each criterion.
+    Whiskers are 95 % intervals over questions. Runs are evenly spaced. Their labels are the start in this machine's
+    time zone, n (questions) and the number of missing scores. A run without a score is a gap. The legend has the latest
+    mean of each criterion.
 
     A dotted line before a run has words for what changed since earlier runs, such as Judge: a→b, 抜粋の数 k (number of
     passages): 3→5, or 手順書: 追加 (runbooks: added) x.md. A condition that a log does not record counts as unchanged.
@@ -59,10 +59,6 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
         criterion, score, and the columns of a run's conditions, if the frame has them (base/conditions.py).
     ax
         The axes to draw on; new ones if left out.
-
-    Returns
-    -------
-    Axes
 
     Raises
     ------
@@ -107,10 +103,6 @@ def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
     ----------
     scores
         As for `plot_criterion_trend`.
-
-    Returns
-    -------
-    Figure
 
     Raises
     ------
@@ -170,17 +162,10 @@ def _draw_small(
     part: pd.DataFrame,
     name: str,
     lines: dict[Any, float],
-    numbers: dict[int, int],
-    told: Mapping[Any, dict[str, str]],
+    numbers: dict[int, int],  # {x position of a run: the number that stands for the changes before it}
+    told: Mapping[Any, dict[str, str]],  # {run id: conditions of the run}
 ) -> bool:
-    """Draw one of the small charts. Return whether its latest mean is below the pass line.
-
-    - part: the means with their intervals, one row per run.
-    - name: the criterion.
-    - lines: {run id: pass line}.
-    - numbers: {x position of a run: the number that stands for the changes before this run}.
-    - told: {run id: conditions of the run}.
-    """
+    """Return whether the latest mean is below the pass line."""
     mean, places, own = part["mean"], np.arange(len(part)), list(lines.values())
     known = mean.dropna()
     passed = reaches(mean.fillna(0.0) - own, 0).to_numpy()
@@ -216,10 +201,6 @@ def _draw_small(
 
 
 def _draw_line(ax: Axes, lines: Sequence[float], width: float) -> None:
-    """Draw the pass line as a dashed line.
-
-    If the runs have different pass lines, draw each run's own line at this run's x position.
-    """
     look: dict[str, Any] = {"color": palette().ink, "linestyle": "--", "linewidth": width, "zorder": 1}
     if len(set(lines)) == 1:
         ax.axhline(lines[0], label=pass_text(*lines), **look)
@@ -229,7 +210,6 @@ def _draw_line(ax: Axes, lines: Sequence[float], width: float) -> None:
 
 
 def _label_days(ax: Axes, started: Iterable[pd.Timestamp]) -> None:
-    """Label at most five runs with their day. If all runs started on the same day, label them with the time of day."""
     local = [time.to_pydatetime().astimezone() for time in started]
     is_one_day = len({time.date() for time in local}) == 1
     places = range(0, len(local), math.ceil(len(local) / 5))
@@ -240,11 +220,6 @@ def _label_days(ax: Axes, started: Iterable[pd.Timestamp]) -> None:
 
 
 def _trend_finding(scores: pd.DataFrame, runs: pd.DataFrame) -> str:
-    """Return a sentence on how the overall mean changed from the first run to the latest.
-
-    Runs without a mean are ignored. If these two runs cannot be compared, the sentence has only the latest mean and
-    says why.
-    """
     means = summarise_scores(scores.astype({"run_id": object}), by="run_id").set_index("run_id")["mean"]
     known = means.reindex(runs["run_id"]).dropna()
     first, last = f"{known.iloc[0]:.1f}", f"{known.iloc[-1]:.1f}"
@@ -279,7 +254,6 @@ def _draw_trend(ax: Axes, part: pd.DataFrame, criterion: str, number: int, shift
 
 
 def _runs(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return one row of the frame per run, the oldest run first."""
     return scores.drop_duplicates("run_id").sort_values("started_at", kind="stable").astype({"run_id": object})
 
 
@@ -292,12 +266,6 @@ def _count_texts(summary: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
 
 
 def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] = (), below: str = "") -> None:
-    """Label the x axis with each run's local time and day, and with the run's text in `more`.
-
-    If there are many runs, only every second, third, … run has a label.
-
-    more: one text per run, or nothing. below: a text below the name of the axis, or "".
-    """
     # Day and clock as this machine shows them, whatever zone the frame uses.
     local = [time.to_pydatetime().astimezone() for time in started]
     texts = [f"{time:%H:%M}\n{time.month}/{time.day}" for time in local]
@@ -312,13 +280,7 @@ def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] =
 
 
 def _changes(scores: pd.DataFrame, runs: pd.DataFrame, *, width: int = 48) -> list[tuple[int, str]]:
-    """Return (x position of a run, text) for each kind of condition that changed before this run.
-
-    A condition is a setting or an input of a run, such as the judge or the runbooks. It is compared with its value in
-    the latest earlier run whose log records it. A text has about `width` characters at most.
-
-    runs: from `_runs`.
-    """
+    """A condition is compared with its value in the latest earlier run whose log records it."""
     found, told, conditions = [], dict[str, str](), conditions_of(scores)
     for place, run_id in enumerate(runs["run_id"]):
         now = conditions[run_id]
@@ -347,12 +309,7 @@ def _changed(change: Difference) -> str:
 
 
 def _mark_changes(ax: Axes, changes: list[tuple[int, str]], runs: int) -> float:
-    """Draw a dotted line and a text for each change from `_changes`. Return the y value at which the texts end.
-
-    The texts stand above 100 points, in as many rows as needed.
-
-    runs: the number of runs on the chart.
-    """
+    """Write the changes above 100 points, in as many rows as needed. Return the y value at which they end."""
     scale = runs / size(ax)[0]  # runs per typographic point
     rows: list[float] = []  # where each row of words ends
     for place, words in changes:
@@ -374,12 +331,12 @@ def _width(text: str) -> float:
 
 
 def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw each question's mean score over all criteria in each run: one row per question and one column per run,
-    oldest first.
+    """Draw each question's mean score over all criteria in each run, as a table of coloured cells.
 
-    A cell has ○ (at or above the pass line) or × (below it) and the mean, with * if some of its scores are missing. It
-    is hatched if all its scores are missing (未採点), and empty if the run did not ask the question. With more than 24
-    runs, the cells show only ○ and ×, without the mean.
+    There is one row per question and one column per run, oldest first. A cell has ○ (at or above the pass line) or ×
+    (below it) and the mean, with * if some of its scores are missing. It is hatched if all its scores are missing
+    (未採点), and empty if the run did not ask the question. With more than 24 runs, the cells show only ○ and ×,
+    without the mean.
 
     Parameters
     ----------
@@ -388,10 +345,6 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
         criterion, score, and category if there is one. Repeats are averaged.
     ax
         The axes to draw on; new ones if left out.
-
-    Returns
-    -------
-    Axes
 
     Raises
     ------
@@ -432,27 +385,13 @@ def _lines(scores: pd.DataFrame) -> dict[Any, float]:
 
 
 def _on_one_line(means: pd.DataFrame, lines: dict[Any, float]) -> pd.DataFrame:
-    """Rescale means (0–100) so that each run's pass line becomes the latest run's pass line.
-
-    Means below a run's own pass line then lie below the latest run's. The result is used only for colours.
-
-    means: one column per run. lines: {run id: pass line}, the oldest run first.
-    """
+    """Rescale means, for the colours only, so that each run's pass line becomes the latest run's."""
     latest = list(lines.values())[-1]
     scaled = {name: np.interp(means[name], [0, line, 100], [0, latest, 100]) for name, line in lines.items()}
     return pd.DataFrame(scaled, means.index)
 
 
 def _strip_finding(means: pd.DataFrame, lines: dict[Any, float], told: Mapping[Any, dict[str, str]]) -> str:
-    """Return a text that says how many questions fail in the latest run, and how many verdicts changed.
-
-    The verdicts are compared with those of the latest earlier run that has a question in common. If these two runs
-    cannot be compared, the text says why.
-
-    - means: one row per question and one column per run.
-    - lines: {run id: pass line}, the oldest run first.
-    - told: {run id: conditions of the run}.
-    """
     known = {name: means[name].dropna() for name in lines}
     now, latest = list(known.items())[-1]
     if latest.empty:
@@ -495,11 +434,5 @@ def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, lin
 
 
 def _draw_means(ax: Axes, places: Any, part: pd.DataFrame, **look: Any) -> None:
-    """Draw means with their intervals.
-
-    - places: the x value of each mean.
-    - part: a frame with the columns `mean`, `ci_low` and `ci_high`, and one row per mean.
-    - look: further arguments of matplotlib's errorbar.
-    """
     whiskers = reach(part["mean"], part["ci_low"], part["ci_high"])
     ax.errorbar(places, part["mean"].to_numpy(), whiskers, **look)

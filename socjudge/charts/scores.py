@@ -49,10 +49,6 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
     ax
         The axes to draw on; new ones if not given.
 
-    Returns
-    -------
-    Axes
-
     Raises
     ------
     ValueError
@@ -119,10 +115,6 @@ def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
         share one box).
     ax
         The axes to draw on; new ones if not given.
-
-    Returns
-    -------
-    Axes
 
     Raises
     ------
@@ -199,10 +191,7 @@ def _draw_box(ax: Axes, place: float, values: Floats) -> None:
 
 
 def _side_by_side(values: list[float]) -> Floats:
-    """Return how far each point moves sideways (within ±0.4), so that no point hides another of similar height.
-
-    values: the heights of the points.
-    """
+    """Return how far each point moves sideways (within ±0.4), so that no point hides another of similar height."""
     highest: list[float] = []  # the highest point of each column, from the middle outwards
     column = {}
     for place in sorted(range(len(values)), key=values.__getitem__):
@@ -227,8 +216,7 @@ def _counted(criterion: object, part: pd.DataFrame) -> str:
 def plot_gate_confidence(
     questions: pd.DataFrame, *, confidence: pd.DataFrame | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw each question's mean score in one run beside the pass line, with its noise and the chance that it passes
-    again.
+    """Draw each question's mean score in one run beside the pass line, with its noise and its chance to pass again.
 
     - A symbol at the mean, filled if the question passes, with whiskers of noise_sd on both sides. noise_sd is the
       standard deviation of this mean when the run is repeated. The whiskers end at 0 and 100.
@@ -247,10 +235,6 @@ def plot_gate_confidence(
         used: run_id (if the frame has it), pass_rate_low, pass_rate_high, verdict.
     ax
         The axes to draw on; new ones if left out.
-
-    Returns
-    -------
-    Axes
 
     Raises
     ------

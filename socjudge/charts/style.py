@@ -37,20 +37,13 @@ SMALL = 8  # points: notes and numbers beside the marks
 
 @dataclass(frozen=True)
 class Palette:
-    """Hold the colours of a chart.
+    """Hold the colours of a chart."""
 
-    - ink: for lines and text.
-    - paper: for the inside of hollow symbols.
-    - grey: for less important things.
-    - band: for areas behind the symbols.
-    - colours: for judges and criteria.
-    """
-
-    ink: str
-    paper: str
-    grey: str
-    band: str
-    colours: tuple[str, ...]
+    ink: str  # lines and text
+    paper: str  # the inside of hollow symbols
+    grey: str  # less important things
+    band: str  # areas behind the symbols
+    colours: tuple[str, ...]  # judges and criteria
 
 
 # Okabe and Ito (2008), https://jfly.uni-koeln.de/color/, without black, which is for lines and text. On light paper the
@@ -83,10 +76,7 @@ def _luminance(colour: Any) -> float:
 
 
 def band() -> dict[str, Any]:
-    """Return matplotlib's arguments for an area behind the symbols of a chart.
-
-    The thin edge of the area is visible on any background.
-    """
+    """Return matplotlib's arguments for an area behind the symbols. Its thin edge is visible on any background."""
     return {"facecolor": palette().band, "edgecolor": palette().grey, "linewidth": 0.5, "zorder": 0}
 
 
@@ -107,12 +97,8 @@ def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
 
 
 def judge_markers(names: Iterable[Any]) -> dict[Any, str]:
-    """Choose a marker for each judge on a chart. It tells judges apart in grey print, or if they have the same colour.
-
-    A hash of the name decides the marker. If another judge on the chart already has this marker, the next one is taken.
-    So up to ten judges, besides the offline judge, all have different markers. With more judges, a marker is repeated
-    only in another colour, as long as this is possible.
-    """
+    """Choose a marker for each judge, which tells judges apart in grey print, or if they have the same colour.
+    Up to ten judges and the offline judge all differ. With more, a marker is repeated in another colour, if possible."""
     colours = judge_colours(names)
     found: dict[Any, str] = {}
     for name in sorted(colours, key=str):
@@ -162,16 +148,12 @@ def _settings(settings: dict[Any, Any]) -> Iterator[None]:
 
 
 def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
-    """Draw the frame with `plot`, and return the chart as the data URL of an SVG. It
-    needs no installed font.
-
-    This works in any thread. pyplot is not used, because a notebook shows a pyplot figure as output of whichever cell
-    ends next. The background is always white, because reports are printed. A panel recolours its charts afterwards, to
-    match the theme of the page.
-    """
+    """Draw the frame with `plot`, in any thread. Return the data URL of an SVG that needs no installed font."""
     buffer = io.BytesIO()
+    # The background is always white, because reports are printed. A panel recolours its charts afterwards.
     light = {name: rcParamsDefault[name] for name in plt.style.library["dark_background"]}
     with _settings({**light, "svg.fonttype": "path", "svg.hashsalt": "socjudge"}):
+        # Without pyplot, because a notebook shows its figures as output of whichever cell ends next.
         token = _apart.set(True)
         try:
             figure = cast(Figure, plot(frame).figure)
@@ -182,10 +164,7 @@ def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
 
 
 class _Figure(Figure):
-    """Draw a matplotlib figure without the font's own hints, which spoil small Japanese characters.
-
-    With these hints, 書 is a black square at 8 points.
-    """
+    """Draw without the font's own hints, which spoil small Japanese characters: 書 is a black square at 8 points."""
 
     def draw(self, renderer: Any) -> None:
         with _settings({"text.hinting": "force_autohint"}):
@@ -209,10 +188,7 @@ def japanese_axes(ax: Axes | None, width: float, height: float) -> Iterator[Axes
 
 
 def use_japanese(ax: Axes) -> None:
-    """Set the Japanese font for all texts of the axes, and for tick labels.
-
-    The tick labels are set separately, because matplotlib makes them only when it draws.
-    """
+    """Set the Japanese font for all texts of the axes. matplotlib makes the tick labels only when it draws."""
     for text in ax.findobj(Text):
         text.set_fontfamily(font_family())  # type: ignore[attr-defined]
     ax.tick_params(which="both", labelfontfamily=font_family())
@@ -241,22 +217,16 @@ def _glyphs() -> frozenset[int]:
 
 
 def label(text: object, width: int = 40) -> str:
-    """Return a name from a model, a log or a dataset as one plain line. It has at most `width` characters before
-    escaping.
-
-    A $ is escaped, so that it does not start a formula. A character that the font does not have becomes 〓.
-    """
+    """Return a name from a model, log or dataset as one plain line of at most `width` characters. A $ is escaped."""
     line = " ".join(str(text).split())
     line = line if len(line) <= width else line[: width - 1].rstrip() + "…"
     line = re.sub("^_", "＿", line)  # a legend leaves out names that start with an underscore
+    # A $ would start a formula. The width is that before escaping.
     return "".join(c if ord(c) in _glyphs() else "〓" for c in line).replace("$", r"\$")
 
 
 def pass_text(*lines: float) -> str:
-    """Return the pass line in words, for titles and legends.
-
-    If there are different pass lines, the text has the lowest and the highest.
-    """
+    """Return the pass line in words, for titles and legends. Of several, the lowest and the highest are named."""
     low, high = min(lines), max(lines)
     return (
         say("pass line {line:g}", line=high)
@@ -271,10 +241,8 @@ def points(mean: float, line: float) -> str:
 
 
 def reach(mean: Any, low: Any, high: Any) -> Floats:
-    """Return the lengths of whiskers that lead from `mean` to `low` and to `high`, in the form that errorbar takes.
-
-    A negative length becomes 0, because rounding can put `low` above the mean, or `high` below it.
-    """
+    """Return the lengths of whiskers that lead from `mean` to `low` and to `high`, in the form that errorbar takes."""
+    # Rounding can put `low` above the mean, or `high` below it.
     return np.array([mean - low, high - mean], dtype=float).clip(0).reshape(2, -1)
 
 
@@ -285,12 +253,8 @@ def size(ax: Axes) -> tuple[float, float]:
 
 
 def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str, maker: str = "load_scores") -> None:
-    """Raise ConfigError if the frame lacks `column` or one of `others`.
-
-    Raise ValueError if the frame has no rows, or no value of `column` to draw.
-
-    who: the name of the function that needs the columns. maker: the name of the function that makes such frames.
-    """
+    """Raise ConfigError if the frame lacks a column, and ValueError if it has no row, or no value of `column` to draw.
+    `who` is the function that needs the columns, and `maker` the one that makes such frames."""
     need_columns(frame, [column, *others], who, maker)
     if frame.empty:
         raise ValueError(say("{who}: the frame has no row; widen the filters, or load a run with results", who=who))
@@ -301,18 +265,12 @@ def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str
 
 
 def known_category(categories: pd.Series) -> pd.Series:
-    """Return the categories as text.
-
-    A missing category becomes the words for "no category", so that no chart leaves out the questions without one.
-    """
+    """Return the categories as text. A missing one becomes "no category", so that no chart leaves out its questions."""
     return categories.astype(object).where(categories.notna(), say("no category"))
 
 
 def question_rows(frame: pd.DataFrame) -> dict[Any, str]:
-    """Return {question id: label}, in the order of the categories and then of the ids.
-
-    A label has the id and, if the frame has categories, the category.
-    """
+    """Return {question id: label}, in the order of the categories and then of the ids. A label has the category too."""
     rows = frame.drop_duplicates("question_id")
     if "category" not in rows:
         return {question: label(question) for question in sorted(rows["question_id"], key=_natural)}
@@ -330,9 +288,7 @@ def _natural(question: Any) -> list[Any]:
 
 def draw_cells(ax: Axes, means: pd.DataFrame, line: float) -> None:
     """Draw means (0–100) as coloured cells, with a colour bar. Cells without a mean stay empty.
-
-    The colour changes at the pass line `line`.
-    """
+    The colour changes at the pass line `line`."""
     image = ax.imshow(means.astype(float), cmap=_cell_colours(line), vmin=0, vmax=100, aspect="auto")
     bar = ax.figure.colorbar(image, ax=ax, label=say("mean score (points)"))
     bar.set_ticks(sorted({0, 50, 100, line}))
@@ -342,12 +298,10 @@ def draw_cells(ax: Axes, means: pd.DataFrame, line: float) -> None:
 
 @cache
 def _cell_colours(line: float) -> LinearSegmentedColormap:
-    """Return the colours for means: orange below the pass line and blue above it, both darker farther from the line.
-
-    Orange and blue can be told apart with any colour vision. In grey print the darkest orange and blue look alike, but
-    the points written on them tell them apart. No colour is so dark that black text on it would be hard to read.
-    """
+    """Any colour vision tells apart the orange below the pass line and the blue above it."""
     edge = min(max(line / 100, 0.0), 1.0)
+    # No colour is so dark that black text on it would be hard to read. In grey print the darkest orange and blue look
+    # alike, but the points written on them tell them apart.
     below, above = ("#f2954f", "#fde3c8"), ("#e3eef8", "#74a9dc")
     steps = 1000  # so that a mean just below the line is not drawn on it
     parts = [(colours, round(share * steps)) for colours, share in ((below, edge), (above, 1 - edge))]
