@@ -98,7 +98,7 @@ def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
 
 def judge_markers(names: Iterable[Any]) -> dict[Any, str]:
     """Choose a marker for each judge, which tells judges apart in grey print, or if they have the same colour.
-    Up to ten judges and the offline judge all differ. With more, a marker is repeated in another colour, if possible."""
+    Up to ten judges and the offline judge all differ. With more, one is repeated in another colour, if possible."""
     colours = judge_colours(names)
     found: dict[Any, str] = {}
     for name in sorted(colours, key=str):
