@@ -209,6 +209,7 @@ def _read_log(path: Path, text: bool, guess: tuple[str, ...], plain: Plain) -> t
     try:
         info, summary, rows = _read_usual(raw, path.name, text, guess, plain)
     except (_Unusual, ConfigError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        # Another form than the usual one, or an invalid rubric (ConfigError).
         info, summary, rows = _read_any(parse_log(raw, path), path.name, text)
     values = _run_values(info, summary, rows)
     whole = [value for value in values.values() if type(value) is int]
@@ -236,7 +237,7 @@ def _results(rows: list[Row], text: bool) -> pa.Table:
 def _read_usual(
     raw: bytes, log: str, text: bool, guess: tuple[str, ...], plain: Plain
 ) -> tuple[RunInfo, RunSummary, list[Row]]:
-    """Read a log in the usual form. Raise msgspec.MsgspecError or _Unusual on another form, ConfigError on a bad rubric."""
+    """Read a log in the usual form. Raise msgspec.MsgspecError or _Unusual if it has another form."""
     found, criteria = _decode(raw, text, guess)
     if any(not 0 <= (getattr(found.run, name, 0) or 0) <= most for name, most in RULE_LIMITS.items()):
         raise _Unusual("a pass rule out of its range")
