@@ -62,36 +62,26 @@ _OF_JUDGE = ("judge_model", "judge_service", "judge_settings", "prompt_sha256", 
 
 @dataclass(frozen=True)
 class Sample:
-    """Describe one answer that a run must judge.
-
-    - answer_repeat: the number of the answer among the answers to this question, from 0.
-    - stored: the answer, or None if it must still be requested.
-    """
+    """Describe one answer that a run must judge."""
 
     question: EvalQuestion
-    answer_repeat: int
-    stored: AssistantAnswer | None = None
+    answer_repeat: int  # its number among the answers to this question, from 0
+    stored: AssistantAnswer | None = None  # None: it must still be requested
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Hold what a run uses for all its answers: models, prompts, rubric and settings.
-
-    - judge_repeats: the number of judgements per answer.
-    - assistant: the model behind socjudge's assistant. None if all answers are stored, or if `own` gives them.
-    - index, k: the runbooks, and the number of passages per question.
-    - own: your own assistant, or None.
-    """
+    """Hold what a run uses for all its answers: models, prompts, rubric and settings."""
 
     judge: Model
     judge_prompt: Prompt
-    judge_repeats: int
+    judge_repeats: int  # judgements per answer
     rubric: Rubric
-    assistant: Model | None = None
+    assistant: Model | None = None  # behind socjudge's assistant; None if the answers are stored or `own` gives them
     assistant_prompt: Prompt | None = None
     index: RunbookIndex | None = None
-    k: int = 10
-    own: Assistant | None = None
+    k: int = 10  # passages per question
+    own: Assistant | None = None  # your own assistant
 
     @property
     def asks(self) -> bool:
@@ -101,26 +91,18 @@ class Plan:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Hold what a run has to do: which answers to judge, and with what.
+    """Hold what a run has to do: which answers to judge, and with what."""
 
-    - n_samples: the number of answers to judge.
-    - sample_at: a function that takes the number of an answer, from 0, and returns its `Sample`.
-    - info: the info for the run's log.
-    - given: {name: value} of what decides an answer or a score and is not in `info`.
-    """
-
-    n_samples: int
-    sample_at: Callable[[int], Sample]
+    n_samples: int  # answers to judge
+    sample_at: Callable[[int], Sample]  # takes the number of an answer, from 0
     plan: Plan
-    info: RunInfo
-    given: dict[str, Any]
+    info: RunInfo  # for the run's log
+    given: dict[str, Any]  # what decides an answer or a score and is not in `info`
 
     @property
     def key(self) -> dict[str, Any]:
         """Return the run's identity: everything that decides an answer or a score, and nothing else.
-
-        A journal is resumed only if the key in the journal equals this key.
-        """
+        A journal is resumed only if the key in it equals this key."""
         return {name: getattr(self.info, name) for name in _DECIDES} | self.given
 
     @property
@@ -148,10 +130,7 @@ def assign_suite(
     judge_repeats: int,
     k: int | None,
 ) -> Assignment:
-    """Work out what `run_evaluation_suite` has to do with these arguments. No request is sent.
-
-    Raises ConfigError if an argument is unfit.
-    """
+    """Work out what `run_evaluation_suite` has to do. No request is sent. ConfigError if an argument is unfit."""
     k = default_k() if k is None else k
     check_counts(answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k)
     if not len(questions):
@@ -205,12 +184,7 @@ def assign_rejudging(
     judge_repeats: int,
     rubric: Rubric | None = None,
 ) -> Assignment:
-    """Work out what `rejudge` has to do with these arguments. No request is sent.
-
-    judge_prompt, rubric: the run's own if None.
-
-    Raises ConfigError if an argument is unfit.
-    """
+    """Work out what `rejudge` has to do. No request is sent. ConfigError if an argument is unfit."""
     check_counts(judge_repeats=judge_repeats)
     judge_prompt, rubric = judge_prompt or judge_prompt_of(run.run), rubric or run.rubric
     first_judged = {(r.question.id, r.answer_repeat): r for r in reversed(run.results)}
@@ -243,12 +217,8 @@ def assign_failed(
     judge_repeats: int,
     rubric: Rubric | None = None,
 ) -> Assignment:
-    """Work out what `rejudge` with `only_failed` has to do with these arguments. No request is sent.
-
-    The assignment covers all answers of the run. Those that have scores must be given to `run_assignment` as `known`.
-
-    Raises ConfigError if no row failed, or if they would be judged in another way than the rows that are kept.
-    """
+    """Work out what `rejudge` with `only_failed` has to do. The results that have scores must be given as `known`.
+    ConfigError if no row failed, or if they would be judged in another way than the rows that are kept."""
     name, info = run.log_path or say("the run"), run.run
     if not rows_to_judge(run):
         raise ConfigError(
@@ -312,10 +282,7 @@ def _plan_judging(
     judge_repeats: int,
     rubric: Rubric,
 ) -> Plan:
-    """Return a plan with everything about the judge, and nothing about the assistant.
-
-    The judge is opened and its prompt is checked here, so that any error appears before the first call to a model.
-    """
+    """Open the judge and check its prompt here, so that any error appears before the first call to a model."""
     judging = load_prompt(judge_prompt, rubric=rubric)
     check_judge_prompt(judging, rubric.criteria)
     judge = open_model(judge_model)
@@ -327,12 +294,9 @@ def _plan_judging(
 
 
 def _check_measures(criteria: Sequence[str]) -> None:
-    """Raise ConfigError if the embedded judge can measure none of the criteria.
-
-    If it can measure only some of them, nothing is raised. The scores for the other criteria will then be missing.
-    """
     from ..models.offline import measured_criteria
 
+    # If it measures some of the criteria, the scores for the others will be missing.
     if not set(criteria) & set(measured_criteria()):
         raise ConfigError(say("models.no_measure", criteria=listed(criteria)))
 
@@ -370,10 +334,7 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
 
 
 def _sha256(values: Iterable[Any]) -> str:
-    """Return the SHA-256, in hex, of the values written as a JSON list.
-
-    So the hash of a dataset stays the same if only spaces or line breaks in its file change.
-    """
+    """Hash the values as a JSON list, so that spaces and line breaks in a dataset's file change nothing."""
     digest, separator = hashlib.sha256(b"["), b""
     for value in values:
         digest.update(separator + orjson.dumps(value))
@@ -383,18 +344,11 @@ def _sha256(values: Iterable[Any]) -> str:
 
 
 def _uses_index(plan: Plan) -> bool:
-    """Return whether the run's assistant uses the runbooks.
-
-    socjudge's assistant does. Your own assistant may. If all answers are stored, return False.
-    """
     return plan.assistant is not None or (plan.own is not None and plan.own.takes_runbooks)
 
 
 def _shown(answer: AssistantAnswer) -> list[str]:
-    """Return the texts in a stored answer that decide what the judge sees.
-
-    These are the answer, its context, its warnings, and, if the answer is not by socjudge's assistant, its passages.
-    """
+    """Return the texts in a stored answer that decide what the judge sees."""
     told = [answer.answer, answer.context, str(answer.flags)]
     if not answer.evidence:  # not socjudge's own answer, so its citations are read with its passages
         told += [str((passage.source, passage.heading, passage.text)) for passage in answer.passages]
@@ -402,15 +356,11 @@ def _shown(answer: AssistantAnswer) -> list[str]:
 
 
 def _given(questions: Sequence[EvalQuestion], plan: Plan) -> dict[str, Any]:
-    """Return {name: value} of the inputs that decide the answers and scores and that the run's info does not have.
-
-    They are: a hash of the questions without their categories, the criteria with their descriptions, socjudge's version
-    without the patch number, and the versions of the embedded models that the run uses. The pass line and the pass rate
-    are left out, because they decide no score.
-    """
+    """Return the inputs that decide an answer or a score and that the run's info does not have."""
+    # The categories, the pass line and the pass rate are left out, because they decide no score.
     asked = _sha256([question.id, question.question, question.expected_keypoints] for question in questions)
     criteria, descriptions = "、".join(plan.rubric.criteria), dict(plan.rubric.descriptions)
-    version = __version__.rpartition(".")[0]
+    version = __version__.rpartition(".")[0]  # without the patch number
     given = {"questions_sha256": asked, "criteria": criteria, "descriptions": descriptions, "version": version}
     return given | _embedded_versions(plan)
 

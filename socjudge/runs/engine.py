@@ -38,15 +38,7 @@ MAX_UNREADABLE = 5
 
 class Engine:
     """Carry out a run: request the answers and judgements that its journal does not have.
-
-    A result enters the journal at once. `synced_results` returns it after making sure that it is on the disk. A sample
-    is one answer to judge.
-
-    - n_left: the number of judgements still to come.
-    - n_undelivered: the number of judgements that the service failed to deliver in this session. A resumed run requests
-      them again.
-    - last_failure: the last error of the service or of your own assistant, or None.
-    """
+    A result enters the journal at once. A sample is one answer to judge."""
 
     def __init__(
         self,
@@ -60,7 +52,7 @@ class Engine:
         self._n_samples, self._sample_at, self._plan = assignment.n_samples, assignment.sample_at, assignment.plan
         self._journal, self._gate = journal, gate
         self._max_failures, self._executor = max_failures, executor
-        self.n_left = assignment.total - journal.n_done
+        self.n_left = assignment.total - journal.n_done  # judgements still to come
         self._started = time.monotonic()
         self._worked = False  # until something has worked in this session, an outage counts as a wrong set-up
         # Who has ever answered, also in the journal. A refusal by one who never did counts as a wrong set-up.
@@ -68,8 +60,9 @@ class Engine:
         self._failures_in_a_row = self._unanswered_in_a_row = self._n_unreadable = 0
         self._version = journal.assistant_version if self._plan.own is not None else ""
         self._has_readable = journal.has_readable
+        # Judgements that the service failed to deliver in this session. A resumed run requests them again.
         self.n_undelivered = 0
-        self.last_failure: SocJudgeError | None = None
+        self.last_failure: SocJudgeError | None = None  # of the service or of your own assistant
         self._uncounted: deque[EvaluationResult] = deque()
 
     @property
@@ -78,17 +71,13 @@ class Engine:
         return time.monotonic() - self._started
 
     async def run(self, max_concurrency: int) -> None:
-        """Make the judgements that the journal does not have yet.
-
-        If the run ends early, the error that ended it is in `RunGate.reason`. Samples that failed in an earlier session
-        come last. If socjudge's assistant makes the answers, they are made one at a time until one has been judged. A
-        judge that cannot be called then costs only one answer.
-
-        max_concurrency: the largest number of samples that are worked on at once.
-        """
+        """Make the judgements that the journal does not have yet, for at most `max_concurrency` samples at once.
+        If the run ends early, the error that ended it is in `RunGate.reason`."""
+        # Samples that failed in an earlier session come last.
         refused = {i for i in range(self._n_samples) if self._journal.has_failed(i)}
         new = (i for i in range(self._n_samples) if i not in refused)
         todo = (i for i in chain(new, sorted(refused)) if self._missing(i))
+        # One answer at a time until one has been judged: a judge that cannot be called then costs only one answer.
         if self._plan.assistant is not None:
             while not self._worked and self._gate.reason is None and (first := next(todo, None)) is not None:
                 await self._judge_sample(first)
@@ -97,21 +86,14 @@ class Engine:
             self._stop_unanswered()
 
     def synced_results(self) -> list[EvaluationResult]:
-        """Make sure that all results are on the disk. Return the results that came since this method was last called.
-
-        Call this from the thread that waits for the run. In the event loop, waiting for the disk would delay the calls
-        to the models.
-        """
+        """Return the results that came since the last call, after making sure that they are on the disk.
+        Call this from the thread that waits for the run: in the event loop, the disk would delay the calls."""
         batch = [self._uncounted.popleft() for _ in range(len(self._uncounted))]
         if batch:
             self._journal.sync()
         return batch
 
     async def _work_off(self, todo: Iterator[int], max_concurrency: int) -> None:
-        """Judge the answers with the numbers in `todo`, at most `max_concurrency` answers at once.
-
-        If the service asks a call to wait, one more answer is begun meanwhile.
-        """
         count = min(max_concurrency, self._n_samples)
         more: list[asyncio.Task[None]] = []
 
@@ -119,7 +101,7 @@ class Engine:
             if len(more) < count - 1:  # none if one sample at a time was asked for; the gate limits the calls in flight
                 more.append(asyncio.create_task(self._work(todo)))
 
-        self._gate.on_wait = add_worker
+        self._gate.on_wait = add_worker  # while a call waits because the service asked for it, another sample is begun
         await asyncio.gather(*(self._work(todo) for _ in range(count)))
         for task in more:
             await task
@@ -131,7 +113,6 @@ class Engine:
             await self._judge_sample(i)
 
     def _missing(self, i: int) -> list[int]:
-        """Return the numbers of the judgements that the i-th answer still needs. Return [] if it needs none."""
         return [repeat for repeat in range(self._plan.judge_repeats) if not self._journal.is_done(i, repeat)]
 
     async def _judge_sample(self, i: int) -> None:
@@ -188,13 +169,7 @@ class Engine:
     async def _or_failed(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], work: Coroutine[Any, Any, T]
     ) -> T | None:
-        """Wait for `work`, the request for an answer or a judgement, and return its result.
-
-        If the request fails, handle the failure and return None. Depending on the failure, one of three things happens:
-        the journal gets a row with status "failed", the run stops, or the sample is left for the next session.
-
-        answer: None if `work` requests it. repeats: the numbers of the judgements that need the result of `work`.
-        """
+        """Return the result of `work`, a request for an answer (`answer` is None) or a judgement. None if it failed."""
         try:
             return await work
         except RunStopped:
@@ -214,19 +189,7 @@ class Engine:
     def _fail(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError
     ) -> None:
-        """Record that a sample got no answer or no judgement.
-
-        - Your own assistant gave no answer: the journal gets a row "failed". Several such failures in a row end the
-          run.
-        - The service refused this question: the journal gets a row "failed", and the run goes on.
-        - The model refused before it ever replied, and did not name the text as its reason: the run ends, because the
-          refusal is taken to concern all questions.
-        - The service failed: there is no row, and a resumed run requests the sample again. The run ends if nothing has
-          worked yet in this session, if the service is unreachable, or after several failures in a row.
-
-        answer: None if the answer is missing. repeats: the numbers of the judgements that are missing now.
-        """
-        if isinstance(error, NoAnswer):
+        if isinstance(error, NoAnswer):  # of your own assistant; several in a row end the run
             is_old = self._journal.has_failed(i)  # failures of an earlier session come last, one after the other
             self._add_failed(i, sample, answer, repeats, error)
             self._unanswered_in_a_row += not is_old or not self._has_answered["assistant"]
@@ -237,9 +200,10 @@ class Engine:
         if isinstance(error, RequestRefused):
             if error.about_content or self._has_answered["assistant" if answer is None else "judge"]:
                 self._add_failed(i, sample, answer, repeats, error)
-            else:
+            else:  # it never replied and did not name the text as its reason, so it may refuse all questions
                 self._gate.stop(error)
             return
+        # The service failed: there is no row, so that a resumed run requests the sample again.
         self._failures_in_a_row += 1
         self.n_undelivered += len(repeats)
         self.last_failure = error
@@ -256,14 +220,8 @@ class Engine:
     def _put_aside(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: ConfigError
     ) -> None:
-        """Record a refusal with two possible causes: a firewall blocks this one question, or the key was withdrawn.
-
-        The journal gets a row "failed", and the question comes last in the next session. If it is refused again, it
-        keeps that row. Several such refusals in a row end the run. Questions that were already refused in an earlier
-        session do not count here.
-
-        answer, repeats: as for `_fail`.
-        """
+        """Record a refusal that has two possible causes: this one question is blocked, or the key was withdrawn."""
+        # The question comes last in the next session. If it is refused again, it keeps its row and does not count.
         is_old = all(self._journal.is_refused(i, repeat) for repeat in repeats)
         self._add_failed(i, sample, answer, repeats, error)
         if is_old:
@@ -275,7 +233,6 @@ class Engine:
             self._gate.stop(error)
 
     def _stop_unanswered(self) -> None:
-        """End the run because your own assistant does not answer. The run can be resumed."""
         name, count = self._plan.own.name if self._plan.own else "", self._unanswered_in_a_row
         self._gate.stop(
             ProviderError(
@@ -337,10 +294,7 @@ class Engine:
         return ask_through(self._executor, model, request, self._gate)
 
     def _add(self, i: int, result: EvaluationResult) -> None:
-        """Write the result of the i-th sample into the journal, and count it as done.
-
-        The usage of earlier attempts at the same judgement is added to the result's usage.
-        """
+        # Earlier attempts at the same judgement were paid for too.
         usage = result.evaluation.usage + self._journal.paid_before(i, result.judge_repeat)
         result = self._journal.judged(replace(result, evaluation=replace(result.evaluation, usage=usage)))
         if self._keep(self._journal.add_result, i, result):
@@ -348,10 +302,7 @@ class Engine:
             self.n_left -= 1
 
     def _keep(self, add: Callable[..., None], *what: Any) -> bool:
-        """Write `what` to the journal with its method `add`, and return whether this worked.
-
-        If it did not work, end the run, because further results would be paid for and lost.
-        """
+        """Return whether the journal took it. If not, end the run: further results would be paid for and lost."""
         try:
             add(*what, self.elapsed_s)
         except ConfigError as error:

@@ -28,17 +28,13 @@ _ANSWER_TOKENS, _GUIDE_TOKENS, _PASSAGE_TOKENS, _CRITERION_TOKENS, _COMMENT_TOKE
 
 @dataclass(frozen=True)
 class Estimate:
-    """Hold the calls and tokens that a run is expected to need, and their cost.
-
-    cost_usd: US dollars at list prices, or None if a price is unknown.
-    note: what else to know before the run, such as that a model ends soon; one line each.
-    """
+    """Hold the calls and tokens that a run is expected to need, and their cost."""
 
     calls: int
     input_tokens: int
     output_tokens: int
-    cost_usd: float | None
-    note: str = field(default="", repr=False)
+    cost_usd: float | None  # at list prices; None if a price is unknown
+    note: str = field(default="", repr=False)  # what else to know, such as that a model ends soon; one line each
 
     def __add__(self, other: Estimate) -> Estimate:
         mine, theirs = (Usage(e.calls, e.input_tokens, e.output_tokens, e.cost_usd) for e in (self, other))
@@ -47,10 +43,7 @@ class Estimate:
         return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd, note)
 
     def after(self, done: int, total: int) -> Estimate:
-        """Return the estimate for the rest of the run, after `done` of its `total` judgements were made.
-
-        Calls, tokens and cost are reduced in proportion to the judgements that are left.
-        """
+        """Return the estimate for the rest of a run, in proportion to the judgements that are left."""
         share = 1 - done / total
         calls, tokens_in, tokens_out = (
             math.ceil(round(number * share, 6)) for number in (self.calls, self.input_tokens, self.output_tokens)

@@ -30,14 +30,7 @@ def finish_run(
     spent_usd: float | None = None,
 ) -> EvaluationRun:
     """Write the log from the journal, row by row, and return the run.
-
-    If the run has more than IN_MEMORY results, they are read from the log on demand. If the run was resumed with other
-    values that decide no score, such as categories, the log has these new values. Only the rubric, with its pass line
-    and pass rate, is always that of the journal.
-
-    in_session_s: the seconds that this session took. spent_usd: the most that the run has cost in US dollars, or None
-    if a price is unknown.
-    """
+    `in_session_s` are the seconds of this session, `spent_usd` the most that the run has cost (None: unknown)."""
     lost, rule = journal.lost_usage, run_rule(journal.info)
     small, began, categories = assignment.total <= IN_MEMORY, journal.info, _categories(journal.info, assignment)
     totals = _Totals(rule.line)
@@ -45,6 +38,7 @@ def finish_run(
 
     def rows() -> Iterator[dict[str, Any]]:
         for row in journal.rows():
+            # If the dataset has changed since the run began, the log has the present categories: they decide no score.
             row["category"] = categories.get(row["question_id"], row["category"])
             totals.add(row)
             if small:
@@ -66,6 +60,7 @@ def finish_run(
             assignment.info,
             run_id=began.run_id,
             started_at=began.started_at,
+            # The rule is that of the journal, also if the run was resumed with another one.
             pass_threshold=began.pass_threshold,
             pass_rate_required=began.pass_rate_required,
             rubric=began.rubric,
@@ -86,10 +81,6 @@ def finish_run(
 
 
 def _categories(there: RunInfo, assignment: Assignment) -> dict[int | str, str]:
-    """Return {question id: present category} if the dataset has changed since the journal was begun.
-
-    Otherwise, return {}.
-    """
     if there.dataset_sha256 == assignment.info.dataset_sha256:
         return {}
     samples = map(assignment.sample_at, range(assignment.n_samples))
@@ -97,15 +88,11 @@ def _categories(there: RunInfo, assignment: Assignment) -> dict[int | str, str]:
 
 
 class _Totals:
-    """Add up the rows of a log: counts of questions, usage of judge and assistant, and the models that replied.
-
-    The rows of one answer must come one after another.
-
-    line: the pass line. starts: the positions, in bytes, at which the log's head, each row and the log's end begin.
-    """
+    """Add up the rows of a log. The rows of one answer must come one after another."""
 
     def __init__(self, line: float) -> None:
-        self._line = line
+        self._line = line  # the pass line
+        # `starts`: the positions, in bytes, at which the log's head, each row and the log's end begin
         self.starts, self.in_memory = array("q"), list[EvaluationResult]()
         self.tally = Tally()
         self.judge_usage = self.assistant_usage = Usage()

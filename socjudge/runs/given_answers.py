@@ -19,12 +19,8 @@ Given = Any  # Sequence of answers, StoredAnswers, DataFrame, path, function, Ru
 
 
 def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[AssistantAnswer] | Assistant | None:
-    """Return the given answers, one per question, or your own assistant. Return None if `given` is None.
-
-    None means that socjudge's assistant answers. A string may be the path of a file, `file.py:name`, or the name of a
-    table in socjudge.toml. Raises ConfigError if it is none of these, if it is two of them, or if a question has no
-    answer.
-    """
+    """Return the given answers, one per question, or your own assistant, or None, if socjudge's assistant is to answer.
+    ConfigError if `given` is none of what `Given` lists, if it is two of them, or if a question has no answer."""
     if given is None or isinstance(given, Assistant):
         return given
     if isinstance(given, Path) or (isinstance(given, str) and _is_file(given)):

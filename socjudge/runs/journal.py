@@ -1,7 +1,8 @@
 """The journal of a run, `logs/judge_eval_….partial.jsonl`: everything that was paid for, written as it arrives.
 
-One JSON object per line. The first is the header: {"journal", "run", "key", "total"}. Any other may have "t", the seconds
-since its session began, and "spent_usd", the run's cost so far. `sample` and `repeat` count answers and judgements from 0.
+One JSON object per line. The first is the header: {"journal", "run", "key", "total"}. Any other may have "t", the
+seconds since its session began, and "spent_usd", the run's cost so far. `sample` and `repeat` count answers and
+judgements from 0.
 
 - {"session"}: the run was started or resumed
 - {"answer", "sample"}: an answer of the assistant
@@ -232,13 +233,8 @@ def open_journal(
     fresh: bool = False,
     path: Path | None = None,
 ) -> Journal:
-    """Open the run's unfinished journal, or create one.
-
-    - folder: of journal and log. key: the run's identity (`Assignment.key`). total: the judgements of the finished run.
-    - fresh: create a new one in any case. path: resume this one.
-
-    Raises ConfigError if another process is making the run, or says how the run at `path` differs from this one.
-    """
+    """Open the run's unfinished journal (the one at `path`, if given), or create one (always, if `fresh`).
+    ConfigError if another process is making the run, or if the journal at `path` is of another run (it says how)."""
     folder.mkdir(parents=True, exist_ok=True)
     lock = _held(folder, key)
     journal, how = None, {"total": total, "judge_repeats": info.judge_repeats}
@@ -291,7 +287,6 @@ def drop_journal(path: Path) -> None:
 
 
 def _held(folder: Path, key: Mapping[str, Any]) -> filelock.BaseFileLock:
-    """Return the lock of the run with this key, held. ConfigError if another process has it."""
     short = hashlib.sha256(orjson.dumps(dict(key), option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
     lock = filelock.FileLock(folder / f".judge_eval_{short}.lock", thread_local=False)
     try:

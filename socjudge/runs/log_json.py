@@ -39,21 +39,14 @@ _Reader = Callable[[Any, str, str], Any]  # arguments: the value, the log's name
 
 
 class LogField(NamedTuple):
-    """Describe how a log holds a field of a record. A record is a JSON object in the log.
-
-    - name, kind: the field's name and type annotation in the record's class.
-    - key: its key in the JSON.
-    - block: the name of the inner object that holds the key, or "" if the record's own object holds it.
-    - inline: whether the field is a record whose fields stand in the outer record's object, not in an inner one.
-    - default: the value if the log does not have the field, or MISSING if the log must have it.
-    """
+    """Describe how a log holds a field of a record. A record is a JSON object in the log."""
 
     name: str
-    kind: Any
+    kind: Any  # the type annotation in the record's class
     key: str
-    block: str
-    inline: bool
-    default: Any
+    block: str  # the inner object that holds the key, or "" for the record's own object
+    inline: bool  # a record whose fields stand in the outer record's object, not in an inner one
+    default: Any  # the value if the log does not have the field, or MISSING if the log must have it
 
 
 @functools.cache
@@ -72,8 +65,7 @@ def log_fields(record: Any) -> tuple[LogField, ...]:
 
 @functools.cache
 def _known_keys(record: Any) -> Mapping[str, frozenset[str]]:
-    """Return the keys that a record has in its JSON object, as {"": keys, block: keys of this inner object}."""
-    known: dict[str, frozenset[str]] = {"": frozenset()}
+    known: dict[str, frozenset[str]] = {"": frozenset()}  # by block, as in `LogField`
     for field in log_fields(record):
         found = _known_keys(field.kind) if field.inline else {field.block: frozenset([field.key])}
         known |= {block: known.get(block, frozenset()) | keys for block, keys in found.items()}
@@ -111,7 +103,6 @@ def _writers(record: Any) -> tuple[tuple[str, str, str, bool, Callable[[Any], An
 
 
 def _plain(hint: Any) -> Callable[[Any], Any] | None:
-    """Return a function that turns values of this type into JSON values. Return None if they are JSON already."""
     origin, inner = get_origin(hint), get_args(hint)
     if is_dataclass(hint):
         return to_dict
@@ -149,12 +140,8 @@ def writable(text: str) -> str:
 
 
 def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
-    """Read a run from the parsed JSON of a log.
-
-    where: the log's name, for errors. bare: the info that the run gets if the log has no `run` block.
-
-    If a value is unfit, the ConfigError names its place in the log and what was expected there.
-    """
+    """Read a run from the parsed JSON of a log. `bare` is its info if the log has no `run` block.
+    If a value is unfit, the ConfigError names its place in the log, beginning with `where`, and what was expected."""
     top = _mapping(data, where)
     rows = top.get("results")
     if not isinstance(rows, list):
@@ -180,12 +167,7 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
 
 
 def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
-    """Read the run's info from the `run` block of a log.
-
-    where: the place of this block, for errors.
-
-    If a field is unfit, the ConfigError names the field and its place.
-    """
+    """Read the run's info from the `run` block of a log. If a field is unfit, the ConfigError names its place."""
     info = from_dict(RunInfo, data, where)
     for name, most in RULE_LIMITS.items():
         if (value := getattr(info, name)) is not None and not 0 <= value <= most:
@@ -202,22 +184,14 @@ def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
 
 
 def rule_agrees(info: RunInfo) -> bool:
-    """Return whether the info's own pass line and pass rate equal those of its rubric.
-
-    A log holds these numbers twice, in the run's info and in its rubric. Return True if there is no rubric.
-    """
+    """Return whether the pass line and rate, which a log holds twice, equal those of its rubric, if it has one."""
     told, rubric = (info.pass_threshold, info.pass_rate_required), info.rubric
     return rubric is None or told == (rubric.pass_threshold, rubric.pass_rate)
 
 
 def from_dict(kind: Callable[..., T], data: Any, where: str) -> T:
-    """Read a record of the class `kind` from its JSON object.
-
-    where: the place of this object, for errors.
-
-    Unknown keys are kept in the record's field `extra`, if it has one. If a field is missing or unfit, the ConfigError
-    names the field and its place.
-    """
+    """Read a record from its JSON object. Unknown keys are kept in the record's field `extra`, if it has one.
+    If a field is missing or unfit, the ConfigError names its place, beginning with `where`."""
     top = _mapping(data, where)
     blocks = {"": (top, where)}
     values: dict[str, Any] = {}
@@ -248,7 +222,6 @@ def from_dict(kind: Callable[..., T], data: Any, where: str) -> T:
 
 
 def _extra(record: Any, top: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a record's JSON object holds beyond its fields, also in the inner objects of its blocks."""
     known = _known_keys(record)
     extra = {key: value for key, value in top.items() if key not in known[""] and key != "answer_sha256"}
     for block in known.keys() - {""}:
@@ -260,12 +233,6 @@ def _extra(record: Any, top: Mapping[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def _reader(hint: Any) -> tuple[_Reader, bool]:
-    """Return a function that reads values of this type from JSON, and whether these values are objects or lists.
-
-    hint: the type annotation.
-
-    Raises TypeError for an unknown annotation.
-    """
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Evaluation:
         return _evaluation, True
@@ -289,18 +256,11 @@ def _reader(hint: Any) -> tuple[_Reader, bool]:
 
 
 def _scalar(kinds: tuple[type, ...], value: Any, where: str, name: str) -> Any:
-    """Return the value if it has one of the types `kinds`. Otherwise, raise ConfigError.
-
-    ConfigError is raised also for an integer that does not fit into 64 bits. If float is the only type, an integer is
-    accepted, and null is read as NaN, because JSON cannot hold NaN and infinity.
-
-    where: the place of the object that has the value, for errors. name: the value's key there.
-    """
     kind = type(value)
     fits = kind in kinds or (kind is int and float in kinds)
     if fits and (kind is not int or -(2**63) <= value < 2**63):
         return value
-    if value is None and kinds == (float,):
+    if value is None and kinds == (float,):  # JSON cannot hold NaN and infinity
         return math.nan
     expected = say(" or ").join(say(_KINDS[each]) for each in kinds)
     raise _unfit(where, name, value, say("{expected} of at most 64 bits", expected=expected) if fits else expected)
@@ -329,9 +289,8 @@ def _values(read: _Reader, value: Any, where: str, name: str) -> dict[str, Any]:
 
 
 def _evaluation(data: Any, where: str, name: str) -> Evaluation:
-    """Read an evaluation by the judge, in the present form or in the form of older versions of socjudge."""
     where = f"{where}.{name}"
-    block = dict(_mapping(data, where))
+    block = dict(_mapping(data, where))  # in the present form, or in that of older versions
     reasons = block.get("rationale")
     reason = reasons.strip() if isinstance(reasons, str) else ""
     if reasons is None or isinstance(reasons, str):  # a single reason for all scores together is a comment
@@ -398,6 +357,5 @@ def _unfit(where: str, name: str, value: Any, expected: str) -> ConfigError:
 
 
 def _shown(value: Any) -> str:
-    """Return a value for an error message: as JSON, and shortened."""
     text = say("missing or null") if value is None else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else f"{text[:60]}…"

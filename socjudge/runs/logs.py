@@ -42,33 +42,9 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
     """Write the run's log as `judge_eval_YYYYMMDD_HHMMSS.json`, named after the run's start. Return the log's path.
 
     Nothing is overwritten: if the name is taken, the next second whose name is free is used. Characters that UTF-8
-    cannot hold (half of a surrogate pair, which a model may send) are written as U+FFFD.
-
-    Parameters
-    ----------
-    run
-        A run, for example from `load_run`. (`run_evaluation_suite` has already saved the run that it returns.)
-    logs_dir
-        A folder; the project's logs if left out.
-
-    Returns
-    -------
-    Path
-        The log, usually in `logs_dir`. If that folder cannot be written (no permission, disk full), the log is in the
-        system's temporary folder, and a warning says so.
-
-    Raises
-    ------
-    ConfigError
-        If the log cannot be written to the temporary folder either.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> import socjudge as sj
-    >>> run = sj.load_run(min(Path("logs").glob("*.json")))
-    >>> sj.judge.save_evaluation_results(run, "logs").exists()
-    True
+    cannot hold (half of a surrogate pair, which a model may send) are written as U+FFFD. If the folder cannot be
+    written (no permission, disk full), the log is in the system's temporary folder, and a warning says so.
+    ConfigError if it cannot be written there either. `run_evaluation_suite` has already saved the run that it returns.
     """
     logs_dir = logs_dir or constants.LOGS_DIR
     rows = (result_to_dict(result) for result in run.results)
@@ -83,10 +59,7 @@ def log_chunks(
     extra: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[bytes]:
     """Yield a log's bytes: its head, one chunk per row of `results`, and its end.
-
-    end: a function that returns the summary and the run's info. It is called after all rows. extra: further keys of the
-    log (`EvaluationRun.extra`).
-    """
+    `end` is called after all rows, and returns the summary and the run's info."""
     yield b'{\n  "results": ['
     # A row as it is indented in a log of one row.
     head, tail = len(b'{\n  "results": ['), len(b"\n  ]\n}")
@@ -101,9 +74,7 @@ def log_chunks(
 
 def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: Path | str) -> Path:
     """Write a log as `save_evaluation_results` does.
-
-    chunks: a function that returns the log's bytes. It is called again if the first place cannot be written.
-    """
+    `chunks` returns the log's bytes. It is called again if the first place cannot be written."""
     try:
         return write_new(as_path(logs_dir), _names(started_at, ".json"), chunks())
     except OSError as problem:
@@ -142,10 +113,7 @@ def fallback_folder() -> Path:
 
 
 def make_fallback_folder() -> Path:
-    """Create the fallback folder, readable by this user only, and return it.
-
-    Raises OSError if the folder exists and belongs to somebody else.
-    """
+    """Create the fallback folder, readable by this user only. OSError if it exists and is somebody else's."""
     folder = fallback_folder()
     folder.mkdir(0o700, parents=True, exist_ok=True)
     if not is_ours(folder):
@@ -158,9 +126,7 @@ def make_fallback_folder() -> Path:
 
 def is_ours(path: Path, *, beside: Path | None = None) -> bool:
     """Return whether a file or folder belongs to this user, or to the owner of the folder `beside`.
-
-    Return False for a link or a pipe.
-    """
+    A link or a pipe does not."""
     try:
         there = os.lstat(path)
         owners = {os.geteuid(), *([] if beside is None else [beside.stat().st_uid])} if hasattr(os, "geteuid") else {0}
@@ -224,11 +190,7 @@ class LoggedResults(Sequence[EvaluationResult]):
 
 
 def parse_log(raw: bytes, path: Path) -> EvaluationRun:
-    """Parse a log's bytes and return the run.
-
-    If the log has no `run` block, the start time comes from the name in `path`, the log's path. Errors also name this
-    path.
-    """
+    """Parse a log's bytes. `path` is the log's path, for errors and for the start time of a log without `run` block."""
     try:
         data = from_json(raw)
     except orjson.JSONDecodeError as error:
@@ -239,10 +201,7 @@ def parse_log(raw: bytes, path: Path) -> EvaluationRun:
 
 
 def bare_info(name: str) -> RunInfo:
-    """Return the info of a run whose log has no `run` block.
-
-    The run id and the start time come from the log's name. The costs are unknown.
-    """
+    """Return the info of a run whose log has no `run` block: what the log's name says. The costs are unknown."""
     unknown = Usage(cost_usd=None)
     return RunInfo(
         name.removesuffix(".gz").removesuffix(".json"), time_in_name(name),
@@ -252,9 +211,7 @@ def bare_info(name: str) -> RunInfo:
 
 def load_log(path: Path) -> bytes:
     """Read a log's bytes. A log whose name ends in .gz is unpacked.
-
-    Raises ConfigError if the file cannot be unpacked, or is too large when unpacked.
-    """
+    ConfigError if the file cannot be unpacked, or is too large when unpacked."""
     raw = load_bytes(path)
     if not path.name.endswith(".gz"):
         return raw
@@ -277,10 +234,8 @@ def load_log(path: Path) -> bytes:
 
 
 def log_files(logs_dir: Path | str | None = None) -> list[Path]:
-    """List the logs in a folder, ordered by name and thereby by start time.
-
-    The list is empty if the folder does not exist. Raises ConfigError if the folder cannot be read.
-    """
+    """List the logs in a folder, ordered by name and thereby by start time. [] if the folder does not exist.
+    ConfigError if it cannot be read."""
     logs_dir = logs_dir or constants.LOGS_DIR
     place = as_path(logs_dir)
     with explained("{place}: the logs cannot be listed ({reason})", place=place):
@@ -289,10 +244,7 @@ def log_files(logs_dir: Path | str | None = None) -> list[Path]:
 
 
 def find_log(run_id: str, folder: Path, *, started_at: str) -> Path | None:
-    """Return the log of the run with this id in a folder, or None if there is none.
-
-    Logs whose names have a time before the run's start are skipped.
-    """
+    """Return the log of the run with this id in a folder. Logs whose names are older than the run are skipped."""
     first = next(_names(started_at, ""))
     mark = f'"run_id": "{run_id}"'.encode()
     with contextlib.suppress(ConfigError, OSError):  # the user may be allowed to write there, and not to read
@@ -309,10 +261,7 @@ def is_log_name(name: str) -> bool:
 
 
 def to_json(value: dict[str, Any], *, indent: bool = True) -> bytes:
-    """Return the value as JSON.
-
-    Parts that orjson refuses are replaced (`_writable`), because no value may make a run fail.
-    """
+    """Return the value as JSON. What orjson refuses is replaced, because no value may make a run fail."""
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | (orjson.OPT_INDENT_2 if indent else 0)
     try:
         return orjson.dumps(value, option=options)
@@ -321,7 +270,6 @@ def to_json(value: dict[str, Any], *, indent: bool = True) -> bytes:
 
 
 def _writable(value: Any) -> Any:
-    """Return the value with U+FFFD in place of lone surrogates, and with text in place of integers beyond 64 bits."""
     if isinstance(value, str):
         return writable(value)
     if isinstance(value, dict):
@@ -335,9 +283,7 @@ def _writable(value: Any) -> Any:
 
 def from_json(raw: bytes) -> Any:
     """Parse JSON. A byte order mark and lone surrogates are accepted, because other tools write them.
-
-    NaN and infinity are read as None.
-    """
+    NaN and infinity are read as None."""
     try:
         return orjson.loads(raw.removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError as error:
@@ -348,10 +294,7 @@ def from_json(raw: bytes) -> Any:
 
 
 def new_log_name(folder: Path, started_at: str, suffix: str) -> Path:
-    """Return a new path for a log or journal in the folder.
-
-    The file is named after the run's start, or after the next second whose name is free.
-    """
+    """Return a free path for a log or journal, named after the run's start or the next second that is free."""
     return next(path for name in _names(started_at, suffix) if not os.path.lexists(path := folder / name))
 
 

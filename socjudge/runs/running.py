@@ -35,10 +35,7 @@ LOG_S = 30.0  # seconds, if a bar is not redrawn in place, because each update i
 
 @dataclass(frozen=True)
 class RunTerms(RunOptions):
-    """Hold how a run is made: its cost cap, log folder, progress bar and options.
-
-    The fields have the names that the arguments of `run_evaluation_suite` have.
-    """
+    """Hold how a run is made. The fields have the names of the arguments of `run_evaluation_suite`."""
 
     max_cost_usd: Budget | float | None = None
     logs_dir: Path | str | None = None
@@ -51,13 +48,8 @@ def terms_of(options: RunOptions | None, **direct: Any) -> RunTerms:
 
 
 def run_assignment(assignment: Assignment, terms: RunTerms, *, known: Iterable[EvaluationResult] = ()) -> EvaluationRun:
-    """Carry out an assignment and write the log, for `run_evaluation_suite` and `rejudge`.
-
-    The run begins now, even if the assignment was made earlier. Each call makes a new run or resumes an interrupted
-    one.
-
-    known: results that exist already and are not requested again.
-    """
+    """Carry out an assignment and write the log. The run begins now, or an interrupted one is resumed.
+    Results that are `known` are not requested again."""
     check_counts(max_concurrency=terms.max_concurrency, max_failures=terms.max_failures)
     settings = get_settings(terms.output_tokens, terms.timeout_s, terms.patience_s)
     plan, total, logs_dir = assignment.plan, assignment.total, terms.logs_dir or constants.LOGS_DIR
@@ -144,13 +136,8 @@ def shared_budget(
     folder: Path,
     interrupted: Iterable[Assignment],
 ) -> Budget:
-    """Return one budget for several runs. It already counts the cost of the finished and the interrupted runs.
-
-    given: a budget, or a limit in US dollars. interrupted: the assignments of runs that may have journals in `folder`.
-    These journals are counted only if there is a limit.
-
-    Raises ConfigError if there is a limit and the cost of a finished run is unknown.
-    """
+    """Return one budget for several runs, which counts the cost of the finished and the interrupted runs.
+    ConfigError if there is a limit and the cost of a finished run is unknown."""
     budget = as_budget(given)
     for run in finished:
         paid = run.cost_usd if run.run.most_usd is None else run.run.most_usd
@@ -165,16 +152,12 @@ def shared_budget(
 
 
 def _unpriced(plan: Plan) -> str:
-    """Return the name of a model in the plan whose highest cost per call is unknown. Return "" if there is none."""
     models = (model for model in (plan.judge, plan.assistant) if model is not None)
     return next((model.name for model in models if model.most_usd(ModelRequest("judge", (), {})) is None), "")
 
 
 def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: RunTerms) -> None:
-    """Wait until the engine has ended. Meanwhile, show the progress and pass the results to `terms.on_result`.
-
-    If the run ended early, raise the error that ended it.
-    """
+    """Wait for the engine, show the progress and pass on the results. Raise the error that ended the run."""
     from tqdm.auto import tqdm
 
     on_result, stop = terms.on_result, terms.stop
@@ -238,10 +221,6 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: Ru
 
 
 def _under_way(engine: Engine, gate: RunGate, unread: int, max_concurrency: int) -> str:
-    """Return a text for the progress bar: the cost, the calls in flight, the retries and so on. Zeros are left out.
-
-    unread: the number of judgements in this session that have no scores.
-    """
     out = min(gate.in_flight, math.ceil(min(gate.limit, max_concurrency)))
     counts = {
         say("in flight"): out,

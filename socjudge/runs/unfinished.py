@@ -29,26 +29,17 @@ FORMAT = 2  # of the journals that this version writes and resumes; those of 0.1
 
 @dataclass(frozen=True)
 class UnfinishedRun:
-    """Describe a journal whose run has no log yet.
-
-    - key: the run's identity (`Assignment.key`).
-    - done: the number of judgements that have scores and will not be requested again, of `total`.
-    - unread: the number of judgements whose replies could not be parsed. They will be requested again.
-    - cost_usd: the cost of the replies in US dollars; None if unknown.
-    - spent_usd: the most that the run can have cost in US dollars, as far as prices are known.
-    - is_resumable: whether this version can resume the run. If an earlier version wrote the journal, it cannot;
-      `load_run` reads what is there, and `save_evaluation_results` makes a log of it.
-    """
+    """Describe a journal whose run has no log yet."""
 
     path: Path
     run: RunInfo
-    key: Mapping[str, Any]
-    done: int
+    key: Mapping[str, Any]  # the run's identity (`Assignment.key`)
+    done: int  # judgements that have scores and will not be requested again
     total: int
-    cost_usd: float | None
-    unread: int = 0
-    spent_usd: float = 0.0
-    is_resumable: bool = True
+    cost_usd: float | None  # of the replies; None if unknown
+    unread: int = 0  # judgements whose replies could not be parsed, and that will be requested again
+    spent_usd: float = 0.0  # the most that the run can have cost, as far as prices are known
+    is_resumable: bool = True  # False: an earlier version wrote it; `load_run` reads it, to be saved as a log
 
     def __repr__(self) -> str:
         unread = f" ({self.unread} unread)" if self.unread else ""
@@ -58,10 +49,7 @@ class UnfinishedRun:
 
     @property
     def unread_text(self) -> str:
-        """Return a text that says how many replies could not be parsed. Return "" if all could be parsed.
-
-        The text is shown just after the number of judgements, such as "3 / 10".
-        """
+        """Return how many replies could not be parsed, to be shown after a number of judgements such as "3 / 10"."""
         return say(" ({count} more could not be read)", count=self.unread) if self.unread else ""
 
     def _repr_html_(self) -> str:
@@ -159,10 +147,7 @@ def load_unjudged(path: Path) -> dict[int, AssistantAnswer]:
 
 
 def judged_before(key: Mapping[str, Any], logs_dir: Path | str | None = None) -> int:
-    """Return how many judgements the interrupted run with this key has made. If the run is started now, it has these.
-
-    key: the run's identity (`Assignment.key`).
-    """
+    """Return how many judgements the interrupted run with this key has. If it is started now, it keeps these."""
     journal = newest(as_path(logs_dir or constants.LOGS_DIR), key)
     return 0 if journal is None else count(journal).done
 
@@ -180,19 +165,14 @@ def journal_info(path: Path) -> RunInfo:
 
 
 def newest(folder: Path, key: Mapping[str, Any]) -> Path | None:
-    """Return the newest journal in the folder whose run has this key. Return None if there is none.
-
-    key: the run's identity (`Assignment.key`).
-    """
+    """Return the newest journal in the folder whose run has this key (`Assignment.key`)."""
     fits = [path for path, header in _journals(folder) if header.get("key") == key and header.get("journal") == FORMAT]
     return fits[-1] if fits else None
 
 
 def left_by_earlier_version(folder: Path, key: Mapping[str, Any]) -> list[UnfinishedRun]:
-    """Return the runs in the folder that an earlier version began with this key, and that therefore cannot be resumed.
-
-    Only the names that both keys have are compared, without socjudge's own version.
-    """
+    """Return the runs with this key that an earlier version began, and that therefore cannot be resumed.
+    Only the names that both keys have are compared, without socjudge's own version."""
     found = []
     for path, header in _journals(folder):
         there = header.get("key")
@@ -205,13 +185,10 @@ def left_by_earlier_version(folder: Path, key: Mapping[str, Any]) -> list[Unfini
 
 
 def _journals(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
-    """List the journals in a folder, as (path, header), the oldest first.
-
-    A link is not read: its target belongs to another folder and may be removed there. Another user's file is not read,
-    because its content would become part of the run.
-    """
     found = []
-    for path in sorted(folder.glob(f"judge_eval_*{SUFFIX}")):
+    # A link is not read, because its target belongs to another folder and may be removed there. Another user's file is
+    # not read, because its content would become part of the run.
+    for path in sorted(folder.glob(f"judge_eval_*{SUFFIX}")):  # the oldest first
         if is_ours(path, beside=folder):
             if header := _read_header(path):
                 found.append((path, header))
@@ -234,10 +211,7 @@ def stubs(folder: Path) -> list[Path]:
 
 
 def fitting(path: Path, key: Mapping[str, Any]) -> Path:
-    """Return `path` if the run of the journal there has this key. Otherwise, raise ConfigError.
-
-    The error says how the two keys differ. key: the run's identity (`Assignment.key`).
-    """
+    """Return `path` if its journal is of the run with this key. Otherwise, the ConfigError says how the keys differ."""
     header = _named_header(path)
     there = header.get("key")
     if not isinstance(there, dict):
@@ -267,10 +241,7 @@ def fitting(path: Path, key: Mapping[str, Any]) -> Path:
 
 
 def _named_header(path: Path) -> dict[str, Any]:
-    """Read the header of a journal whose path the user gave.
-
-    Raises ConfigError if it is another user's file, or not a regular file.
-    """
+    """Read a header whose path the user gave. ConfigError if the file is another user's or not a regular file."""
     if path.exists() and not is_ours(path.resolve(), beside=path.resolve().parent):
         raise ConfigError(
             say(
@@ -305,7 +276,6 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
 
 
 def _read_header(path: Path) -> dict[str, Any]:
-    """Read a journal's header. Return {} if the process was killed before its first line was complete."""
     try:
         with path.open("rb") as file:
             raw = file.readline()
@@ -315,15 +285,13 @@ def _read_header(path: Path) -> dict[str, Any]:
             say("{path}: the journal cannot be read ({reason})", path=path, reason=os_reason(error))
         ) from None
     except orjson.JSONDecodeError:
-        return {}
+        return {}  # the process was killed before its first line was complete
     return line if isinstance(line, dict) and raw.endswith(b"\n") else {}
 
 
 def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (position, line) for each complete line of a journal. `line` also has its own bytes under "raw".
-
-    Raises ConfigError if a line is damaged.
-    """
+    ConfigError if a line is damaged."""
     start = 0
     with path.open("rb") as file:
         for number, raw in enumerate(file, start=1):
@@ -338,12 +306,8 @@ def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _parsed(raw: bytes, *, is_first: bool) -> dict[str, Any]:
-    """Parse a line of a journal. Raise ValueError if the line is damaged.
-
-    A line is damaged if it is no JSON, or if a value that the totals of a run need is missing or has the wrong type. A
-    first line must be a header, and no other line may be one.
-    """
     line: dict[str, Any] = orjson.loads(raw)
+    # Damaged: a value that the totals of a run need is missing or of a wrong type, or a header is not the first line.
     try:
         fits = is_first == ("journal" in line)
         numbers, places = [line.get("t", 0), line.get("spent_usd", 0)], []
