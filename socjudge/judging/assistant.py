@@ -102,19 +102,14 @@ def handle_query(
 
 
 def both_ends(question: str) -> str:
-    """Return the question. If it is very long, return only its beginning and its end.
-
-    One of these two parts usually says what happened, and the other part asks something about it.
-    """
+    """Return the question. If it is very long, return only its beginning and its end:
+    one of them usually says what happened, and the other asks something about it."""
     return question if len(question) <= READ else f"{question[: READ // 2]}\n{question[-READ // 2 :]}"
 
 
 def follows_on(question: str) -> bool:
-    """Return whether a question may make sense only together with the previous question.
-
-    This is so in three cases: it contains a word such as それ (it) or その (that); it names too little to act on; or
-    it neither reports that something happened nor asks how to begin.
-    """
+    """Return whether a question may make sense only together with the previous one: it points back, names too little
+    to act on, or neither reports that something happened nor asks how to begin."""
     return bool(_POINTS_BACK.search(question)) or is_ambiguous(question) or not wants_first_response(question)
 
 
@@ -159,7 +154,8 @@ class Asked:
 def prepare_answer(
     question: str, *, index: RunbookIndex, k: int, prompt: Prompt, previous: AssistantAnswer | str | None = None
 ) -> Asked:
-    """Search the runbooks, raise the flags and fill the prompt, which was checked. ConfigError if the question is empty."""
+    """Search the runbooks, raise the flags and fill the prompt, which was checked.
+    ConfigError if the question is empty."""
     if not question.strip():
         raise ConfigError(say("the question is empty; ask about an alert, a device, an account or a procedure"))
     if k < 1:
@@ -218,34 +214,24 @@ def prepare_answer(
 
 
 def _join(found: Sequence[Passage], more: Sequence[Passage]) -> tuple[Passage, ...]:
-    """Return the passages of both lists, each passage once: first those of `found`, then those of `more`."""
+    # Each passage once, whatever its score.
     places = {replace(passage, score=0.0): passage for passage in reversed([*found, *more])}
     return tuple(places[place] for place in dict.fromkeys(replace(p, score=0.0) for p in [*found, *more]))
 
 
 def _in_order(passages: Sequence[Passage], index: RunbookIndex, first: str) -> tuple[Passage, ...]:
-    """Sort passages by runbook, and by their order in the runbook. The runbook `first` comes first."""
     places = {replace(passage, score=0.0): n for n, passage in enumerate(index.passages)}
     sources = list(dict.fromkeys([first, *(passage.source for passage in passages)]))
     return tuple(sorted(passages, key=lambda p: (sources.index(p.source), places[replace(p, score=0.0)])))
 
 
 def _suspicion(dangers: Sequence[Danger]) -> str:
-    """Return the dangers that were found in the question, as text for the prompt. The model confirms or rejects them.
-
-    Only dangers that break a rule of the runbooks are included. Return "" if there are none.
-    """
+    """Return the dangers that break a rule of the runbooks, for the model to confirm or reject."""
     return "、".join(f"「{d.operation}」（{d.prohibition} {d.citation}）" for d in dangers if d.prohibition)
 
 
 def warning_lines(flags: Flags, dangers: Sequence[Danger] = (), organisation: Organisation = NEUTRAL) -> list[str]:
-    """Return the warnings in Japanese, one line per warning. Return [] if no flag is set.
-
-    The warning 危険操作 (dangerous operation) has one line per kind of danger.
-
-    - dangers: the dangers that the lines name.
-    - organisation: the roles and the form of permission that the lines name.
-    """
+    """Return the warnings in Japanese, one line each. 危険操作 (dangerous operation) has one per kind of danger."""
     lines = []
     if flags.dangerous_operation:
         safer = {danger.operation: danger.safer for danger in dangers if danger.operation != UNNAMED}

@@ -55,13 +55,8 @@ _NUMBER = re.compile(r"\d+")
 
 
 def as_material(answer: AssistantAnswer) -> AssistantAnswer:
-    """Return an answer as a judge sees it: with citations of the form `[出典: source > heading]`, and with headings for
-    its contexts.
-
-    If the contexts have no names, the citations stay as they are. If the answer has no context text, or one that does
-    not fit its passages any more, the text is made from the passages. An answer of the built-in assistant is returned
-    unchanged, and so is an answer without contexts.
-    """
+    """Return an answer as a judge sees it: with citations in our form, and with headings for its contexts.
+    If the contexts have no names, the citations stay as they are."""
     # only our own assistant sets `evidence`, and it writes our form
     given = () if answer.evidence else contexts_of(answer)
     if not given:
@@ -75,16 +70,13 @@ def as_material(answer: AssistantAnswer) -> AssistantAnswer:
     as_it_is = passages == given and (
         _HEADED.search(answer.context) or not all(p.text.strip() in answer.context for p in given)
     )
+    # A text that is missing, or does not fit the passages any more, is made from the passages.
     context = answer.context if answer.context.strip() and as_it_is else format_context(passages)
     return replace(answer, answer=text, context=context, passages=passages)
 
 
 def _is_in_our_form(text: str, given: Sequence[Passage]) -> bool:
-    """Return whether each citation in the text has the form `[出典: source > heading]` and names one of the contexts.
-
-    Nothing needs to be rewritten then. Nearly every answer passes this check. It takes a tenth of the time of
-    rewriting.
-    """
+    """Spare nearly every answer the rewriting, which takes ten times as long as this check."""
     return not _SOURCE_LINE.search(text) and all(
         found["code"] or (found["ours"] and _is_known(cited_sources(found["ours"])[0], given))
         for found in _CITING.finditer(text)
@@ -93,15 +85,12 @@ def _is_in_our_form(text: str, given: Sequence[Passage]) -> bool:
 
 def unmeasurable(answer: AssistantAnswer) -> tuple[str, ...]:
     """Return the criteria that no judge can score, because the answer came without the sources that they need.
-
-    For an answer without any context, these are 根拠性 (groundedness) and 引用明示 (citation). For an answer whose contexts
-    have no names, it is 引用明示 in two cases: the answer cites by name, or it cites by number although the contexts are
-    not numbered. Return () in all other cases.
-    """
+    They are among 根拠性 (groundedness) and 引用明示 (citation)."""
     if not answer.context.strip() and not answer.passages:
         return ("根拠性", "引用明示")
     given = () if answer.evidence else contexts_of(answer)
     if all(not p.source or _OUR_NAME.fullmatch(p.source) for p in given):
+        # Without names, nothing can be cited by name, and by number only if the contexts are numbered.
         counted = _have_names(given)
         for found in _CITING.finditer(answer.answer if given else ""):
             cited = cited_sources(found["ours"] or "")
@@ -122,10 +111,7 @@ def format_context(passages: Sequence[Passage]) -> str:
 
 def titled(passage: Passage) -> Passage:
     """Return a passage after the Markdown heading at the beginning of its text was moved to its field `heading`.
-
-    If the field already ends with the same words, the heading is only removed from the text. The passage is returned
-    unchanged if its text does not begin with a heading, or if the field ends with other words than this heading.
-    """
+    If the field has a heading already, nothing is changed unless that heading ends with the same words."""
     found = _TITLE.match(passage.text)
     if not found or (passage.heading and not passage.heading.endswith(citable(found[1]))):
         return passage
@@ -138,19 +124,14 @@ def citable(name: str) -> str:
 
 
 def numbered_name(k: int, count: int) -> str:
-    """Return a name for the k-th of `count` contexts, such as 資料3 (source 3). k counts from 1.
-
-    The number is padded with zeros, so that no name contains the name of another of these contexts.
-    """
+    """Return a name for the k-th (from 1) of `count` contexts, such as 資料3 (source 3).
+    The number is padded with zeros, so that no name contains the name of another of these contexts."""
     return f"資料{k:0{len(str(count))}}"
 
 
 def contexts_of(answer: AssistantAnswer) -> tuple[Passage, ...]:
-    """Return the contexts of an answer: its passages. A passage without a source gets a name such as 資料1 (source 1).
-
-    If the answer has no passages, its context text is split into parts. It is split at lines of the form `[出典: source >
-    heading]`, or at the numbers 1, 2, 3 …, or else at blank lines.
-    """
+    """Return the contexts of an answer: its passages, or else the parts of its context text.
+    A passage without a source gets a name such as 資料1 (source 1)."""
     if answer.passages:
         count = len(answer.passages)
         return tuple(
@@ -163,6 +144,7 @@ def contexts_of(answer: AssistantAnswer) -> tuple[Passage, ...]:
 def _parts_of(context: str) -> tuple[Passage, ...]:
     if not context:
         return ()
+    # It is split at citations in our form, or at the numbers 1, 2, 3 …, or else at blank lines.
     if heads := list(_HEADED.finditer(context)):
         parts = _parts(context, heads)
         return tuple(Passage(part, head[1], head[2] or "") for head, part in zip(heads, parts, strict=True))
@@ -179,12 +161,7 @@ def _parts(context: str, marks: Sequence[re.Match[str]]) -> list[str]:
 
 
 class _Cites:
-    """Rewrite the citations of one answer in the form `[出典: source > heading]`, after finding the contexts they name.
-
-    - given: the contexts of the answer. If the answer cites by number and some contexts have the same citation, these
-      get different headings.
-    - text: the text of the answer.
-    """
+    """Rewrite the citations of one answer in our form, after finding the contexts that they name."""
 
     def __init__(self, given: tuple[Passage, ...], text: str) -> None:
         self._text, self.passages = text, given
@@ -198,7 +175,7 @@ class _Cites:
         self._used = numbers & self._defined.keys() if self._by_place else set()
         names = [passage.citation for passage in given]
         if self._by_place and len(set(names)) < len(names):
-            width = len(str(len(names)))
+            width = len(str(len(names)))  # contexts with the same citation get different headings
             self.passages = tuple(
                 replace(p, heading=" > ".join(filter(None, [p.heading, f"抜粋{k:0{width}}"])))
                 if names.count(p.citation) > 1 else p
@@ -206,12 +183,8 @@ class _Cites:
             )  # fmt: skip
 
     def mapped(self) -> str:
-        """Return the text of the answer, with each citation in the form `[出典: source > heading]` if its context is
-        certain.
-
-        Other citations are unchanged. If the answer ends with a list of its sources, an entry is removed from it when
-        all citations of its number were rewritten.
-        """
+        """Return the answer's text with citations in our form, wherever it is certain which context is cited.
+        An entry of a list of sources at its end is removed when all citations of its number were rewritten."""
         lines = [line for line in self._text.split("\n") if not self._is_spent(line)]
         if len(lines) < self._text.count("\n") + 1:
             while lines and (not lines[-1].strip() or _SECTION.match(lines[-1])):
@@ -220,10 +193,7 @@ class _Cites:
         return "\n".join(map(self._source_line, body.split("\n")))
 
     def _definitions(self) -> dict[int, str]:
-        """Return the answer's own list of sources, as {number: citation of the context}.
-
-        The citation is "" if the source is none of the contexts.
-        """
+        # The answer's own list of sources, by number. A source that is none of the contexts is "".
         defined: dict[int, str] = {}
         in_list = False
         for line in self._text.split("\n"):
@@ -239,10 +209,6 @@ class _Cites:
         return defined
 
     def _is_spent(self, line: str) -> bool:
-        """Return whether this line is an entry of the answer's list of sources, and is not needed any more.
-
-        It is not needed if all citations of its number are rewritten in the form `[出典: source > heading]`.
-        """
         found = _DEFINED.match(line)
         k = int(found["k"] or found["n"]) if found else 0
         return bool(
@@ -250,12 +216,6 @@ class _Cites:
         )
 
     def _one(self, found: re.Match[str]) -> str:
-        """Return one citation of the answer, rewritten in the form `[出典: source > heading]`.
-
-        If it is not certain which context the citation names, return it unchanged.
-
-        found: the place of the citation in the answer.
-        """
         named = ""
         if found["target"] is not None:
             named = self.by_name(found["target"]) or self.by_name(found["label"])
@@ -270,19 +230,12 @@ class _Cites:
         elif found["ours"] and not _is_known(source := cited_sources(found["ours"])[0], self.passages):
             is_number = re.fullmatch(_MANY, source, re.IGNORECASE)
             named = self._places(source) if is_number else self.by_names(source)
-        return named or found[0]
+        return named or found[0]  # unchanged, if it is not certain which context it names
 
     def _places(self, numbers: str) -> str:
-        """Return citations of the form `[出典: source > heading]` for the contexts with these numbers.
-
-        Return "" if one of the numbers stands for no context, or if it is not certain that the answer cites contexts by
-        number.
-
-        numbers: a text with one or more numbers, as in a citation such as `[1, 3]`.
-        """
         places = [int(n) for n in _NUMBER.findall(numbers)]
         known = {k: passage.citation for k, passage in enumerate(self.passages, start=1)} | self._defined
-        named = [known.get(k, "") for k in places]
+        named = [known.get(k, "") for k in places]  # if one of several, as in [1, 3], is no context, none is certain
         return "".join(named) if all(named) and self._by_place else ""
 
     def _source_line(self, line: str) -> str:
@@ -290,24 +243,16 @@ class _Cites:
         return (self.by_names(found["name"]) or line) if found and not cited_sources(line) else line
 
     def by_names(self, text: str) -> str:
-        """Return citations of the form `[出典: source > heading]` for one name, or for several names with commas between
-        them.
-
-        Return "" if one of the names belongs to no context.
-        """
+        """Return citations for one name, or for several with commas between them. "" if one belongs to no context."""
         if name := self.by_name(text):
             return name
         named = [self.by_name(part) for part in re.split(r"[,、，;；]", text)]
         return "".join(named) if len(named) > 1 and all(named) else ""
 
     def by_name(self, name: str) -> str:
-        """Return a citation of the context that has this name as its heading or as its source: `[出典: source >
-        heading]`.
-
-        A name that is a source may also have a path before it, and a file ending or "> section" after it. If several
-        contexts have the same source, the citation is `[出典: source]`. Return "" if no context has the name, or if
-        several have it as their heading.
-        """
+        """Return a citation of the context that has this name as its heading or its source. "" if no context has it.
+        If several have it as their heading, it is "" too. If several have it as their source, the source is cited."""
+        # A name that is a source may have a path before it, and a file ending or "> section" after it.
         source, _, heading = unquote(name).partition(">")
         source = urlsplit(source.strip().strip("`*「」\"'")).path.rstrip("/").rpartition("/")[2]
         places = [p for p in self.passages if source and fold(source) in (fold(p.source), fold(_stem(p.source)))]
@@ -335,7 +280,6 @@ def _stem(source: str) -> str:
 
 
 def _target(text: str) -> str:
-    """Return the source that an entry in a list of sources names. If the entry has a link, this is the link's target."""
     link = _LINK.search(text)
     return link[2] if link else text
 

@@ -147,11 +147,7 @@ def _unusable(path: object, problems: list[str]) -> ConfigError:
 
 
 def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
-    """Return warnings about whatever in these questions makes a verdict less reliable.
-
-    There is one warning for each question with too few or too many keypoints, and for each question that occurs more
-    than once. There may be two more: for categories without questions, and for a dataset of fewer than ten questions.
-    """
+    """Return warnings about whatever in these questions makes a verdict less reliable."""
     notes = []
     for question in questions:
         if not FEW_KEYPOINTS <= (count := len(question.expected_keypoints)) <= MANY_KEYPOINTS:
@@ -192,7 +188,6 @@ def _json(path: Path) -> object:
 def _read_table(
     head: Sequence[str], rows: Sequence[tuple[int, dict[str, Any]]]
 ) -> tuple[list[EvalQuestion], list[str]]:
-    """Return the questions in a table (see `base.sheets.read_table`), and everything that is wrong with them."""
     found = {field: [name for name in head if name.casefold() in names] for field, names in _COLUMNS.items()}
     if problems := [
         say("it needs a column with one of the names {names}; there are {there}", names=listed(_COLUMNS[field]), there=listed(filter(None, head)))
@@ -221,9 +216,9 @@ def _read_table(
 
 
 def _cell_text(cell: Any) -> str:
-    """Return a cell as text. A workbook may have the number 3 as 3.0; this becomes "3"."""
     if cell is None:
         return ""
+    # A workbook may have the number 3 as 3.0.
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
 
 
@@ -233,16 +228,13 @@ def _id(text: str) -> int | str:
 
 
 def _keypoints(text: str) -> list[str]:
-    """Return the keypoints in a cell. If it has several lines, a separator within a line is part of its keypoint."""
+    # In a cell of several lines, a separator within a line is part of its keypoint.
     parts = text.split("\n") if "\n" in text else re.split("[|｜；]", text)
     return [part.strip() for part in parts if part.strip()]
 
 
 def _read(data: object, rows: Sequence[int] = ()) -> tuple[list[EvalQuestion], list[str]]:
-    """Return the questions in the parsed contents of a dataset file, and everything that is wrong with them.
-
-    rows: the row of each question, if the file is a table.
-    """
+    """Return the questions, and everything that is wrong with them. `rows` are the rows of a table, for messages."""
 
     def at(places: Sequence[int], reason: str) -> str:
         return say("row {rows}: {reason}", rows=listed(str(rows[i]) for i in places), reason=reason) if rows else reason
@@ -303,10 +295,7 @@ def _read(data: object, rows: Sequence[int] = ()) -> tuple[list[EvalQuestion], l
 
 
 def _fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return one object of the JSON file as a dict. Raise ValueError if it has the same name twice.
-
-    Without this check, the json module would keep the second value and say nothing.
-    """
+    """Refuse a name that occurs twice, because the json module would keep the second value and say nothing."""
     names = [name for name, _ in pairs]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
@@ -317,11 +306,6 @@ def _fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _told(data: object, problem: Any) -> str:
-    """Return a message for one problem, with the position of the question, its id if it has one, and the field.
-
-    - data: the parsed file.
-    - problem: an error that pydantic reported.
-    """
     location = problem["loc"]
     if not location or not isinstance(data, list):
         return say("top level: expected a list of questions")

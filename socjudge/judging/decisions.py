@@ -22,20 +22,8 @@ TOLERANCE = 0.01  # tolerance for a sum of probabilities, and for an expected va
 
 
 def parse_decision(text: str, rubric: Rubric, levels: int) -> Judgement:
-    """Return the scores in the reply of a decision model, in whole points (0–100), with the probabilities behind them.
-
-    The score of a criterion is the expected value over its levels. If the model refused to score a criterion, that
-    score is missing.
-
-    levels: the number of levels per criterion.
-
-    Raises UnparsableJudgement, with the reply, unless all of this holds:
-
-    - There is one answer per criterion, in the order of the rubric and under the criterion's name.
-    - Each answer is a refusal, or has every level once, under the level's label.
-    - The probabilities of each answer add up to 1.
-    - The expected value in each answer follows from its probabilities.
-    """
+    """Return the scores in a decision model's reply, in whole points, with the probabilities behind them.
+    UnparsableJudgement, with the reply, if it does not fit the rubric and its levels, or contradicts itself."""
     try:
         return _parse(orjson.loads(text), rubric, levels)
     except UnparsableJudgement as error:
@@ -73,12 +61,6 @@ def _parse(answers: Any, rubric: Rubric, levels: int) -> Judgement:
 
 
 def _probabilities(name: str, answer: Any, labels: tuple[str, ...]) -> tuple[float, ...]:
-    """Return the probabilities in the answer for one criterion, in the order of its levels.
-
-    labels: the labels of the levels.
-
-    Raises UnparsableJudgement if the answer does not fit them, or contradicts itself.
-    """
     if answer["type"] != "score":
         raise UnparsableJudgement(
             say(

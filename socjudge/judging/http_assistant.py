@@ -35,9 +35,7 @@ KEYS = ("url", "method", "headers", "body", "answer", *_OF_REPLY, "version", "ti
 
 class HttpAssistant:
     """Ask an assistant over HTTP, as a table [assistants.NAME] with a `url` in socjudge.toml says.
-
-    Raises ConfigError if the table has faults.
-    """
+    ConfigError if the table has faults."""
 
     def __init__(self, table: Mapping[str, Any], *, where: str) -> None:
         if unknown := [key for key in table if key not in KEYS]:
@@ -113,10 +111,7 @@ class HttpAssistant:
     @property
     def decides(self) -> dict[str, Any]:
         """Return everything that determines the assistant's answers: method, address, headers, body and paths.
-
-        Headers that are named like secrets are left out. Environment variables are replaced by their values, unless
-        they are named like secrets.
-        """
+        Headers named like secrets are left out, and variables named like secrets are not replaced by their values."""
         table, url = self._table, self._fill(self._url, {}, keep=_SECRET)
         open_headers = {name: text for name, text in table.get("headers", {}).items() if not _SECRET.search(name)}
         headers = self._fill_all(open_headers, {}, keep=_SECRET)
@@ -125,20 +120,13 @@ class HttpAssistant:
         return told | {"url": show_url(url), "query": hash_query(url)}
 
     async def ask(self, values: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """Ask one question and return the answer in a form that `as_answer` accepts.
-
-        values: the values of the names in braces, such as question.
-
-        Raises NoAnswer if there is no usable reply, or no answer in it. Raises Retryable if the service says how long
-        to wait.
-        """
+        """Ask one question, with the `values` of the names in braces. Return the answer in a form for `as_answer`.
+        NoAnswer if there is no usable reply, or no answer in it. Retryable if the service says how long to wait."""
         return self._mapped(*await self.reply(values, timeout_s))
 
     async def reply(self, values: Mapping[str, Any], timeout_s: float) -> tuple[list[Any], bool]:
-        """Send one question. Return the values in the reply, and whether the reply is an event stream.
-
-        An event stream has one value per event. Any other reply has one value. Errors as in `ask`.
-        """
+        """Send one question. Return the values in the reply, and whether it is an event stream, with a value per event.
+        Errors as in `ask`."""
         import aiohttp
 
         body = self._fill_all(self._table.get("body"), values)
@@ -199,10 +187,6 @@ class HttpAssistant:
         return bytes(content)
 
     def _mapped(self, replies: list[Any], streams: bool) -> dict[str, Any]:
-        """Return the values in a reply as a dict with the keys that `as_answer` accepts.
-
-        In an event stream, the pieces of the answer are joined. For each of the other keys, the last value is used.
-        """
         for reply in replies:
             if streams and isinstance(reply, dict) and (reply.get("event") == "error" or reply.get("error")):
                 raise NoAnswer(
@@ -221,6 +205,7 @@ class HttpAssistant:
                     found=one_line(self._hide(_outline(reply)), 200),
                 )
             )
+        # In an event stream, the pieces of the answer are joined. Of every other key, the last value counts.
         reply_of: dict[str, Any] = {"answer": self._hide("".join(pieces), keep=True)}
         paths = {name: self._table.get(name) for name in _OF_REPLY}
         told = {name: _last(replies, path) for name, path in paths.items() if path not in (None, "runbooks")}
@@ -259,14 +244,8 @@ class HttpAssistant:
     def _fill(
         self, text: str, values: Mapping[str, Any], *, quoted: bool = False, keep: re.Pattern[str] | None = None
     ) -> str:
-        """Replace the names in braces and the environment variables in a text by their values.
-
-        - quoted: whether the values of names are percent-encoded, for a URL.
-        - keep: a pattern for what is not replaced. If it is given, the names in braces stay as they are, and so do the
-          variables whose names match the pattern. If it is None, everything is replaced.
-        """
-
         def value(found: re.Match[str]) -> str:
+            # With `keep`, names in braces stay as they are, and so do the variables whose names it matches.
             if keep is not None and (found[1] or keep.search(found[2])):
                 return found[0]
             if found[2]:
@@ -285,13 +264,8 @@ class HttpAssistant:
         return template
 
     def _hide(self, text: str, *, keep: bool = False) -> str:
-        """Remove from a text the values of the environment variables that this table names.
-
-        keep: if True, nothing else is changed; this is for an answer. If False, everything else that is or looks like a
-        key is removed too (`redact`).
-        """
         text = without_secrets(text, [os.environ.get(name, "").strip() for name in self.variables])
-        return text if keep else redact(text)
+        return text if keep else redact(text)  # `keep` is for an answer: nothing else of it is changed
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -303,7 +277,6 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _steps(path: Any) -> list[str | int] | None:
-    """Split a path into its steps: names, positions in lists, and "*". Return None if the text is not a path."""
     if path == "$":
         return []
     if not isinstance(path, str) or not _PATH.fullmatch(path):
@@ -312,21 +285,17 @@ def _steps(path: Any) -> list[str | int] | None:
 
 
 def _last(replies: list[Any], path: str) -> Any:
-    """Return the value at this path in the last reply that has a value there. Return None if no reply has one."""
     return next((found for reply in reversed(replies) if (found := _find(reply, path)) is not None), None)
 
 
 def _find(data: Any, path: str) -> Any:
-    """Return the value that this path leads to. Return None if there is none.
-
-    If the path contains `[*]`, return a list. An item from which the path leads to no value is None in this list.
-    """
     return _follow(data, _steps(path) or [])
 
 
 def _follow(data: Any, steps: list[str | int]) -> Any:
     for i, step in enumerate(steps):
         if step == "*":
+            # None for an item from which the path leads to no value
             return [_follow(item, steps[i + 1 :]) for item in data] if isinstance(data, list) else None
         if isinstance(step, int):
             data = data[step] if isinstance(data, list) and step < len(data) else None
@@ -345,12 +314,11 @@ def _json(text: str, kind: str) -> Any:
 
 
 def _events(text: str) -> Iterator[Any]:
-    """Yield the JSON data of each server-sent event in a text, in order. Other data, such as [DONE], is skipped."""
     for block in re.split(r"\r?\n\r?\n", text):
         data = "\n".join(line[5:].lstrip(" ") for line in block.splitlines() if line.startswith("data:"))
         try:
             yield json.loads(data)
-        except ValueError:
+        except ValueError:  # other data, such as [DONE]
             continue
 
 
@@ -359,13 +327,8 @@ def _outline(reply: Any) -> str:
 
 
 def guess_paths(reply: Any) -> dict[str, str]:
-    """Guess where a reply has the answer and its contexts. Return {"answer": path, "contexts": path}, as far as they
-    are found.
-
-    The answer is the longest text outside of lists. In a list `choices`, as in a chat completion, the first item is
-    searched too. For the contexts, only the first item of each list is searched: a text, or an object with texts. The
-    path leads to the longest of these texts, in every item of its list.
-    """
+    """Guess where a reply has the answer and its contexts. Return {"answer": path, "contexts": path}, as far as found.
+    The answer is the longest text outside of lists. The contexts are the items of a list whose first has the longest text."""
     texts: list[tuple[int, str]] = []
     lists: list[tuple[int, str]] = []
 

@@ -100,11 +100,8 @@ def evaluate_answer(
 async def judge_answer(
     question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, rubric: Rubric, ask: Ask
 ) -> Evaluation:
-    """Judge one answer, for a prompt that was checked.
-
-    The judge is asked until a reply can be parsed, at most MAX_REPLIES times. RequestRefused if it refuses, or if the
-    answer lacks the sources that every criterion needs.
-    """
+    """Judge one answer, for a prompt that was checked. Ask for at most MAX_REPLIES replies, until one can be parsed.
+    RequestRefused if the judge refuses, or if the answer lacks the sources that every criterion needs."""
     criteria = rubric.criteria
     # Asked for anyway, because all answers have the same prompt. These scores are not used, and stay in raw_text.
     lacking: dict[str, str] = {name: "no_context" for name in unmeasurable(answer) if name in criteria}
@@ -216,7 +213,6 @@ def count_retries(error: str) -> int:
 
 
 def _ask_again(request: ModelRequest, completion: Completion, error: UnparsableJudgement) -> ModelRequest:
-    """The request to reply again, with the reply and what was wrong with it; after a cut, with twice the room."""
     complaint = (
         f"その出力は採点結果として読み取れませんでした（{error}）。"
         "指定のJSON形式だけを、すべての観点に0-100の整数を付けて、最初から最後まで出力し直してください。"

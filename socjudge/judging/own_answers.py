@@ -31,30 +31,8 @@ _SOURCES = ("contexts", "context", "source_documents", "documents")
 
 
 def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str = "") -> AssistantAnswer:
-    """Turn an answer of your own assistant into an AssistantAnswer, which can be judged and logged.
-
-    Parameters
-    ----------
-    given
-        The answer: a text, or a dict with the keys that the documentation of `Assistant` lists. An AssistantAnswer is
-        returned unchanged.
-    question
-        The question that was asked.
-
-    Returns
-    -------
-    AssistantAnswer
-        If it has no contexts, no judge can score 根拠性 (groundedness) and 引用明示 (citation). These two scores will be
-        missing.
-
-    Raises
-    ------
-    ConfigError
-        If `given` is neither a text nor a dict, or the dict has an unknown key, no answer, or a value of the wrong
-        type.
-    NoAnswer
-        If the dict has an `error`. The text of `error` is the message.
-    """
+    """Turn an answer of your own assistant into an AssistantAnswer. `Assistant` lists the keys that a dict may have.
+    ConfigError if a key is unknown, the answer is missing or a value is of the wrong type. NoAnswer for an `error`."""
     if isinstance(given, AssistantAnswer):
         return given
     if isinstance(given, str):
@@ -105,14 +83,7 @@ def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str
 
 def with_contexts(answer: AssistantAnswer, index: RunbookIndex | None = None, k: int | None = None) -> AssistantAnswer:
     """Add passages of the runbooks to an answer without contexts, or headings to contexts that have none.
-
-    An answer without contexts gets the passages that the index finds for its question, followed by those that it finds
-    for the answer. A context without a heading gets the heading of the runbook section that contains it word for word.
-    In the result, `contexts_from` says what was added.
-
-    - index: the project's runbooks if left out.
-    - k: the number of passages that each of the two searches finds; the project's number if left out.
-    """
+    In the result, `contexts_from` says what was added."""
     given = contexts_of(answer)
     if given and all(passage.heading or not passage.source for passage in given):
         return answer
@@ -126,20 +97,17 @@ def with_contexts(answer: AssistantAnswer, index: RunbookIndex | None = None, k:
             return answer
     else:
         k = default_k() if k is None else k
+        # k passages for the question, and then k for the answer
         found = [*index.search(answer.question, k), *index.search(answer.answer[:2000], k)]
         passages, what = tuple({passage.citation: passage for passage in reversed(found)}.values())[::-1], "runbooks"
     return replace(answer, passages=passages, context=format_context(passages), contexts_from=what)
 
 
 def _headed(passage: Passage, index: RunbookIndex) -> Passage:
-    """Return a context with the heading of the only runbook section that contains it word for word.
-
-    It is returned unchanged in three cases: it has a heading; it has fewer than 20 characters; or no section or several
-    contain it. If its text begins with a Markdown heading, only sections whose heading ends with the same words count.
-    """
     bare = titled(passage)
     if passage.heading or len(text := bare.text.strip().replace("\r\n", "\n")) < _CERTAIN:
         return passage
+    # Its heading is certain only if a single section contains it word for word.
     headings = {s.heading for s in index.passages if text in s.text and s.heading.endswith(bare.heading)}
     return replace(passage, heading=headings.pop()) if len(headings) == 1 else passage
 
@@ -213,16 +181,10 @@ def _text(name: str, given: Any) -> str:
 
 
 def _number(name: str, given: Any) -> float | None:
-    """Return a value as a number. Some services send numbers as text. Return None for None and for an empty text.
-
-    name: the name of the value, for the error message.
-
-    Raises ConfigError if the value is not a number, or if it is negative or infinite.
-    """
     if given is None or given == "":
         return None
     try:
-        number = math.nan if isinstance(given, bool) else float(given)
+        number = math.nan if isinstance(given, bool) else float(given)  # some services send numbers as text
     except (TypeError, ValueError):
         number = math.nan
     if 0 <= number < math.inf:

@@ -268,12 +268,6 @@ class Assistant:
 
 
 def _named(ask: str, name: str) -> tuple[Any, Mapping[str, Any], str]:
-    """Find the assistant that a text names: "file.py:function", or the name of a table in socjudge.toml.
-
-    Return the assistant, its table, and its name. The table is empty for a function in a file.
-
-    name: the name to return, if it is not empty.
-    """
     path, colon, function = ask.rpartition(":")
     tables = assistant_tables()
     is_code = bool(colon) and path.endswith(".py") and function.isidentifier()
@@ -317,10 +311,7 @@ def _of_table(table: Mapping[str, Any], name: str) -> tuple[Any, Mapping[str, An
 
 
 def _load(path: str, function: str) -> Any:
-    """Run a Python file and return one of its functions or other objects: the one whose name is given in `function`.
-
-    The file is looked for in the working folder, and then in the project's folder.
-    """
+    # in the working folder, and then in the project's
     place = next((p for p in (Path(path), constants.PROJECT_DIR / path) if p.is_file()), None)
     if place is None:
         raise ConfigError(say('{path}: no such file; check the path in "mybot.py:function"', path=path))
@@ -341,12 +332,7 @@ def _load(path: str, function: str) -> Any:
 
 
 def _bound(ask: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
-    """Return how to call a function: which of question, question_id, category, repeat and previous to pass to it.
-
-    The list has the names of the values to pass by position. The dict is {parameter: name of the value to pass to it}.
-
-    Raises ConfigError if a parameter would get no value, or if the function has no parameter for the question.
-    """
+    """Return the names of the values that a function gets by position, and {parameter: name of its value}."""
     try:
         parameters = [
             p for p in inspect.signature(ask).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
@@ -386,25 +372,15 @@ def _bound(ask: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
 
 
 def _hashes(parts: Mapping[str, Any]) -> str:
-    """Return a fingerprint of an assistant: the name and a short hash of each part that is not empty.
-
-    An example is `body=… url=…`. A comparison of two fingerprints can then name the parts that differ. If all parts are
-    empty, return "version".
-
-    parts: {name: value} of what determines the assistant's answers, such as its code or its URL.
-    """
+    """Hash each part for itself, as in `body=… url=…`, so that a comparison can name the parts that differ."""
     told = {name: json.dumps(parts[name], sort_keys=True, ensure_ascii=False) for name in sorted(parts) if parts[name]}
     hashes = [f"{name}={hashlib.sha256(text.encode()).hexdigest()[:12]}" for name, text in told.items()]
     return " ".join(hashes) or "version"
 
 
 def _identity(ask: Any) -> tuple[dict[str, Any] | None, str]:
-    """Return the parts by which a function is recognised when a run is resumed, and a text about them for the user.
-
-    The parts are {"function": its name, "code": the text of its file or cell, "defaults": the values of its defaults}.
-    They are None if the answers also depend on code or data elsewhere, or if the code cannot be read. The former is
-    assumed for a lambda, a closure, a partial, a bound method, an object and a decorated function.
-    """
+    """Return by what a function is recognised when a run is resumed (None: only by its version), and a text on it."""
+    # The answers of anything else may also depend on code or data elsewhere.
     is_plain = inspect.isfunction(ask) and not hasattr(ask, "__wrapped__")
     if not is_plain or ask.__name__ == "<lambda>" or ask.__closure__:
         return None, say("judging.covers_version")
@@ -424,7 +400,6 @@ def _identity(ask: Any) -> tuple[dict[str, Any] | None, str]:
 
 
 def _input_of(chain: Any, question: str) -> Any:
-    """Return the question in the form that a LangChain chain accepts: a text, or a dict with one key."""
     try:
         schema = chain.get_input_jsonschema()
     except Exception:

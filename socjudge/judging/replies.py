@@ -27,20 +27,15 @@ _HALF_WIDTH = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Hold the scores and reasons in a judge's reply.
-
-    - notes: texts that say what had to be repaired before the reply could be read.
-    - probabilities: {criterion: the probability of each of its levels}, only for a decision model. The first level
-      stands for 0 points, the last one for 100.
-    - missing: {criterion: "refused"} for each criterion that a decision model refused to score.
-    """
+    """Hold the scores and reasons in a judge's reply."""
 
     scores: dict[str, int]
     rationale: dict[str, str]
     overall_comment: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what had to be repaired before the reply could be read
+    # Only for a decision model: the probability of each level of a criterion, from that for 0 points to that for 100.
     probabilities: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    missing: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)  # {criterion: "refused"}, if a decision model refused
 
 
 def exactly(properties: dict[str, Any]) -> dict[str, Any]:
@@ -50,10 +45,7 @@ def exactly(properties: dict[str, Any]) -> dict[str, Any]:
 
 def judgement_schema(criteria: Sequence[str], *, reasons_first: bool = False) -> dict[str, Any]:
     """Return the JSON schema of the reply that the judge prompt asks for, in the form that strict services accept.
-
-    reasons_first: whether the prompt asks for the reasons before the scores (`Prompt.reasons_first`). The schema then
-    has this order too, because strict services write the parts in the order of the schema.
-    """
+    They write the parts in the order of the schema, so it is that of the prompt (`Prompt.reasons_first`)."""
     scores = exactly({c: {"type": "integer", "description": "0-100"} for c in criteria})
     parts = {"scores": scores, "rationale": exactly({c: {"type": "string"} for c in criteria})}
     ordered = dict(reversed(parts.items())) if reasons_first else parts
@@ -68,17 +60,8 @@ def parse_judgement(
     quoted: Iterable[str] = (),
     is_of_hundred: bool = False,
 ) -> Judgement:
-    """Return the scores and reasons in a judge's reply.
-
-    Raises UnparsableJudgement, with the reply and the cause, if they cannot be read with certainty.
-
-    - criteria: the names of the criteria that must have scores.
-    - finish_reason: why the model stopped, as the service reported it. "length" means that the reply was cut off.
-    - quoted: the texts that the judge was shown. A verdict that stands in one of them, in the same words or with the
-      same scores, is not the judge's own. There is one exception: if the whole reply is one object and has words that
-      are in none of these texts, its scores may equal those in a text.
-    - is_of_hundred: whether the judge is known to use the scale 0–100. Low scores are then not taken for another scale.
-    """
+    """Return the scores and reasons in a judge's reply. `quoted` are the texts that the judge was shown.
+    UnparsableJudgement, with the reply and the cause, if they cannot be read with certainty."""
     try:
         return _parse(text, criteria, finish_reason, quoted, is_of_hundred)
     except UnparsableJudgement as error:
@@ -124,6 +107,7 @@ def _parse(
         outside = body[stray:].replace(verdicts[0].source, "", 1) if len(verdicts) == 1 else "scores"
         if "scores" in outside:
             raise UnparsableJudgement(say("the reply is cut: its JSON object never closes"))
+    # What stands in a text that the judge was shown, in the same words or with the same scores, is not its own verdict.
     shown = tuple(quoted)
     verdicts = [found for found in verdicts if not _is_quoted(found, criteria, shown, whole=whole)]
     if not verdicts:
@@ -143,12 +127,7 @@ def _parse(
 
 
 def _check_rest(rest: str, scores: Mapping[str, int]) -> None:
-    """Raise UnparsableJudgement if the words after the verdict correct one of its scores.
-
-    An example is "訂正: 正確性は10点" (correction: accuracy is 10 points).
-
-    rest: the part of the reply after the verdict.
-    """
+    """Refuse a reply whose words after the verdict correct a score: "訂正: 正確性は10点" (accuracy is 10 points)."""
     for criterion, score in scores.items():
         for given in re.findall(rf"{re.escape(criterion)}[^0-9\n]{{0,8}}([0-9]{{1,3}})\s*(?:点|/\s*100)", rest):
             if int(given) != score:
@@ -163,12 +142,7 @@ def _check_rest(rest: str, scores: Mapping[str, int]) -> None:
 
 
 def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
-    """Return the verdict in a reply that is one object without 'scores' at its top level. Return [] if it contains no
-    verdict.
-
-    The caller must know that this object is the whole reply, because an inner object of a reply that was cut off looks
-    the same.
-    """
+    """Unwrap only an object that is the whole reply, because an inner one of a reply that was cut looks the same."""
     name, inner = next(iter(found.value.items()), ("", None))
     if len(found.value) == 1 and name in _WRAPPERS and isinstance(inner, dict) and "scores" in inner:
         return [replace(found, value=inner, notes=(*found.notes, say("the verdict stood inside {name!r}", name=name)))]
@@ -179,15 +153,11 @@ def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
 
 
 def _is_quoted(found: JsonObject, criteria: Sequence[str], quoted: Sequence[str], *, whole: bool) -> bool:
-    """Return whether a text that the judge was shown contains this verdict, in the same words or with the same scores.
-
-    whole: whether the verdict is the whole reply. If it is, and contains words that are in none of the texts, only the
-    same words count, not the same scores.
-    """
     shown = ["".join(text.split()) for text in quoted]
     source = "".join(found.source.split())
     if any(source in text for text in shown):
         return True
+    # A reply in the judge's own words may give the same scores as a text.
     if whole and _has_own_words(found.value, shown):
         return False
     try:
@@ -205,10 +175,7 @@ def _has_own_words(verdict: Mapping[str, Any], shown: Sequence[str]) -> bool:
 
 
 def _is_example(found: JsonObject) -> bool:
-    """Return whether the scores of this verdict are only placeholders, such as "<0-100の整数>" (an integer 0–100).
-
-    Some judges first repeat the format that the prompt gave them, and then reply.
-    """
+    """Some judges first repeat the format that the prompt gave them, with "<0-100の整数>" (an integer) for scores."""
     given = found.value["scores"]
     if not isinstance(given, Mapping):
         return False
@@ -242,7 +209,8 @@ def _scores(given: Any, criteria: Sequence[str], notes: list[str], is_of_hundred
     numbers = {criterion: _number(criterion, by_name[_plain(criterion)], notes) for criterion in criteria}
     values = list(numbers.values())
     fractions = any(0 < number < 1 for number in values)
-    # An answer that deserves nothing has such scores on any scale: a few points beside zeros.
+    # An answer that deserves nothing has such scores on any scale: a few points beside zeros. So has any answer if the
+    # judge is known to use the scale 0-100.
     is_low = is_of_hundred or 2 * values.count(0) >= len(values)
     of_five_or_ten = 0 < max(values) <= 5 or (max(values) <= 10 and any(number % 5 for number in values))
     if fractions or (of_five_or_ten and not is_low):
@@ -284,10 +252,6 @@ def _number(criterion: str, value: Any, notes: list[str]) -> float:
 
 
 def _plain(name: object) -> str:
-    """Return the name of a criterion in one uniform spelling.
-
-    The spelling is NFKC, without spaces, asterisks and a list number such as "1." at the beginning.
-    """
     return re.sub(r"^\d+[.)]", "", re.sub(r"[\s*]", "", unicodedata.normalize("NFKC", str(name))))
 
 

@@ -34,11 +34,8 @@ _PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?", re.ASCII)
 
 
 def without_thinking(body: str) -> str:
-    """Return a judge's reply without the model's reasoning at its beginning.
-
-    A reasoning tag inside a JSON object stays, because a reason may quote one. Raises UnparsableJudgement if the reply
-    has only reasoning, or too many braces that never close.
-    """
+    """Return a reply without the model's reasoning at its beginning. A tag inside a JSON object stays, as a quotation.
+    UnparsableJudgement if the reply has only reasoning, or too many braces that never close."""
     start = seen = strays = 0
     while not body.startswith(("{", "```"), start):
         closes = _THINKING_CLOSES.search(body, start)
@@ -63,25 +60,17 @@ def without_thinking(body: str) -> str:
 
 @dataclass(frozen=True)
 class JsonObject:
-    """Hold one JSON object of a reply.
-
-    - source: its text in the reply.
-    - start: the position where this text begins.
-    - notes: texts that say what had to be repaired.
-    """
+    """Hold one JSON object of a reply."""
 
     value: dict[str, Any]
-    source: str
-    start: int
-    notes: tuple[str, ...] = ()
+    source: str  # its text in the reply
+    start: int  # where this text begins
+    notes: tuple[str, ...] = ()  # what had to be repaired
 
 
 def find_objects(body: str) -> tuple[list[JsonObject], int | None]:
-    """Return the outermost JSON objects in a text, in order, and the position of a brace that never closes.
-
-    The position is that of the first such brace that has "scores" somewhere after it; None if there is none. Raises
-    UnparsableJudgement if such a brace begins JSON, because the reply was then cut off inside an object.
-    """
+    """Return the outermost JSON objects, and the position of the first brace before a "scores" that never closes.
+    UnparsableJudgement if such a brace begins JSON, because the reply was then cut off inside an object."""
     found: list[JsonObject] = []
     first_stray, strays = None, 0
     last_scores = body.rfind("scores")
@@ -110,10 +99,8 @@ def find_objects(body: str) -> tuple[list[JsonObject], int | None]:
 
 
 def closing_brace(body: str, start: int) -> tuple[int | None, int]:
-    """Return the position of the brace that closes the object that opens at `start`, and the depth of nesting in it.
-
-    The position is None if the object never closes. Braces inside strings are skipped.
-    """
+    """Return the position of the brace that closes the object that opens at `start`, or None, and the depth of nesting.
+    Braces inside strings are skipped."""
     stack: list[str] = []
     depth = 0
     for token in _TOKEN.finditer(body, start):
@@ -160,10 +147,8 @@ def _no_constant(name: str) -> Any:
 
 
 def as_written(found: JsonObject) -> JsonObject:
-    """Return a JSON object whose scores are exactly those in its source, even if the object had to be repaired.
-
-    No score is therefore made up by the repair. Raises UnparsableJudgement if the scores in the source are not clear.
-    """
+    """Return a JSON object whose scores are exactly those in its source, so that no repair makes up a score.
+    UnparsableJudgement if the scores in the source are not clear."""
     if not found.notes or say("the JSON had to be repaired") not in found.notes:
         return found
     keys = list(_SCORES_KEY.finditer(found.source))

@@ -43,11 +43,7 @@ def is_shown(scores: Mapping[str, int], text: str) -> bool:
 
 
 def _may_name(names: Iterable[str], text: str) -> bool:
-    """Return whether the text may name all of these criteria. This quick check comes before the slow one.
-
-    It is true if the text contains, anywhere, each kanji of the names. If the names have no kanji, it is true if the
-    text contains each name, forwards or backwards.
-    """
+    """Return quickly, before the slow check, whether the text may name all of these criteria."""
     if ideographs := [letter for letter in "".join(names) if "\u4e00" <= letter <= "\u9fff"]:
         return all(letter in text for letter in ideographs)
     squeezed = "".join(text.split()).lower()
@@ -80,7 +76,6 @@ def _unescaped(text: str) -> str:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """Decode the parts of the text that are hexadecimal digits or base64. Yield the decoded texts."""
     for found in _HEX.findall(text):
         yield from _as_text(bytes.fromhex(found))
     for found in _BASE64.findall(text):
@@ -107,14 +102,12 @@ def _gives(text: str, wanted: Mapping[str, int]) -> bool:
     tokens = _tokens(text, sorted(wanted, key=len, reverse=True))
     if not wanted.keys() <= {token.name for token in tokens}:
         return False
+    # Each score after its criterion, or before it, or all names in a row and their scores in the same order after them.
     return _near(tokens, wanted) or _near(tokens[::-1], wanted) or _in_columns(tokens, wanted)
 
 
 def _told_of_all(scores: Mapping[str, int], text: str) -> bool:
-    """Return whether all scores are equal, and the text gives this score to all criteria in one sentence.
-
-    An example of such a sentence is 「全観点90点」 (90 points for all criteria).
-    """
+    """Return whether the text gives one score to all criteria, as in 「全観点90点」 (90 points for all criteria)."""
     score, *others = set(scores.values())
     forms = [str(score), *(["満点", "百点", "full"] if score == 100 else [])]
     if others or not any(form in text for form in forms):
@@ -136,11 +129,6 @@ def _value(number: str) -> float:
 
 
 def _near(tokens: Sequence[_Token], wanted: Mapping[str, int]) -> bool:
-    """Return whether each criterion is followed by its score at a distance of at most NEAR characters.
-
-    wanted: {criterion: score}. tokens: the criteria and numbers in a text, in order. To look for scores before their
-    criteria, pass the tokens in reverse order.
-    """
     given = set()
     name = None
     for token in tokens:
@@ -152,10 +140,6 @@ def _near(tokens: Sequence[_Token], wanted: Mapping[str, int]) -> bool:
 
 
 def _in_columns(tokens: Sequence[_Token], wanted: Mapping[str, int]) -> bool:
-    """Return whether the names of all criteria stand in a row, and their scores in the same order directly after it.
-
-    tokens: the criteria and numbers in a text, in order. wanted: {criterion: score}.
-    """
     groups = [list(group) for _, group in groupby(tokens, key=lambda token: not token.name)]
     for names, numbers in pairwise(groups):
         pairs = {name.name: number.number for name, number in zip(names, numbers, strict=False) if name.name}

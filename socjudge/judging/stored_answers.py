@@ -30,15 +30,11 @@ _TOLD = 20  # answers without a match that an error names
 
 @dataclass(frozen=True)
 class StoredAnswers:
-    """Hold answers that already exist. `load_answers` returns this object. Pass it to `run_evaluation_suite` as
-    `answers=`.
+    """Hold answers that already exist, from `load_answers`. `run_evaluation_suite` takes them as `answers=`."""
 
-    - rows: (id of the question, text of the question, answer) for each answer; one of the first two may be "".
-    - where: the name of the file from which the answers come, for messages.
-    """
-
+    # (id of the question, text of the question, answer); one of the first two may be ""
     rows: tuple[tuple[str, str, AssistantAnswer], ...]
-    where: str
+    where: str  # the name of their file, for messages
 
     def __repr__(self) -> str:
         return f"<StoredAnswers: {len(self.rows)} of {one_line(self.where)}>"
@@ -48,9 +44,7 @@ class StoredAnswers:
 
     def for_questions(self, questions: Sequence[EvalQuestion]) -> list[AssistantAnswer]:
         """Return the answer to each of these questions. Answers to other questions are ignored.
-
-        Raises ConfigError if some of these questions have no answer, or more than one. The message lists them.
-        """
+        The ConfigError lists the questions that have no answer, or more than one."""
         by_id: dict[str, list[AssistantAnswer]] = {}
         by_text: dict[str, list[AssistantAnswer]] = {}
         for question_id, text, answer in self.rows:
@@ -146,10 +140,6 @@ def load_answers(
 
 
 def _names(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], where: str) -> dict[str, str]:
-    """Return {our name: the file's name} of the columns that are used.
-
-    Raises ConfigError if no column has the answers, or if no column says to which question an answer belongs.
-    """
     there = list(dict.fromkeys(str(name) for row in rows for name in row))
     if unknown := [name for name in columns if name not in (*_PLACE, *KEYS)]:
         raise ConfigError(
@@ -197,14 +187,13 @@ def _read(path: Path) -> list[Mapping[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value of a cell as a plain Python value. Return None for an empty cell, and for NaN in a DataFrame."""
-    if value is None or value == "" or (isinstance(value, float) and value != value):
+    if value is None or value == "" or (isinstance(value, float) and value != value):  # NaN in a DataFrame
         return None
     return value.item() if hasattr(value, "item") else value
 
 
 def _id_text(value: Any) -> str:
-    """Return the id of a question as text. A workbook may have the id 3 as 3.0; this becomes "3"."""
+    # A workbook may have the id 3 as 3.0.
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 
