@@ -328,7 +328,7 @@ def _outline(reply: Any) -> str:
 
 def guess_paths(reply: Any) -> dict[str, str]:
     """Guess where a reply has the answer and its contexts. Return {"answer": path, "contexts": path}, as far as found.
-    The answer is the longest text outside of lists. The contexts are the items of a list whose first has the longest text."""
+    The answer is the longest text outside of lists. The contexts are where a list's first item has its longest text."""
     texts: list[tuple[int, str]] = []
     lists: list[tuple[int, str]] = []
 
