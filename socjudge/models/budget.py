@@ -10,15 +10,10 @@ from ..settings import cost_cap
 @dataclass
 class Budget:
     """Hold the limit on what several runs may spend together, and what each of them has spent.
+    Runs that share a budget run one after the other. Within a run, only the background loop changes it."""
 
-    max_usd: the limit in US dollars, or None for no limit.
-
-    Spending is recorded per run id. If what a run spent in an earlier session is recorded again, it does not count
-    twice. Runs that share a budget run one after the other. Within a run, only the background loop changes the budget.
-    """
-
-    max_usd: float | None = None
-    _spent: dict[str, float] = field(default_factory=dict)
+    max_usd: float | None = None  # None: no limit
+    _spent: dict[str, float] = field(default_factory=dict)  # by run id, so that an earlier session counts once
 
     @property
     def spent_usd(self) -> float:
@@ -39,8 +34,5 @@ class Budget:
 
 
 def as_budget(given: Budget | float | None) -> Budget:
-    """Return the given budget, or make one from a limit in US dollars.
-
-    None means the project's limit. Infinity means no limit.
-    """
+    """Return the budget, or make one from a limit in US dollars. None is the project's limit, infinity no limit."""
     return given if isinstance(given, Budget) else Budget(cost_cap(given))

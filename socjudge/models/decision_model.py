@@ -34,17 +34,13 @@ _TASK = (
 
 
 def split_name(name: str) -> tuple[int, str] | None:
-    """Split a name such as "decisions:name" (3 levels) or "decisions-5:name" (5 levels).
-
-    Return the number of levels and the part after the colon, which is the model's name at the service. Return None for
-    any other name.
-    """
+    """Split a name such as "decisions:name" (3 levels) or "decisions-5:name" (5 levels) at the colon.
+    Return the number of levels and the model's name at the service, or None for any other name."""
     found = _PREFIX.fullmatch(name)
     return (int(found[1] or 3), found[2]) if found else None
 
 
 def _material(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, Any]:
-    """Return what a judge needs to know about a question and its answer, as a dict for JSON."""
     return {
         "question": encodable(question.question),
         "context": encodable(answer.context),
@@ -60,9 +56,7 @@ def _material(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, Any]
 
 class DecisionModel(OpenAIModel):
     """Call a decision model: for each criterion, it returns the probability of each level of the score, and no text.
-
-    The service must offer `POST /decisions`. levels: the number of levels per criterion, 3 or 5.
-    """
+    The service must offer `POST /decisions`. There are 3 or 5 levels per criterion."""
 
     path = "/decisions"
 
@@ -82,21 +76,14 @@ class DecisionModel(OpenAIModel):
         return await super()._send(self._as_sent(request), run)
 
     def _as_sent(self, request: ModelRequest) -> ModelRequest:
-        """Return a copy of the request whose only message is the body that is really sent, as JSON text.
-
-        The most that the call can cost is computed from this copy.
-        """
+        """Put the body that is really sent into the message, from which the most that the call can cost is computed."""
         sent = orjson.dumps(self._body(request)).decode()
         return replace(request, messages=({"role": "user", "content": sent},))
 
     def _body(
         self, request: ModelRequest, refused: Set[str] = frozenset(), max_output_tokens: int | None = None
     ) -> dict[str, Any]:
-        """Return the body to send for a request.
-
-        Both other arguments are ignored. `refused` has the names of refused parameters, but the endpoint needs every
-        parameter. `max_output_tokens` is an output limit, but the endpoint takes none.
-        """
+        # The other arguments are ignored: the endpoint needs every parameter, and takes no output limit.
         rubric: Rubric = request.material["rubric"]
         data = _material(request.material["question"], request.material["answer"])
         return {
@@ -117,14 +104,8 @@ class DecisionModel(OpenAIModel):
         }
 
     def read(self, response: Any, sent: int = 0) -> Completion:
-        """Return a response of the endpoint as a completion. Its text is the list of the decisions, as JSON.
-
-        The decisions are not checked here.
-
-        sent: the number of bytes of the request's text.
-
-        Raises TypeError or a similar error if the response holds no list of decisions.
-        """
+        """Return a response as a completion whose text is the list of decisions, as JSON. They are not checked here.
+        TypeError or a similar error if there is no such list. `sent` is the number of bytes of the request's text."""
         answers = response["answers"]
         if not isinstance(answers, list):
             raise TypeError("answers is no list")

@@ -18,13 +18,8 @@ MODEL_ENDS = dict.fromkeys(
 
 
 def ending_line(model: str, service: str | None = None, today: date | None = None) -> str:
-    """Return a line that says when this model ends or ended, and how to change to another one.
-
-    Return "" if no end is known. Also return "" if another service than its maker's own is asked, because that service
-    may keep the model.
-
-    service: as in `OpenAIModel.service`. If left out, it is where OPENAI_BASE_URL leads.
-    """
+    """Return a line that says when this model ends or ended, and how to change to another. "" if no end is known,
+    or if another service than its maker's own is asked, because that service may keep the model."""
     if service is None:
         service = os.environ.get("OPENAI_BASE_URL", "").strip().rstrip("/") or MAKER
     if model not in MODEL_ENDS or service not in (MAKER, f"https://{MAKER}/v1"):
@@ -56,10 +51,7 @@ def ended_line(model: str, service: str) -> str:
 
 
 def project_ending(today: date | None = None) -> str:
-    """Return `ending_line` for the judge and the assistant of the project, one line for each model that ends.
-
-    Return "" if none of them ends, or if the project asks no such model.
-    """
+    """Return `ending_line` for the judge and the assistant of the project, one line for each model that ends."""
     hosted = os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")
     asked = [default_model("judge"), *([] if default_answers() else [default_model("answer")])]
     names = dict.fromkeys(name for name, is_named in asked if is_named or hosted)

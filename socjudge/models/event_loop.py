@@ -52,10 +52,7 @@ def start(coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
 
 
 def wait(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run the coroutine in the background event loop, wait until it ends, and return its result.
-
-    An interrupt (Ctrl-C) while waiting cancels the coroutine.
-    """
+    """Run the coroutine in the background event loop and return its result. An interrupt (Ctrl-C) cancels it."""
     future = start(coroutine)
     try:
         while not concurrent.futures.wait([future], HEARTBEAT_S).done:
@@ -67,9 +64,7 @@ def wait(coroutine: Coroutine[Any, Any, T]) -> T:
 
 async def in_thread(function: Any, *arguments: Any) -> Any:
     """Run a function in a thread, so that the event loop goes on, and return the function's result.
-
-    A SystemExit (from `sys.exit`), KeyboardInterrupt or StopIteration in the function becomes a RuntimeError.
-    """
+    A SystemExit (from `sys.exit`), KeyboardInterrupt or StopIteration in it becomes a RuntimeError."""
     return await asyncio.get_running_loop().run_in_executor(_pool, _contained, function, *arguments)
 
 

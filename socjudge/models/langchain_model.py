@@ -63,10 +63,8 @@ PROVIDERS = frozenset(
 
 
 def init_langchain_model(provider: str, name: str) -> BaseChatModel | None:
-    """Make a model with LangChain's `init_chat_model`. Return None if LangChain has no such provider.
-
-    For "qwen2.5:7b", for example, it returns None: there, the colon belongs to the model's name.
-    """
+    """Make a model with LangChain's `init_chat_model`. Return None if LangChain has no such provider,
+    as for "qwen2.5:7b", where the colon belongs to the model's name."""
     try:
         from langchain.chat_models import init_chat_model
     except ModuleNotFoundError as error:
@@ -92,17 +90,13 @@ def init_langchain_model(provider: str, name: str) -> BaseChatModel | None:
 
 
 class LangChainModel(PacedModel):
-    """Call a LangChain chat model with the parameters that it was made with, with two exceptions.
-
-    The model's own retries are switched off if possible, because socjudge counts retries itself. A model without an
-    output limit gets one. `settings` is a hash of the model's address and parameters, so that a run resumes only with
-    the same address and parameters.
-    """
+    """Call a LangChain chat model with its own parameters, but without its own retries and with an output limit.
+    `settings` is a hash of its address and parameters, so that a run resumes only with the same ones."""
 
     service = "langchain"
 
     def __init__(self, chat_model: Any, name: str = "") -> None:
-        self._chat_model = _without_retries(chat_model)
+        self._chat_model = _without_retries(chat_model)  # socjudge counts retries itself
         found = next(
             filter(None, (getattr(chat_model, name, None) for name in ("model_name", "model", "model_id"))), None
         )
@@ -115,10 +109,7 @@ class LangChainModel(PacedModel):
         super().__init__(name, name, _account_of(chat_model, keys), keys)
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that one call can cost in US dollars. Return None if unknown.
-
-        It is unknown if the model's price is unknown, or if the model has no parameter for an output limit.
-        """
+        """Return the most that one call can cost. None if the price is unknown, or the model takes no output limit."""
         if _limit_name(self._chat_model) is None:
             return None
         limits = [limit for name in _LIMITS if (limit := _setting(self._chat_model, name))]
@@ -129,10 +120,7 @@ class LangChainModel(PacedModel):
         return most_usd_of(self.name, replace(request, max_output_tokens=limit * n))
 
     def counted_usd(self, completion: Completion) -> float | None:
-        """Return the cost that a budget counts for an answered call, in US dollars. Return None if unknown.
-
-        The requested model and the one that answered may have different prices. The higher price counts.
-        """
+        """Return what a budget counts: the higher price, if the model that answered is not the requested one."""
         return dearest_usd(completion.usage, self.name, completion.model)
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
@@ -170,12 +158,8 @@ class LangChainModel(PacedModel):
 
 
 class ForeignModel(PacedModel):
-    """Call any object that has a method `complete(request)`. The call is made in a thread.
-
-    A call is retried after an error that may be temporary. A run with `max_cost_usd` needs an object that has a method
-    `most_usd(request)`, or a model name whose price is known. A run can be resumed only if the object has `settings`:
-    text or plain values that differ between versions of the object.
-    """
+    """Call any object that has a method `complete(request)`, in a thread, and again after a temporary error.
+    A run resumes only if it has `settings`: text or plain values that differ between versions of the object."""
 
     def __init__(self, model: Any, name: str = "") -> None:
         self._model = model
@@ -185,11 +169,7 @@ class ForeignModel(PacedModel):
         super().__init__(name, name, Account())
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that one call can cost in US dollars. Return None if unknown.
-
-        If the wrapped object has a method `most_usd`, its result is returned. If not, the amount is computed from the
-        price that the price tables give for the model's name.
-        """
+        """Return the most that one call can cost: by the object's own `most_usd`, or else by its name's price."""
         own = getattr(self._model, "most_usd", None)
         most: float | None = own(request) if own else most_usd_of(self.name, request)
         return most
@@ -222,19 +202,14 @@ class ForeignModel(PacedModel):
 
 
 def _refusal(message: Any) -> str | None:
-    """Return the refusal that OpenAI's models put beside the text of a message. Return None if there is none."""
+    """OpenAI's models put a refusal beside the text of a message."""
     parts = message.content if isinstance(message.content, list) else []
     told = [message.additional_kwargs, *(part for part in parts if isinstance(part, dict))]
     return next((str(each["refusal"]) for each in told if each.get("refusal")), None)
 
 
 def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
-    """Return the exception of socjudge that corresponds to an exception of a client that others wrote.
-
-    The choice depends on the error's status code, because every provider has its own exception classes.
-
-    remedy: what the user can do if the client cannot be called.
-    """
+    """Choose socjudge's exception by the status code, because every provider has its own exception classes."""
     reason = model.redact(str(error))[:300]
     if isinstance(error, TypeError | NotImplementedError):
         return ConfigError(
@@ -264,11 +239,8 @@ def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
 
 
 def settings_of(model: Any) -> str:
-    """Return a hash of the model's own `settings`, which tell it apart from other models with the same name.
-
-    It is a hash because the settings may contain a key. Empty settings give "default". If the model has no settings, or
-    settings that are neither text nor plain values, the result is different each time.
-    """
+    """Return a hash of the model's `settings`, which may contain a key. They tell apart models with the same name.
+    Without settings that are text or plain values, the result is different each time."""
     own = getattr(model, "settings", None)
     if own is None:
         return UNTOLD + secrets.token_hex(8)
@@ -282,7 +254,6 @@ def settings_of(model: Any) -> str:
 
 
 def _made_with(chat_model: Any) -> str:
-    """Return a hash of a chat model's address and of the parameters that LangChain lists for it."""
     kwargs: dict[str, Any] = {}
     while hasattr(chat_model, "bound"):  # made by `bind`
         kwargs, chat_model = {**chat_model.kwargs, **kwargs}, chat_model.bound
@@ -305,10 +276,6 @@ def _fields(chat_model: Any) -> dict[str, Any]:
 
 
 def _without_retries(chat_model: Any) -> Any:
-    """Return a copy of the chat model that does not retry.
-
-    If the model has no setting for retries, return the model itself.
-    """
     if "max_retries" not in _fields(chat_model):
         return chat_model
     copy = chat_model.model_copy(update={"max_retries": 0})
@@ -322,12 +289,8 @@ def _without_retries(chat_model: Any) -> Any:
 
 
 def _account_of(chat_model: Any, keys: Sequence[str]) -> Account:
-    """Return the `Account`, which limits concurrent calls, for the chat model's address and keys.
-
-    Models with the same address and keys share it. If no keys are given, return an account that no other model shares.
-    """
     if not keys:
-        return Account()
+        return Account()  # that no other model shares
     fields = _fields(chat_model)
     client = getattr(chat_model, "root_client", None)  # the client knows the address from the environment
     address = client and client.base_url
@@ -336,17 +299,11 @@ def _account_of(chat_model: Any, keys: Sequence[str]) -> Account:
 
 
 def _limit_name(chat_model: Any) -> str | None:
-    """Return the name of the chat model's parameter for its output limit. Return None if it has no such parameter."""
     return next((name for name in _LIMITS if hasattr(chat_model, name)), None)
 
 
 def _setting(chat_model: Any, name: str) -> Any:
-    """Return the value that the chat model sends for this parameter.
-
-    This is the value that was bound to the model (`bind`). If there is none, it is the value in `extra_body` or
-    `model_kwargs`, or else the model's field. Return None if the parameter is set nowhere.
-    """
-    while hasattr(chat_model, "bound"):  # made by `bind`
+    while hasattr(chat_model, "bound"):  # made by `bind`, and sent instead of everything below
         if name in chat_model.kwargs:
             return chat_model.kwargs[name]
         chat_model = chat_model.bound

@@ -26,10 +26,7 @@ def measured_criteria() -> tuple[str, ...]:
 
 
 class OfflineModel(PacedModel):
-    """Answer and judge without any service, as the embedded default model.
-
-    It reads a request's `material`, not its `messages`.
-    """
+    """Answer and judge without any service. It reads a request's `material`, not its `messages`."""
 
     settings = ""
 

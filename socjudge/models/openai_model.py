@@ -51,11 +51,7 @@ _INHERITED: list[Any] = []  # in a fork: the parent's clients, whose connections
 
 
 def _close(client: Any, pid: int) -> None:
-    """Close the connections of a model object that was garbage-collected, in the event loop that made them.
-
-    client: the object that holds the connections. pid: the process that made them. In a forked process, they are kept
-    open.
-    """
+    """Close the connections of a model object that is gone, in the event loop that made them."""
     if pid != os.getpid():
         _INHERITED.append(client)
         return
@@ -75,12 +71,8 @@ _COMMON_NAMES = (
 
 
 class OpenAIModel(PacedModel):
-    """Call a model behind an OpenAI-compatible chat-completions endpoint.
-
-    If the service refuses a parameter (temperature, response_format …), the parameter is left out or replaced from then
-    on, because newer models refuse what older models need. `timeout_s` replaces the run's timeout. The object holds a
-    key, so it cannot be pickled.
-    """
+    """Call a model behind an OpenAI-compatible chat-completions endpoint. It holds a key, so it cannot be pickled.
+    A parameter that the service refuses is left out or replaced, because newer models refuse what older ones need."""
 
     path = "/chat/completions"
 
@@ -117,7 +109,7 @@ class OpenAIModel(PacedModel):
         at = show_url(base_url)
         self.service = MAKER if not base_url or at == f"https://{MAKER}/v1" else at
         self.settings = hash_query(base_url)
-        self._timeout_s = timeout_s
+        self._timeout_s = timeout_s  # replaces the run's
         self._base_url, self._api_key = base_url, api_key
         self._connect()
         # Other servers know max_tokens, and some ignore max_completion_tokens and write without end. OpenAI's models
@@ -131,10 +123,7 @@ class OpenAIModel(PacedModel):
         self._refused: set[str] = set()
 
     def _connect(self) -> None:
-        """Make the SDK's client, and get the `Account`, which limits concurrent calls.
-
-        A forked process needs its own client and account.
-        """
+        """Make the SDK's client and the `Account`. A forked process needs its own."""
         import openai
 
         self._pid = os.getpid()
@@ -146,10 +135,7 @@ class OpenAIModel(PacedModel):
         weakref.finalize(self, _close, self._client, self._pid)
 
     async def complete_async(self, request: ModelRequest, run: RunGate | None = None) -> Completion:
-        """Return the reply to a request of a run. Call this in the background event loop.
-
-        If `run` is None, no limit of a run applies: no budget, no stop signal, no limit on concurrent calls.
-        """
+        """Do as `PacedModel` does, in a forked process with connections of its own."""
         if self._pid != os.getpid():
             _INHERITED.append(self._client)
             self._connect()
@@ -235,11 +221,6 @@ class OpenAIModel(PacedModel):
                 self._refused |= learned
 
     async def _post(self, body: Mapping[str, Any], settings: CallSettings) -> Any:
-        """Post the body and return the JSON of the response.
-
-        This uses the SDK's method for plain endpoints. The method `chat.completions.create` would build typed objects,
-        which takes as long as the rest of a call (docs/performance.md).
-        """
         import aiohttp
         import openai
 
@@ -247,17 +228,15 @@ class OpenAIModel(PacedModel):
         wait_s = self._timeout_s or settings.timeout_s
         options: Any = {} if wait_s == TIMEOUT_S else {"timeout": _timeout(wait_s)}
         try:
+            # `chat.completions.create` would build typed objects, which takes as long as the rest of a call
+            # (docs/performance.md).
             async with asyncio.timeout(wait_s):  # a total time, because the other limit starts again with each byte
                 return await self._client.post(self.path, content=orjson.dumps(body), cast_to=object, options=options)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise openai.APIConnectionError(request=None) from error  # type: ignore[arg-type]
 
     def _connection_error(self, error: Exception, settings: CallSettings) -> Exception:
-        """Return socjudge's exception for a call that got no response.
-
-        This is a Retryable, or a ConfigError if one is among the causes of `error`. The causes also show whether the
-        request may have been sent, and so may be billed. The SDK's error itself does not show it.
-        """
+        """Only the causes of the SDK's error show whether the request may have been sent, and so may be billed."""
         import aiohttp
 
         causes = list(_causes(error))
@@ -274,19 +253,12 @@ class OpenAIModel(PacedModel):
         return Retryable(say("the connection was lost ({reason})", reason=why), may_be_billed=True)
 
     def counted_usd(self, completion: Completion) -> float | None:
-        """Return the cost that a budget counts for an answered call, in US dollars. Return None if unknown.
-
-        Either the requested model or the one that answered may be billed, so the higher price counts.
-        """
+        """Return what a budget counts: the higher price, because the requested or the answering model may be billed."""
         return dearest_usd(completion.usage, self.name, completion.model)
 
     def read(self, response: Any, sent: int = 0) -> Completion:
-        """Return a response as a completion.
-
-        sent: the number of bytes of the request's text.
-
-        Raises TypeError or a similar error if the response is not a chat completion.
-        """
+        """Return a response as a completion. `sent` is the number of bytes of the request's text.
+        TypeError or a similar error if the response is not a chat completion."""
         choices = response["choices"]
         # Azure and Gemini, if they say nothing else.
         if not choices and (response.get("prompt_filter_results") or names_content(response, model=self.own_name)):
@@ -313,12 +285,6 @@ class OpenAIModel(PacedModel):
     def _body(
         self, request: ModelRequest, refused: Set[str] = frozenset(), max_output_tokens: int | None = None
     ) -> dict[str, Any]:
-        """Return the body to send for a request.
-
-        It lacks the parameters in `refused` and those that the service has refused so far.
-
-        max_output_tokens: replaces the request's limit if given.
-        """
         refused = self._refused | refused
         parameters: dict[str, Any] = {}
         if "temperature" not in refused:
@@ -336,10 +302,6 @@ class OpenAIModel(PacedModel):
         return {"model": self.name, "messages": request.messages, **parameters}
 
     def _refused_name(self, error: Any, sent: Mapping[str, Any]) -> str:
-        """Return the name of the sent parameter that the error is about, however the service words it.
-
-        Return "" if the error is about no sent parameter.
-        """
         if error.code in ("context_length_exceeded", "content_filter"):
             return ""
         said = error.param or " ".join(_PLACE.findall(error.message)) or error.message
@@ -353,12 +315,7 @@ class OpenAIModel(PacedModel):
         return ""
 
     def _room(self, said: str, limit: int) -> int | None:
-        """Return a lower output limit that the service accepts, computed from the numbers in its error.
-
-        Return None if the error is about something else, or if the service accepts too little for an answer.
-
-        said: the error's message. limit: the refused limit.
-        """
+        """Return a lower limit from the numbers in the error, unless it is too little for an answer."""
         context, given = _CONTEXT.search(said), _GIVEN.search(said)
         if context and given:
             room = int(context[1]) - int(given[1] or given[2]) - 8  # some services count a few tokens more
@@ -388,13 +345,11 @@ class OpenAIModel(PacedModel):
         )
 
     def _names_content(self, error: Any) -> bool:
-        """Return whether an error, in its message or its JSON body, gives the request's text as its reason."""
         body = getattr(error, "body", None)
         told = None if isinstance(body, str) else body  # a text is somebody's web page
         return names_content(error.code, getattr(error, "type", ""), error.message, told, model=self.own_name)
 
     def _status_error(self, error: Any) -> Exception:
-        """Return socjudge's exception for a response with an error status (4xx or 5xx)."""
         status, said = (
             error.status_code,
             self.redact(error.message.removeprefix(f"Error code: {error.status_code} - ")),
@@ -427,11 +382,7 @@ def _is_url(url: str) -> bool:
 
 
 def _door(url: str) -> tuple[str, str | None, int | None]:
-    """Return scheme, host and port of a URL. URLs that differ in one of these may lead to different services.
-
-    If the URL names no port, it is the scheme's usual one. It is None if it is no valid number, or if the scheme is
-    neither http nor https and no port is named.
-    """
+    """Return scheme, host and port: URLs that differ in one of these may lead to different services."""
     parts = urlsplit(url)
     try:
         return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
@@ -440,10 +391,7 @@ def _door(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _check_error(response: Any) -> None:
-    """Raise openai.APIStatusError if a response with status 200 contains an error.
-
-    Some gateways send errors in this way, with the real status as the error's code.
-    """
+    """Some gateways send errors with status 200, and with the real status as the error's code."""
     import openai
 
     choices = response.get("choices") or [{}]
@@ -456,10 +404,7 @@ def _check_error(response: Any) -> None:
 
 
 async def _check_response(response: Any) -> None:
-    """Read the response up to a size limit. Raises Retryable if it is larger.
-
-    Raises ConfigError for a redirect to another service, because that service would get the prompt.
-    """
+    """Read up to a size limit. Refuse a redirect to another service, because that service would get the prompt."""
     if response.has_redirect_location:
         here, there = str(response.request.url), urljoin(str(response.request.url), response.headers["location"])
         # For other statuses than these, the body is lost. Another port may belong to another user of the same machine.
@@ -500,9 +445,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def retry_after_s(headers: Any) -> float | None:
     """Return the seconds in the Retry-After header among these headers of a response.
-
-    Return None if there is no such header, or if it holds a date. The caller then waits as if there were none.
-    """
+    None if there is no such header, or if it holds a date. The caller then waits as if there were none."""
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers[name]) * unit_s

@@ -42,52 +42,29 @@ class Model(Protocol):
     name: str  # the requested name, for the log
 
     def complete(self, request: ModelRequest) -> Completion:
-        """Return the reply to a request. Raises ConfigError if the user must change something.
-
-        Raises ProviderError if the call failed after a limited number of retries.
-        """
+        """Return the reply. ConfigError if the user must change something, ProviderError after the last retry."""
         ...
 
     async def complete_async(self, request: ModelRequest, run: RunGate) -> Completion:
-        """Return the reply to a request of a run. It is called in the background event loop.
-
-        `PacedModel` provides this method.
-        """
+        """Return the reply to a request of a run, in the background event loop. `PacedModel` provides this method."""
         ...
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that one call can cost in US dollars.
-
-        Return None if the price is unknown, and 0 for a model without a service.
-        """
+        """Return the most that one call can cost. None if the price is unknown, 0 for a model without a service."""
         ...
 
 
 def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "judge") -> Model:
-    """Return the model of this name, ready to be called. Nothing is sent yet.
-
-    Raises ConfigError if a key or a package is missing, or if the given object cannot be used as a model.
-
-    - "offline": the embedded default.
-    - "gpt-4o-mini" and other plain names: the OpenAI SDK, with OPENAI_API_KEY and OPENAI_BASE_URL.
-    - "decisions:name": a decision model at the same address, which judges and never answers. It uses three levels;
-      "decisions-5:name" uses five.
-    - "anthropic:…", "google_genai:…": LangChain's `init_chat_model`.
-    - "auto": the model that socjudge.toml names for the task. If it names none, the choice is DEFAULT_JUDGE_MODEL or
-      DEFAULT_ASSISTANT_MODEL if a key or a base URL is configured, else "offline". stderr shows this choice once.
-
-    A LangChain chat model, or a model that is already open, is used as it is. An object of your own needs
-    `complete(request)`. It is called in a thread and retried like other models. An installed package can give such an
-    object a name through the entry point `socjudge.models` (docs/servers.md).
-    """
+    """Return the model of this name, or make one from the given object, ready to be called. Nothing is sent yet.
+    ConfigError if a key or a package is missing, or if the object cannot be used as a model."""
     if not isinstance(model, str):
         if isinstance(model, type):
             raise ConfigError(say("{name} is a class; pass an object of it, such as {name}(…)", name=model.__name__))
         if isinstance(model, (list, tuple)):
             raise ConfigError(say("models.one_judge"))
-        if hasattr(model, "complete_async") and hasattr(model, "most_usd"):
+        if hasattr(model, "complete_async") and hasattr(model, "most_usd"):  # already open
             return cast(Model, model)
-        if hasattr(model, "complete"):
+        if hasattr(model, "complete"):  # an object of your own
             return ForeignModel(model)
         if task == "answer" and _answers_itself(model):
             raise ConfigError(say("models.answers_itself", found=getattr(model, "__name__", type(model).__name__)))
@@ -114,7 +91,7 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
         from .offline import OfflineModel
 
         return OfflineModel()
-    if (own := _own_model(model)) is not None:
+    if (own := _own_model(model)) is not None:  # by the entry point `socjudge.models` (docs/servers.md)
         return own
     if " > " in model:
         raise ConfigError(
@@ -136,16 +113,14 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
 
 
 def _answers_itself(model: object) -> bool:
-    """Return whether this is a function or a LangChain chain. Such an application answers without socjudge's prompt."""
+    """A function or a LangChain chain answers without socjudge's prompt."""
     kind = type(model).__name__
     return inspect.isroutine(model) or (kind.startswith("Runnable") and kind != "RunnableBinding")
 
 
 def resolve_auto(task: Task) -> str:
-    """Return the model that "auto" means for this task.
-
-    If socjudge.toml names none, stderr shows once which model was chosen.
-    """
+    """Return the model that "auto" means for this task: the one in socjudge.toml, or else the default one if a key or a
+    base URL is set, or else "offline". If socjudge.toml names none, stderr shows once which model was chosen."""
     default, is_named = default_model(task)
     if is_named:
         return default
@@ -170,7 +145,6 @@ def _announce(model: str, hosted: bool) -> None:
 
 @functools.lru_cache(maxsize=16)
 def _own_model(name: str) -> ForeignModel | None:
-    """Return the model that an installed package offers under this name. Return None if no package does."""
     for offered in entry_points(group="socjudge.models", name=name):
         try:
             return ForeignModel(offered.load()(), name)

@@ -48,25 +48,16 @@ CLEAN_S = 5.0  # seconds; if the last refusal is longer ago, each success raises
 
 @dataclass(eq=False, repr=False)
 class Retryable(Exception):
-    """Signal a failure that may be temporary, so that the call is tried again.
+    """Signal a failure that may be temporary, so that the call is tried again."""
 
-    - cause: what failed, as text for the user.
-    - refused: the service answered "too many requests" (429).
-    - retry_after_s: the wait that the service asked for, in seconds.
-    - may_be_billed: the request may have been processed although no reply came.
-    - timed_out: no reply came in time.
-    - down: the service is unavailable.
-    - unreachable: no connection could be made.
-    """
-
-    cause: str
+    cause: str  # what failed, for the user
     _: KW_ONLY
-    refused: bool = False
-    retry_after_s: float | None = None
-    may_be_billed: bool = False
+    refused: bool = False  # the service answered "too many requests" (429)
+    retry_after_s: float | None = None  # the wait that the service asked for
+    may_be_billed: bool = False  # the request may have been processed although no reply came
     timed_out: bool = False
-    down: bool = False
-    unreachable: bool = False
+    down: bool = False  # the service is unavailable
+    unreachable: bool = False  # no connection could be made
 
     def __post_init__(self) -> None:
         super().__init__(self.cause)
@@ -75,22 +66,14 @@ class Retryable(Exception):
 
 @dataclass(frozen=True)
 class CallSettings:
-    """Hold the limits of calls.
+    """Hold the limits of calls."""
 
-    - output_tokens: the most tokens in a reply, hidden reasoning included.
-    - timeout_s: the longest wait for a reply, in seconds.
-    - patience_s: how long a service that worked before may be unavailable, in seconds.
-    """
-
-    output_tokens: int
-    timeout_s: float
-    patience_s: float
+    output_tokens: int  # the most in a reply, hidden reasoning included
+    timeout_s: float  # the longest wait for a reply
+    patience_s: float  # how long a service that worked before may be unavailable
 
     def fit(self, request: ModelRequest) -> ModelRequest:
-        """Return the request with its output limit scaled to `output_tokens`.
-
-        If the request asks for twice the normal limit (OUTPUT_TOKENS), it gets twice `output_tokens`.
-        """
+        """Return the request with its output limit scaled: twice OUTPUT_TOKENS becomes twice `output_tokens`."""
         if self.output_tokens == OUTPUT_TOKENS:
             return request
         room = round(request.max_output_tokens * self.output_tokens / OUTPUT_TOKENS)
@@ -100,11 +83,8 @@ class CallSettings:
 def get_settings(
     output_tokens: int | None = None, timeout_s: float | None = None, patience_s: float | None = None
 ) -> CallSettings:
-    """Return the settings for calls.
-
-    A setting that is not given comes from its environment variable: SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S or
-    SOCJUDGE_PATIENCE_S. If the variable is not set either, it is the default. Raises ConfigError for an invalid number.
-    """
+    """Return the settings for calls. If one is not given, SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S or
+    SOCJUDGE_PATIENCE_S is taken, or else the default. ConfigError for an invalid number."""
     return CallSettings(
         int(_setting("output_tokens", output_tokens, OUTPUT_TOKENS, 1)),
         _setting("timeout_s", timeout_s, TIMEOUT_S, 0.1),
@@ -126,26 +106,13 @@ def _setting(name: str, given: float | None, usual: float, least: float) -> floa
 
 
 class Account:
-    """Limit the calls that are in flight at a service, and learn from its replies how many it accepts.
-
-    All models and runs in this process that use the same key at the same address share one account. The number of calls
-    in flight stays within `limit` and `room`.
-
-    `limit` is the number of calls that the service's refusals suggest. There is no limit until the first refusal,
-    which sets it to the number of calls in flight, less one. Each further refusal lowers it by one. After many refusals
-    at once, it is thus the number of calls that the service accepted. Each success raises the limit: by one if the last refusal is long past, and by less otherwise.
-
-    `room` is the number of calls that the service's speed suggests. It is for servers that queue calls instead of
-    refusing them. If a server works on one call at a time, a call takes longer the more calls are in flight. Suppose
-    that a call takes t seconds and that n calls, including this one, were in flight when it was sent. Then n · (timeout/2) / t calls are answered within half of the timeout
-    (Little's law: Little 1961, Operations Research 9, 383-387). If a server works on many calls at once, t does not rise
-    with n, so the room grows again and again by the factor (timeout/2) / t. Timeouts of calls that were in flight together halve the room once. For
-    some time, it then grows only slowly, by one per `room` successes: additive increase, multiplicative decrease (Chiu
-    and Jain 1989, Computer Networks and ISDN Systems 17, 1-14).
-    """
+    """Limit the calls in flight at a service to `limit` and `room`, and learn from its replies how many it accepts.
+    All models and runs in this process that use the same key at the same address share one account."""
 
     def __init__(self) -> None:
+        # What the service's refusals suggest. After many at once, it is the number of calls that were accepted.
         self.limit = math.inf
+        # What the service's speed suggests, for servers that queue calls instead of refusing them.
         self.room = float(FIRST_CALLS)
         self.in_flight = 0
         self.worked = False
@@ -162,11 +129,8 @@ class Account:
         return min(self.limit, self.room)
 
     async def enter(self, run: RunGate) -> int:
-        """Wait until the account allows another call. Return how many calls are then in flight, including this one.
-
-        run: the run that wants to send the call. If it must stop while the call waits, its reason for stopping is
-        raised.
-        """
+        """Wait until the account allows a call of this run. Return how many are then in flight, including this one.
+        If the run must stop while the call waits, its reason for stopping is raised."""
         try:
             while True:
                 while (pause := self._paused_until - time.monotonic()) > 0:
@@ -199,19 +163,18 @@ class Account:
         self._wake()
 
     def succeeded(self, seconds: float, sent_as: int, timeout_s: float) -> None:
-        """Update `limit` and `room` after a successful call.
-
-        - seconds: the duration of the call.
-        - sent_as: how many calls were in flight when it was sent, including this one.
-        - timeout_s: the longest wait for a reply, in seconds.
-        """
+        """Update `limit` and `room` after a call that took `seconds` and was sent with `sent_as` calls in flight."""
         now = time.monotonic()
         self._refused_in_a_row = 0
         if self.limit < math.inf:
             self.limit += 1 if now - self._refused_at > CLEAN_S else GROWTH
         self._seconds = self._seconds + 0.3 * (seconds - self._seconds) if self.worked else seconds
         self.worked = True
+        # A server that works on one call at a time answers so many within half of the timeout (Little's law: Little 1961,
+        # Operations Research 9, 383-387). If a server works on many calls at once, the room grows again and again.
         room = sent_as * timeout_s / 2 / max(seconds, self._seconds, 0.001)
+        # After a timeout, by one per `room` successes: additive increase, multiplicative decrease (Chiu and Jain 1989,
+        # Computer Networks and ISDN Systems 17, 1-14).
         if now - self._cut_at < 2 * timeout_s:
             room = min(room, self.room + 1 / self.room)
         if room > self.room or room < sent_as:
@@ -219,35 +182,24 @@ class Account:
         self._wake()
 
     def timed_out(self, sent_at: float) -> None:
-        """Halve `room` after a timeout. Several timeouts of calls that were in flight together halve it only once.
-
-        sent_at: the time when the call was sent.
-        """
+        """Halve `room`. Several timeouts of calls that were in flight together halve it only once."""
         if sent_at > self._cut_at:
             self._cut_at = time.monotonic()
             self.room = max(1.0, min(self.room, self.in_flight) / 2)
 
     def refused(self, retry_after_s: float | None, sent_as: int) -> None:
-        """Lower `limit` after the service refused a call with "too many requests" (429).
-
-        It falls by one, but not below 1. At the first refusal, and from WAVE refusals in a row on, it is first cut to
-        the number of calls in flight. Of the numbers at sending (`sent_as`) and now, the higher one is taken.
-
-        - retry_after_s: the wait that the service asked for, in seconds; None if it asked for none.
-        - sent_as: the number of calls in flight when the refused call was sent, including this one.
-        """
+        """Lower `limit` by one, but not below 1, after "too many requests" (429). `sent_as` is as for `succeeded`."""
         self._refused_at = time.monotonic()
         self.held_back(retry_after_s)
-        # A single refusal among a run's last calls does not mean that the service takes only so few.
+        # It is first cut to the calls in flight, when this one was sent or now. Otherwise it is not, because a single
+        # refusal among a run's last calls does not mean that the service takes only so few.
         if self.limit == math.inf or self._refused_in_a_row >= WAVE:
             self.limit = min(self.limit, max(self.in_flight, sent_as))
         self.limit = max(1.0, self.limit - 1)
 
     def held_back(self, retry_after_s: float | None) -> None:
         """Count a call that the service refused, or after which it asked for a wait.
-
-        From the WAVE-th such call in a row on, no call is sent for `retry_after_s` seconds. None means 0.
-        """
+        From the WAVE-th such call in a row on, no call is sent for `retry_after_s` seconds. None means 0."""
         self._refused_in_a_row += 1
         if self._refused_in_a_row >= WAVE:
             self.pause(retry_after_s)
@@ -266,10 +218,7 @@ class Account:
 
 
 def get_account(base_url: str, api_key: str) -> Account:
-    """Return the `Account`, which limits concurrent calls, for a key of the service at this address.
-
-    All models in this process that use this key at this address share the account.
-    """
+    """Return the `Account` that all models in this process share if they use this key at this address."""
     return _account_of(base_url, api_key, os.getpid())
 
 
@@ -280,14 +229,7 @@ def _account_of(base_url: str, api_key: str, pid: int) -> Account:
 
 class RunGate:
     """Make a run's calls wait until its limit on concurrent calls and its budget allow them, or stop them for good.
-
-    Before a call is sent, the budget reserves the most that the call can cost. Spending is recorded under `run_id`. It
-    includes calls without a reply, because they may have been billed. Once `signal` is set, in any thread, no further
-    call is sent.
-
-    For display, the gate also holds the number of retries, the number of calls that are being retried, the cause of the
-    last retry, and the limit of the account that was called last.
-    """
+    Once `signal` is set, in any thread, no further call is sent."""
 
     def __init__(
         self,
@@ -299,15 +241,16 @@ class RunGate:
         settings: CallSettings | None = None,
     ) -> None:
         self.settings = settings or get_settings()
+        # For display. in_trouble: calls that are being retried.
         self.retries = self.in_trouble = 0
-        self.cause = ""
-        self.limit = math.inf
+        self.cause = ""  # of the last retry
+        self.limit = math.inf  # of the account that was called last
         self.on_wait: Callable[[], None] = lambda: None  # called before a call waits because the service asked for it
         self.budget, self._run_id = budget if isinstance(budget, Budget) else Budget(budget), run_id
         self.in_flight = 0
         self.reason: SocJudgeError | None = None
         self._signal = signal
-        self._reserved_usd = 0.0
+        self._reserved_usd = 0.0  # the most that the calls in flight can cost
         self._places = asyncio.Semaphore(sys.maxsize if max_concurrency is None else max_concurrency)
         self._stopping, self._settled = asyncio.Event(), asyncio.Event()
 
@@ -317,10 +260,8 @@ class RunGate:
         return self.budget.spent_by(self._run_id)
 
     def stop(self, reason: SocJudgeError | None = None) -> None:
-        """Let no further call be sent. Calls in flight finish. If this is called again, the first reason is kept.
-
-        reason: the error to raise in place of further calls; a RunStopped if left out.
-        """
+        """Let no further call be sent, but raise `reason`, or a RunStopped if left out. Calls in flight finish.
+        If this is called again, the first reason is kept."""
         self.reason = self.reason or reason or RunStopped(say("the run was stopped"))
         self._stopping.set()
         self._settled.set()
@@ -350,12 +291,7 @@ class RunGate:
         self.in_flight += 1
 
     def leave(self, most_usd: float | None, cost_usd: float | None) -> None:
-        """Record that a call has ended.
-
-        most_usd: as for `enter`. cost_usd: what the call cost, or None if unknown.
-
-        An unknown cost counts as the most that the call can cost.
-        """
+        """Record that a call has ended. If its cost is unknown, it may have been billed, and counts as the most."""
         self.in_flight -= 1
         self._reserved_usd -= most_usd or 0.0
         self.budget.add(self._run_id, (most_usd or 0.0) if cost_usd is None else cost_usd)
@@ -389,22 +325,16 @@ class RunGate:
 async def send_with_retries(
     send: Callable[[], Awaitable[Completion]],
     *,
-    what: str,
+    what: str,  # the service's name in errors
     account: Account,
     run: RunGate | None = None,
-    most_usd: Callable[[], float | None] = lambda: None,
+    most_usd: Callable[[], float | None] = lambda: None,  # of one try
+    # what an answered try counts in the budget
     counted_usd: Callable[[Completion], float | None] = lambda completion: completion.usage.cost_usd,
-    timeout_s: float | None = None,
+    timeout_s: float | None = None,  # if it differs from the run's
 ) -> Completion:
     """Call `send` until it returns a completion. Return the completion with the causes of the retries.
-
-    - what: the service's name in errors.
-    - most_usd: a function that returns the most that one try can cost.
-    - counted_usd: a function that returns what an answered try counts in the budget, or None if unknown.
-    - timeout_s: the longest wait for a reply, if it differs from the run's.
-
-    Raises ProviderError if the last try fails too, or if the service asks for a wait that is too long.
-    """
+    ProviderError if the last try fails too, or if the service asks for a wait that is too long."""
     run = run or RunGate()
     most = most_usd()
     causes: list[str] = []
@@ -462,11 +392,7 @@ async def _try(
     counted_usd: Callable[[Completion], float | None],
     timeout_s: float,
 ) -> Completion | Retryable:
-    """Wait until the run and the account allow a call, then call `send` once. Return its completion.
-
-    If `send` raises a Retryable, return this. Other errors are raised. In each case, the call's cost is added to the
-    budget. The other parameters are those of `send_with_retries`.
-    """
+    """Call `send` once, when the run and the account allow it. In any case, add the cost to the budget."""
     await run.enter(most_usd)
     cost: float | None = 0.0  # for an error that is not retried: the request was refused, not processed
     try:
@@ -507,9 +433,7 @@ def _given_up(message: str, lost_calls: int) -> ProviderError:
 
 class PacedModel:
     """Call a model with retries, at a pace that its service accepts, and remove keys from its texts.
-
-    Each kind of model extends this class, and provides `_send` (one try) and `most_usd`.
-    """
+    Each kind of model extends this class, and provides `_send` (one try) and `most_usd`."""
 
     name: str
     where: str  # the service's name in errors
@@ -526,9 +450,7 @@ class PacedModel:
 
     async def complete_async(self, request: ModelRequest, run: RunGate | None = None) -> Completion:
         """Return the reply to a request of a run. Call this in the background event loop.
-
-        If `run` is None, no limit of a run applies: no budget, no stop signal, no limit on concurrent calls.
-        """
+        If `run` is None, no limit of a run applies: no budget, no stop signal, no limit on concurrent calls."""
         run = run or RunGate()
         request = run.settings.fit(request)
         return await send_with_retries(
@@ -549,10 +471,7 @@ class PacedModel:
         raise NotImplementedError
 
     def redact(self, text: str) -> str:
-        """Return the text on one line and without keys.
-
-        This model's keys are removed, even if they are not in the environment, and so are all other known keys.
-        """
+        """Return the text on one line, without this model's keys and without all other known keys."""
         return " ".join(redact_keys(self.without_keys(text)).split())
 
     def without_keys(self, text: str) -> str:

@@ -30,12 +30,9 @@ MAX_BYTES_PER_TOKEN = 16
 
 
 def price_usd(model: str, input_tokens: float, output_tokens: float) -> float | None:
-    """Return the price of one call in US dollars. Return None if no table has the model.
-
-    Your own prices (PRICES_PATH, see docs/reference.md) take precedence over the table in the installed package
-    `genai-prices`. Nothing is downloaded. For a name such as "anthropic:claude-…", the part after the provider is
-    looked up too. Raises ConfigError if PRICES_PATH cannot be read.
-    """
+    """Return the price of one call in US dollars. None if no table has the model. Nothing is downloaded.
+    Your own prices (docs/reference.md) come before those of `genai-prices`. ConfigError if they cannot be read."""
+    # For a name such as "anthropic:claude-…", the part after the provider is looked up too.
     names = dict.fromkeys((model, model.partition(":")[2] or model))
     own = _own_prices()
     for name in names:
@@ -46,40 +43,28 @@ def price_usd(model: str, input_tokens: float, output_tokens: float) -> float | 
 
 
 def most_usd_of(model: str, request: ModelRequest) -> float | None:
-    """Return the most that one call can cost in US dollars. Return None if no table has the model.
-
-    Each byte of the messages counts as a token. The reply counts as the longest that the request allows.
-    """
+    """Return the most that one call can cost in US dollars. None if no table has the model.
+    Each byte of the messages counts as a token. The reply counts as the longest that the request allows."""
     given = count_bytes(request.messages) + 20 * len(request.messages)
     return price_usd(model, given, request.max_output_tokens)
 
 
 def usage_of(used: Mapping[str, Any], asked: str, answered: str, *, sent: int = 0, came: int = 0) -> Usage:
-    """Return what one call consumed, read from the `usage` in the service's response.
-
-    The cost is None (unknown) if `usage` has no valid counts, or fewer tokens than the texts must have.
-
-    - used: the response's `usage`, under any of the known field names.
-    - asked: the requested model. If its price is known, this price is used, because a gateway may answer under any
-      name.
-    - answered: the model that answered. Its price is used if the price of the requested model is unknown.
-    - sent, came: the number of UTF-8 bytes in the texts of the request and of the reply.
-    """
+    """Return what one call consumed, read from `used`, the `usage` in the service's response.
+    The cost is None if it has no valid counts, or fewer tokens than texts of `sent` and `came` bytes must have."""
     counted_in = _count(used.get("prompt_tokens", used.get("input_tokens")), sent)
     counted_out = _count(used.get("completion_tokens", used.get("output_tokens")), came)
     if counted_in is not None and counted_out is not None:
         counted_out = _count(_with_thoughts(used, counted_in, counted_out), 0)
     if counted_in is None or counted_out is None:
         return Usage(1, counted_in or 0, counted_out or 0, None)
+    # The requested model's price comes first, because a gateway may answer under any name.
     costs = (price_usd(model, counted_in, counted_out) for model in (asked, answered))
     return Usage(1, counted_in, counted_out, next((cost for cost in costs if cost is not None), None))
 
 
 def dearest_usd(usage: Usage, *models: str) -> float | None:
-    """Return what a budget counts for a call, in US dollars. Return None if the cost of the call is unknown.
-
-    This is the call's cost, or its price under one of these models' names if that price is higher.
-    """
+    """Return the call's cost, or its price under one of these models' names if that is higher. None if unknown."""
     if usage.cost_usd is None:
         return None
     prices = (price_usd(model, usage.input_tokens, usage.output_tokens) for model in models)
@@ -92,19 +77,13 @@ def count_bytes(messages: Iterable[Mapping[str, Any]]) -> int:
 
 
 def _count(told: Any, size: int) -> int | None:
-    """Return the reported number of tokens. Return None if it is invalid, or too small for a text of `size` bytes."""
     if type(told) is not int or not 0 <= told < 2**53:
         return None
     return told if told >= size / MAX_BYTES_PER_TOKEN else None
 
 
 def _with_thoughts(used: Mapping[str, Any], counted_in: int, counted_out: int) -> int:
-    """Return the number of output tokens, reasoning tokens included.
-
-    Both are billed alike, but some services count reasoning tokens separately.
-
-    used: the `usage` in the service's response. counted_in, counted_out: the input and output tokens that it reports.
-    """
+    """Add reasoning tokens, which are billed alike, but which some services count separately."""
     found = [counted_out]
     if type(total := used.get("total_tokens")) is int:
         found.append(total - counted_in)
@@ -130,20 +109,14 @@ def _list_price(model: str, input_tokens: int, output_tokens: int) -> float | No
 
 @functools.lru_cache(maxsize=256)
 def _prices_per_token(model: str, quarter: int) -> tuple[bool, tuple[Decimal, Decimal] | None]:
-    """Return whether the table of list prices (`genai-prices`) has the model, and its prices in US dollars.
-
-    The two prices are those of one input token and one output token. They are None if the table does not have the
-    model, or if they depend on the length of the text.
-
-    quarter: the number of the current quarter of an hour. The result is cached until this number changes.
-    """
+    """Return whether the list prices have the model, and its prices of one token of input and of output."""
     lengths = (1_000, 150_000, 1_000_000)
     inward = [_look_up(model, length, 0) for length in lengths]
     outward = [_look_up(model, 0, length) for length in lengths]
     if inward[0] is None:
         return False, None
     units = [{(price or 0) / length for price, length in zip(side, lengths, strict=True)} for side in (inward, outward)]
-    if any(len(prices) > 1 for prices in units):
+    if any(len(prices) > 1 for prices in units):  # the prices depend on the length of the text
         return True, None
     return True, (Decimal(units[0].pop()), Decimal(units[1].pop()))
 
@@ -159,10 +132,7 @@ def _look_up(model: str, input_tokens: int, output_tokens: int) -> Decimal | Non
 
 
 def _own_prices() -> dict[str, tuple[float, float]]:
-    """Return your own prices from PRICES_PATH and socjudge.toml, as {model: (price of input, price of output)}.
-
-    The prices are in US dollars per million tokens.
-    """
+    # US dollars per million tokens, of input and of output
     own = {model: (row["input"], row["output"]) for model, row in project_prices().items()}
     path = constants.PRICES_PATH
     try:
