@@ -23,18 +23,13 @@ _SCALE = "   - 100点: 十分に満たしている\n   - 50点: 一部だけ満�
 
 
 def is_specified(rubric: Rubric) -> bool:
-    """Return whether the rubric has exactly the specification's six criteria, in the same order, and describes none of
-    them anew.
-    """
+    """Return whether the criteria are the specification's six, in the same order, and none is described anew."""
     return rubric.criteria == SPECIFIED_CRITERIA and not rubric.descriptions
 
 
 def rubric_prompt_text(rubric: Rubric) -> str:
     """Return the specification's judge prompt with this rubric's criteria in place of the specification's six.
-
-    If the rubric does not describe one of the six, the specification's words for it are used. Raises ConfigError if any
-    other criterion has no description, or if a name or description has a placeholder such as `{answer}`.
-    """
+    ConfigError if none of the two describes a criterion, or if a text has a placeholder such as `{answer}`."""
     guide, known = _guide(), _known()
     own = {name: _described(text) for name, text in rubric.descriptions.items()}
     told = _told(rubric)
@@ -54,14 +49,8 @@ def rubric_prompt_text(rubric: Rubric) -> str:
 
 
 def anchors_of(rubric: Rubric, levels: int) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return {criterion: (what it asks, labels of its levels)}. A label is a text such as "50点: 一部のみ".
-
-    levels: 3 (0, 50 and 100 points) or 5 (0, 25, 50, 75 and 100 points).
-
-    A label has only the points if the criterion's description does not say what they mean. The words come from the
-    rubric, or from the specification for its own six criteria. Raises ConfigError if another criterion has no
-    description.
-    """
+    """Return {criterion: (what it asks, labels of its 3 or 5 levels)}. A label is a text such as "50点: 一部のみ",
+    or only the points if nothing says what they mean. ConfigError if nothing describes a criterion."""
     found = {}
     for name in rubric.criteria:
         asked, *lines = _told(rubric)[name].splitlines()
@@ -80,17 +69,11 @@ def _guide() -> str:
 
 @functools.cache
 def _known() -> dict[str, str]:
-    """Return {criterion: its text in the specification's prompt} for the specification's six criteria."""
     return {match["name"]: match["text"] for match in _CRITERION.finditer(_guide())}
 
 
 def _told(rubric: Rubric) -> dict[str, str]:
-    """Return {criterion: its text for the prompt}. The text is the description, with lines that say what 0, 50 and 100
-    points mean.
-
-    The specification's six criteria need no description in the rubric: their text is then the specification's. Raises
-    ConfigError if another criterion has none.
-    """
+    # The specification's six need no description: its own words then say what 0, 50 and 100 points mean.
     told = _known() | {name: _described(text) for name, text in rubric.descriptions.items()}
     if lacking := [name for name in rubric.criteria if name not in told]:
         raise ConfigError(
@@ -115,9 +98,5 @@ def _json_lines(criteria: Sequence[str], value: str) -> str:
 
 
 def _described(text: str) -> str:
-    """Return the text of a criterion for the prompt: the first line of its description, then what the points mean.
-
-    text: the description. Its further lines say what the points mean. If there are none, `_SCALE` is used for them.
-    """
-    first, *more = text.strip().splitlines()
+    first, *more = text.strip().splitlines()  # the further lines say what the points mean
     return first + "\n" + ("\n".join(f"   {line.strip()}" for line in more) or _SCALE)

@@ -15,16 +15,14 @@ _REQUIRED = ("parent", "sha256")  # without these keys, it is a text that begins
 
 
 def with_front_matter(values: Mapping[str, str], text: str) -> str:
-    """Return a block with one line for each of the values, followed by the text. Keys must be lower-case ASCII words."""
+    """Return the text below a block with one line for each of the values. Keys must be lower-case ASCII words."""
     lines = [f"{key}: {_escaped(value)}".rstrip(" ") for key, value in values.items()]
     return "\n".join([_RULE, *lines, _RULE, text])
 
 
 def split_front_matter(content: str) -> tuple[dict[str, str], str]:
     """Return the values of the block at the head of a file's content, and the text below the block.
-
-    Without a valid block, return {} and the whole content. A valid block has at least the keys parent and sha256.
-    """
+    Without a block that has at least the keys parent and sha256, return {} and the whole content."""
     first, *lines = content.split("\n")
     if first != _RULE or _RULE not in lines:
         return {}, content
@@ -37,9 +35,7 @@ def split_front_matter(content: str) -> tuple[dict[str, str], str]:
 
 
 def _escaped(value: str) -> str:
-    """Return the value escaped as in a JSON string. Surrogates, and characters that some editors treat as the end of a
-    line, are escaped too.
-    """
+    """Escape as in JSON, and also surrogates and what some editors treat as the end of a line."""
     text = json.dumps(value, ensure_ascii=False)[1:-1]
     return re.sub("[\x7f-\x9f\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
 

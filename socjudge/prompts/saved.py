@@ -33,23 +33,17 @@ from .templates import (
 
 @dataclass(frozen=True)
 class PromptInfo:
-    """Describe a prompt that is built in or saved, as `list_prompts` does.
-
-    - parent: the id of the prompt that this one was made from.
-    - parent, author, note: "" if the prompt's file does not have them.
-    """
+    """Describe a prompt that is built in or saved. A text is "" if the prompt's file does not have it."""
 
     id: str
     kind: Kind
-    parent: str = ""
+    parent: str = ""  # the id of the prompt that it was made from
     author: str = ""
     note: str = ""
 
 
 def check_prompt(prompt: Prompt, kind: Kind, rubric: Rubric) -> None:
-    """Raise ConfigError if a prompt is not usable for its kind, as `check_judge_prompt` or `check_assistant_prompt`
-    decides.
-    """
+    """Raise ConfigError if a prompt is not usable for its kind."""
     if kind == "judge":
         check_judge_prompt(prompt, rubric.criteria)
     else:
@@ -57,13 +51,8 @@ def check_prompt(prompt: Prompt, kind: Kind, rubric: Rubric) -> None:
 
 
 def check_prompt_name(name: str, *, parent: str, prompts_dir: Path | str | None = None) -> Path:
-    """Return the path of the file for a new prompt with this name.
-
-    - parent: the id of the prompt that the new one is made from, for the error message.
-    - prompts_dir: a folder to use instead of `eval/prompts`.
-
-    Raises ConfigError if the name is taken, belongs to a built-in prompt or is not a valid id.
-    """
+    """Return the path of the file for a new prompt with this name. The error names `parent` for an example.
+    ConfigError if the name is taken, belongs to a built-in prompt or is not a valid id."""
     if not is_prompt_id(name) or name.startswith(".") or DEVICE_NAME.fullmatch(name):
         raise ConfigError(
             say(
@@ -131,11 +120,8 @@ def save_prompt(
 
 
 def list_prompts(kind: Kind | None = None) -> list[PromptInfo]:
-    """List the prompts of one kind, or of both kinds if `kind` is None.
-
-    The default prompts come first, then the other built-in prompts that fit the project's criteria, then those in
-    eval/prompts/ by name. Files that cannot be read are left out. So is "rubric-1" if a criterion has no description.
-    """
+    """List the prompts: the default ones, the other built-in ones that fit the project's criteria, and your own.
+    Files that cannot be read are left out. So is "rubric-1" if a criterion has no description."""
     defaults = (default_prompt_id("judge"), default_prompt_id("assistant"))
     unfit = OF_RUBRIC if is_specified(project_rubric()) else SPECIFIED
     built_in = sorted(name for name in built_in_ids() if not name.startswith(unfit))
@@ -158,10 +144,7 @@ def find_prompt(sha256: str, kind: Kind) -> Prompt | None:
 
 
 def judge_prompt_of(info: RunInfo) -> Prompt | None:
-    """Return the judge prompt of a run, or None if its text is lost.
-
-    The text comes from the run's log. If the log has only the hash of the prompt, `find_prompt` looks for it.
-    """
+    """Return the judge prompt of a run, from its log or by the hash in its log. None if its text is lost."""
     if info.judge_prompt_text:
         return Prompt(info.judge_prompt_id, info.judge_prompt_text)
     return find_prompt(info.judge_prompt_sha256, "judge") if info.judge_prompt_sha256 else None

@@ -102,23 +102,16 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rub
 
 
 def default_prompt_id(kind: Kind, rubric: Rubric | None = None) -> str:
-    """Return the id of the prompt that is used if the caller names none.
-
-    If the project has chosen a prompt, it is that one. Otherwise, the default prompt of a judge depends on the rubric
-    (None: the project's). For the specification's six criteria, it is the specification's prompt. For other criteria,
-    it is the prompt made from the rubric.
-    """
+    """Return the id of the prompt that is used if the caller names none: the one that the project has chosen, if any.
+    Otherwise, a judge's is the specification's for its six criteria, and the one made from the rubric for others."""
     if kind == "assistant":
         return default_assistant_prompt()
     return chosen_judge_prompt() or (SPECIFIED if is_specified(rubric or project_rubric()) else OF_RUBRIC)
 
 
 def is_prompt_id(name: str) -> bool:
-    """Return whether a name can be the id of a prompt.
-
-    Letters, digits, "_", "-" and "." are allowed, in at most 200 bytes, which fit any disk. The name must not end in
-    ".txt".
-    """
+    """Return whether a name can be the id of a prompt. At most 200 bytes fit any disk.
+    A name that ends in ".txt" is a path."""
     return bool(_SAFE_ID.fullmatch(name)) and not name.endswith(".txt") and len(name.encode()) <= 200
 
 
@@ -128,10 +121,8 @@ def built_in_ids() -> set[str]:
 
 
 def read_prompt_file(path: Path) -> tuple[dict[str, str], str]:
-    """Read a prompt file. Return the values of the block at its head, and the text below the block.
-
-    Without a block, return {} and the whole text. Raises ConfigError if the file cannot be read.
-    """
+    """Return the values of the block at the head of a prompt file ({} if it has none), and the text below it.
+    ConfigError if the file cannot be read."""
     try:
         # also with the byte order mark that Windows editors add
         return split_front_matter(path.read_text(encoding="utf-8-sig"))
@@ -157,11 +148,8 @@ def _read_prompt(path: Path) -> Prompt:
 
 
 def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
-    """Raise ConfigError if a text cannot be used as a judge prompt for these criteria.
-
-    It must contain the question and the answer, have only known placeholders, and name every criterion. A built-in
-    prompt with the specification's six criteria cannot be used for fewer than six.
-    """
+    """Raise ConfigError unless a judge prompt has the question, the answer, only known placeholders and all criteria.
+    A built-in prompt with the specification's six criteria cannot be used for fewer than six."""
     _check_placeholders(prompt, known=JUDGE_PLACEHOLDERS, required=("question", "answer"))
     criteria = list(criteria)
     if unasked := [criterion for criterion in criteria if criterion not in prompt.text]:
@@ -174,9 +162,7 @@ def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
 
 
 def check_assistant_prompt(prompt: Prompt) -> None:
-    """Raise ConfigError if an assistant prompt lacks the placeholder of the question or the context, or has an unknown
-    placeholder.
-    """
+    """Raise ConfigError unless an assistant prompt has the question, the context and only known placeholders."""
     _check_placeholders(prompt, known=ASSISTANT_PLACEHOLDERS, required=("question", "context"))
 
 
@@ -198,20 +184,14 @@ def _check_placeholders(prompt: Prompt, *, known: tuple[str, ...], required: tup
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Replace each placeholder `{name}` in the template by the value of that name, all in one pass.
-
-    Because of the single pass, a `{context}` inside an answer is not replaced. `str.format` cannot be used, because the
-    JSON in the judge prompt has braces too.
-    """
+    """Replace each placeholder `{name}` in one pass, so that a `{context}` inside an answer is not replaced.
+    `str.format` cannot be used, because the JSON in the judge prompt has braces too."""
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
 
 
 def judge_values(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, str]:
-    """Return the values for the seven placeholders of a judge prompt, as text, and a nonce.
-
-    The nonce is for prompts that put a fence around the values. It is a hash of the seven values. The same answer
-    therefore always gives the same request, and no value can contain the nonce.
-    """
+    """Return the values for the seven placeholders of a judge prompt, and a nonce for a fence around them.
+    It is a hash of the values, so that equal answers give equal requests and no value can contain it."""
     values = {
         "question": question.question,
         "context": answer.context,
