@@ -56,22 +56,15 @@ _REASONS = {
 
 
 def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
-    """Return the questions of a dataset file, in the file's order.
+    """Return the questions of a dataset file (EVAL_DATASET_PATH if left out), in the file's order.
 
-    Parameters
-    ----------
-    path
-        The file; EVAL_DATASET_PATH if left out. It is JSON with the specification's schema, or a table (.csv, .tsv, or
-        the first sheet of an .xlsx) with one row per question and the columns id (番号), category (カテゴリ), question (質問)
-        and expected_keypoints (キーポイント). Other columns are ignored. The keypoints of a question stand in one cell, one a
-        line, or on one line with | or ； between them. A text file is UTF-8, with or without a byte order mark, UTF-16
-        with one, or cp932.
+    The file is JSON with the specification's schema, or a table (.csv, .tsv, or the first sheet of an .xlsx) with one
+    row per question and the columns id (番号), category (カテゴリ), question (質問) and expected_keypoints (キーポイント).
+    Other columns are ignored. The keypoints of a question stand in one cell, one a line, or on one line with | or ；
+    between them. A text file is UTF-8, with or without a byte order mark, UTF-16 with one, or cp932.
 
-    Raises
-    ------
-    ConfigError
-        If the file cannot be read, a field or column is missing, a field is empty, a category is unknown, or an id occurs
-        twice. The message names each wrong question (in a table, its row) and field, and says what was expected there.
+    ConfigError if the file cannot be read, a field or column is missing, a field is empty, a category is unknown, or an
+    id occurs twice. The message names each wrong question (in a table, its row) and field, and says what was expected.
 
     Examples
     --------
@@ -101,20 +94,10 @@ def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
 
 
 def save_eval_dataset(questions: Sequence[EvalQuestion], path: Path | str) -> Path:
-    """Write questions to a dataset file that `load_eval_dataset` can read. Nothing is written if one of them is
-    unusable.
+    """Write questions to a dataset file that `load_eval_dataset` can read. An existing file is replaced as a whole.
 
-    Parameters
-    ----------
-    questions
-        The questions, in the order of the file.
-    path
-        The file. An existing file is replaced as a whole.
-
-    Raises
-    ------
-    ConfigError
-        For the faults that `load_eval_dataset` reports, or if the file cannot be written.
+    Nothing is written if one of the questions is unusable. ConfigError for the faults that `load_eval_dataset` reports,
+    or if the file cannot be written.
     """
     rows = [asdict(question) | {"expected_keypoints": list(question.expected_keypoints)} for question in questions]
     if problems := _read(rows)[1]:

@@ -152,11 +152,8 @@ class Assistant:
 
     @property
     def told_before(self) -> str:
-        """Return the text that the user is shown before the first call.
-
-        It says which environment variables are sent to which host, and by what the assistant is recognised when a run
-        is resumed.
-        """
+        """Return the text that the user is shown before the first call: which environment variables are sent to which
+        host, and by what the assistant is recognised when a run is resumed."""
         lines = []
         if self._http is not None and self._http.variables:
             lines.append(
@@ -193,15 +190,13 @@ class Assistant:
         index: RunbookIndex | None = None,
         k: int | None = None,
     ) -> AssistantAnswer:
-        """Ask one question, as part of a run.
+        """Ask one question, as part of a run. `repeat` counts the answers to this question, from 0.
 
-        The question is sent again only if the service says when to try again (429 or 503, with Retry-After).
+        The question is sent again only if the service says when to try again (429 or 503, with Retry-After). The
+        contexts that an answer lacks come from `index`, `k` for each search, as in `with_contexts`.
 
-        - repeat: the position of this answer among the repeated answers to the question, from 0.
-        - index, k: as in `with_contexts`, for the contexts that an answer lacks.
-
-        Raises NoAnswer if the assistant does not answer, for any cause. Raises ConfigError if its reply does not have
-        the form of an answer.
+        NoAnswer if the assistant does not answer, for any cause. ConfigError if its reply does not have the form of an
+        answer.
         """
         self._places = self._places or (asyncio.Semaphore(self.concurrency) if self.concurrency else None)
         made: list[AssistantAnswer] = []

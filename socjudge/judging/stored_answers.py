@@ -82,31 +82,19 @@ def load_answers(
 ) -> StoredAnswers:
     """Read existing answers from a CSV, TSV, JSONL, JSON or Excel file, or from a DataFrame.
 
-    Parameters
-    ----------
-    source
-        The path of the file, or a DataFrame. A text file is UTF-8, with or without a byte order mark, UTF-16 with one,
-        or cp932 (CSV from Excel in Japan).
-    columns
-        {our name: the file's name} for the columns that have other names in the file than here. Our names are
-        `question_id` and `question`, of which one must say to which question an answer belongs, and the keys that the
-        documentation of `Assistant` lists. A cell in the column `contexts` has a JSON list, or one text.
-    contexts
-        "runbooks": an answer without contexts gets the passages that this project's index finds for it. A context
-        without a heading gets the heading of the runbook section that contains it word for word. The log records what
-        was added.
+    They are to be passed to `run_evaluation_suite` as `answers=`. If some questions have no answer, or more than one,
+    that function raises an error before it spends anything. A text file is UTF-8, with or without a byte order mark,
+    UTF-16 with one, or cp932 (CSV from Excel in Japan).
 
-    Returns
-    -------
-    StoredAnswers
-        The answers, to be passed to `run_evaluation_suite` as `answers=`. If some questions have no answer, or more
-        than one, that function raises an error before it spends anything.
+    - columns: {our name: the file's name} for the columns that have other names in the file than here. Our names are
+      `question_id` and `question`, of which one must say to which question an answer belongs, and the keys that the
+      documentation of `Assistant` lists. A cell in the column `contexts` has a JSON list, or one text.
+    - contexts: with "runbooks", an answer without contexts gets the passages that this project's index finds for it. A
+      context without a heading gets the heading of the runbook section that contains it word for word. The log records
+      what was added.
 
-    Raises
-    ------
-    ConfigError
-        If the file cannot be read, or an answer in it cannot be used. The message names the file, and the row or column
-        that is wrong.
+    If the file cannot be read, or an answer in it cannot be used, the ConfigError names the file, and the row or column
+    that is wrong.
     """
     if hasattr(source, "to_dict") and hasattr(source, "columns"):
         where = say("the DataFrame")

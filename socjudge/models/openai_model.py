@@ -120,7 +120,7 @@ class OpenAIModel(PacedModel):
         self.own_name = name  # the name that the service knows
         keys = [api_key, *path_tokens(base_url)]
         super().__init__(name, say("{model} at {service}", model=name, service=self.service), self._account, keys)
-        self._refused: set[str] = set()
+        self._refused: set[str] = set()  # parameters that are left out or replaced from then on
 
     def _connect(self) -> None:
         """Make the SDK's client and the `Account`. A forked process needs its own."""

@@ -170,8 +170,8 @@ class Account:
             self.limit += 1 if now - self._refused_at > CLEAN_S else GROWTH
         self._seconds = self._seconds + 0.3 * (seconds - self._seconds) if self.worked else seconds
         self.worked = True
-        # A server that works on one call at a time answers so many within half of the timeout (Little's law: Little 1961,
-        # Operations Research 9, 383-387). If a server works on many calls at once, the room grows again and again.
+        # A server that works on one call at a time answers so many within half of the timeout (Little's law: Little
+        # 1961, Operations Research 9, 383-387). If it works on many at once, the room grows again and again.
         room = sent_as * timeout_s / 2 / max(seconds, self._seconds, 0.001)
         # After a timeout, by one per `room` successes: additive increase, multiplicative decrease (Chiu and Jain 1989,
         # Computer Networks and ISDN Systems 17, 1-14).

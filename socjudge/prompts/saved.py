@@ -85,14 +85,27 @@ def save_prompt(
 ) -> Path:
     r"""Write a prompt to `eval/prompts/<name>.txt`, below a block with kind, parent, hash, author, note and time.
 
-    - name: the id of the new prompt, for `judge_prompt="<name>"`.
-    - parent: the id of the prompt that this one was made from.
-    - kind: "judge" or "assistant", which decides what the prompt must contain.
-    - prompts_dir: a folder to use instead of `eval/prompts`.
-    - rubric: a judge prompt must ask for its criteria; the project's rubric if left out.
+    Line ends become "\n", as they do when a text file is read. Nothing is overwritten.
 
-    Line ends become "\n", as they do when a text file is read. Nothing is overwritten. Raises ConfigError if the name
-    is taken, built in or not a valid id, or if the text does not contain what it must.
+    Parameters
+    ----------
+    text, author, note
+        The prompt, and its author and a note for the block.
+    name
+        The id of the new prompt, for `judge_prompt="<name>"`.
+    parent
+        The id of the prompt that this one was made from.
+    kind
+        "judge" or "assistant", which decides what the prompt must contain.
+    prompts_dir
+        A folder to use instead of `eval/prompts`.
+    rubric
+        A judge prompt must ask for its criteria; the project's rubric if left out.
+
+    Raises
+    ------
+    ConfigError
+        If the name is taken, built in or not a valid id, or if the text does not contain what it must.
     """
     path = check_prompt_name(name, parent=parent, prompts_dir=prompts_dir)
     prompt = Prompt(name, text.replace("\r\n", "\n").replace("\r", "\n"))

@@ -23,22 +23,10 @@ def find_log(name: Path | str, logs_dir: Path | str | None = None) -> Path:
 def load_run(path: Path | str) -> EvaluationRun:
     """Load a run from a log file that socjudge wrote, or from a log that has only the specification's fields.
 
-    Parameters
-    ----------
-    path
-        The log file. It may be compressed (.json.gz). If it is the
-        journal of an unfinished run (….partial.jsonl), the results so far are loaded.
-
-    Returns
-    -------
-    EvaluationRun
-        If the log has only the specification's fields, the start time comes from the file name, and the judge model is
-        "unknown".
-
-    Raises
-    ------
-    ConfigError
-        If the file cannot be read. The message names the file, the place in it and what was expected.
+    The file may be compressed (.json.gz). If it is the journal of an unfinished run (….partial.jsonl), the results so
+    far are loaded. If a log has only the specification's fields, the start time comes from the file name, and the judge
+    model is "unknown". If the file cannot be read, the ConfigError names the file, the place in it and what was
+    expected.
 
     Examples
     --------

@@ -58,11 +58,12 @@ def run_evaluation_suite(
     questions
         From `load_eval_dataset`.
     answers
-        Answers to judge instead of those of socjudge's assistant. They may be stored: a list in the order of the questions
-        (texts, dicts as an `Assistant` returns, or AssistantAnswers), a DataFrame, the path of a CSV, JSONL, JSON or Excel
-        file (see `load_answers`), or the path of a run's journal. Or they come from your own assistant, which is asked once
-        per question and repeat: a function, a LangChain Runnable, an `Assistant`, "mybot.py:ask", or the name of a table in
-        socjudge.toml. A question that your assistant does not answer gets a row without scores.
+        Answers to judge instead of those of socjudge's assistant. They may be stored: a list in the order of the
+        questions (texts, dicts as an `Assistant` returns, or AssistantAnswers), a DataFrame, the path of a CSV, JSONL,
+        JSON or Excel file (see `load_answers`), or the path of a run's journal. Or they come from your own assistant,
+        which is asked once per question and repeat: a function, a LangChain Runnable, an `Assistant`, "mybot.py:ask",
+        or the name of a table in socjudge.toml. A question that your assistant does not answer gets a row without
+        scores.
     index
         The runbooks; the index in INDEX_DIR if left out.
     assistant_model, judge_model
@@ -77,8 +78,8 @@ def run_evaluation_suite(
     answer_repeats, judge_repeats
         The number of answers per question, and of judgements per answer.
     max_cost_usd
-        A hard cap on the whole run in US dollars, repeated calls included. Prices must be known. The project's cap if left
-        out; infinity for no cap.
+        A hard cap on the whole run in US dollars, repeated calls included. Prices must be known. The project's cap if
+        left out; infinity for no cap.
     logs_dir
         A folder, as in `save_evaluation_results`.
     progress
@@ -94,8 +95,8 @@ def run_evaluation_suite(
     Raises
     ------
     ConfigError
-        If the folder cannot be written, the key is wrong, the quota is used up, an argument is unfit, or another process
-        is making the same run.
+        If the folder cannot be written, the key is wrong, the quota is used up, an argument is unfit, or another
+        process is making the same run.
     ProviderError
         If the service is down or too slow. The replies that it did not deliver are no results. The journal is kept, and
         the same evaluation, started again, requests only those replies.
@@ -172,10 +173,9 @@ def rejudge(
         The run's own if left out. If the log does not have its prompt, the project's prompt is used. If the new rubric
         differs from the run's own, the differences are shown before the first call.
     only_failed
-        Judge only the answers that have no scores, because their judgement failed or could not be parsed. All other rows
-        are copied into the new log without their cost. So that the log has one judge, the judge, prompt, rubric and
-        repeats are those of the run; another one is an error. Give the judge as `judge_model` if it is an object of your
-        own.
+        Judge only the unscored answers, whose judgement failed or could not be parsed. All other rows are copied into
+        the new log without their cost. So that the log has one judge, the judge, prompt, rubric and repeats are those
+        of the run; another one is an error. Give the judge as `judge_model` if it is an object of your own.
     judge_model, judge_repeats, max_cost_usd, logs_dir, progress, options
         As in `run_evaluation_suite`.
 

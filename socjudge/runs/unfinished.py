@@ -73,18 +73,9 @@ class UnfinishedRun:
 def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
     """List the runs of a log folder that were interrupted or are still running, the oldest first.
 
-    To resume a run, start the same run again; a run of an earlier version cannot be resumed (`is_resumable`). To drop a
-    run, delete its journal (`path`).
-
-    Parameters
-    ----------
-    logs_dir
-        The folder; the project's logs if left out.
-
-    Raises
-    ------
-    ConfigError
-        If a journal is damaged. The message names the journal and the line.
+    The folder is that of the project's logs if left out. To resume a run, start the same run again; a run of an earlier
+    version cannot be resumed (`is_resumable`). To drop a run, delete its journal (`path`). If a journal is damaged, the
+    ConfigError names the journal and the line.
 
     Examples
     --------
