@@ -85,7 +85,7 @@ class Prohibition:
 
     @property
     def operation(self) -> str:
-        """Return the name of the forbidden operation: 検体を手動で削除すること for 検体を手動で削除しない。 (delete samples by hand).
+        """Return the name of the forbidden operation: for 検体を手動で削除しない。 it is 検体を手動で削除すること (deleting samples by hand).
         The name is AGAINST_RUNBOOKS if the wording gives no short one."""
         if not _FORBIDS.search(self.citation):  # not under 禁止事項 or the like: may say more than what is forbidden
             return AGAINST_RUNBOOKS
@@ -123,8 +123,7 @@ def forbids(heading: str) -> bool:
 
 
 class Catalogue:
-    """Hold the prohibitions of an index, and measure by sequences of one to three letters how alike a text is to
-    them."""
+    """Hold the prohibitions of an index, and measure by short sequences of letters how alike a text is to them."""
 
     def __init__(self, prohibitions: Sequence[Prohibition]) -> None:
         self.prohibitions = tuple(prohibitions)
@@ -153,8 +152,8 @@ class Catalogue:
         return [_words(_act(p)) for p in self.prohibitions]
 
     def liken(self, text: str, *, but_itself: bool = False) -> tuple[Numbers, Numbers]:
-        """Return seven measures of likeness to all prohibitions and their everyday questions, and one value per
-        prohibition. `but_itself` ignores a text of the catalogue that equals this text; the fit needs this."""
+        """Return seven measures of likeness to all prohibitions and their questions, and one value per prohibition.
+        `but_itself` ignores a text of the catalogue that equals this text; the fit needs this."""
         scores = np.zeros(len(self._owners))
         runs, counts = np.unique(_runs(text), return_counts=True)
         is_known = np.isin(runs, self._known)
@@ -186,8 +185,7 @@ def rate_danger(question: str, *, index: RunbookIndex) -> float:
 
 
 def find_prohibitions(question: str, *, index: RunbookIndex) -> list[Prohibition]:
-    """Return the rules that forbid the operation that a question asks for, best first, at most two; [] if no rule
-    does."""
+    """Return the rules that forbid the operation that a question asks for, best first: two at most, or []."""
     catalogue = load_catalogue(index)
     rules = catalogue.prohibitions
     if not rules:
@@ -232,8 +230,8 @@ def make_features(question: str, catalogue: Catalogue, rarity: Numbers, *, but_i
 
 
 def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
-    """Return the prohibitions of an index's runbooks, in the order of the passages; last, those that only the file
-    lists. Raises ConfigError if the file, `prohibitions.json`, is damaged."""
+    """Return the prohibitions in the order of the passages, and then those that only `prohibitions.json` lists.
+    Raises ConfigError if this file is damaged."""
     path = index.runbooks / PROHIBITIONS_NAME
     expected = '{"手順書.md": [{"text": "…", "asks": ["…"], "near_misses": ["…"]}]}'
     try:
