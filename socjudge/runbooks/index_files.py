@@ -28,22 +28,16 @@ FORMAT_VERSION = 3
 
 @dataclass(frozen=True)
 class StoredIndex:
-    """Hold what is saved of an index.
-
-    - chunks: the passages.
-    - vectors: (rows, dimension), float32 from a build or float16 from a file. There is first one row per passage, then
-      one per sentence, then one per question of a passage.
-    - embedder: the embedder's name.
-    - files: {file name: SHA-256} of the runbooks and of the JSON files beside them.
-    - runbooks: the folder of the runbooks.
-    - synonyms: {everyday word: words of the runbooks}.
-    """
+    """Hold what is saved of an index."""
 
     chunks: tuple[Chunk, ...]
+    # (rows, dimension), float32 from a build or float16 from a file: one row per passage, then per sentence, then per
+    # question of a passage.
     vectors: Vectors
-    embedder: str
-    files: Mapping[str, str]
-    runbooks: Path
+    embedder: str  # its name
+    files: Mapping[str, str]  # {file name: SHA-256} of the runbooks and of the JSON files beside them
+    runbooks: Path  # their folder
+    # {everyday word: words of the runbooks}
     synonyms: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
@@ -55,10 +49,8 @@ class StoredIndex:
 
 
 def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
-    """Write the three files of an index into `index_dir`. Each replaces the old file in one step.
-
-    Raises ConfigError if they cannot be written.
-    """
+    """Write the three files of an index. Each replaces the old file in one step.
+    Raises ConfigError if they cannot be written."""
     buffer = io.BytesIO()
     np.save(buffer, stored.vectors.astype(np.float16), allow_pickle=False)
     vectors = buffer.getvalue()
@@ -87,17 +79,13 @@ def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
 
 def stamp_stored_index(index_dir: Path) -> tuple[tuple[int, ...], ...]:
     """Return a value that stays the same as long as the three files of an index do not change.
-
-    Raises ConfigError if a file is missing.
-    """
+    Raises ConfigError if a file is missing."""
     return tuple(map(_stamp, (index_dir / name for name in ("manifest.json", "passages.jsonl", "vectors.npy"))))
 
 
 def load_stored_index(index_dir: Path) -> StoredIndex:
     """Load the index that `save_stored_index` wrote.
-
-    If a file is missing or damaged, the ConfigError names the first such file.
-    """
+    If a file is missing or damaged, the ConfigError names the first such file."""
     manifest = _load_manifest(index_dir / "manifest.json")
     contents = {}
     for name in ("passages.jsonl", "vectors.npy"):
@@ -141,11 +129,8 @@ def load_stored_index(index_dir: Path) -> StoredIndex:
 
 
 def _chunk(row: dict[str, Any]) -> Chunk:
-    """Return the passage in a row of `passages.jsonl`.
-
-    Raises ValueError, TypeError or KeyError if the row is not a passage, or if a part of it is not text.
-    """
     chunk = Chunk(**row | {"questions": tuple(row["questions"])})
+    # Fails if a part is not text.
     "".join([chunk.text, chunk.source, chunk.heading, chunk.title, *chunk.questions]).encode()
     return chunk
 
@@ -186,10 +171,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _relative(folder: Path, index_dir: Path) -> str:
-    """Return the path from the index folder to the runbooks folder. It stays right when the whole project is moved.
-
-    If Windows has the two on different drives, return the absolute path of the runbooks.
-    """
+    """The path between the two folders stays right when the whole project is moved."""
     try:
         return Path(os.path.relpath(folder, index_dir)).as_posix()
     except ValueError:  # the folders are on different drives (Windows)

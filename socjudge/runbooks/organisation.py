@@ -30,33 +30,22 @@ class Person:
 
 @dataclass(frozen=True)
 class Organisation:
-    """Hold the roles of an organisation.
+    """Hold the roles of an organisation."""
 
-    - leader: whom to call first.
-    - approvers: who decides if the runbooks do not say.
-    - change_form: the form that a dangerous operation needs besides an approval; "" if there is none.
-    """
-
-    leader: Person = Person("責任者")
-    approvers: tuple[Person, ...] = ()
-    change_form: str = ""
+    leader: Person = Person("責任者")  # whom to call first
+    approvers: tuple[Person, ...] = ()  # who decides if the runbooks do not say
+    change_form: str = ""  # what a dangerous operation needs besides an approval; "" if nothing
 
     @property
     def deciding(self) -> str:
-        """Return the roles of the approvers as one text.
-
-        An example is SOCリーダーまたはCSIRT責任者 (SOC leader or head of CSIRT). Without approvers, it is the role of
-        the leader.
-        """
+        """Return the roles of the approvers, or else of the leader, as one text.
+        An example is SOCリーダーまたはCSIRT責任者 (SOC leader or head of CSIRT)."""
         return "または".join(person.role for person in self.approvers or (self.leader,))
 
     @property
     def permission(self) -> str:
         """Return what a dangerous operation needs, as one text.
-
-        An example is 緊急変更申請と承認 (emergency change request and approval). Without a change form, it is 承認
-        (approval).
-        """
+        An example is 緊急変更申請と承認 (emergency change request and approval)."""
         return f"{self.change_form}と承認" if self.change_form else "承認"
 
 
@@ -64,12 +53,8 @@ NEUTRAL = Organisation()
 
 
 def load_organisation(folder: Path | str) -> Organisation:
-    """Load `organisation.json` from the runbooks folder.
-
-    What the file does not contain is as in `NEUTRAL`: the leader is 責任者 (person in charge), and there are no
-    approvers and no change form. Without the file, this holds for everything. If a field is wrong, the ConfigError
-    names the file, the field and what to write there.
-    """
+    """Load `organisation.json` from the runbooks folder. What is missing, or all without the file, is as in `NEUTRAL`.
+    If a field is wrong, the ConfigError names the file, the field and what to write there."""
     path = Path(folder) / ORGANISATION_NAME
     entries = load_json_object(
         path,

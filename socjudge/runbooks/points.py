@@ -59,25 +59,17 @@ OPENS, LATER = 1.0, -0.3  # if the first response is wanted: for its first state
 
 
 class Point(NamedTuple):
-    """Hold a statement and the passage that contains it.
-
-    - section: the passage.
-    - score: how directly the statement answers the question, comparable within one question only.
-    - place: the position of the statement among all ranked statements, in the runbook's order.
-    """
+    """Hold a statement and the passage that contains it."""
 
     section: Passage
     text: str
     kind: Kind = "text"
-    score: float = 0.0
-    place: int = 0
+    score: float = 0.0  # how directly the statement answers the question, comparable within one question only
+    place: int = 0  # among all ranked statements, in the runbook's order
 
 
 def details_asked(question: str) -> list[re.Pattern[str]]:
-    """Return one pattern for each detail that a question asks for (who, when, how many).
-
-    The pattern matches a statement that tells the detail.
-    """
+    """Return for each detail that a question asks for (who, when, how many) the pattern of statements that tell it."""
     return [told for asks, told in _DETAILS if asks.search(question)]
 
 
@@ -88,27 +80,17 @@ def asks_command(question: str) -> bool:
 
 def rank_statements(
     question: str,
-    own: Sequence[Passage],
-    likeness: Mapping[str, float],
+    own: Sequence[Passage],  # of the runbook, with their scores for the question
+    likeness: Mapping[str, float],  # {sentence: similarity to the question}
     *,
-    first: Collection[Passage],
-    wants_first: bool,
-    background: Collection[Passage],
+    first: Collection[Passage],  # with the first response
+    wants_first: bool,  # whether the answer should begin with it
+    background: Collection[Passage],  # what people seldom ask for
     forbidding: Collection[Passage],
-    wants_leave: bool,
+    wants_leave: bool,  # whether the question asks for permission, or announces what will be done
 ) -> list[Point]:
     """Return the statements of a runbook, the one that answers a question most directly first.
-
-    Equal scores keep the runbook's order.
-
-    - own: the runbook's passages, with their scores for the question.
-    - likeness: {sentence: similarity to the question}.
-    - first: the passages with the first response, that is, what to do first.
-    - wants_first: whether the answer should begin with the first response.
-    - background: the passages that people seldom ask for.
-    - forbidding: the passages that forbid something.
-    - wants_leave: whether the question asks for permission, or announces what will be done.
-    """
+    Equal scores keep the runbook's order."""
     found = [(section, s, n) for section in own for n, s in enumerate(read_statements(section.text))]
     asked = content_words(question)
     wants_command = asks_command(question)
@@ -134,25 +116,14 @@ def rank_statements(
 
 
 def _fits_condition(asked: set[str], statement: str) -> float:
-    """Return the share of the words in a statement's condition that the question has, too, 0–1.
-
-    The condition is the part before 場合 or とき (if, when). Return 0 if the statement has no condition.
-
-    asked: the words of the question.
-    """
     condition = _CONDITION.match(statement)
     words = content_words(condition[1]) if condition else set()
     return len(words & asked) / max(len(words), 1)
 
 
 def rate_words(asked: Collection[str], statements: Sequence[tuple[Passage, str]]) -> list[float]:
-    """Return how many words of `asked` each statement has, relative to the statement's length.
-
-    The heading of the statement's section counts as part of the statement. Rare words count more. The values are scaled
-    so that the best is 1. All are 0 if no statement has any of the words.
-
-    statements: (section, text) of each statement.
-    """
+    """Return how many of the words `asked` each statement has, with its heading, by rarity and relative to its length.
+    The values are scaled so that the best is 1. All are 0 if no statement has any of the words."""
     words = [content_words(f"{section.heading.split(' > ')[-1]} {text}") for section, text in statements]
     known_in = Counter(word for some in words for word in some)
     rarity = {word: log(1 + len(words) / known_in[word]) for word in asked if word in known_in}
@@ -162,13 +133,8 @@ def rate_words(asked: Collection[str], statements: Sequence[tuple[Passage, str]]
 
 
 def find_points(question: str, ranked: Sequence[Point]) -> list[Point]:
-    """Return the statements that answer a question in a line or two, at most MOST_POINTS. Commands are left out.
-
-    First comes one statement for each detail that the question asks for (`details_asked`). The best of the other
-    statements follow. If at least one statement tells such a detail, statements that tell none are left out.
-
-    ranked: all statements, best first.
-    """
+    """Return the statements that answer a question in a line or two, at most MOST_POINTS, and no commands.
+    First comes one for each detail asked. If any tells a detail, those that tell none are left out."""
     wanted = details_asked(question)
     told = [point for point in ranked if point.kind != "code"]
     telling = [point for point in told if any(pattern.search(point.text) for pattern in wanted)] or told

@@ -55,27 +55,18 @@ _NUMBER = re.compile(r"^第?[0-9０-９]+(?:[.．－-][0-9０-９]+)*\s*[章節�
 
 @dataclass(frozen=True)
 class Chunk:
-    """Hold a passage as it is indexed: a section of a runbook, or a piece of one.
+    """Hold a passage as it is indexed: a section of a runbook, or a piece of one."""
 
-    - text: the body as written.
-    - source: the file's path inside the runbooks folder, with "/" on every system.
-    - heading: the path of headings, such as "初動対応 > Windows端末"; "" above the first heading.
-    - title: the title of the runbook.
-    - questions: questions that this passage answers, from `questions.json`.
-    """
-
-    text: str
-    source: str
-    heading: str
-    title: str
-    questions: tuple[str, ...] = ()
+    text: str  # as written
+    source: str  # the path inside the runbooks folder, with "/" on every system
+    heading: str  # the path of headings, such as "初動対応 > Windows端末"; "" above the first heading
+    title: str  # of the runbook
+    questions: tuple[str, ...] = ()  # that this passage answers, from `questions.json`
 
     @property
     def search_text(self) -> str:
         """Return the text of the passage that is embedded: title, heading and body.
-
-        Title and heading raise the recall of the search, more for vectors than for BM25.
-        """
+        Title and heading raise the recall of the search, more for vectors than for BM25."""
         return "\n".join(part for part in (self.title, self.heading, self.text) if part)
 
     @property
@@ -86,9 +77,7 @@ class Chunk:
     @property
     def sentences(self) -> list[str]:
         """Return the passage's title, heading, sentences and list items. Each gets a vector of its own.
-
-        Blocks of commands and texts shorter than 8 characters are left out.
-        """
+        Blocks of commands and texts shorter than 8 characters are left out."""
         return split_sentences(self.search_text)
 
 
@@ -103,11 +92,8 @@ class Runbook:
 
 def load_runbooks(folder: Path | str) -> list[Runbook]:
     """Load every readable runbook under `folder`, sorted by path.
-
-    A UserWarning names each file that was skipped (unknown type, no text, a link), and each file whose encoding had to
-    be guessed. Raises ConfigError if the folder does not exist, if no file in it has text, or if a file cannot be read,
-    decoded or converted.
-    """
+    A UserWarning names each file that was skipped, and each file whose encoding had to be guessed.
+    Raises ConfigError if there is no folder or no text in it, or if a file cannot be read, decoded or converted."""
     folder = Path(folder)
     runbooks = []
     for path, source in find_runbooks(folder):
@@ -128,11 +114,8 @@ def load_runbooks(folder: Path | str) -> list[Runbook]:
 
 def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
     """Return (path, source) of each runbook file under `folder`, sorted by source, which is the path inside `folder`.
-
-    Hidden files, Office lock files (~$…) and the JSON files beside the runbooks are left out. Files of unknown type,
-    links to folders, and links that lead out of the folder are left out with a UserWarning. Raises ConfigError if the
-    folder does not exist.
-    """
+    Files of unknown type, links to folders, and links out of the folder are left out with a UserWarning.
+    Raises ConfigError if the folder does not exist."""
     folder = Path(folder)
     if not folder.is_dir():
         raise ConfigError(
@@ -157,11 +140,8 @@ def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
 
 
 def hash_runbooks(folder: Path | str) -> dict[str, str]:
-    """Return {file name: SHA-256} of the runbooks under `folder` and of the JSON files beside them.
-
-    For a runbook, the hash is over the bytes of the file. For a JSON file, it is over the content, so that layout does
-    not matter. Return {} if there is no such folder.
-    """
+    """Return {file name: SHA-256} of the runbooks under `folder` and of the JSON files beside them; {} without it.
+    For a runbook, the hash is over the bytes of the file. For a JSON file, it is over the content, not the layout."""
     if not Path(folder).is_dir():
         return {}
     with warnings.catch_warnings():
@@ -185,11 +165,8 @@ def _hash_of_json(path: Path) -> str:
 
 
 def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
-    """Load {everyday word: words of the runbooks} from `synonyms.json` in the runbooks folder.
-
-    The everyday words are normalised. Return {} if there is no such file. If the file is wrong, the ConfigError names
-    it and says why.
-    """
+    """Load {everyday word: words of the runbooks} from `synonyms.json` in the runbooks folder; {} without it.
+    The everyday words are normalised. If the file is wrong, the ConfigError names it and says why."""
     path = Path(folder) / SYNONYMS_NAME
     entries = load_json_object(path, say('{{"everyday word": ["runbook word", …]}}'))
     for word, terms in entries.items():
@@ -206,10 +183,8 @@ def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
 
 
 def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
-    """Load {runbook: {heading path: questions}} from `questions.json` in the runbooks folder.
-
-    Return {} if there is no such file. If the file is wrong, the ConfigError names it and says why.
-    """
+    """Load {runbook: {heading path: questions}} from `questions.json` in the runbooks folder; {} without it.
+    If the file is wrong, the ConfigError names it and says why."""
     path = Path(folder) / QUESTIONS_NAME
     expected = say('{{"runbook.md": {{"heading > heading": ["question", …]}}}}')
     entries = load_json_object(path, expected)
@@ -239,11 +214,7 @@ def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
 
 def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]:
     """Return the runbooks with the questions of `questions.json` in `folder` added to their passages.
-
-    If a section is cut into several passages, each of them gets all the section's questions. Questions for runbooks or
-    headings that no longer exist are left out. One UserWarning says how many such runbooks and headings there are, and
-    names the first MOST_NAMED of them.
-    """
+    One UserWarning names the first MOST_NAMED runbooks or headings of the questions that no longer exist."""
     questions = load_questions(folder)
     path = Path(folder) / QUESTIONS_NAME
     headings = {book.source: {chunk.heading for chunk in book.chunks} for book in books}
@@ -263,6 +234,7 @@ def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]
             stacklevel=2,
         )
 
+    # Each of several passages of one section gets all the section's questions.
     def asked(chunk: Chunk) -> Chunk:
         return replace(chunk, questions=tuple(questions.get(chunk.source, {}).get(chunk.heading, ())))
 
@@ -270,12 +242,8 @@ def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]
 
 
 def load_json_object(path: Path, expected: str) -> dict[str, Any]:
-    """Load the object in a JSON file. Return {} if there is no such file.
-
-    expected: what the file should contain, for the message.
-
-    Raises ConfigError if the file is not JSON or not an object.
-    """
+    """Load the object in a JSON file; {} if there is no such file. `expected`: what it should contain, for the message.
+    Raises ConfigError if the file is not JSON or not an object."""
     if not path.is_file():
         return {}
     try:
@@ -292,12 +260,8 @@ def _is_texts(values: object) -> bool:
 
 
 def split_front_matter(text: str, name: str) -> tuple[dict[str, Any], str]:
-    """Return a text's YAML front matter and the rest of the text. The front matter is {} if there is none.
-
-    name: the file's name, for the message.
-
-    Raises ConfigError for bad YAML.
-    """
+    """Return a text's YAML front matter, or {}, and the rest of the text. `name`: the file's name, for the message.
+    Raises ConfigError for bad YAML."""
     match = re.match(r"---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|$)", text, re.DOTALL)
     if not match:
         return {}, text
@@ -316,17 +280,13 @@ def split_front_matter(text: str, name: str) -> tuple[dict[str, Any], str]:
 
 
 def split_runbook(text: str, source: str, *, chunk_size: int = CHUNK_SIZE) -> list[Chunk]:
-    """Split the text of one runbook into passages, in order. No text of the body is lost.
-
-    Of the front matter, only the title is used. If it has none, the title is the H1 of a text with exactly one H1, else
-    the file's name. The only H1 of a text is not part of the heading paths.
-
-    Sections follow the headings of CommonMark, or in a .txt file, headings such as ■初動対応. A section longer than
-    `chunk_size` characters is split further by LangChain's RecursiveCharacterTextSplitter.
-    """
+    """Split the text of one runbook into passages of at most `chunk_size` characters, in order. No body text is lost.
+    Sections follow the headings of CommonMark, or in a .txt file, headings such as ■初動対応.
+    Of the front matter, only the title is used."""
     front_matter, body = split_front_matter(text, source)
     lines = body.split("\n")
     headings = _plain_headings(lines) if source.lower().endswith(".txt") else _markdown_headings(body)
+    # The only H1 of a text is its title, and no part of the heading paths.
     top = [title for _, _, level, title in headings if level == 1]
     title = str(front_matter.get("title") or (top[0] if len(top) == 1 else Path(source).stem))
     splitter = _make_splitter(chunk_size)
@@ -345,9 +305,7 @@ def unnumbered(heading: str) -> str:
 
 def split_sentences(text: str) -> list[str]:
     """Return the sentences, list items and table rows of a Markdown text, without formatting. Fenced code is left out.
-
-    Pieces shorter than 8 characters are left out too, because they are too short to be compared.
-    """
+    Pieces shorter than 8 characters are left out too, because they are too short to be compared."""
     text = re.sub(r"```.*?(?:```|\Z)", "", text, flags=re.DOTALL)
     text = re.sub(r"^\s*(?:#+|\d+\.|[-*+](?: \[[ xX]\])?)\s|[|`*\\]|-{3,}", " ", text, flags=re.MULTILINE)
     pieces = re.split(r"(?<=[。．？！?!])|(?<=\.)\s|\n", text)
@@ -355,10 +313,10 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the files and the linked folders below `folder`. Hidden files and Office lock files are left out."""
     for parent, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         linked = [name for name in folders if Path(parent, name).is_symlink()]
+        # ~$ begins the name of a lock file of Office.
         yield from (Path(parent, name) for name in [*linked, *files] if not name.startswith((".", "~$")))
 
 
@@ -368,12 +326,8 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def decode_runbook(data: bytes, path: Path) -> tuple[str, list[str]]:
-    """Return a runbook's text as Markdown with its front matter, and a list of notes.
-
-    The list has one note if the encoding had to be guessed; else it is []. UTF-8 is read with or without a byte order
-    mark. Otherwise UTF-16, Shift_JIS (cp932), EUC-JP or ISO-2022-JP is detected. Files of the types .docx, .xlsx, .pdf
-    and .html are converted. Raises ConfigError if the file cannot be decoded or converted.
-    """
+    """Return a runbook's text as Markdown with its front matter, and a list with a note if the encoding was guessed.
+    Raises ConfigError if the file cannot be decoded or converted."""
     suffix = path.suffix.lower()
     if suffix in CONVERTERS and not suffix.startswith(".htm"):
         return convert_to_markdown(data, suffix, str(path)), []
@@ -390,7 +344,6 @@ def decode_runbook(data: bytes, path: Path) -> tuple[str, list[str]]:
 
 
 def _decode(data: bytes, path: Path) -> tuple[str, str]:
-    """Return the text of a file, and the name of its encoding. Raises ConfigError if the encoding is unknown."""
     is_7_bit_japanese = b"\x1b$" in data or b"\x1b(" in data
     if b"\0" not in data and not is_7_bit_japanese:
         try:
@@ -415,11 +368,7 @@ _Heading = tuple[int, int, int, str]  # first line, line after it, level 1-6, ti
 
 
 def _markdown_headings(body: str) -> list[_Heading]:
-    """Return the headings of a Markdown text, by the rules of CommonMark.
-
-    LangChain's MarkdownHeaderTextSplitter is not used, because it strips every line first. It would take an indented `#
-    comment` in a code block for a heading, and lose indentation and full-width spaces.
-    """
+    """LangChain's MarkdownHeaderTextSplitter strips lines, and takes an indented `# comment` for a heading."""
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("commonmark").parse(body)
@@ -434,13 +383,11 @@ def _markdown_headings(body: str) -> list[_Heading]:
 
 
 def _plain(title: str) -> str:
-    """Return a heading without Markdown formatting. For `**初動** [対応](a.md)`, this is 初動 対応."""
     title = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", title)
     return re.sub(r"\*\*|__|`", "", title).strip()
 
 
 def _plain_headings(lines: list[str]) -> list[_Heading]:
-    """Return the headings of a Japanese plain-text runbook: lines such as ■初動対応 and 【初動対応】."""
     headings = []
     for number, line in enumerate(lines):
         match = re.fullmatch(r"\s*(?:[■◆●]\s*(\S.*?)|【([^】]+)】)\s*", line)
@@ -450,10 +397,6 @@ def _plain_headings(lines: list[str]) -> list[_Heading]:
 
 
 def _sections(lines: list[str], headings: list[_Heading], *, skip_h1: bool) -> Iterator[tuple[str, str]]:
-    """Yield (heading path, body) of each section. The text above the first heading comes first.
-
-    skip_h1: whether to leave the H1 out of the heading paths.
-    """
     path: dict[int, str] = {}
     start = 0
     for first, after, level, title in [*headings, (len(lines), len(lines), 0, "")]:
