@@ -47,7 +47,7 @@ from socjudge.certify.probe_findings import expected_of
 from socjudge.certify.subjects import find_subjects
 from socjudge.flags.prohibitions import load_prohibitions
 from socjudge.history import check_logs, load_labels
-from socjudge.history.labels import Mark, append_mark, read_rater
+from socjudge.history.labels import Label, append_label, read_rater
 from socjudge.history.schema import LogFile
 from socjudge.history.tables import read_logs, run_tables
 from socjudge.judging.dataset import dataset_notes, save_eval_dataset
@@ -200,8 +200,8 @@ def read_labels(data: bytes) -> None:
         frame = load_labels(labels)
         assert len(frame) == sum(len(mark.scores) for mark in before.values())
         assert frame["score"].between(0, 100).all()
-        mark = Mark(7, SHA, "run", dict.fromkeys(CRITERIA, 75), "", True, "2026-01-31T09:00:00+09:00", 1.0)
-        append_mark("sato", mark, labels)
+        mark = Label(7, SHA, "run", dict.fromkeys(CRITERIA, 75), "", True, "2026-01-31T09:00:00+09:00", 1.0)
+        append_label("sato", mark, labels)
         after = dict(read_rater(path).marks)
         assert after.pop(mark.key) == mark
         assert after == {key: value for key, value in before.items() if key != mark.key}

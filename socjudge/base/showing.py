@@ -27,10 +27,10 @@ from .texts import visible
 from .verdict import (
     Verdict,
     answer_verdict,
-    mark_text,
     mean_text,
     reason_text,
     run_verdict,
+    score_text,
 )
 
 if TYPE_CHECKING:
@@ -250,27 +250,27 @@ def passage_html(passage: Passage) -> str:
     return block("", f"<b>{escape(passage.citation)}</b>", f"<pre>{escape(passage.text)}</pre>")
 
 
-def evaluation_line(marks: Evaluation) -> str:
+def evaluation_line(evaluation: Evaluation) -> str:
     """Return an evaluation as one line of text: its verdict and mean, or why there are no scores."""
-    told = f"{answer_verdict(marks).in_english}, mean {marks.average_score:.1f}"
-    told = told if marks.status == "ok" else f"{marks.status}, {one_line(marks.error)}"
-    return f"<Evaluation: {told}, judge {one_line(marks.model)}>"
+    told = f"{answer_verdict(evaluation).in_english}, mean {evaluation.average_score:.1f}"
+    told = told if evaluation.status == "ok" else f"{evaluation.status}, {one_line(evaluation.error)}"
+    return f"<Evaluation: {told}, judge {one_line(evaluation.model)}>"
 
 
-def evaluation_html(marks: Evaluation) -> str:
+def evaluation_html(evaluation: Evaluation) -> str:
     """Return the scores of an answer with their reasons as HTML. If there are no scores, say why."""
-    verdict = answer_verdict(marks)
+    verdict = answer_verdict(evaluation)
     if verdict.outcome == "unscored":
-        why = {say("Reason"): marks.error, "Judge": marks.model}
+        why = {say("Reason"): evaluation.error, "Judge": evaluation.model}
         return facts_html(verdict.said, why, verdict.paint, note_html(verdict))
     rows = {
-        name: reason_text(marks, name)
+        name: reason_text(evaluation, name)
         if score is None
-        else say("{score:g}　{reason}", score=score, reason=reason_text(marks, name))
-        for name, score in marks.scores.items()
+        else say("{score:g}　{reason}", score=score, reason=reason_text(evaluation, name))
+        for name, score in evaluation.scores.items()
     }
-    title = f"{verdict.said}　{mean_text(marks)}"
-    rows |= {say("Overall comment"): marks.overall_comment, "Judge": marks.model}
+    title = f"{verdict.said}　{mean_text(evaluation)}"
+    rows |= {say("Overall comment"): evaluation.overall_comment, "Judge": evaluation.model}
     return facts_html(title, rows, verdict.paint, warning_html(verdict) + note_html(verdict))
 
 
@@ -292,8 +292,8 @@ def answered_by(asked: str, resolved: str) -> str:
 def question_html(result: EvaluationResult, *, line: float | None = None, opened: bool = False) -> str:
     """Return a judged answer as HTML, with tiles for its scores. Those below `line`, the run's pass line in points, are
     red, and a 安全性 below it gets a warning, even if the mean is above it. `opened` unfolds answer and context."""
-    marks, question = result.evaluation, result.question
-    verdict = answer_verdict(marks, line)
+    evaluation, question = result.evaluation, result.question
+    verdict = answer_verdict(evaluation, line)
     icon = f'<span class="muted">{verdict.mark}</span>' if verdict.is_reference else verdict.mark
     repeats = (
         say(" (answer {answer}, judgement {judge})", answer=result.answer_repeat + 1, judge=result.judge_repeat + 1)
@@ -302,27 +302,27 @@ def question_html(result: EvaluationResult, *, line: float | None = None, opened
     )
     title = f"{escape(question.id)}. {escape(question.question)}{repeats}"
     if verdict.outcome != "unscored":
-        mean = escape(mean_text(marks)) + warning_html(verdict)
+        mean = escape(mean_text(evaluation)) + warning_html(verdict)
         low = {
             name
-            for name, score in marks.scores.items()
+            for name, score in evaluation.scores.items()
             if score is not None and line is not None and not reaches(score, line)
         }
         tiles = "".join(
-            f'<div class="tile{" low" if name in low else ""}">{escape(name)}<b>{mark_text(score)}</b></div>'
-            for name, score in marks.scores.items()
+            f'<div class="tile{" low" if name in low else ""}">{escape(name)}<b>{score_text(score)}</b></div>'
+            for name, score in evaluation.scores.items()
         )
         if SAFETY in low:
             warning = say("{criterion} is below the pass line ({line:g})", criterion=SAFETY, line=line)
             tiles += f'<b class="low-safety">{warning}</b>'
     else:
-        mean, tiles = escape(say("Not scored: {error}", error=marks.error)), ""
+        mean, tiles = escape(say("Not scored: {error}", error=evaluation.error)), ""
     reasons = "".join(
         f"<li><b>{escape(name)}</b>: {escape(reason)}</li>"
-        for name in {**marks.rationale, **marks.missing}
-        if (reason := reason_text(marks, name))
+        for name in {**evaluation.rationale, **evaluation.missing}
+        if (reason := reason_text(evaluation, name))
     )
-    comment = marks.overall_comment
+    comment = evaluation.overall_comment
     comment = f"<p>{escape(say('Overall comment: {comment}', comment=comment))}</p>" if comment else ""
     return (
         f'<div class="question"><div>{icon} <b>{title}</b>　{escape(question.category)}</div><div>{mean}</div>'

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..records import Evaluation, EvaluationResult, EvaluationRun, RunInfo, RunSummary, is_embedded
 from .messages import Language, listed, say
-from .missing_marks import READ_BELOW, READ_CRITERIA, Outcome, Span, outcome_of, span_of, to_read
+from .missing_scores import READ_BELOW, READ_CRITERIA, Outcome, Span, outcome_of, span_of, to_read
 from .pass_rule import SPECIFIED, PassRule, reaches, run_rule
 
 if TYPE_CHECKING:
@@ -122,16 +122,16 @@ def summary_verdict(summary: RunSummary, *, is_reference: bool = False, judges_a
     return Verdict("passed" if summary.mvp_passed else "failed", "", is_reference, warning)
 
 
-def answer_verdict(marks: Evaluation, line: float | None = None) -> Verdict:
+def answer_verdict(evaluation: Evaluation, line: float | None = None) -> Verdict:
     """Return the verdict on one judged answer. If scores are missing, it follows from the run's pass line, in points.
     Without a line, such an answer is passed if `marks.passed` is true, and open otherwise."""
-    span = span_of(marks.scores, marks.average_score, marks.status)
+    span = span_of(evaluation.scores, evaluation.average_score, evaluation.status)
     if span.is_whole or line is None:
         otherwise: Outcome = "failed" if span.is_whole else "open"
-        outcome: Outcome = "unscored" if marks.status != "ok" else "passed" if marks.passed else otherwise
+        outcome: Outcome = "unscored" if evaluation.status != "ok" else "passed" if evaluation.passed else otherwise
     else:
-        outcome = outcome_of(span, marks.status, line)
-    return marked_verdict(outcome, marks.scores, marks.missing, is_reference=is_embedded(marks.model))
+        outcome = outcome_of(span, evaluation.status, line)
+    return marked_verdict(outcome, evaluation.scores, evaluation.missing, is_reference=is_embedded(evaluation.model))
 
 
 def marked_verdict(
@@ -153,25 +153,29 @@ def cause_text(cause: str) -> str:
     return say(_CAUSES[cause]) if cause in _CAUSES else cause
 
 
-def mark_text(score: int | None) -> str:
+def score_text(score: int | None) -> str:
     """Return a score as text. Return a dash if the score is missing."""
     return "–" if score is None else f"{score:g}"
 
 
-def reason_text(marks: Evaluation, criterion: str) -> str:
+def reason_text(evaluation: Evaluation, criterion: str) -> str:
     """Return the judge's reason for the score of a criterion. If the score is missing, return why it is missing."""
-    return cause_text(marks.missing[criterion]) if criterion in marks.missing else marks.rationale.get(criterion, "")
+    return (
+        cause_text(evaluation.missing[criterion])
+        if criterion in evaluation.missing
+        else evaluation.rationale.get(criterion, "")
+    )
 
 
-def mean_text(marks: Evaluation) -> str:
+def mean_text(evaluation: Evaluation) -> str:
     """Return the mean of an answer's scores as text. If scores are missing, the text also says from how many scores the
     mean is computed."""
-    return say("Mean: {mean:.1f}", mean=marks.average_score) + of_criteria(marks)
+    return say("Mean: {mean:.1f}", mean=evaluation.average_score) + of_criteria(evaluation)
 
 
-def of_criteria(marks: Evaluation) -> str:
+def of_criteria(evaluation: Evaluation) -> str:
     """Return a text that says from how many scores an answer's mean is computed. Return "" if no score is missing."""
-    marked, total = len(marks.scores) - list(marks.scores.values()).count(None), len(marks.scores)
+    marked, total = len(evaluation.scores) - list(evaluation.scores.values()).count(None), len(evaluation.scores)
     return say(" (mean of {marked} of {total} criteria)", marked=marked, total=total) if marked < total else ""
 
 
@@ -201,11 +205,11 @@ class Tally:
         self._partial += is_read and not span.is_whole
         self._to_read += is_to_read
 
-    def add_marks(self, question_id: int | str, marks: Evaluation, line: float) -> None:
+    def add_marks(self, question_id: int | str, evaluation: Evaluation, line: float) -> None:
         """Count a judged answer, given its evaluation and the pass line in points."""
-        span = span_of(marks.scores, marks.average_score, marks.status)
-        low = to_read(marks.scores, outcome_of(span, marks.status, line))
-        self.add(question_id, span, is_read=marks.status == "ok", is_to_read=bool(low))
+        span = span_of(evaluation.scores, evaluation.average_score, evaluation.status)
+        low = to_read(evaluation.scores, outcome_of(span, evaluation.status, line))
+        self.add(question_id, span, is_read=evaluation.status == "ok", is_to_read=bool(low))
 
     def summary(self, rule: PassRule = SPECIFIED) -> RunSummary:
         """Return the summary of the answers counted so far. A question passes if the mean of its repeats reaches the

@@ -22,7 +22,7 @@ from ..records import Evaluation, EvaluationRun, Rubric, RunInfo, RunOptions, Us
 from ..runs.assignment import Assignment, assign_suite
 from ..runs.estimate import Estimate, estimate_run
 from ..runs.running import RunTerms, run_assignment, shared_budget, terms_of
-from ..runs.unfinished import load_unfinished, newest
+from ..runs.unfinished import find_journal, load_unfinished
 from .finished_parts import FinishedParts
 from .subjects import Subject
 
@@ -144,7 +144,7 @@ def _judged(cases: Sequence[Case], run: EvaluationRun, stopped: str = "") -> Jud
 
 
 def _so_far(assignment: Assignment, folder: Path) -> EvaluationRun:
-    if journal := newest(folder, assignment.key):
+    if journal := find_journal(folder, assignment.key):
         return load_unfinished(journal)
     return EvaluationRun((), summarise_results([], rule_of(assignment.plan.rubric)), assignment.info)
 

@@ -216,7 +216,7 @@ def run(
     from ..runs.estimate import estimate_run
     from ..runs.given_answers import needs_index, open_answers
     from ..runs.suite import run_evaluation_suite
-    from ..runs.unfinished import journal_info, judged_before
+    from ..runs.unfinished import count_judged, journal_info
 
     if dataset is None and not constants.EVAL_DATASET_PATH.exists():
         stop(
@@ -251,7 +251,7 @@ def run(
         index = open_index(runbooks, index_dir=index_dir)
     if estimate.calls and not pace.fresh:
         assignment = assign_suite(questions, index=index, **how)
-        estimate = estimate.after(judged_before(assignment.key, logs_dir), assignment.total)
+        estimate = estimate.after(count_judged(assignment.key, logs_dir), assignment.total)
     confirm(estimate, yes)
     # The run itself says how its rubric differs from that of a journal.
     return run_evaluation_suite(
@@ -296,7 +296,7 @@ def rejudge(
     from ..runs.assignment import assign_failed, assign_rejudging, rows_to_judge
     from ..runs.estimate import estimate_run
     from ..runs.load import find_log, load_run
-    from ..runs.unfinished import judged_before
+    from ..runs.unfinished import count_judged
 
     earlier = load_run(find_log(log, logs_dir))
     how: dict[str, Any] = {
@@ -319,7 +319,7 @@ def rejudge(
         judge_model=plan.judge, judge_prompt=plan.judge_prompt, rubric=plan.rubric, judge_repeats=repeats,
     )  # fmt: skip
     if estimate.calls and not pace.fresh:
-        already = max(judged_before(assignment.key, logs_dir) - kept, 0)
+        already = max(count_judged(assignment.key, logs_dir) - kept, 0)
         estimate = estimate.after(already, assignment.total - kept)
     confirm(estimate, yes)
     return suite.rejudge(

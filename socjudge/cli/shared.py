@@ -109,14 +109,14 @@ def _echo_answers(finished: EvaluationRun) -> None:
 
 
 def _cause(error: str) -> str:
-    marks = []
+    evaluation = []
     for lang in get_args(Language):  # the error may be in either language
         refused = re.escape(
             say("{where} refused the request ({status}): {said}", lang=lang, where="", status="@", said="")
         )
-        marks += [re.escape(say("last with: {cause}", lang=lang, cause="")), refused.replace("@", r"\d+")]
+        evaluation += [re.escape(say("last with: {cause}", lang=lang, cause="")), refused.replace("@", r"\d+")]
     # The model and the address stand before the cause, and are the same for all answers.
-    return re.split("|".join(marks), error, maxsplit=1)[-1][:120]
+    return re.split("|".join(evaluation), error, maxsplit=1)[-1][:120]
 
 
 class Explained(TyperGroup):

@@ -31,7 +31,7 @@ MANY = 500  # logs; with this many there is a progress bar
 _STAMP = ("log", "size", "modified_ns", "changed_ns")
 
 
-def find_logs(logs_dir: Path | str) -> list[LogFile]:
+def list_logs(logs_dir: Path | str) -> list[LogFile]:
     """List the logs in a folder, sorted by name. Raises ConfigError if there is no such folder."""
     place = as_path(logs_dir)
     try:

@@ -20,8 +20,8 @@ from ..records import UNKNOWN, EvaluationResult, EvaluationRun
 from ..runbooks.organisation import load_organisation
 from ..runbooks.reading import decode_runbook, find_runbooks, load_questions, load_synonyms, split_runbook
 from ..runs.logs import load_log, parse_log
-from ..runs.unfinished import stubs, unfinished_runs
-from .cache import find_logs, with_progress
+from ..runs.unfinished import find_stubs, unfinished_runs
+from .cache import list_logs, with_progress
 
 LEVELS = ["error", "warning", "note"]
 SHOWN = 10  # questions with the same problem that are named
@@ -140,7 +140,7 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
     """
     logs_dir = logs_dir or constants.LOGS_DIR
     found, owners = list[_Finding](), dict[str, str]()
-    for file in with_progress(find_logs(logs_dir), say("checking logs")):
+    for file in with_progress(list_logs(logs_dir), say("checking logs")):
         try:
             run = parse_log(load_log(file.path), file.path)
         except (ConfigError, OSError) as error:
@@ -194,14 +194,14 @@ def _of_run(run: EvaluationRun, log: str) -> Iterator[_Finding]:
 
 
 def _lacks(result: EvaluationResult, criteria: Iterable[str]) -> tuple[str, str] | None:
-    marks = result.evaluation
-    if marks.status != "ok" and marks.error:
+    evaluation = result.evaluation
+    if evaluation.status != "ok" and evaluation.error:
         return "unscored", say(
-            "the answer has no mark ({status}: {error})", status=marks.status, error=marks.error[:120]
+            "the answer has no mark ({status}: {error})", status=evaluation.status, error=evaluation.error[:120]
         )
-    if marks.status != "ok":
-        return "unscored", say("the answer has no mark ({status})", status=marks.status)
-    absent = [criterion for criterion in criteria if criterion not in marks.scores]
+    if evaluation.status != "ok":
+        return "unscored", say("the answer has no mark ({status})", status=evaluation.status)
+    absent = [criterion for criterion in criteria if criterion not in evaluation.scores]
     return ("criterion missing", say("there is no score for {criteria}", criteria=listed(absent))) if absent else None
 
 
@@ -238,7 +238,7 @@ def _of_journals(logs_dir: Path | str) -> Iterator[_Finding]:
             )
         )
         yield _Finding("note", run.path.name, "", "unfinished", what, remedy)
-    for path in stubs(as_path(logs_dir)):
+    for path in find_stubs(as_path(logs_dir)):
         yield _Finding(
             "note",
             path.name,

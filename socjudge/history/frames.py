@@ -20,7 +20,7 @@ from ..base.messages import say
 from ..errors import ConfigError
 from ..records import EvaluationRun
 from ..runs.logs import time_in_name
-from .cache import find_logs, load_tables
+from .cache import list_logs, load_tables
 from .columns import Positions, result_frame, run_frame, score_frame, taken
 from .schema import LogFile, Tables
 from .tables import read_logs, run_tables, without_collection
@@ -128,7 +128,7 @@ def load_history(
     first = None if since is None else _moment(since, "since")
     last = None if until is None else _moment(until, "until", time.max)
     files = [
-        file for file in find_logs(place) if (logs is None or file.name in logs) and _may_be_between(file, first, last)
+        file for file in list_logs(place) if (logs is None or file.name in logs) and _may_be_between(file, first, last)
     ]
     with without_collection():
         tables = load_tables(place, files, cache=cache)

@@ -41,7 +41,7 @@ _NEEDED = ("rater", "question_id", "answer_sha256", "criterion", "score")  # of 
 
 
 @dataclass(frozen=True)
-class Mark:
+class Label:
     """Hold one person's scores of one answer."""
 
     question_id: int | str
@@ -63,8 +63,8 @@ class Mark:
 class RaterFile:
     """Hold the content of a rater's file."""
 
-    marks: Mapping[Key, Mark]  # the scores that the rater saved last
-    again: Mapping[Key, Mark]  # the scores that the rater gave when the answer was shown a second time
+    marks: Mapping[Key, Label]  # the scores that the rater saved last
+    again: Mapping[Key, Label]  # the scores that the rater gave when the answer was shown a second time
     problem: str = ""  # which lines were left out, why, and what to do; "" if no line was left out
 
 
@@ -84,7 +84,7 @@ def rater_name(name: str) -> str:
     return plain
 
 
-def append_mark(rater: str, mark: Mark, folder: Path | None = None) -> Path:
+def append_label(rater: str, mark: Label, folder: Path | None = None) -> Path:
     """Append a person's scores of one answer to the person's file, on the disk, and return the file's path.
     Raises ConfigError if the rater's name cannot be used or the file cannot be written."""
     folder = folder or constants.LABELS_DIR
@@ -109,8 +109,8 @@ def read_rater(path: Path) -> RaterFile:
         raise ConfigError(
             say("{path}: the marks cannot be read ({reason}); fix its permissions", path=path, reason=os_reason(error))
         ) from None
-    marks: dict[Key, Mark] = {}
-    again: dict[Key, Mark] = {}
+    marks: dict[Key, Label] = {}
+    again: dict[Key, Label] = {}
     broken: list[str] = []
     for number, line in enumerate(raw.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
         if not line.strip():
@@ -317,10 +317,10 @@ def _object(line: bytes) -> dict[str, Any]:
     return value
 
 
-def _mark(line: Mapping[str, Any]) -> Mark:
+def _mark(line: Mapping[str, Any]) -> Label:
     """Return the scores in a line of a rater's file. A ValueError says what is wrong with the line."""
     # The file's name says who gave the scores, so that a line can be moved and a rater renamed.
-    values: dict[str, Any] = {name: line.get(name) for name in Mark.__dataclass_fields__}
+    values: dict[str, Any] = {name: line.get(name) for name in Label.__dataclass_fields__}
     values["again"] = line.get("again", False)  # older files do not have this field
     question, sha256, scores, seconds = (values[name] for name in ("question_id", "answer_sha256", "scores", "seconds"))
     if not isinstance(question, str) and not (_is_whole(question) and -(2**63) <= question < 2**63):
@@ -348,7 +348,7 @@ def _mark(line: Mapping[str, Any]) -> Mark:
         raise ValueError(say("seconds is no number from 0"))
     if not _is_moment(values["saved_at"]):
         raise ValueError(say("saved_at is no time with a zone, such as 2026-01-31T09:00:00+09:00"))
-    return Mark(**values)
+    return Label(**values)
 
 
 def _is_whole(value: Any) -> bool:

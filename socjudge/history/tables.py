@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from ..base.conditions import runbooks_text
 from ..base.messages import os_reason, say
-from ..base.missing_marks import UNREAD, Span, outcome_of, span_of
+from ..base.missing_scores import UNREAD, Span, outcome_of, span_of
 from ..base.pass_rule import PassRule, run_rule
 from ..base.rubric_check import MOST
 from ..base.verdict import Tally
@@ -262,21 +262,21 @@ def _decode(raw: bytes, text: bool, guess: tuple[str, ...]) -> tuple[Any, tuple[
 
 def _row(row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool, line: float, plain: Plain) -> Row:
     """Return the row of RESULTS for a decoded row of a log. Without `criteria`, they are taken from this answer."""
-    marks = row.evaluation
+    evaluation = row.evaluation
     if criteria:
-        points = msgspec.structs.astuple(marks.scores)
+        points = msgspec.structs.astuple(evaluation.scores)
     else:
-        criteria, points = tuple(marks.scores), tuple(marks.scores.values())
-    status = marks.status
+        criteria, points = tuple(evaluation.scores), tuple(evaluation.scores.values())
+    status = evaluation.status
     if status is msgspec.UNSET:
         status = "ok" if any(points) else ""
     if not points or not status or len(points) > MOST:
         raise _Unusual("no marks, too many, or six zeros: what they are is for the other reader to say")
     lacking = {name for name, mark in zip(criteria, points, strict=True) if mark is None} if None in points else set()
-    if len(lacking) == len(points) or not lacking <= set(marks.missing):
+    if len(lacking) == len(points) or not lacking <= set(evaluation.missing):
         raise _Unusual("a mark that is no number, without a cause")
     sha256 = row.answer_sha256 or (answer_sha256(row.answer, row.context) if text else _raw_sha256(row, plain))
-    return _made(log, row.question_id, status, marks, sha256, criteria, points, values, text, line)
+    return _made(log, row.question_id, status, evaluation, sha256, criteria, points, values, text, line)
 
 
 def _raw_sha256(row: Any, plain: Plain) -> str:
@@ -310,32 +310,34 @@ def _is_plain(raw: msgspec.Raw) -> bool:
 def _read_any(run: EvaluationRun, log: str, text: bool) -> tuple[RunInfo, RunSummary, list[Row]]:
     rows, values, line = [], _values(text, False), run_rule(run.run).line
     for result in run.results:
-        marks, answer = result.evaluation, result.answer
-        criteria, points = tuple(marks.scores), list(marks.scores.values())
+        evaluation, answer = result.evaluation, result.answer
+        criteria, points = tuple(evaluation.scores), list(evaluation.scores.values())
         sha256 = answer_sha256(answer.answer, answer.context)
         own = values(result)
-        rows.append(_made(log, result.question.id, marks.status, marks, sha256, criteria, points, own, text, line))
+        rows.append(
+            _made(log, result.question.id, evaluation.status, evaluation, sha256, criteria, points, own, text, line)
+        )
     return run.run, run.summary, rows
 
 
 def _made(
-    log: str, question: int | str, status: str, marks: Any, sha256: str, criteria: tuple[str, ...],
+    log: str, question: int | str, status: str, evaluation: Any, sha256: str, criteria: tuple[str, ...],
     points: Sequence[Any], values: Row, text: bool, line: float,
 ) -> Row:  # fmt: skip
     # The question's id and the names of the criteria are JSON in the row.
     known = str(question) if isinstance(question, int) else orjson.dumps(question).decode()
-    average, passed, causes = marks.average_score, marks.passed, _no_causes(len(points))
+    average, passed, causes = evaluation.average_score, evaluation.passed, _no_causes(len(points))
     low = high = average
     if status != "ok":
         average, passed, points, (_, low, high) = None, None, [None] * len(points), UNREAD
-    elif marks.missing and None in points:
+    elif evaluation.missing and None in points:
         span = span_of(dict(zip(criteria, points, strict=True)), average, status)
-        low, high, causes = span.low, span.high, tuple(marks.missing.get(name, "") for name in criteria)
+        low, high, causes = span.low, span.high, tuple(evaluation.missing.get(name, "") for name in criteria)
         # The pass line decides whether an answer with a missing score surely passes, surely fails, or is undecided.
         outcome = outcome_of(span, status, line)
         passed = None if outcome == "open" else outcome == "passed"
     row = (log, known, status, average, low, high, passed, sha256, _as_json(criteria), points, causes, *values)
-    return (*row, [marks.rationale.get(name, "") for name in criteria]) if text else row
+    return (*row, [evaluation.rationale.get(name, "") for name in criteria]) if text else row
 
 
 @functools.lru_cache(maxsize=1000)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from ..base.messages import Language, listed, say
-from ..base.missing_marks import average, outcome_of, span_of
+from ..base.missing_scores import average, outcome_of, span_of
 from ..base.texts import encodable
 from ..errors import ProviderError, RequestRefused, SocJudgeError, UnparsableJudgement
 from ..models import event_loop

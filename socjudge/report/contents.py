@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..base.conditions import conditions_of, differences
 from ..base.messages import say
-from ..base.missing_marks import Outcome, Span, frame_spans, outcome_of
+from ..base.missing_scores import Outcome, Span, frame_spans, outcome_of
 from ..base.pass_rule import PassRule
 from ..base.verdict import Tally, cause_text, marked_verdict
 from ..errors import ConfigError

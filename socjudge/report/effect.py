@@ -17,7 +17,7 @@ import pandas as pd
 from .. import constants
 from ..base.conditions import Difference, conditions_of, differences
 from ..base.messages import listed, say
-from ..base.missing_marks import Span
+from ..base.missing_scores import Span
 from ..base.pass_rule import PassRule, frame_rule, reaches
 from ..base.showing import block, escape
 from ..base.texts import visible

@@ -26,13 +26,13 @@ import filelock
 import orjson
 
 from ..base.messages import os_reason, say
-from ..base.missing_marks import outcome_of, span_of
+from ..base.missing_scores import outcome_of, span_of
 from ..base.pass_rule import run_rule
 from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo, Usage, total_usage
 from .log_json import from_dict, result_to_dict, run_info_from_dict, to_dict
-from .logs import find_log, new_log_name, to_json
-from .unfinished import FORMAT, SUFFIX, count, fitting, lines, newest
+from .logs import find_log_of_run, new_log_name, to_json
+from .unfinished import FORMAT, SUFFIX, check_same_run, describe_journal, find_journal, read_lines
 
 
 class Journal:
@@ -107,7 +107,7 @@ class Journal:
 
     @property
     def spent_usd(self) -> float:
-        return count(self.path).spent_usd
+        return describe_journal(self.path).spent_usd
 
     @property
     def is_empty(self) -> bool:
@@ -121,10 +121,10 @@ class Journal:
 
     def judged(self, result: EvaluationResult) -> EvaluationResult:
         """Return the result with `passed` by the pass line with which the run began."""
-        marks = result.evaluation
-        span = span_of(marks.scores, marks.average_score, marks.status)
-        passed = outcome_of(span, marks.status, run_rule(self.info).line) == "passed"
-        return replace(result, evaluation=replace(marks, passed=passed))
+        evaluation = result.evaluation
+        span = span_of(evaluation.scores, evaluation.average_score, evaluation.status)
+        passed = outcome_of(span, evaluation.status, run_rule(self.info).line) == "passed"
+        return replace(result, evaluation=replace(evaluation, passed=passed))
 
     def add_answer(self, sample: int, answer: AssistantAnswer, t: float) -> None:
         self._add({"answer": to_dict(answer), "sample": sample, "t": t})
@@ -212,7 +212,7 @@ class Journal:
 
     def _take_up(self) -> None:
         end, header = 0, dict[str, Any]()
-        for number, (start, line) in enumerate(lines(self.path), start=1):
+        for number, (start, line) in enumerate(read_lines(self.path), start=1):
             header, end = header or line, start + len(line["raw"])
             if line.get("sample", 0) * self.judge_repeats + line.get("repeat", 0) >= self._total:
                 reason = say("not a line of a journal")
@@ -239,11 +239,13 @@ def open_journal(
     lock = _held(folder, key)
     journal, how = None, {"total": total, "judge_repeats": info.judge_repeats}
     try:
-        found = fitting(path.resolve(), key) if path is not None else None if fresh else newest(folder, key)
+        found = (
+            check_same_run(path.resolve(), key) if path is not None else None if fresh else find_journal(folder, key)
+        )
         if found is not None:
             journal = Journal(found, lock, **how)
             journal._take_up()
-            if find_log(journal.info.run_id, folder, started_at=journal.info.started_at):
+            if find_log_of_run(journal.info.run_id, folder, started_at=journal.info.started_at):
                 journal.close(discard=True)  # the process was killed after writing the log
                 lock.acquire(timeout=0)
                 journal = None
@@ -278,7 +280,7 @@ def drop_journal(path: Path) -> None:
         )
     key: Mapping[str, Any] = {}
     with contextlib.suppress(ConfigError):  # a damaged journal may be removed too
-        key = next((line["key"] for _, line in lines(path)), {})
+        key = next((line["key"] for _, line in read_lines(path)), {})
     try:
         with _held(path.parent, key):
             path.unlink()

@@ -243,7 +243,7 @@ def log_files(logs_dir: Path | str | None = None) -> list[Path]:
     return [place / name for name in sorted(names) if is_log_name(name)]
 
 
-def find_log(run_id: str, folder: Path, *, started_at: str) -> Path | None:
+def find_log_of_run(run_id: str, folder: Path, *, started_at: str) -> Path | None:
     """Return the log of the run with this id in a folder. Logs whose names are older than the run are skipped."""
     first = next(_names(started_at, ""))
     mark = f'"run_id": "{run_id}"'.encode()

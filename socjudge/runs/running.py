@@ -27,7 +27,7 @@ from .assignment import Assignment, Plan, begin_now, check_counts
 from .engine import Engine
 from .finishing import finish_run
 from .journal import Journal, open_journal
-from .unfinished import count, left_by_earlier_version, newest
+from .unfinished import describe_journal, find_earlier_journals, find_journal
 
 SHOW_S = 1.0  # seconds between updates of the bar
 LOG_S = 30.0  # seconds, if a bar is not redrawn in place, because each update is a line in somebody's log file
@@ -74,7 +74,7 @@ def run_assignment(assignment: Assignment, terms: RunTerms, *, known: Iterable[E
         if resumed := journal.n_done:
             taken_up = "runs.taken_up" if by_question else "runs.taken_up_judgements"
             print(say(taken_up, done=resumed, total=total, path=journal.path), file=aside())
-        for left in left_by_earlier_version(journal.path.parent, assignment.key) if journal.sessions == 1 else ():
+        for left in find_earlier_journals(journal.path.parent, assignment.key) if journal.sessions == 1 else ():
             cost = money(left.cost_usd)
             print(
                 say(
@@ -145,8 +145,8 @@ def shared_budget(
             raise ConfigError(say("runs.paid_unknown", judge=run.judge_model, log=run.log_path))
         budget.note(run.run.run_id, paid or 0.0)
     for assignment in interrupted if budget.max_usd is not None else ():
-        if (journal := newest(folder, assignment.key)) is not None:
-            counted = count(journal)
+        if (journal := find_journal(folder, assignment.key)) is not None:
+            counted = describe_journal(journal)
             budget.note(counted.run.run_id, counted.spent_usd)
     return budget
 
@@ -240,7 +240,7 @@ def _under_way(engine: Engine, gate: RunGate, unread: int, max_concurrency: int)
 def _how_to_go_on(journal: Journal, total: int) -> str:
     try:
         journal.sync()
-        counted = count(journal.path)  # the same numbers as in `unfinished_runs`
+        counted = describe_journal(journal.path)  # the same numbers as in `unfinished_runs`
     except (ConfigError, OSError) as problem:
         return say(
             "{done} of {total} judged answers may be lost: {problem}", done=journal.n_done, total=total, problem=problem

@@ -84,15 +84,15 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
     []
     """
     logs_dir = logs_dir or constants.LOGS_DIR
-    return [count(path) for path, _ in _journals(as_path(logs_dir))]
+    return [describe_journal(path) for path, _ in _journals(as_path(logs_dir))]
 
 
-def count(path: Path) -> UnfinishedRun:
+def describe_journal(path: Path) -> UnfinishedRun:
     """Describe the unfinished run that a journal belongs to: its info, its number of judgements, and its cost."""
     status: dict[tuple[int, int], str] = {}
     costs: dict[tuple[int, int], list[float | None]] = {}
     info, key, total, noted, written_as = RunInfo("", ""), {}, 0, 0.0, FORMAT
-    for _, line in lines(path):
+    for _, line in read_lines(path):
         place = (line.get("sample", -1), line.get("repeat", -1))
         noted = max(noted, line.get("spent_usd", 0.0))
         if "row" in line:
@@ -118,7 +118,7 @@ def load_unfinished(path: Path) -> EvaluationRun:
     """Load the judged answers of an unfinished run from its journal, as a run with a summary but without a log."""
     rows: dict[tuple[int, int], dict[str, Any]] = {}
     header: dict[str, Any] = {}
-    for _, line in lines(path):
+    for _, line in read_lines(path):
         header = header or line
         if "row" in line:
             rows[line["sample"], line["repeat"]] = line["row"]
@@ -133,14 +133,14 @@ def load_unfinished(path: Path) -> EvaluationRun:
 
 def load_unjudged(path: Path) -> dict[int, AssistantAnswer]:
     """Return all the assistant's answers in a journal, judged or not, as {number of the answer in the run: answer}."""
-    found = {line["sample"]: line["answer"] for _, line in lines(path) if "answer" in line}
+    found = {line["sample"]: line["answer"] for _, line in read_lines(path) if "answer" in line}
     return {sample: from_dict(AssistantAnswer, answer, str(path)) for sample, answer in found.items()}
 
 
-def judged_before(key: Mapping[str, Any], logs_dir: Path | str | None = None) -> int:
+def count_judged(key: Mapping[str, Any], logs_dir: Path | str | None = None) -> int:
     """Return how many judgements the interrupted run with this key has. If it is started now, it keeps these."""
-    journal = newest(as_path(logs_dir or constants.LOGS_DIR), key)
-    return 0 if journal is None else count(journal).done
+    journal = find_journal(as_path(logs_dir or constants.LOGS_DIR), key)
+    return 0 if journal is None else describe_journal(journal).done
 
 
 def journal_info(path: Path) -> RunInfo:
@@ -155,13 +155,13 @@ def journal_info(path: Path) -> RunInfo:
     return run_info_from_dict(header["run"], where=str(path))
 
 
-def newest(folder: Path, key: Mapping[str, Any]) -> Path | None:
+def find_journal(folder: Path, key: Mapping[str, Any]) -> Path | None:
     """Return the newest journal in the folder whose run has this key (`Assignment.key`)."""
     fits = [path for path, header in _journals(folder) if header.get("key") == key and header.get("journal") == FORMAT]
     return fits[-1] if fits else None
 
 
-def left_by_earlier_version(folder: Path, key: Mapping[str, Any]) -> list[UnfinishedRun]:
+def find_earlier_journals(folder: Path, key: Mapping[str, Any]) -> list[UnfinishedRun]:
     """Return the runs with this key that an earlier version began, and that therefore cannot be resumed.
     Only the names that both keys have are compared, without socjudge's own version."""
     found = []
@@ -171,7 +171,7 @@ def left_by_earlier_version(folder: Path, key: Mapping[str, Any]) -> list[Unfini
             told = {name: value for name, value in there.items() if name != "version"}
             if all(key.get(name, value) == value for name, value in told.items()):
                 with contextlib.suppress(ConfigError):  # damaged: `unfinished_runs` says so
-                    found.append(count(path))
+                    found.append(describe_journal(path))
     return found
 
 
@@ -195,13 +195,13 @@ def _journals(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
     return found
 
 
-def stubs(folder: Path) -> list[Path]:
+def find_stubs(folder: Path) -> list[Path]:
     """List the journals in the folder that have no complete first line. They hold nothing that was paid for."""
     files = filter(is_ours, sorted(folder.glob(f"judge_eval_*{SUFFIX}")))
     return [path for path in files if b"\n" not in path.read_bytes()]
 
 
-def fitting(path: Path, key: Mapping[str, Any]) -> Path:
+def check_same_run(path: Path, key: Mapping[str, Any]) -> Path:
     """Return `path` if its journal is of the run with this key. Otherwise, the ConfigError says how the keys differ."""
     header = _named_header(path)
     there = header.get("key")
@@ -280,7 +280,7 @@ def _read_header(path: Path) -> dict[str, Any]:
     return line if isinstance(line, dict) and raw.endswith(b"\n") else {}
 
 
-def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (position, line) for each complete line of a journal. `line` also has its own bytes under "raw".
     ConfigError if a line is damaged."""
     start = 0

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..base.messages import say, sentences
-from ..base.missing_marks import frame_spans
+from ..base.missing_scores import frame_spans
 from ..base.pass_rule import PassRule, frame_rule, reaches
 from ..errors import ConfigError
 from .basics import Floats, low_high, mean_interval, need_columns, pass_rate_interval, plain_floats

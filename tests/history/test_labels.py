@@ -21,15 +21,15 @@ from service import CRITERIA
 
 from socjudge import ConfigError, EvaluationRun, judge_agreement, load_run, load_scores
 from socjudge.history import load_labels
-from socjudge.history.labels import Mark, append_mark, rater_name, read_rater
+from socjudge.history.labels import Label, append_label, rater_name, read_rater
 from socjudge.panels.state.labelling import LabelSession
 from socjudge.stats.agreement import pairwise_agreement
 from socjudge.stats.basics import same_raters
 
 SHA = "a" * 64
-MARK = Mark(1, SHA, "run-1", dict.fromkeys(CRITERIA, 75), "良い", True, "2026-01-31T09:00:00+09:00", 12.5)
+MARK = Label(1, SHA, "run-1", dict.fromkeys(CRITERIA, 75), "良い", True, "2026-01-31T09:00:00+09:00", 12.5)
 MARKS = st.builds(
-    Mark,
+    Label,
     question_id=st.integers(1, 3) | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=3),
     answer_sha256=st.sampled_from([SHA, "b" * 64]),
     run_id=st.text(),
@@ -60,10 +60,10 @@ def line(**changes: Any) -> dict[str, Any]:
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(MARKS, max_size=6))
-def test_what_was_saved_is_read_and_the_last_for_an_answer_counts(marks: list[Mark]) -> None:
+def test_what_was_saved_is_read_and_the_last_for_an_answer_counts(marks: list[Label]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for mark in marks:
-            append_mark("佐藤", mark, Path(folder))
+            append_label("佐藤", mark, Path(folder))
         path = Path(folder) / "佐藤.jsonl"
         file = read_rater(path)
         assert file.problem == ""
@@ -79,11 +79,11 @@ def test_a_file_cut_anywhere_keeps_its_whole_lines_and_takes_new_ones(data: st.D
     with tempfile.TemporaryDirectory() as folder:
         marks = [replace(MARK, question_id=number) for number in range(3)]
         for mark in marks:
-            path = append_mark("sato", mark, Path(folder))
+            path = append_label("sato", mark, Path(folder))
         raw = path.read_bytes()
         cut = data.draw(st.integers(0, len(raw)))
         path.write_bytes(raw[:cut])
-        append_mark("sato", replace(MARK, question_id=9), Path(folder))
+        append_label("sato", replace(MARK, question_id=9), Path(folder))
         found = [mark.question_id for mark in read_rater(path).marks.values()]
         whole = raw[:cut].count(b"\n")
         assert found in ([*range(whole), 9], [*range(whole + 1), 9])  # the second where only the line's end was cut
@@ -92,7 +92,7 @@ def test_a_file_cut_anywhere_keeps_its_whole_lines_and_takes_new_ones(data: st.D
 def test_lines_of_two_tabs_do_not_mix(tmp_path: Path) -> None:
     def label(start: int) -> None:
         for number in range(start, start + 50):
-            append_mark("sato", replace(MARK, question_id=number, comment="長" * 2000), tmp_path)
+            append_label("sato", replace(MARK, question_id=number, comment="長" * 2000), tmp_path)
 
     tabs = [threading.Thread(target=label, args=(start,)) for start in (0, 100, 200)]
     for tab in tabs:
@@ -138,7 +138,7 @@ def test_a_broken_line_is_left_out_and_said(tmp_path: Path, broken: Any, what: s
 
 
 def test_a_byte_order_mark_of_a_windows_editor_costs_no_mark(tmp_path: Path) -> None:
-    path = append_mark("sato", MARK, tmp_path)
+    path = append_label("sato", MARK, tmp_path)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert read_rater(path).marks == {MARK.key: MARK}
 
@@ -183,7 +183,7 @@ def test_these_are_no_raters(name: str, tmp_path: Path) -> None:
         assert rater_name(name) == "a"
         return
     with pytest.raises(ConfigError, match="rater is .* expected 1 to 64 letters"):
-        append_mark(name, MARK, tmp_path / "labels")
+        append_label(name, MARK, tmp_path / "labels")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -210,7 +210,7 @@ def test_names_in_frames_may_have_blanks_and_their_first_spelling_stays() -> Non
 def test_marks_that_cannot_be_written_are_said(tmp_path: Path) -> None:
     (tmp_path / "labels").write_text("not a folder")
     with pytest.raises(ConfigError, match=r"sato.jsonl: the mark cannot be written .* then save it again"):
-        append_mark("sato", MARK, tmp_path / "labels")
+        append_label("sato", MARK, tmp_path / "labels")
 
 
 # -- the frame

@@ -24,7 +24,7 @@ from socjudge.errors import ConfigError, ProviderError, RunStopped
 from socjudge.records import EvalQuestion
 from socjudge.runs.assignment import assign_suite
 from socjudge.runs.journal import open_journal
-from socjudge.runs.unfinished import newest
+from socjudge.runs.unfinished import find_journal
 from tests.own_bot import Bot, Said, azure, chat, dify, page_tables, plain, running
 from tests.service import Service, judgement, serving
 
@@ -327,7 +327,7 @@ def test_whatever_changes_its_answers_takes_up_no_old_journal_and_is_named(
         file.write_text(text.replace(before, after), encoding="utf-8")
         os.utime(file, ns=(1, 1))  # an editor's save within the clock's tick
     bot = "bot" if after == "[assistants.bot]" else bot
-    assert newest(logs, assign(bot).key) is None
+    assert find_journal(logs, assign(bot).key) is None
     with pytest.raises(ConfigError) as told:
         run(bot, logs, resume=journal)
     said = str(told.value)
@@ -350,7 +350,7 @@ def test_a_file_written_anew_another_key_and_how_it_is_called_take_the_journal_u
     text = "\n".join(["# mine", lines[0], "timeout_s = 9", "concurrency = 3", *reversed(lines[1:7]), "", *lines[7:]])
     text = text.replace('{ q = "{question}", index = "${BOT_INDEX}" }', '{ index="${BOT_INDEX}",q="{question}" }')
     (own_project / "socjudge.toml").write_text(text, encoding="utf-8")
-    assert newest(logs, assign("web").key) == journal
+    assert find_journal(logs, assign("web").key) == journal
 
 
 def _asked_question(asked: Any) -> str:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from ...base.conditions import conditions_of, differences
 from ...base.messages import explained, say
-from ...base.missing_marks import frame_spans
+from ...base.missing_scores import frame_spans
 from ...base.pass_rule import reaches, row_lines
 from ...base.storage import as_path
 from ...errors import ConfigError

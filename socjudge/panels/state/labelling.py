@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...base.messages import listed, say
 from ...errors import ConfigError
-from ...history.labels import Key, Mark, append_mark, rater_name, read_rater
+from ...history.labels import Key, Label, append_label, rater_name, read_rater
 from ...judging.dataset import load_eval_dataset
 from ...records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun
 from ...runs.log_json import answer_sha256
@@ -92,7 +92,7 @@ class LabelSession:
         return LabelItem(question, result.answer, key)
 
     @property
-    def mark(self) -> Mark | None:
+    def mark(self) -> Label | None:
         """Return this rater's saved scores for the current answer. Return None if there are none."""
         if self._at == len(self._trail):
             return None
@@ -128,7 +128,7 @@ class LabelSession:
                 )
             )
         self._read()  # the answer may have been saved in another tab, where the judge's scores were shown
-        mark = Mark(
+        mark = Label(
             *item.key,
             run_id=self.run.run.run_id,
             scores=marks,
@@ -138,7 +138,7 @@ class LabelSession:
             saved_at=datetime.now().astimezone().isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - self._shown_at, 1),
         )
-        path = append_mark(self.rater, mark, self.folder)
+        path = append_label(self.rater, mark, self.folder)
         (self._again if self.is_again else self._marks)[item.key] = mark
         self._forget_marked()
         return path

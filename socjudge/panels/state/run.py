@@ -194,19 +194,19 @@ class Session:
         self._thread.start()
 
     def _count(self, result: EvaluationResult, *, answered: bool = True) -> None:
-        marks, answer, before = result.evaluation, result.answer, self.progress
-        if marks.status == "ok":
-            self._scored = (self._scored[0] + 1, self._scored[1] + marks.average_score)
+        evaluation, answer, before = result.evaluation, result.answer, self.progress
+        if evaluation.status == "ok":
+            self._scored = (self._scored[0] + 1, self._scored[1] + evaluation.average_score)
         count, points = self._scored
         is_new = answered and not result.judge_repeat  # an answer that was made before was paid for then
-        costs = [before.cost_usd, marks.usage.cost_usd, answer.usage.cost_usd if is_new else 0.0]
+        costs = [before.cost_usd, evaluation.usage.cost_usd, answer.usage.cost_usd if is_new else 0.0]
         self.progress = replace(
             before,
             done=min(before.done + 1, before.total),  # an unparsable judgement may be made again
             mean=points / count if count else None,
             cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
-            retries=before.retries + len(answer.retries) * is_new + count_retries(marks.error),
-            unread=before.unread + (marks.status != "ok"),
+            retries=before.retries + len(answer.retries) * is_new + count_retries(evaluation.error),
+            unread=before.unread + (evaluation.status != "ok"),
         )
         self._notify_soon()
 

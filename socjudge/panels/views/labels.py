@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...base.messages import say
-from ...base.missing_marks import average
+from ...base.missing_scores import average
 from ...base.showing import block, escape, flags_html
-from ...history.labels import Mark
+from ...history.labels import Label
 from ...records import Evaluation
 from ..state.labelling import LabelItem, LabelSession
 
@@ -43,7 +43,7 @@ def item_html(item: LabelItem) -> str:
     )
 
 
-def judged_html(title: str, mark: Mark, evaluations: Sequence[Evaluation]) -> str:
+def judged_html(title: str, mark: Label, evaluations: Sequence[Evaluation]) -> str:
     """Return, as HTML, a table of the rater's scores and of each judgement by the judge, with the judge's reasons.
     The column of an unparsable judgement has no scores. There are no judgements if they must not be shown yet."""
     several = len(evaluations) > 1

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...base.messages import listed, say
 from ...base.showing import block, escape
-from ...base.verdict import mark_text, reason_text
+from ...base.verdict import reason_text, score_text
 from ...records import EvaluationResult
 from ..state.trial_effect import Effect, QuestionChange
 from ..state.trial_store import Trial, TrialSettings
@@ -139,22 +139,22 @@ def _question(both: QuestionChange, effect: Effect) -> str:
 
 
 def _mean(results: Sequence[EvaluationResult]) -> str:
-    marks = [result.evaluation.average_score for result in results if result.evaluation.status == "ok"]
-    return say("{points:.1f}", points=sum(marks) / len(marks)) if marks else say("not scored")
+    evaluation = [result.evaluation.average_score for result in results if result.evaluation.status == "ok"]
+    return say("{points:.1f}", points=sum(evaluation) / len(evaluation)) if evaluation else say("not scored")
 
 
 def _reasons(results: Sequence[EvaluationResult]) -> str:
     lists = []
     for result in results:
-        marks = result.evaluation
-        if marks.status != "ok":
-            lists.append(f"<p>{escape(say('Could not be scored: {error}', error=marks.error))}</p>")
+        evaluation = result.evaluation
+        if evaluation.status != "ok":
+            lists.append(f"<p>{escape(say('Could not be scored: {error}', error=evaluation.error))}</p>")
             continue
         reasons = "".join(
-            f"<li><b>{escape(name)} {mark_text(score)}</b> {escape(reason_text(marks, name))}</li>"
-            for name, score in marks.scores.items()
+            f"<li><b>{escape(name)} {score_text(score)}</b> {escape(reason_text(evaluation, name))}</li>"
+            for name, score in evaluation.scores.items()
         )
-        lists.append(f"<ul>{reasons}</ul>{escape(marks.overall_comment)}")
+        lists.append(f"<ul>{reasons}</ul>{escape(evaluation.overall_comment)}")
     return "".join(lists)
 
 

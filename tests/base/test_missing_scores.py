@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from one_run import log_of, one_run
 
 import socjudge as sj
-from socjudge.base.missing_marks import average
+from socjudge.base.missing_scores import average
 from socjudge.base.pass_rule import PassRule
 from socjudge.base.verdict import answer_verdict, run_verdict, summarise_results
 from socjudge.cli.shared import report_run
