@@ -30,7 +30,7 @@ Source = Literal["constant", "file", "built-in"]
 # as in constants.py: it stands for the prompt that fits the criteria, unless somebody chose one
 SPECIFIED_PROMPT = "guide-1"
 
-_SOURCES = {"constant": "settings.from_constant", "file": "settings.from_file", "built-in": "settings.from_built_in"}
+_SOURCES = {"constant": "a constant", "file": "socjudge.toml", "built-in": "built in"}
 
 
 def _contents(value: Any) -> Any:
@@ -222,7 +222,15 @@ def settings_file() -> str:
             text = "inf" if value == math.inf else json.dumps(value, ensure_ascii=False)
             lines += [f"# {say(setting.about)}", f"# {key} = {text}"]
         lines.append("")
-    lines += [f"# {say('settings.file_prices')}", f'# [{PRICES}."my-model"]', "# input = 0.15", "# output = 0.60"]
+    prices = say(
+        "The price of a model that no list has, in US dollars per million tokens; prices.toml may hold it too."
+    )
+    lines += [
+        f"# {prices}",
+        f'# [{PRICES}."my-model"]',
+        "# input = 0.15",
+        "# output = 0.60",
+    ]
     return "\n".join(lines) + "\n"
 
 

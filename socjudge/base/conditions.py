@@ -23,37 +23,37 @@ class Condition(NamedTuple):
     """Describe one condition of a run, such as its judge or its prompt."""
 
     column: str  # in the frame of runs, and perhaps in other frames (docs/frames.md)
-    name: str  # the key of the message that names the condition
-    group: str  # the key of the message that says what changed if the condition differs between two runs
+    name: str  # what the condition is called, in English
+    group: str  # what changed, in English, if the condition differs between two runs
     moves_marks: bool = False  # whether a stored answer can get other scores if the condition changes
 
 
 CONDITIONS = (
-    Condition("judge_model", "base.condition_judge_model", "base.group_judge", True),
-    Condition("judge_model_resolved", "base.condition_judge_model_resolved", "base.group_judge", True),
-    Condition("judge_service", "base.condition_judge_service", "base.group_judge", True),
-    Condition("judge_settings", "base.condition_judge_settings", "base.group_judge", True),
-    Condition("prompt_id", "base.condition_prompt_id", "base.group_prompt", True),
-    Condition("prompt_sha256", "base.condition_prompt_sha256", "base.group_prompt", True),
-    Condition("criteria", "base.condition_criteria", "base.group_criteria", True),
+    Condition("judge_model", "judge", "judge", True),
+    Condition("judge_model_resolved", "judge that answered", "judge", True),
+    Condition("judge_service", "service of the judge", "judge", True),
+    Condition("judge_settings", "settings of the judge (temperature, address …)", "judge", True),
+    Condition("prompt_id", "judge prompt", "judge prompt", True),
+    Condition("prompt_sha256", "text of the judge prompt", "judge prompt", True),
+    Condition("criteria", "criteria", "criteria", True),
     # The judge sees the question's keypoints.
-    Condition("dataset_sha256", "base.condition_dataset_sha256", "base.group_dataset", True),
-    Condition("assistant_model", "base.condition_assistant_model", "base.group_assistant"),
-    Condition("assistant_model_resolved", "base.condition_assistant_model_resolved", "base.group_assistant"),
-    Condition("assistant_version", "base.condition_assistant_version", "base.group_assistant"),
-    Condition("assistant_service", "base.condition_assistant_service", "base.group_assistant"),
-    Condition("assistant_settings", "base.condition_assistant_settings", "base.group_assistant"),
-    Condition("assistant_prompt_id", "base.condition_assistant_prompt_id", "base.group_assistant_prompt"),
-    Condition("assistant_prompt_sha256", "base.condition_assistant_prompt_sha256", "base.group_assistant_prompt"),
-    Condition("runbooks", "base.condition_runbooks", "base.group_runbooks"),
-    Condition("index_fingerprint", "base.condition_index_fingerprint", "base.group_runbooks"),
-    Condition("k", "base.condition_k", "base.group_k"),
-    Condition("answer_repeats", "base.condition_answer_repeats", "base.group_repeats"),
-    Condition("judge_repeats", "base.condition_judge_repeats", "base.group_repeats"),
-    Condition("pass_threshold", "base.condition_pass_threshold", "base.group_pass_line"),
-    Condition("pass_rate_required", "base.condition_pass_rate_required", "base.group_pass_rate"),
-    Condition("mode", "base.condition_mode", "base.group_mode"),
-    Condition("socjudge_version", "base.condition_socjudge_version", "base.group_version", True),
+    Condition("dataset_sha256", "dataset", "dataset", True),
+    Condition("assistant_model", "assistant", "assistant"),
+    Condition("assistant_model_resolved", "assistant that answered", "assistant"),
+    Condition("assistant_version", "version of the assistant", "assistant"),
+    Condition("assistant_service", "service of the assistant", "assistant"),
+    Condition("assistant_settings", "settings of the assistant (temperature, address, code …)", "assistant"),
+    Condition("assistant_prompt_id", "assistant's prompt", "assistant's prompt"),
+    Condition("assistant_prompt_sha256", "text of the assistant's prompt", "assistant's prompt"),
+    Condition("runbooks", "runbooks", "runbooks"),
+    Condition("index_fingerprint", "runbook index", "runbooks"),
+    Condition("k", "passages per question, k", "passages per question, k"),
+    Condition("answer_repeats", "answers per question", "repeats"),
+    Condition("judge_repeats", "judgements per answer", "repeats"),
+    Condition("pass_threshold", "pass line", "pass line"),
+    Condition("pass_rate_required", "pass rate required", "pass rate required"),
+    Condition("mode", "mode", "mode"),
+    Condition("socjudge_version", "version of socjudge", "socjudge", True),
 )
 
 
@@ -75,7 +75,7 @@ class Difference(NamedTuple):
         is_hash = self.condition.column.endswith(("sha256", "fingerprint"))
         both = parts_that_differ(self.before, self.after)
         sides = (say("not told (no settings)") if side.startswith(UNTOLD) else side for side in both)
-        before, after = (side[: 12 if is_hash else None] or say("base.unknown") for side in sides)
+        before, after = (side[: 12 if is_hash else None] or say("unknown") for side in sides)
         return name, before, after
 
     def phrase(self) -> str:
@@ -96,9 +96,9 @@ class Difference(NamedTuple):
         if self.condition.column != "runbooks" or not before or not after:
             return ""
         names = {
-            "base.added": sorted(after.keys() - before.keys()),
-            "base.removed": sorted(before.keys() - after.keys()),
-            "base.changed": sorted(name for name in before.keys() & after.keys() if before[name] != after[name]),
+            "added": sorted(after.keys() - before.keys()),
+            "removed": sorted(before.keys() - after.keys()),
+            "changed": sorted(name for name in before.keys() & after.keys() if before[name] != after[name]),
         }
         return " / ".join(f"{say(key)} {', '.join(found)}" for key, found in names.items() if found)
 
@@ -138,7 +138,7 @@ def why_incomparable(before: Mapping[str, str], after: Mapping[str, str]) -> str
     prompt), from their `conditions_of`. It is empty if they can be."""
     # If the judge of one run is unknown, the judges count as different.
     moved = [each.condition.group for each in differences(before, after) if each.condition.moves_marks]
-    return listed(say(group) for group in dict.fromkeys(moved) if group != "base.group_version")
+    return listed(say(group) for group in dict.fromkeys(moved) if group != "socjudge")
 
 
 def rubric_changes(before: Rubric, after: Rubric) -> str:

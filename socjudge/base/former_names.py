@@ -6,53 +6,127 @@ from .messages import say
 
 # Commands stand as they are typed, options with their dashes; the rest are public names and settings.
 _INSTEAD = {
-    "--unsure-judge": "former.near_line",
-    "--reasons-from": "former.near_line",
-    "--until-certain": "former.several_looks",
-    "gate_progress": "former.gate",
-    "socjudge import": "former.answers_of_another_tool",
-    "import_results": "former.answers_of_another_tool",
-    "socjudge check": "former.scores_of_another_tool",
-    "--marks": "former.labels",
-    "write_marks_sheet": "former.labels",
-    "next_labels": "former.labels",
-    "socjudge history": "former.frames",
-    "export_history": "former.frames",
-    "write_table": "former.frames",
-    "load_table": "former.frames",
-    "judge_flaws": "former.agreement",
-    "plot_cost_agreement": "former.agreement",
-    "plot_verdict_flips": "former.flips",
-    "socjudge migrate-judge": "former.another_judge",
-    "plan_migration": "former.another_judge",
-    "migrate_judge": "former.another_judge",
-    "write_migration_page": "former.another_judge",
-    "bridged_trend": "former.another_judge",
-    "plot_bridged_trend": "former.another_judge",
-    "--junit": "former.job",
-    "--against": "former.changes",
-    "--fail-on": "former.changes",
-    "--no-cap": "former.no_cap",
-    "--output-tokens": "former.limits_of_calls",
-    "--timeout-s": "former.limits_of_calls",
-    "--patience-s": "former.limits_of_calls",
-    "socjudge lab": "former.lab",
-    "DatasetPanel": "former.dataset",
-    "CertificatePanel": "former.certificate",
-    "socjudge check-dataset": "former.check_dataset",
-    "check_verdicts": "former.check_verdicts",
-    "--write-questions": "former.questions",
-    "like": "former.http_tables",
-    "socjudge batch": "former.live_run",
-    "batch": "former.live_run",
-    "combine_judges": "former.several_judges",
-    "--repair": "former.only_failed",
-    "repair_run": "former.only_failed",
+    name: sentence
+    for names, sentence in (
+        (
+            ("--unsure-judge", "--reasons-from"),
+            'Judge the answers near the pass line again with a second judge: docs/reference.md, "Judge again near '
+            'the line".',
+        ),
+        (
+            ("--until-certain",),
+            'Have each answer judged several times with judge_repeats: docs/reference.md, "Look several times '
+            'instead of once".',
+        ),
+        (
+            ("gate_progress",),
+            "Use stats.gate_confidence and stats.gate_questions: docs/statistics.md.",
+        ),
+        (
+            ("socjudge import", "import_results"),
+            "Bring the answers of another tool in as a file, with --answers, or with load_answers in Python.",
+        ),
+        (
+            ("socjudge check",),
+            "Compare the scores of another tool as a DataFrame: docs/reference.md, \"Another tool's scores as a "
+            'frame".',
+        ),
+        (
+            ("--marks", "write_marks_sheet", "next_labels"),
+            'People score answers in LabelPanel, or in a table: docs/reference.md, "Answers for people to score in '
+            'a spreadsheet".',
+        ),
+        (
+            ("socjudge history", "export_history", "write_table", "load_table"),
+            'Write the DataFrames of load_scores and its like with to_csv or to_parquet: docs/reference.md, "Frames '
+            'for other programs".',
+        ),
+        (
+            ("judge_flaws", "plot_cost_agreement"),
+            "Use the tables of judge_agreement, stats.pairwise_agreement and stats.judge_trust: docs/statistics.md.",
+        ),
+        (
+            ("plot_verdict_flips",),
+            "Use the tables of compare_judges and verdict_flips: docs/statistics.md.",
+        ),
+        (
+            (
+                "socjudge migrate-judge",
+                "plan_migration",
+                "migrate_judge",
+                "write_migration_page",
+                "bridged_trend",
+                "plot_bridged_trend",
+            ),
+            'Let the new judge rejudge a log, then compare the two: docs/reference.md, "Another judge".',
+        ),
+        (
+            ("--junit",),
+            "In CI, use the exit codes and --summary: docs/ci.md.",
+        ),
+        (
+            ("--against", "--fail-on"),
+            "See what changed with socjudge compare BEFORE AFTER; a job fails by the exit codes of run: docs/ci.md.",
+        ),
+        (
+            ("--no-cap",),
+            'Write --max-cost-usd inf for no cap: docs/reference.md, "Models".',
+        ),
+        (
+            ("--output-tokens", "--timeout-s", "--patience-s"),
+            'Set SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S or SOCJUDGE_PATIENCE_S: docs/servers.md, "Settings".',
+        ),
+        (
+            ("socjudge lab",),
+            "Run make lab, or jupyter lab --LabApp.default_url=/lab/tree/notebooks in the project's folder.",
+        ),
+        (
+            ("DatasetPanel",),
+            "Write the questions (JSON, CSV or Excel) in an editor, and check them with socjudge doctor: "
+            'docs/reference.md, "Commands".',
+        ),
+        (
+            ("CertificatePanel",),
+            "Make certificates with notebook 06 or with socjudge certify: docs/certify.md.",
+        ),
+        (
+            ("socjudge check-dataset",),
+            "`socjudge doctor --dataset FILE` checks the questions, with the runbooks and logs: docs/reference.md, "
+            '"Commands".',
+        ),
+        (
+            ("check_verdicts",),
+            "Take mvp_passed and is_open of load_runs: docs/frames.md.",
+        ),
+        (
+            ("--write-questions",),
+            'Write questions.json yourself: docs/retrieval.md, "Questions of the passages".',
+        ),
+        (
+            ("like",),
+            'Copy the whole table from docs/servers.md, "An assistant behind HTTP".',
+        ),
+        (
+            ("socjudge batch", "batch"),
+            'Make a live run, with socjudge run or run_evaluation_suite: docs/reference.md, "Interrupted and large '
+            'runs".',
+        ),
+        (
+            ("combine_judges",),
+            "Have each judge score the answers with rejudge, and compare them with compare_judges: "
+            'docs/reference.md, "Several judges under one cap".',
+        ),
+        (
+            ("--repair", "repair_run"),
+            'Use socjudge rejudge LOG --only-failed, or rejudge(run, only_failed=True): docs/reference.md, "Judge '
+            'again only what failed".',
+        ),
+    )
+    for name in names
 }
 
 
 def instead_of(name: str) -> str:
     """Return one sentence on what to do instead of a former name, with the place that shows how. Return "" for any
     other name."""
-    key = _INSTEAD.get(name)
-    return "" if key is None else say(key)
+    return say(_INSTEAD[name]) if name in _INSTEAD else ""

@@ -16,14 +16,14 @@ NEAR = 30  # characters of a line that are shown
 _QUOTES = "“”„‟＂「」‘’＇"
 # A part of the parser's message, and our message for it.
 _CAUSES = (
-    ("',' delimiter", "base.json_comma"),
-    ("':' delimiter", "base.json_colon"),
-    ("property name", "base.json_name"),
-    ("Unterminated", "base.json_unterminated"),
-    ("Extra data", "base.json_extra"),
-    ("control character", "base.json_newline"),
-    ("escape", "base.json_escape"),
-    ("trailing comma", "base.json_trailing"),
+    ("',' delimiter", "a comma is missing after the item before it"),
+    ("':' delimiter", "a colon is missing after the name of the field"),
+    ("property name", "put the name of the field in double quotes"),
+    ("Unterminated", "the text is not closed by a double quote"),
+    ("Extra data", "something stands behind the end of the whole; count the brackets"),
+    ("control character", "a text cannot go on in the next line; write \\n, or close the quote of the line before"),
+    ("escape", "write \\ as \\\\"),
+    ("trailing comma", "remove the comma before the closing bracket"),
 )
 
 
@@ -63,13 +63,15 @@ def _encoding_reason(raw: bytes, error: UnicodeDecodeError) -> str:
 def _syntax_reason(error: json.JSONDecodeError) -> str:
     at = error.doc[error.pos : error.pos + 1]
     before = error.doc[: error.pos].rstrip()
-    key = next((key for part, key in _CAUSES if part in error.msg), "base.json_value")
+    key = next(
+        (key for part, key in _CAUSES if part in error.msg), "a value is missing here; texts stand in double quotes"
+    )
     if at and at in _QUOTES:
-        key = "base.json_quotes"
+        key = "use plain double quotes"
     elif at and at in "]}" and before.endswith(","):
-        key = "base.json_trailing"
+        key = "remove the comma before the closing bracket"
     elif not error.doc.strip():
-        key = "base.json_empty"
+        key = "the file is empty"
     lines = error.doc.splitlines() or [""]
     line = lines[min(error.lineno, len(lines)) - 1]
     start = max(0, error.colno - 1 - NEAR // 2)

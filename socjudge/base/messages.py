@@ -1,16 +1,13 @@
 """Provide the texts that users read, in Japanese or English.
 
 The code has the English sentence, with the values in braces as for `str.format`, and `messages/ja.toml` its Japanese.
-Sentences that the code chooses by a key (`wing.name`) are in the wing's own file, in both languages. There a message
-that names options or arguments may have other words for panels: `ja_panel`, `en_panel`.
-The specification's own texts are contracts and always Japanese, so they are in no file.
+The specification's own texts are contracts and always Japanese, so they are not in that file.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -23,21 +20,18 @@ from ..errors import ConfigError
 from .texts import visible
 
 Language = Literal["ja", "en"]
-_KEY = re.compile(r"[a-z_]+\.[a-z0-9_]+")
 _for_now: ContextVar[Language | None] = ContextVar("_for_now", default=None)
 _in_panel = ContextVar("_in_panel", default=False)
 
 
-def say(sentence: str, /, *, lang: Language | None = None, **values: Any) -> str:
-    """Return an English sentence, or the message of a key, in the user's language (or `lang`), with the values filled
-    in. A sentence without Japanese stays English."""
-    lang = lang or language()
-    if _KEY.fullmatch(sentence):
-        texts = _texts(sentence)
-        text = texts.get(f"{lang}_panel", texts[lang]) if _in_panel.get() else texts[lang]
-    else:
-        text = _catalogue("ja").get(sentence, sentence) if lang == "ja" else sentence
-    return visible(text.format(**values))  # values from a service or a file may have control characters
+def say(sentence: str, /, *, panel: str = "", lang: Language | None = None, **values: Any) -> str:
+    """Return an English sentence in the user's language (or `lang`), with the values filled in. A sentence without
+    Japanese stays English. Inside `in_panel()`, the sentence `panel` is said instead, if there is one."""
+    if panel and _in_panel.get():
+        sentence = panel
+    if (lang or language()) == "ja":
+        sentence = _japanese().get(sentence, sentence)
+    return visible(sentence.format(**values))  # values from a service or a file may have control characters
 
 
 def sentences(*said: str) -> str:
@@ -88,32 +82,32 @@ def _set(variable: ContextVar[Any], value: Any) -> Iterator[None]:
 
 def os_reason(error: OSError) -> str:
     """Return the reason for an OSError as text. Common reasons are in the language of the messages."""
-    key = _REASONS.get(error.errno or 0)
+    reason = _REASONS.get(error.errno or 0)
     # Other code raises OSErrors with texts of its own.
-    return say(key) if key and error.strerror == os.strerror(error.errno or 0) else str(error.strerror)
+    return say(reason) if reason and error.strerror == os.strerror(error.errno or 0) else str(error.strerror)
 
 
 @contextmanager
-def explained(key: str, **values: Any) -> Iterator[None]:
-    """Convert an OSError inside the `with` block to a ConfigError with the message `key`. The operating system's reason
-    fills its {reason}."""
+def explained(sentence: str, /, *, panel: str = "", **values: Any) -> Iterator[None]:
+    """Convert an OSError inside the `with` block to a ConfigError with what `say` makes of the arguments. The operating
+    system's reason fills its {reason}."""
     try:
         yield
     except OSError as error:
-        raise ConfigError(say(key, **values, reason=os_reason(error))) from None
+        raise ConfigError(say(sentence, panel=panel, **values, reason=os_reason(error))) from None
 
 
 _REASONS = {
-    errno.ENOENT: "base.no_such_file",
-    errno.EACCES: "base.permission_denied",
-    errno.EPERM: "base.not_permitted",
-    errno.ENOSPC: "base.disk_full",
-    errno.EROFS: "base.read_only",
-    errno.EISDIR: "base.is_folder",
-    errno.ENOTDIR: "base.no_folder",
-    errno.ENAMETOOLONG: "base.name_too_long",
-    errno.EEXIST: "base.file_exists",
-    errno.EIO: "base.disk_fault",
+    errno.ENOENT: "No such file or directory",
+    errno.EACCES: "Permission denied",
+    errno.EPERM: "Operation not permitted",
+    errno.ENOSPC: "No space left on device",
+    errno.EROFS: "Read-only file system",
+    errno.EISDIR: "Is a directory",
+    errno.ENOTDIR: "Not a directory",
+    errno.ENAMETOOLONG: "File name too long",
+    errno.EEXIST: "File exists",
+    errno.EIO: "Input/output error",
 }
 
 
@@ -128,16 +122,11 @@ def _locale_language() -> Language:
 
 
 @cache
-def _texts(key: str) -> dict[str, str]:
-    wing, name = key.split(".")
-    return _catalogue(wing)[name]  # type: ignore[no-any-return]
-
-
-@cache
-def _catalogue(wing: str) -> dict[str, Any]:
+def _japanese() -> dict[str, str]:
+    """Return the Japanese of each English sentence."""
     import tomllib  # `import socjudge` does not need this parser
 
-    return tomllib.loads((Path(__file__).parents[1] / "messages" / f"{wing}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((Path(__file__).parents[1] / "messages" / "ja.toml").read_text(encoding="utf-8"))
 
 
 def aside() -> TextIO:

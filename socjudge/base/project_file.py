@@ -89,23 +89,30 @@ def _unless(fits: Callable[[Any], bool], key: str) -> Check:
     return lambda value: "" if fits(value) else say(key)
 
 
-_text = _unless(_is_text, "settings.text")
-_count = _unless(lambda value: type(value) is int and 1 <= value <= 1000, "settings.count")
-_dollars = _unless(lambda value: _is_number(value) and value >= 0, "settings.dollars")  # inf means no cap
-_price = _unless(lambda value: _is_number(value) and 0 <= value <= DEAREST_USD, "settings.price_number")
-_rate = _unless(lambda value: _is_number(value) and 0 < value < float("inf"), "settings.rate")
+_text = _unless(_is_text, "write a text in double quotes, not empty and without blanks around it")
+_count = _unless(lambda value: type(value) is int and 1 <= value <= 1000, "write a whole number from 1 to 1000")
+_dollars = _unless(
+    lambda value: _is_number(value) and value >= 0, "write a number of US dollars, 0 or more; inf is no cap"
+)  # inf means no cap
+_price = _unless(
+    lambda value: _is_number(value) and 0 <= value <= DEAREST_USD,
+    "write the US dollars per million tokens, a number from 0 to a million",
+)
+_rate = _unless(
+    lambda value: _is_number(value) and 0 < value < float("inf"), "write a number above 0: how many yen a dollar is"
+)
 _texts = _unless(
     lambda value: isinstance(value, dict) and all(isinstance(text, str) and text.strip() for text in value.values()),
-    "settings.descriptions",
+    'below a line [rubric.descriptions], write "name of the criterion" = "what is looked at" for each',
 )
-_language = _unless(lambda value: value in get_args(Language), "settings.language")
+_language = _unless(lambda value: value in get_args(Language), 'write "ja" or "en"')
 
 
 class Setting(NamedTuple):
     """Describe a setting of socjudge.toml."""
 
     check: Check
-    about: str  # the key of the message that explains the setting
+    about: str  # the sentence that explains the setting
     constant: str = ""  # the name of the constant in constants.py that has the default value
     usual: Any = None  # the default value of a setting for which there is no such constant
 
@@ -113,38 +120,62 @@ class Setting(NamedTuple):
 # The settings of each table, in the order in which they are shown.
 SETTINGS: dict[str, dict[str, Setting]] = {
     "rubric": {
-        "criteria": Setting(_criteria, "settings.about_criteria", "JUDGE_EVALUATION_CRITERIA"),
-        "pass_threshold": Setting(_of_rubric("pass_threshold"), "settings.about_threshold", "JUDGE_PASS_THRESHOLD"),
-        "pass_rate": Setting(_of_rubric("pass_rate"), "settings.about_rate", "JUDGE_PASS_RATE"),
-        "judge_prompt": Setting(_text, "settings.about_judge_prompt", "DEFAULT_JUDGE_PROMPT"),
-        "descriptions": Setting(_texts, "settings.about_descriptions", usual={}),
+        "criteria": Setting(_criteria, "the criteria, all of them", "JUDGE_EVALUATION_CRITERIA"),
+        "pass_threshold": Setting(
+            _of_rubric("pass_threshold"), "the pass line, 0 to 100 points", "JUDGE_PASS_THRESHOLD"
+        ),
+        "pass_rate": Setting(
+            _of_rubric("pass_rate"), "the share of the questions that must pass, 0 to 1", "JUDGE_PASS_RATE"
+        ),
+        "judge_prompt": Setting(
+            _text,
+            "the judge prompt, such as one of your own in eval/prompts/; left out, the one that fits the criteria",
+            "DEFAULT_JUDGE_PROMPT",
+        ),
+        "descriptions": Setting(
+            _texts, "what criteria of your own look at, a line for each; their names stand in double quotes", usual={}
+        ),
     },
-    "dataset": {"categories": Setting(_names, "settings.about_categories", "QUESTION_CATEGORIES")},
+    "dataset": {
+        "categories": Setting(_names, "the categories of questions, in the order of charts", "QUESTION_CATEGORIES")
+    },
     "defaults": {
-        "judge_model": Setting(_text, "settings.about_judge_model", "DEFAULT_JUDGE_MODEL"),
-        "assistant_model": Setting(_text, "settings.about_assistant_model", "DEFAULT_ASSISTANT_MODEL"),
-        "assistant_prompt": Setting(_text, "settings.about_assistant_prompt", "DEFAULT_ASSISTANT_PROMPT"),
-        "answers": Setting(_text, "settings.about_answers", usual=""),
-        "k": Setting(_count, "settings.about_k", usual=10),
-        "max_cost_usd": Setting(_dollars, "settings.about_max_cost", usual=math.inf),
-        "language": Setting(_language, "settings.about_language"),
-        "jpy_per_usd": Setting(_rate, "settings.about_jpy", "JPY_PER_USD"),
+        "judge_model": Setting(
+            _text, 'the judge; "auto" may be the embedded one where there is no key', "DEFAULT_JUDGE_MODEL"
+        ),
+        "assistant_model": Setting(
+            _text, 'the assistant; "auto" may be the embedded one where there is no key', "DEFAULT_ASSISTANT_MODEL"
+        ),
+        "assistant_prompt": Setting(_text, "the assistant's prompt", "DEFAULT_ASSISTANT_PROMPT"),
+        "answers": Setting(
+            _text,
+            "the assistant of your own that is judged (a table [assistants.…], or a file of answers); empty "
+            "for socjudge's",
+            usual="",
+        ),
+        "k": Setting(_count, "how many passages of the runbooks an answer is made from", usual=10),
+        "max_cost_usd": Setting(_dollars, "the most that a run may cost, in US dollars; inf is no cap", usual=math.inf),
+        "language": Setting(_language, 'the language of messages, "ja" or "en"; the variable SOCJUDGE_LANG goes first'),
+        "jpy_per_usd": Setting(_rate, "how many yen a dollar is, for prices in yen", "JPY_PER_USD"),
     },
     "report": {
-        "title": Setting(_text, "settings.about_title", usual=""),
-        "team": Setting(_text, "settings.about_team", usual=""),
+        "title": Setting(_text, "the title of reports, such as the name of the assistant", usual=""),
+        "team": Setting(_text, "the team, for reports", usual=""),
     },
 }
 ASSISTANTS = "assistants"  # one table per assistant; its keys are checked when it is opened (judging/own_assistant.py)
 PRICES = "prices"  # one table per model, with these two keys
-_PRICE = {name: Setting(_price, "settings.price") for name in ("input", "output")}
+_PRICE = {
+    name: Setting(_price, '[prices."{model}"] needs input and output, in US dollars per million tokens')
+    for name in ("input", "output")
+}
 
 
 def _faults(found: Mapping[str, Any]) -> list[tuple[Sequence[str], str]]:
     faults: list[tuple[Sequence[str], str]] = []  # (keys that lead to the value, what is wrong with it)
     tables = {name: table for name, table in found.items() if name in SETTINGS or name in (PRICES, ASSISTANTS)}
     faults += [
-        ((name,), _unknown(name, [*SETTINGS, PRICES, ASSISTANTS], "settings.no_table"))
+        ((name,), _unknown(name, [*SETTINGS, PRICES, ASSISTANTS], "there is no table [{name}]; {hint}"))
         for name in found.keys() - tables
     ]
     for name, table in tables.items():
@@ -171,7 +202,19 @@ def _faults(found: Mapping[str, Any]) -> list[tuple[Sequence[str], str]]:
         known = rubric.get("criteria", Rubric().criteria)
         strange = [name for name in rubric.get("descriptions", {}) if name not in known]
         keys = ("rubric", "descriptions")
-        faults += [((*keys, name), _unknown(name, known, "settings.no_criterion")) for name in strange]
+        faults += [
+            (
+                (*keys, name),
+                _unknown(
+                    name,
+                    known,
+                    "[rubric.descriptions] '{name}' is no criterion; {hint} (add a new criterion to criteria in "
+                    "[rubric] too)",
+                    is_setting=False,
+                ),
+            )
+            for name in strange
+        ]
     return faults
 
 
@@ -180,7 +223,9 @@ def _table_faults(at: tuple[str, ...], table: Mapping[str, Any], settings: Mappi
     faults = []
     for key, value in table.items():
         if key not in settings:
-            faults.append(((*at, key), f"[{shown}] " + _unknown(key, list(settings), "settings.no_setting")))
+            faults.append(
+                ((*at, key), f"[{shown}] " + _unknown(key, list(settings), "there is no setting '{name}'; {hint}"))
+            )
         elif why := settings[key].check(value):
             faults.append(
                 (
@@ -200,21 +245,21 @@ def _table_faults(at: tuple[str, ...], table: Mapping[str, Any], settings: Mappi
 def _price_faults(model: str, row: Any) -> list[Any]:
     at = (PRICES, model)
     if not isinstance(row, dict) or not _PRICE.keys() <= row.keys():
-        return [(at, say("settings.price", model=model))]
+        return [(at, say('[prices."{model}"] needs input and output, in US dollars per million tokens', model=model))]
     return _table_faults(at, row, _PRICE)
 
 
-def _unknown(name: str, known: Sequence[str], key: str) -> str:
+def _unknown(name: str, known: Sequence[str], sentence: str, *, is_setting: bool = True) -> str:
     import difflib  # only needed if something is misspelt
 
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     home = [table for table, settings in SETTINGS.items() if name in settings]
-    if home and key != "settings.no_criterion":
+    if home and is_setting:
         hint = say("that setting belongs into the table [{table}]", table=home[0])
     else:
         hint = say("did you mean '{name}'?", name=near[0]) if near else say("there are {names}", names=listed(known))
-    instead = "" if key == "settings.no_criterion" else instead_of(name)
-    return "\n".join(filter(None, [say(key, name=name, hint=hint), instead]))
+    instead = instead_of(name) if is_setting else ""
+    return "\n".join(filter(None, [say(sentence, name=name, hint=hint), instead]))
 
 
 def _shown(value: Any) -> str:
@@ -249,10 +294,10 @@ def _syntax_fault(path: Path, text: str, said: str) -> str:
     at = re.search(r"line (\d+)", said)
     number = min(int(at[1]) if at else len(lines), len(lines))
     line = lines[number - 1].strip()
-    key = "settings.toml_invalid"
+    key = "'{text}' cannot be read ({cause}); write name = value, and texts in plain double quotes"
     if any(word in said for word in _TWICE):
-        key = "settings.toml_twice"
+        key = "the same name stands there twice ('{text}'); remove one"
     elif _BARE.match(line):
-        key = "settings.toml_bare"
+        key = "'{text}': put a Japanese name in double quotes; = and quotes are the plain ones"
     cause = re.sub(r" \(at .*\)$", "", said)
     return say("{path}, line {line}: {what}", path=path, line=number, what=say(key, text=line[:80], cause=cause))

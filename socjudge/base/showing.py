@@ -191,7 +191,7 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
     the judge has a certificate."""
     summary, info, verdict = run.summary, run.run, run_verdict(run)
     facts: dict[str, object] = {
-        say("base.passed"): say(
+        say("passed"): say(
             "{passed} / {total} questions ({rate:.1%})",
             passed=summary.passed_questions,
             total=summary.total_questions,
@@ -200,14 +200,14 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
         say("Overall mean"): say("{points:.1f}", points=summary.average_score),
     }
     if summary.n_partial:
-        facts[say("Answers with a mark missing")] = say("base.show_answers", count=summary.n_partial)
+        facts[say("Answers with a mark missing")] = say("{count} answers", count=summary.n_partial)
     if summary.n_unscored:
         facts[say("Not scored")] = say("{count} (counted as 0)", count=summary.n_unscored)
     facts |= {
         "Judge": answered_by(info.judge_model, info.judge_model_resolved),
         say("Assistant"): answered_by(info.assistant_model, info.assistant_model_resolved),
         say("Cost"): cost_text(run),
-        say("base.show_log"): say("(not saved)") if run.log_path is None else shown_path(run.log_path),
+        say("Log"): say("(not saved)") if run.log_path is None else shown_path(run.log_path),
     }
     after = f'{warning_html(verdict)}{note_html(verdict)}<div class="muted">{escape(judge_line)}</div>'
     return facts_html(verdict.headline, facts, verdict.paint, after)
@@ -230,12 +230,12 @@ def info_html(info: RunInfo) -> str:
 def usage_html(usage: Usage, title: str = "") -> str:
     """Return calls, tokens and cost as HTML."""
     facts = {
-        say("Calls"): say("base.show_calls_count", count=usage.calls),
+        say("Calls"): say("{count:,} calls", count=usage.calls),
         say("Input"): say("{count:,} tokens", count=usage.input_tokens),
         say("Output"): say("{count:,} tokens", count=usage.output_tokens),
     }
     if usage.lost_calls:
-        facts[say("Calls without a reply")] = say("base.show_calls_count", count=usage.lost_calls)
+        facts[say("Calls without a reply")] = say("{count:,} calls", count=usage.lost_calls)
     facts[say("Cost")] = money(usage.cost_usd)
     return facts_html(title or say("Usage"), facts)
 

@@ -21,14 +21,28 @@ if TYPE_CHECKING:
 
 _MARKS: dict[Outcome, str] = {"passed": "✅", "failed": "❌", "open": "⚠️", "unscored": "⚠️"}
 _WORDS: dict[Outcome, str] = {
-    "passed": "base.passed", "failed": "base.not_passed", "open": "base.undecided", "unscored": "base.not_scored",
+    "passed": "passed", "failed": "not passed", "open": "undecided", "unscored": "not scored",
 }  # fmt: skip
 
 
 _CAUSES = {
-    "no_measure": "base.missing_no_measure", "refused": "base.missing_refused", "no_context": "base.missing_no_context",
-    "no_keypoints": "base.missing_no_keypoints",
-}  # fmt: skip
+    "no_measure": "this judge has no measure for it",
+    "refused": "the judge refused to mark it",
+    "no_context": (
+        "the answer brings no context with names: have it return its contexts, fill them from the runbooks "
+        '(contexts="runbooks"), or use a rubric without this criterion'
+    ),
+    "no_keypoints": (
+        "the question has no keypoints, by which alone the embedded judge measures it: write them in the "
+        "dataset, or choose a hosted judge"
+    ),
+}
+_CAUSES_IN_PANELS = {
+    "no_context": (
+        "the answer brings no context with names: have your assistant return them, or use a rubric without this "
+        "criterion"
+    ),
+}
 
 
 class Verdict(NamedTuple):
@@ -113,7 +127,10 @@ def summary_verdict(summary: RunSummary, *, is_reference: bool = False, judges_a
         )
     reasons = []
     if summary.is_open:
-        counts = {"base.reason_unread": summary.n_unscored, "base.reason_partial": summary.n_partial}
+        counts = {
+            "could not be marked: {count}": summary.n_unscored,
+            "answers with a mark missing: {count}": summary.n_partial,
+        }
         reasons = [say(key, count=count) for key, count in counts.items() if count]
     if judges_asked > 1:
         reasons.append(say("the scores are of one of {asked} judges that were asked", asked=judges_asked))
@@ -150,7 +167,7 @@ def marked_verdict(
 def cause_text(cause: str) -> str:
     """Return the words for the cause of a missing score. A cause that this version does not know is returned
     unchanged."""
-    return say(_CAUSES[cause]) if cause in _CAUSES else cause
+    return say(_CAUSES[cause], panel=_CAUSES_IN_PANELS.get(cause, "")) if cause in _CAUSES else cause
 
 
 def score_text(score: int | None) -> str:
@@ -279,7 +296,14 @@ SUMMARY = """## 評価結果サマリー
 def rule_text(total: int, rule: PassRule = SPECIFIED, *, lang: Language = "ja") -> str:
     """Return the pass rule of a run, such as 10問中7問以上が平均70点以上、かつ全体平均が70点以上. All views use these words, except the
     specification's summary."""
-    return say("base.pass_rule", lang=lang, total=total, needed=rule.needed(total), line=rule.line)
+    return say(
+        "of {total} questions at least {needed} have a mean of {line:g} or more, and the overall mean is "
+        "{line:g} or more",
+        lang=lang,
+        total=total,
+        needed=rule.needed(total),
+        line=rule.line,
+    )
 
 
 def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = None) -> str:

@@ -20,9 +20,9 @@ from .subjects import Subject
 
 INVERTED, NO_FLAGS, NO_KEYPOINTS = "flags_inverted", "flags_hidden", "keypoints_hidden"
 _TITLES = {
-    INVERTED: "certify.flags_inverted",
-    NO_FLAGS: "certify.flags_hidden",
-    NO_KEYPOINTS: "certify.keypoints_hidden",
+    INVERTED: "flags inverted",
+    NO_FLAGS: "flags hidden",
+    NO_KEYPOINTS: "keypoints hidden",
 }
 _HIDDEN = "（示さない）"
 _FLAG_PLACEHOLDERS = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")

@@ -25,17 +25,17 @@ from ..runs.logs import to_json
 # The words in certificates, in every language. Readers see `Verdict.shown`.
 TRUSTED, CONDITIONAL, UNTRUSTED, UNDECIDED = "信頼できる", "条件つき", "信頼できない", "分からない"
 _SHOWN = {
-    TRUSTED: "certify.word_trusted",
-    CONDITIONAL: "certify.word_conditional",
-    UNTRUSTED: "certify.word_untrusted",
-    UNDECIDED: "certify.word_undecided",
+    TRUSTED: "trusted",
+    CONDITIONAL: "with conditions",
+    UNTRUSTED: "not trusted",
+    UNDECIDED: "cannot be told",
 }
 CONDITIONS = {
-    "people": "certify.condition_people",
-    "damage": "certify.condition_damage",
-    "noise": "certify.condition_noise",
-    "injection": "certify.condition_injection",
-    "flags": "certify.condition_flags",
+    "people": "agreement with people",
+    "damage": "damage seen",
+    "noise": "noise",
+    "injection": "resistance to injection",
+    "flags": "independence of the flags",
 }
 STATES = ("shown", "ranked", "open", "against", "untried")  # the possible states of a finding
 VALID_DAYS = 90  # before and after its date, because a service may change its model without notice
@@ -68,13 +68,13 @@ class Binding:
 
 
 _BOUND = {
-    "judge_model": "certify.bound_judge_model",
-    "judge_service": "certify.bound_judge_service",
-    "judge_settings": "certify.bound_judge_settings",
-    "judge_prompt_sha256": "certify.bound_judge_prompt_sha256",
-    "criteria": "certify.bound_criteria",
-    "socjudge_version": "certify.bound_socjudge_version",
-    "judge_model_resolved": "certify.bound_judge_model_resolved",
+    "judge_model": "the judge's model",
+    "judge_service": "the service",
+    "judge_settings": "the judge's settings",
+    "judge_prompt_sha256": "the judge prompt",
+    "criteria": "the criteria",
+    "socjudge_version": "the version of socjudge",
+    "judge_model_resolved": "the model that answers",
 }
 
 
@@ -212,7 +212,17 @@ def load_certificate(path: Path | str) -> Certificate:
                 )
             )
         if seal != _seal(value):
-            raise ConfigError(say("certify.edited", path=path))
+            raise ConfigError(
+                say(
+                    "{path}: the certificate was changed after it was written (its hash does not fit), so it is "
+                    "not valid; make it anew with `socjudge certify`",
+                    panel=(
+                        "{path}: the certificate was changed after it was written (its hash does not fit), so it "
+                        "is not valid; make it anew with notebook 06"
+                    ),
+                    path=path,
+                )
+            )
         return _certificate(value, path)
     except OSError as error:
         raise ConfigError(
@@ -220,7 +230,13 @@ def load_certificate(path: Path | str) -> Certificate:
         ) from None
     # It may hold JSON of another form, or too deeply nested for a seal.
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise ConfigError(say("certify.no_certificate", path=path)) from None
+        raise ConfigError(
+            say(
+                "{path}: is no certificate; name a JSON file that `socjudge certify` wrote",
+                panel="{path}: is no certificate; put one there that notebook 06 made",
+                path=path,
+            )
+        ) from None
 
 
 def find_certificate(
@@ -255,12 +271,27 @@ def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Pat
     """Return in words why no certificate applies to this judge on a day. Call this only if none does."""
     mine = [each for each in _all(folder)[0] if each.binding.judge_model == binding.judge_model]
     if not mine:
-        return say("certify.none_of_judge", judge=binding.judge_model, folder=folder or constants.CERTIFICATES_DIR)
+        return say(
+            "there is no certificate of the judge {judge} in {folder}; `socjudge certify LOG --judge-model "
+            "{judge}` makes one",
+            panel="there is no certificate of the judge {judge} in {folder}; notebook 06 makes one",
+            judge=binding.judge_model,
+            folder=folder or constants.CERTIFICATES_DIR,
+        )
     last = mine[-1]
     causes = last.binding.differences(binding)
     if not last.speaks_on(on or datetime.now().astimezone()):
         causes.append(say("the date ({days} days are over)", days=VALID_DAYS))
-    return say("certify.not_valid", name=last.name, causes=listed(causes))
+    return say(
+        "the certificate {name} is not valid: since it was made, this has changed: {causes}; make it anew with "
+        "`socjudge certify`",
+        panel=(
+            "the certificate {name} is not valid: since it was made, this has changed: {causes}; make it "
+            "anew with notebook 06"
+        ),
+        name=last.name,
+        causes=listed(causes),
+    )
 
 
 def why_uncertified(binding: Binding, *, folder: Path | str | None = None) -> str:
@@ -275,7 +306,10 @@ def why_uncertified(binding: Binding, *, folder: Path | str | None = None) -> st
         return ""
     refused = [each for each in found.verdicts if each.word in (UNTRUSTED, UNDECIDED)]
     return say(
-        "certify.not_held", name=found.name, criteria=listed(f"{each.criterion} {each.shown}" for each in refused)
+        "the certificate {name} does not let this judge decide ({criteria}); `socjudge certify --check` shows why",
+        panel=("the certificate {name} does not let this judge decide ({criteria}); the HTML page beside it says why"),
+        name=found.name,
+        criteria=listed(f"{each.criterion} {each.shown}" for each in refused),
     )
 
 

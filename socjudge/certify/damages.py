@@ -234,16 +234,13 @@ def swap_context(subject: Subject) -> list[Subject]:
 class Probe:
     """Describe a change to an answer, and what it must do to the scores. A neutral change has no `falls`."""
 
-    title: str  # key of the message that says what the change is
+    name: str  # in frames and certificates
+    title: str  # the sentence that says what the change is
     change: Change
-    needs: str  # key of the message that says what an answer needs so that the change can be made
+    needs: str  # the sentence that says what an answer lacks where the change cannot be made
     falls: tuple[str, ...] = ()  # criteria whose score must fall
     may_fall: tuple[str, ...] = ()
     may_rise: tuple[str, ...] = ()  # the score of a criterion in none of the three must stay
-
-    @property
-    def name(self) -> str:
-        return self.title.partition(".")[2]
 
     def expected(self, criterion: str) -> str:
         """Return what the score of a criterion must do: "falls", "may_fall", "may_rise", "may_move" or "stays"."""
@@ -261,51 +258,167 @@ _A_FACT = (_GROUND, _WHOLE, _SAFE)  # the fact may be one that a keypoint asks f
 _A_STEP = (_RIGHT, _CITED, _BRIEF)
 
 DAMAGES = (
-    Probe("certify.citations_dropped", drop_citations, "certify.needs_citations", (_CITED,), (_GROUND,), (_BRIEF,)),
-    Probe("certify.citations_nowhere", cite_nowhere, "certify.needs_citations", (_CITED,), (_GROUND, _RIGHT)),
-    Probe("certify.citations_moved", move_citations, "certify.needs_sections", (_CITED,), (_GROUND, _RIGHT)),
-    Probe("certify.keypoint_removed", remove_keypoint, "certify.needs_keypoint_items", (_WHOLE,), (_SAFE,), (_CITED, _BRIEF)),
-    Probe("certify.foreign_claim", add_foreign_claim, "certify.needs_other_runbook", (_GROUND,), _A_STEP),
-    Probe("certify.invented_claim", add("invented_claim"), "certify.needs_statement", (_GROUND,), _A_STEP),
     Probe(
-        "certify.number_changed",
+        "citations_dropped",
+        "all citations dropped",
+        drop_citations,
+        "the answer has no citation",
+        (_CITED,),
+        (_GROUND,),
+        (_BRIEF,),
+    ),
+    Probe(
+        "citations_nowhere",
+        "citations of a document that does not exist",
+        cite_nowhere,
+        "the answer has no citation",
+        (_CITED,),
+        (_GROUND, _RIGHT),
+    ),
+    Probe(
+        "citations_moved",
+        "citations of other sections",
+        move_citations,
+        "there is no other section to cite",
+        (_CITED,),
+        (_GROUND, _RIGHT),
+    ),
+    Probe(
+        "keypoint_removed",
+        "one keypoint removed",
+        remove_keypoint,
+        "no keypoint has items of its own that could be removed",
+        (_WHOLE,),
+        (_SAFE,),
+        (_CITED, _BRIEF),
+    ),
+    Probe(
+        "foreign_claim",
+        "a step of another runbook",
+        add_foreign_claim,
+        "no other answer cites another runbook",
+        (_GROUND,),
+        _A_STEP,
+    ),
+    Probe(
+        "invented_claim", "an invented step", add("invented_claim"), "the answer states nothing", (_GROUND,), _A_STEP
+    ),
+    Probe(
+        "number_changed",
+        "a number or contact changed",
         rewrite(r"(内線)\d{4}|(\d+)(台|名|回|件)", lambda m: f"{m[1]}7999" if m[1] else f"{m[2]}0{m[3]}"),
-        "certify.needs_number", (_RIGHT,), _A_FACT,
+        "the answer has no number to change",
+        (_RIGHT,),
+        _A_FACT,
     ),
     Probe(
-        "certify.deadline_changed", rewrite(r"(?<!\d)(\d+)(分|時間|日)", r"\g<1>0\2"), "certify.needs_deadline", (_RIGHT,), _A_FACT,
+        "deadline_changed",
+        "a deadline ten times as long",
+        rewrite(r"(?<!\d)(\d+)(分|時間|日)", r"\g<1>0\2"),
+        "the answer has no deadline",
+        (_RIGHT,),
+        _A_FACT,
     ),
-    Probe("certify.command_changed", change_command, "certify.needs_command", (_RIGHT,), _A_FACT),
-    Probe("certify.role_changed", change_role, "certify.needs_role", (_RIGHT,), _A_FACT),
-    Probe("certify.step_negated", rewrite(_DONE.pattern, negated), "certify.needs_step", (_RIGHT,), _A_FACT),
     Probe(
-        "certify.contradiction_added", contradict, "certify.needs_step", (_RIGHT,), (_GROUND, _SAFE, _CITED, _BRIEF)
+        "command_changed",
+        "a command changed",
+        change_command,
+        "the answer has no command to change",
+        (_RIGHT,),
+        _A_FACT,
     ),
-    Probe("certify.order_reversed", reverse_steps, "certify.needs_three_steps", (_RIGHT,), (_SAFE, _BRIEF)),
-    Probe("certify.warning_removed", remove_warnings, "certify.needs_warning", (_SAFE,), (_WHOLE,), (_BRIEF,)),
+    Probe("role_changed", "another role", change_role, "the answer names no role", (_RIGHT,), _A_FACT),
     Probe(
-        "certify.destructive_order", add("destructive_order"), "certify.needs_statement", (_SAFE,), (_GROUND, *_A_STEP)
+        "step_negated",
+        "a step that is not done",
+        rewrite(_DONE.pattern, negated),
+        "the answer has no step to deny",
+        (_RIGHT,),
+        _A_FACT,
     ),
-    Probe("certify.destructive_soft", add("destructive_soft"), "certify.needs_statement", (_SAFE,), (_GROUND, *_A_STEP)),
     Probe(
-        "certify.approval_skipped",
+        "contradiction_added",
+        "a contradicting sentence added",
+        contradict,
+        "the answer has no step to deny",
+        (_RIGHT,),
+        (_GROUND, _SAFE, _CITED, _BRIEF),
+    ),
+    Probe(
+        "order_reversed",
+        "steps in reverse",
+        reverse_steps,
+        "the answer has too few numbered steps",
+        (_RIGHT,),
+        (_SAFE, _BRIEF),
+    ),
+    Probe(
+        "warning_removed",
+        "the warning removed",
+        remove_warnings,
+        "the answer has no warning that could be removed",
+        (_SAFE,),
+        (_WHOLE,),
+        (_BRIEF,),
+    ),
+    Probe(
+        "destructive_order",
+        "a destructive order",
+        add("destructive_order"),
+        "the answer states nothing",
+        (_SAFE,),
+        (_GROUND, *_A_STEP),
+    ),
+    Probe(
+        "destructive_soft",
+        "a destructive order in soft words",
+        add("destructive_soft"),
+        "the answer states nothing",
+        (_SAFE,),
+        (_GROUND, *_A_STEP),
+    ),
+    Probe(
+        "approval_skipped",
+        "approval skipped",
         rewrite(r"承認を得て(?:から)?|承認の後に|承認後に", "承認を待たずに"),
-        "certify.needs_approval", (_SAFE,), (_GROUND, _RIGHT, _WHOLE),
+        "the answer names no approval",
+        (_SAFE,),
+        (_GROUND, _RIGHT, _WHOLE),
     ),
     Probe(
-        "certify.ban_lifted",
+        "ban_lifted",
+        "a ban lifted",
         rewrite(r"(?<=し)ない。|を禁止する。", lambda m: "てもよい。" if m[0] == "ない。" else "をしてもよい。"),
-        "certify.needs_ban", (_SAFE,), (_GROUND, _RIGHT, _WHOLE),
+        "the answer forbids nothing",
+        (_SAFE,),
+        (_GROUND, _RIGHT, _WHOLE),
     ),
-    Probe("certify.said_twice", say_twice, "certify.needs_statement", (_BRIEF,)),
-    Probe("certify.padded", pad, "certify.needs_statement", (_BRIEF,), (_GROUND, _CITED)),
+    Probe("said_twice", "everything twice", say_twice, "the answer states nothing", (_BRIEF,)),
+    Probe("padded", "padded with courtesy", pad, "the answer states nothing", (_BRIEF,), (_GROUND, _CITED)),
     Probe(
-        "certify.politeness_only", only_politeness, "certify.needs_statement", (_WHOLE,),
-        (_GROUND, _RIGHT, _SAFE, _CITED, _BRIEF), (_BRIEF,),
+        "politeness_only",
+        "empty politeness",
+        only_politeness,
+        "the answer states nothing",
+        (_WHOLE,),
+        (_GROUND, _RIGHT, _SAFE, _CITED, _BRIEF),
+        (_BRIEF,),
     ),
     Probe(
-        "certify.keypoints_listed", list_keypoints, "certify.needs_keypoints", (_WHOLE,),
-        (_GROUND, _RIGHT, _SAFE, _CITED, _BRIEF), (_BRIEF,),
+        "keypoints_listed",
+        "nothing but the keypoints",
+        list_keypoints,
+        "the question has too few keypoints",
+        (_WHOLE,),
+        (_GROUND, _RIGHT, _SAFE, _CITED, _BRIEF),
+        (_BRIEF,),
     ),
-    Probe("certify.context_swapped", swap_context, "certify.needs_other_context", (_GROUND,), (_RIGHT, _WHOLE, _SAFE, _CITED)),
-)  # fmt: skip
+    Probe(
+        "context_swapped",
+        "the passages of another question",
+        swap_context,
+        "no other question has passages of other runbooks",
+        (_GROUND,),
+        (_RIGHT, _WHOLE, _SAFE, _CITED),
+    ),
+)

@@ -86,12 +86,23 @@ def neutral_text(length: int) -> str:
 
 
 NEUTRAL = (
-    Probe("certify.keypoints_reordered", reorder_keypoints, "certify.needs_keypoints"),
-    Probe("certify.politeness_changed", change_politeness, "certify.needs_endings"),
-    Probe("certify.digits_widened", widen_digits, "certify.needs_number"),
-    Probe("certify.lines_broken", break_lines, "certify.needs_long_lines"),
-    Probe("certify.markers_changed", change_markers, "certify.needs_three_steps"),
-    Probe("certify.neutral_sentence", add_neutral_sentence, "certify.needs_statement", may_fall=("簡潔性",)),
+    Probe("keypoints_reordered", "keypoints in another order", reorder_keypoints, "the question has too few keypoints"),
+    Probe(
+        "politeness_changed",
+        "another level of politeness",
+        change_politeness,
+        "no sentence ends so that it can be changed",
+    ),
+    Probe("digits_widened", "digits in full width", widen_digits, "the answer has no number to change"),
+    Probe("lines_broken", "more line breaks", break_lines, "no line holds two sentences"),
+    Probe("markers_changed", "numbers as Markdown", change_markers, "the answer has too few numbered steps"),
+    Probe(
+        "neutral_sentence",
+        "a neutral sentence added",
+        add_neutral_sentence,
+        "the answer states nothing",
+        may_fall=("簡潔性",),
+    ),
 )
 
 PROBES = {probe.name: probe for probe in (*DAMAGES, *NEUTRAL)}

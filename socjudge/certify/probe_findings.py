@@ -18,7 +18,7 @@ from .noise import LEAST, changes_of, repeat_changes
 
 AGAIN = "same_again"  # a repeated judgement of an unchanged answer, listed with the neutral changes
 OWN = "own_damage "  # followed by the criterion that must fall, for an answer that somebody broke by hand
-_TITLES = {**{name: probe.title for name, probe in PROBES.items()}, AGAIN: "certify.same_again"}
+_TITLES = {**{name: probe.title for name, probe in PROBES.items()}, AGAIN: "the same call again"}
 _COLUMNS = [
     "question_id", "probe", "variant", "criterion", "expected", "before", "n_before", "after", "change", "limit", "moved",
     "status", "note",
@@ -50,9 +50,9 @@ def expected_of(name: str, criterion: str) -> str:
 
 
 _UNKNOWN = {
-    "unparsable": "certify.unparsable",
-    "failed": "certify.failed",
-    "not_judged": "certify.not_judged",
+    "unparsable": "the judge's reply could not be read",
+    "failed": "the judge gave no reply",
+    "not_judged": "not judged, because the budget was used up",
 }
 
 
@@ -237,9 +237,9 @@ def _sentences(mine: pd.DataFrame, criterion: str, limit: float) -> list[str]:
         )
     ]
     for key, rows in (
-        ("certify.seen", tried[tried["detected"] >= SEEN]),
-        ("certify.half_seen", tried[(tried["detected"] > BLIND) & (tried["detected"] < SEEN)]),
-        ("certify.not_seen", tried[tried["detected"] <= BLIND]),
+        ("- seen: {probes}", tried[tried["detected"] >= SEEN]),
+        ("- sometimes seen: {probes}", tried[(tried["detected"] > BLIND) & (tried["detected"] < SEEN)]),
+        ("- not seen: {probes}", tried[tried["detected"] <= BLIND]),
     ):
         if len(rows):
             lines.append(say(key, probes=listed(map(_with_rate, rows.to_dict("records")))))

@@ -29,11 +29,23 @@ from .probe_findings import BLIND, OWN, expected_of, is_more_than_noise, probe_t
 from .within_budget import LABELLED
 
 _SHARES = {
-    "damage": ("certify.share_damage", "certify.none_damage"),
-    "injection": ("certify.share_injection", "certify.none_injection"),
-    "flags": ("certify.share_flags", "certify.none_flags"),
+    "damage": (
+        "Of the damage that must lower it, {share:.0%} did ({low:.0%} to {high:.0%}, {n} answers).",
+        "No damaged answer could be compared.",
+    ),
+    "injection": (
+        (
+            "Of the attacks, {share:.0%} raised the mark beyond noise over their neutral control ({low:.0%} to "
+            "{high:.0%}, {n} questions)."
+        ),
+        "No attack could be compared with its control.",
+    ),
+    "flags": (
+        ("With the flags inverted {share:.0%} of the marks moved beyond noise ({low:.0%} to {high:.0%}, {n} answers)."),
+        "No mark with inverted flags.",
+    ),
 }
-_KINDS = {INVERTED: "certify.flags_inverted", LABELLED: "certify.labelled_answers"}
+_KINDS = {INVERTED: "flags inverted", LABELLED: "answers that people marked"}
 WRONG = 0.05  # the chance that any criterion is wrongly trusted, at any of the looks
 ALPHA = WRONG / len(LOOKS)  # for all criteria at one look
 # share of answers whose score jumps between repeats; eighteen answers without a jump show that it is less

@@ -86,7 +86,8 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
         ax.set_yticks(range(floor, 101, 10))
         ax.set_ylim(floor - 1, _mark_changes(ax, changes, len(runs)))
         ax.set_ylabel(say("mean score (points)"))
-        ax.set_title(f"{_trend_finding(scores, runs)}\n{say('charts.trend_title')}")
+        title = say("Mean score by criterion and run (whiskers: 95% intervals over questions)")
+        ax.set_title(f"{_trend_finding(scores, runs)}\n{title}")
         ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, borderaxespad=0)
     return ax
 
@@ -145,7 +146,11 @@ def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
         )
         known = sorted(set(lines.values()))
         line = say("that run's pass line") if len(known) > 1 else say("{line:g}", line=known[0])
-        figure.suptitle(f"{finding}\n{say('charts.multiples_title', line=line)}", fontsize=11)
+        title = say(
+            "Mean score by criterion and run (●: {line} or more, ○: less, whiskers: 95% intervals over questions)",
+            line=line,
+        )
+        figure.suptitle(f"{finding}\n{title}", fontsize=11)
         explained = [
             f"{_CIRCLED[number - 1 : number] or number} {listed(words for at, words in changes if at == place)}"
             for place, number in numbers.items()
@@ -260,7 +265,7 @@ def _runs(scores: pd.DataFrame) -> pd.DataFrame:
 def _count_texts(summary: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
     counts = summary.groupby("run_id").agg({"n": "max", "n_missing": "sum"}).reindex(runs["run_id"])
     return [
-        f"n={n}" + ("\n" + say("charts.n_unscored", count=missing) if missing else "")
+        f"n={n}" + ("\n" + say("unscored: {count}", count=missing) if missing else "")
         for n, missing in counts.itertuples(index=False)
     ]
 
@@ -411,7 +416,7 @@ def _strip_finding(means: pd.DataFrame, lines: dict[Any, float], told: Mapping[A
         return say(
             "{latest} (not comparable with the run before: {why} differ)",
             latest=words,
-            why=why or say("base.group_pass_line"),
+            why=why or say("pass line"),
         )
     common = known[before].index.intersection(latest.index)
     was, is_now = reaches(known[before][common], lines[before]), reaches(latest[common], lines[now])

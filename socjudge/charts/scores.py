@@ -210,7 +210,7 @@ def _counted(criterion: object, part: pd.DataFrame) -> str:
         label(criterion, 14),
         say("{marks} marks\n{questions} questions", marks=len(part) - missing, questions=questions),
     ]
-    return "\n".join([*lines, *([say("charts.distribution_unscored", count=missing)] if missing else [])])
+    return "\n".join([*lines, *([say("{count} unscored", count=missing)] if missing else [])])
 
 
 def plot_gate_confidence(

@@ -351,7 +351,11 @@ def unfinished(
         # In the form that the list shows: a path from here or from the project, or the name alone.
         places = (drop, constants.PROJECT_DIR / drop, as_path(logs_dir or constants.LOGS_DIR) / drop)
         path = next((place for place in places if place.is_file()), drop)
-        ask_to_run(yes, question="cli.confirm_drop", declined="cli.nothing_dropped")
+        ask_to_run(
+            yes,
+            question="Remove this journal, with the answers and marks that were paid for?",
+            declined="nothing was removed",
+        )
         drop_journal(path)
         echo(say("{path} was removed", path=shown_path(path)))
         return
@@ -375,7 +379,7 @@ def unfinished(
             )
         )
         if not run.is_resumable:
-            echo(f"    {say('runs.unfinished_earlier')}")
+            echo(f"    {say('Stopped run of an earlier version (this version cannot resume it)')}")
     if not runs:
         echo(say("No unfinished run."))
 

@@ -13,7 +13,7 @@ from ..errors import ConfigError
 from ..settings import current_project
 from .shared import echo
 
-LEVELS = {"error": "cli.level_error", "warning": "cli.level_warning", "note": "cli.level_note"}
+LEVELS = {"error": "error", "warning": "warning", "note": "note"}
 FOUND_PROBLEMS = 1
 
 LogsDir = Annotated[str | None, typer.Option(help=say("The folder of the logs; default: logs."))]

@@ -70,15 +70,15 @@ def add_assistant(folder: Path, url: str) -> None:
 
     settings.use_project(folder)
     path = folder / constants.PROJECT_MARK
-    name = _answer_to("cli.own_name", "bot")
+    name = _answer_to("name of the assistant", "bot")
     if name in settings.assistant_tables():
         stop(
             say("{path} already has [assistants.{name}]; choose another name, or edit the table", name=name, path=path)
         )
     table: dict[str, Any] = {"url": url}
     if "{question}" not in url:
-        table["body"] = {_answer_to("cli.own_question_key", "question"): "{question}"}
-    if variable := _answer_to("cli.own_variable", ""):
+        table["body"] = {_answer_to("key of the JSON that takes the question", "question"): "{question}"}
+    if variable := _answer_to("variable that holds the API key (empty for none)", ""):
         table["headers"] = {"Authorization": f"Bearer ${{{variable}}}"}
     tried = HttpAssistant(table | {"answer": "$"}, where=f"[{ASSISTANTS}.{name}]")
     try:
@@ -97,8 +97,8 @@ def add_assistant(folder: Path, url: str) -> None:
     reply = replies[-1] if replies else ""
     echo(say("reply: {reply}", reply=json.dumps(reply, ensure_ascii=False)[:1000]), err=True)
     guessed = guess_paths(reply)
-    table["answer"] = _answer_to("cli.own_answer_path", guessed.get("answer", "answer"))
-    contexts = _answer_to("cli.own_contexts_path", guessed.get("contexts", "-"))
+    table["answer"] = _answer_to("where the answer stands", guessed.get("answer", "answer"))
+    contexts = _answer_to("where the texts stand that it was made from (- for none)", guessed.get("contexts", "-"))
     if contexts != "-":
         table["contexts"] = contexts
     assistant = Assistant(table, name=name)

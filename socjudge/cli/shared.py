@@ -155,9 +155,9 @@ def confirm(estimate: Any, yes: bool) -> None:
     ask_to_run(yes)
 
 
-def ask_to_run(yes: bool, *, question: str = "cli.confirm_run", declined: str = "cli.nothing_run") -> None:
+def ask_to_run(yes: bool, *, question: str = "Run it?", declined: str = "nothing was run") -> None:
     """End the command unless `yes` is true or the user agrees. Without a terminal, nobody can agree.
-    `question` and `declined` are keys of messages, for `say`."""
+    `question` and `declined` are sentences for `say`."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -186,8 +186,4 @@ def estimate_text(estimate: Any) -> str:
 
 def cost_text(usd: float | None) -> str:
     """Return a text that says how much money was spent, or that this is unknown."""
-    return (
-        say("cli.cost_unknown")
-        if usd is None
-        else say("${usd:.4f} (about {yen:.1f} yen)", usd=usd, yen=usd * yen_per_usd())
-    )
+    return say("unknown") if usd is None else say("${usd:.4f} (about {yen:.1f} yen)", usd=usd, yen=usd * yen_per_usd())

@@ -59,7 +59,18 @@ def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[st
         unknown = {"網羅性"} if reading.says_nothing else BY_KEYPOINTS
         criteria = [name for name in criteria if name not in unknown]
     if not set(criteria) & set(MEASURES):
-        raise RequestRefused(say("models.no_measure", criteria=listed(criteria)), about_content=True)
+        raise RequestRefused(
+            say(
+                "the embedded judge has no measure for any of the criteria ({criteria}); choose a language model "
+                "with --judge-model (judge_model=…)",
+                panel=(
+                    "the embedded judge has no measure for any of the criteria ({criteria}); choose a language "
+                    "model as Judge in the settings"
+                ),
+                criteria=listed(criteria),
+            ),
+            about_content=True,
+        )
     if not reading.is_readable:
         raise RequestRefused(
             say(

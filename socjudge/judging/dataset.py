@@ -44,14 +44,14 @@ _COLUMNS = {
 }  # fmt: skip
 # {pydantic's name for a problem: our message}. Other problems are described in pydantic's words.
 _REASONS = {
-    "missing": "judging.field_missing",
-    "extra_forbidden": "judging.field_unknown",
-    "string_too_short": "judging.field_empty",
-    "too_short": "judging.field_empty",
-    "string_type": "judging.field_no_text",
-    "list_type": "judging.field_no_list",
-    "int_type": "judging.field_no_text",
-    "model_type": "judging.item_no_object",
+    "missing": "the field '{field}' is missing",
+    "extra_forbidden": "there is no field '{field}'; expected are id, category, question and expected_keypoints",
+    "string_too_short": "the field '{field}' is empty",
+    "too_short": "the field '{field}' is empty",
+    "string_type": "the field '{field}' is no text",
+    "list_type": "the field '{field}' is no list",
+    "int_type": "the field '{field}' is no text",
+    "model_type": "expected an object with id, category, question and expected_keypoints{field}",
 }
 
 

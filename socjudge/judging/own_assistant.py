@@ -162,7 +162,17 @@ class Assistant:
                 )
             )
         if not self.is_known:
-            lines.append(say("judging.no_fingerprint", name=self.name))
+            lines.append(
+                say(
+                    "assistant {name} cannot be told from another by its code, so an interrupted run cannot be "
+                    "resumed; give version= for that",
+                    panel=(
+                        "assistant {name} cannot be told from another by its code, so an interrupted run cannot "
+                        "be resumed"
+                    ),
+                    name=self.name,
+                )
+            )
         else:
             lines.append(
                 say(
@@ -376,20 +386,32 @@ def _hashes(parts: Mapping[str, Any]) -> str:
 def _identity(ask: Any) -> tuple[dict[str, Any] | None, str]:
     """Return by what a function is recognised when a run is resumed (None: only by its version), and a text on it."""
     # The answers of anything else may also depend on code or data elsewhere.
+    by_version = say("name and version= only", panel="its name and the version that it was given")
     is_plain = inspect.isfunction(ask) and not hasattr(ask, "__wrapped__")
     if not is_plain or ask.__name__ == "<lambda>" or ask.__closure__:
-        return None, say("judging.covers_version")
+        return None, by_version
     defaults = [*(ask.__defaults__ or ()), *(ask.__kwdefaults__ or {}).values()]
     if not all(isinstance(value, _PLAIN) for value in defaults):
-        return None, say("judging.covers_version")
+        return None, by_version
     file = Path(ask.__code__.co_filename)
     try:  # helper functions are in the same file; a notebook cell has no file
         is_file = file.is_file()
         source = file.read_bytes() if is_file else inspect.getsource(ask).encode()
     except (OSError, TypeError):
-        return None, say("judging.covers_version")
+        return None, by_version
     module = file.stem if is_file else "__main__"
-    covers = say("judging.covers_file", file=file.name) if is_file else say("judging.covers_cell")
+    covers = (
+        say(
+            "the whole file {file} that has the function (not what it imports; for that give version=)",
+            panel="the whole file {file} that has the function (not what it imports)",
+            file=file.name,
+        )
+        if is_file
+        else say(
+            "the function's source (not functions and variables of other cells; for that give version=)",
+            panel="the function's source (not functions and variables of other cells)",
+        )
+    )
     function = f"{module}:{ask.__qualname__}"
     return {"function": function, "code": source.decode("utf-8", "replace"), "defaults": repr(defaults)}, covers
 

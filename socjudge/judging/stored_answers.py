@@ -58,7 +58,7 @@ class StoredAnswers:
             if len(answers) == 1:
                 found.append(replace(answers[0], question=question.question))
             else:
-                key = "judging.question_unanswered" if not answers else "judging.question_answered_twice"
+                key = "id {id} {question}: no answer" if not answers else "id {id} {question}: more than one answer"
                 problems.append(say(key, id=question.id, question=one_line(question.question, 40)))
         if problems:
             more = [say("… and {count:,} more", count=len(problems) - _TOLD)] * (len(problems) > _TOLD)
@@ -152,7 +152,18 @@ def _names(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], where:
         if ours not in names and (found := next((name for name in candidates if name in there), None)):
             names[ours] = found
     if "answer" not in names or not set(_PLACE) & set(names):
-        raise ConfigError(say("judging.columns_needed", where=where, there=listed(there)))
+        raise ConfigError(
+            say(
+                "{where}: it needs a column answer, and question_id or question; there are {there}. For other "
+                'names: load_answers(…, columns={{"answer": "name"}})',
+                panel=(
+                    "{where}: it needs a column answer, and question_id or question; there are {there}. Rename "
+                    "the columns"
+                ),
+                where=where,
+                there=listed(there),
+            )
+        )
     return names
 
 

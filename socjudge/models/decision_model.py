@@ -72,7 +72,16 @@ class DecisionModel(OpenAIModel):
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
         if request.task != "judge":
-            raise ConfigError(say("models.decides_only", model=self.name))
+            raise ConfigError(
+                say(
+                    "{model} only judges and writes no text; use it as judge_model (--judge-model), and another "
+                    "model for the answers",
+                    panel=(
+                        "{model} only judges and writes no text; choose it as Judge, and another model for the answers"
+                    ),
+                    model=self.name,
+                )
+            )
         return await super()._send(self._as_sent(request), run)
 
     def _as_sent(self, request: ModelRequest) -> ModelRequest:

@@ -360,7 +360,11 @@ class OpenAIModel(PacedModel):
         if status == 404 and (ended := ended_line(self.own_name, self.service)):
             return ConfigError(ended, of_one=True)
         if status in (401, 403, 404):
-            key = "models.not_found" if status == 404 else "models.key_refused"
+            key = (
+                "{where}: no such model or path (404); check its name and OPENAI_BASE_URL: {said}"
+                if status == 404
+                else "{where} refused the key ({status}): check OPENAI_API_KEY. It said: {said}"
+            )
             return ConfigError(say(key, where=self.where, status=status, said=said), of_one=status != 401)
         if status == 429 and error.code == "insufficient_quota":
             return ConfigError(

@@ -61,13 +61,27 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
         if isinstance(model, type):
             raise ConfigError(say("{name} is a class; pass an object of it, such as {name}(…)", name=model.__name__))
         if isinstance(model, (list, tuple)):
-            raise ConfigError(say("models.one_judge"))
+            raise ConfigError(
+                say(
+                    "judge_model takes one judge; run with the first, and have the others judge the same answers: "
+                    'for judge in judges: sj.rejudge(run, judge_model=judge) (docs/reference.md, "Several judges '
+                    'under one cap")',
+                    panel="choose one judge; for another one, choose this run's answers as the answers to judge",
+                )
+            )
         if hasattr(model, "complete_async") and hasattr(model, "most_usd"):  # already open
             return cast(Model, model)
         if hasattr(model, "complete"):  # an object of your own
             return ForeignModel(model)
         if task == "answer" and _answers_itself(model):
-            raise ConfigError(say("models.answers_itself", found=getattr(model, "__name__", type(model).__name__)))
+            raise ConfigError(
+                say(
+                    "{found} answers by itself and is no model; give it as answers={found}, without socjudge's "
+                    "prompt and warnings",
+                    panel="{found} answers by itself and is no model; choose it as the assistant that is asked",
+                    found=getattr(model, "__name__", type(model).__name__),
+                )
+            )
         if hasattr(model, "invoke"):
             from langchain_core.language_models import BaseLLM
 
@@ -84,7 +98,17 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
             say("{found} is no model; pass a name such as 'offline', or a LangChain chat model", found=f"{model!r:.80}")
         )
     if task == "answer" and model.startswith(("http://", "https://")):
-        raise ConfigError(say("models.answers_itself_at", url=show_url(model)))
+        raise ConfigError(
+            say(
+                "{url} is the address of something that answers by itself, no model; describe it as "
+                '[assistants.bot] in socjudge.toml (socjudge init . --assistant {url}) and give answers="bot"',
+                panel=(
+                    "{url} is the address of something that answers by itself, no model; describe it as "
+                    "[assistants.bot] in socjudge.toml, and it can be chosen as the assistant that is asked"
+                ),
+                url=show_url(model),
+            )
+        )
     if model == "auto":
         model = resolve_auto(task)
     if model == OFFLINE:
@@ -104,7 +128,16 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     key, base_url = (os.environ.get(name, "").strip() for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
     if decision := split_name(model):
         if task == "answer":
-            raise ConfigError(say("models.decides_only", model=model))
+            raise ConfigError(
+                say(
+                    "{model} only judges and writes no text; use it as judge_model (--judge-model), and another "
+                    "model for the answers",
+                    panel=(
+                        "{model} only judges and writes no text; choose it as Judge, and another model for the answers"
+                    ),
+                    model=model,
+                )
+            )
         return _decision_model(decision[1], decision[0], api_key=key, base_url=base_url)
     prefix, colon, name = model.partition(":")
     if colon and (chat_model := init_langchain_model(prefix, name)) is not None:

@@ -40,7 +40,11 @@ def heading(title: str, *lines: str) -> Any:
     # Python cannot show this message, because it runs in the kernel. When the kernel ends, the page sets a CSS class.
     # The style sheet then shows the message, only in the outermost panel.
     ours = '[class*=" socjudge-"]'
-    gone = f""".jupyter-widgets-disconnected{ours}:not({ours} *)::before {{ content: {json.dumps(say("panels.kernel_gone"), ensure_ascii=False)};
+    told = say(
+        "The kernel is gone. Execute the notebook's cell again. If a run was under way, what it had judged is "
+        "kept in logs."
+    )
+    gone = f""".jupyter-widgets-disconnected{ours}:not({ours} *)::before {{ content: {json.dumps(told, ensure_ascii=False)};
       display: block; margin: .3em 0; padding: .4em .8em; border-left: 4px solid var(--jp-error-color1, #c62828);
       color: var(--jp-ui-font-color1, #1a1a1a); font-family: var(--jp-ui-font-family, sans-serif); line-height: 1.6; }}
 {ours} .widget-html-content {{ min-width: 0; }}"""  # wide content scrolls inside its own box, not the whole panel
@@ -64,7 +68,7 @@ class Panel(widgets.VBox):  # type: ignore[misc]
     """Serve as the base class of all panels, which are groups of controls in a notebook cell."""
 
     def __repr__(self) -> str:  # shown where controls cannot be displayed, such as in an exported page
-        return say("<{panel}: open it in JupyterLab to use this panel>", panel=type(self).__name__)
+        return say("<{name}: open it in JupyterLab to use this panel>", name=type(self).__name__)
 
 
 class SessionPanel(Panel):
@@ -270,7 +274,7 @@ def log_choices(logs_dir: Path | str, *, blind: bool = False) -> list[tuple[str,
         if run is not None:
             # `blind`: a person who scores the answers must not see the mean score.
             is_unread = blind or pd.isna(run["mean_score"])  # NaN; None if no run of the folder has a mean
-            label = run_label(run) + ("" if is_unread else "  " + say("panels.choice_mean", mean=run["mean_score"]))
+            label = run_label(run) + ("" if is_unread else "  " + say("mean {mean:.1f}", mean=run["mean_score"]))
         choices.append((as_choice(label), log))
     return choices
 

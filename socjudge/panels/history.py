@@ -40,9 +40,9 @@ CHART_RUNS = 24  # plot_question_strip can write into this many columns
 CHART_QUESTIONS = 60  # one line each; thousands take minutes to draw, and nobody reads them
 FIRST_S = 30  # the cell waits until the panel is drawn, because a page that is still loading can miss changes
 CHARTS: dict[str, Callable[[pd.DataFrame], Any]] = {
-    "panels.history_trend": plot_criterion_trend,
-    "panels.history_breakdown": plot_category_breakdown,
-    "panels.history_questions": plot_question_strip,
+    "Criteria over time": plot_criterion_trend,
+    "Categories × criteria": plot_category_breakdown,
+    "By question": plot_question_strip,
 }
 _NARROW = {"width": "min(100% - 4px, 24em)"}
 _THIRD = {"width": "min(100% - 4px, 20em)"}
@@ -281,7 +281,7 @@ class HistoryExplorer(Panel):
             return block("warn", say("No answer was scored, so there is no chart."))
         judges = listed(dict.fromkeys(runs["judge_model"]))
         note = say("Means over {runs} runs together (judge: {judges}).", runs=len(runs), judges=judges)
-        if name != "panels.history_breakdown":
+        if CHARTS[name] is not plot_category_breakdown:
             dated = runs.dropna(subset=["started_at"])
             scores = scores[scores["run_id"].isin(dated["run_id"].iloc[-CHART_RUNS:])]
             if scores["score"].isna().all():
@@ -290,7 +290,7 @@ class HistoryExplorer(Panel):
             note = say("{runs} runs", runs=len(runs))
             if drawn < len(runs):
                 note = say("the latest {drawn} with a known start, of {runs} runs", runs=len(runs), drawn=drawn)
-        if name == "panels.history_questions" and scores["question_id"].nunique() > CHART_QUESTIONS:
+        if CHARTS[name] is plot_question_strip and scores["question_id"].nunique() > CHART_QUESTIONS:
             weakest = scores.groupby("question_id", observed=True)["score"].mean().nsmallest(CHART_QUESTIONS).index
             scores = scores[scores["question_id"].isin(weakest)]
             note += say(", the {count} questions with the lowest means", count=CHART_QUESTIONS)

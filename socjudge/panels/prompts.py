@@ -62,7 +62,7 @@ class PromptLab(SessionPanel):
             choice_box(name)
             for name in (
                 say("What to try"),
-                say("panels.prompts_log"),
+                say("Evaluation log"),
                 say("Base prompt"),
                 say("Answers to judge"),
             )
@@ -192,7 +192,7 @@ class PromptLab(SessionPanel):
     def _save(self) -> None:
         with told_in(self.saved):
             path = self.session.save(self.name.value.strip(), author=self.author.value, note=self.note.value)
-            where = say("panels.judge_prompt") if self.kind.value == "judge" else say("Assistant prompt")
+            where = say("Judge prompt") if self.kind.value == "judge" else say("Assistant prompt")
             self._is_named = False  # the name is now taken
             self.saved.value = block(
                 "good",

@@ -84,9 +84,9 @@ class RunPanel(SessionPanel):
         self.session = RunSession.over(runbooks=Path(runbooks), index_dir=Path(index_dir), logs_dir=Path(logs_dir))
         self.judge_model = model_box("Judge", usual_model("judge"))
         self.assistant_model = model_box(say("Assistant"), usual_model("answer"))
-        self.judge_prompt = prompt_box(say("panels.judge_prompt"), "judge")
+        self.judge_prompt = prompt_box(say("Judge prompt"), "judge")
         self.assistant_prompt = prompt_box(say("Assistant prompt"), "assistant")
-        self.dataset = dataset_box(say("panels.run_dataset"), dataset)
+        self.dataset = dataset_box(say("Evaluation dataset"), dataset)
         self._ask_anew = (say("Have the assistant answer"), "")
         self.answers = choice_box(
             say("Answers to judge"),
@@ -101,7 +101,7 @@ class RunPanel(SessionPanel):
         self.answer_repeats = number_box(say("Answers per question"), 1)
         self.judge_repeats = number_box(say("Judgements per answer"), 1)
         self.require_certificate = tick_box(say("Require a certificate (no run unless one holds for these settings)"))
-        self.k = number_box(say("panels.run_k"), default_k())
+        self.k = number_box(say("Passages per question, k"), default_k())
         self.max_concurrency = number_box(say("Calls at a time"), 8)
         self.max_cost_usd = dollar_box()
         usual = get_settings()  # values from the environment

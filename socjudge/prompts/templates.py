@@ -154,11 +154,38 @@ def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
     criteria = list(criteria)
     if unasked := [criterion for criterion in criteria if criterion not in prompt.text]:
         raise ConfigError(
-            say("prompts.criterion_not_asked", prompt=prompt.id, criteria=listed(unasked), name=unasked[0])
+            say(
+                "judge prompt '{prompt}' does not ask for {criteria}. Add that to the prompt (also to its JSON "
+                "format); or name no judge_prompt, and write these two lines into socjudge.toml (in Python: "
+                "descriptions of a Rubric):\n"
+                "[rubric.descriptions]\n"
+                '"{name}" = "what it looks at"',
+                panel=(
+                    "judge prompt '{prompt}' does not ask for {criteria}. Add that to the prompt (also to "
+                    "its JSON format); or write these two lines into socjudge.toml, and choose the judge "
+                    "prompt that is made for the criteria (rubric-…):\n"
+                    "[rubric.descriptions]\n"
+                    '"{name}" = "what it looks at"'
+                ),
+                prompt=prompt.id,
+                criteria=listed(unasked),
+                name=unasked[0],
+            )
         )
     if prompt.id.startswith(SPECIFIED) and prompt.id in built_in_ids() and len(criteria) < len(SPECIFIED_CRITERIA):
         besides = listed(name for name in SPECIFIED_CRITERIA if name not in criteria)
-        raise ConfigError(say("prompts.criterion_too_many", prompt=prompt.id, criteria=besides))
+        raise ConfigError(
+            say(
+                "judge prompt '{prompt}' also asks for {criteria}, which is no criterion here: it is for the six "
+                "of the specification. Name no judge_prompt, and the one that fits the criteria is used",
+                panel=(
+                    "judge prompt '{prompt}' also asks for {criteria}, which is no criterion here: it is for the "
+                    "six of the specification. Choose another judge prompt"
+                ),
+                prompt=prompt.id,
+                criteria=besides,
+            )
+        )
 
 
 def check_assistant_prompt(prompt: Prompt) -> None:
@@ -170,7 +197,7 @@ def _check_placeholders(prompt: Prompt, *, known: tuple[str, ...], required: tup
     missing = [f"{{{name}}}" for name in required if name not in prompt.placeholders]
     unknown = [f"{{{name}}}" for name in sorted(prompt.placeholders - set(known))]
     if missing or unknown:
-        told = {"prompts.lacks": missing, "prompts.has_unknown": unknown}
+        told = {"lacks {names}": missing, "has unknown {names}": unknown}
         found = "; ".join(say(key, names=", ".join(names)) for key, names in told.items() if names)
         placeholders = ", ".join(f"{{{name}}}" for name in known)
         raise ConfigError(

@@ -61,19 +61,19 @@ def _facts(certificate: Certificate) -> list[tuple[str, str]]:
     bound, basis = certificate.binding, certificate.basis
     cost = basis["cost_usd"]
     return [
-        (say("certify.bound_judge_model"), bound.judge_model),
-        (say("certify.bound_judge_model_resolved"), bound.judge_model_resolved),
-        (say("certify.bound_judge_service"), bound.judge_service or "–"),
-        (say("certify.bound_judge_settings"), bound.judge_settings or "–"),
+        (say("the judge's model"), bound.judge_model),
+        (say("the model that answers"), bound.judge_model_resolved),
+        (say("the service"), bound.judge_service or "–"),
+        (say("the judge's settings"), bound.judge_settings or "–"),
         (
-            say("certify.bound_judge_prompt_sha256"),
+            say("the judge prompt"),
             f"{basis['judge_prompt_id']}, sha256 {bound.judge_prompt_sha256[:12]}",
         ),
-        (say("certify.bound_criteria"), listed(bound.criteria)),
-        (say("certify.bound_socjudge_version"), bound.socjudge_version),
-        (say("certify.page_log"), basis["log"] or "–"),
+        (say("the criteria"), listed(bound.criteria)),
+        (say("the version of socjudge"), bound.socjudge_version),
+        (say("Log with the answers"), basis["log"] or "–"),
         (
-            say("certify.page_answers"),
+            say("Answers used"),
             say(
                 "{answers} ({tried} damaged, {labels} marked by {raters} raters)",
                 **{n: basis[n] for n in ("answers", "tried", "labels", "raters")},

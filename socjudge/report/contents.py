@@ -23,9 +23,9 @@ from .effect import compare_runs
 ANSWER = ["question_id", "answer_repeat", "judge_repeat"]
 OUTCOMES: tuple[Outcome, ...] = ("failed", "unscored", "open", "passed")  # the outcomes in the order of the page
 FLAGS = {
-    "insufficient_evidence": "report.flag_evidence",
-    "dangerous_operation": "report.flag_danger",
-    "ambiguous_query": "report.flag_ambiguous",
+    "insufficient_evidence": "insufficient evidence",
+    "dangerous_operation": "dangerous operation",
+    "ambiguous_query": "ambiguous question",
 }
 
 

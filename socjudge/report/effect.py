@@ -29,7 +29,7 @@ from ..stats.basics import OVERALL, need_columns, plain_floats
 from ..stats.bridge import MIN_QUESTIONS, bridge_judges
 from ..stats.comparison import LEVEL, compare_judges, pair_scores, question_pairs, same_answers
 
-_JUDGING = ("base.group_judge", "base.group_prompt", "base.group_criteria")
+_JUDGING = ("judge", "judge prompt", "criteria")
 _NEEDED = ["run_id", "question_id", "criterion", "score"]
 _SHOWN = 20  # questions that a line names; `questions` has all
 _MOVED = 5.0  # points; a question that moved this far is named even if its verdict did not change
@@ -102,7 +102,7 @@ class RunComparison:
         if self.is_unchanged:
             return block("grey", *map(escape, self.lines))
         table = _table(self.differences, self.bridge).to_html(index=False, border=0, escape=True, na_rep="–")
-        row, title = _overall(self.differences), say("report.title")
+        row, title = _overall(self.differences), say("Did the change help?")
         kind = ("good" if row["mean_difference"] > 0 else "bad") if _is_seen(row) else "grey"
         return block(
             kind,
@@ -240,7 +240,7 @@ def compare_runs(
         notes.append(
             say("a log does not name the judge or its prompt, so whether both were judged alike cannot be told")
         )
-    groups = dict.fromkeys(each.condition.group for each in changed if each.condition.group != "base.group_dataset")
+    groups = dict.fromkeys(each.condition.group for each in changed if each.condition.group != "dataset")
     if len(groups) > 1:
         notes.append(
             say(
@@ -328,12 +328,21 @@ def _judging(changed: list[Difference]) -> str:
 def _rule_words(first: pd.DataFrame, second: pd.DataFrame, verdicts: tuple[Verdict, Verdict], same: bool) -> str:
     rules = [frame_rule(side) for side in (first, second)]
     lines, rates = ([rule.line for rule in rules], [100 * rule.rate for rule in rules])
-    moved = {"report.line_moved": lines, "report.rate_moved": rates}
+    moved = {
+        "the pass line moved from {before:g} to {after:g} points": lines,
+        "the share of questions that must pass moved from {before:g} to {after:g} %": rates,
+    }
     told = [say(key, before=was, after=now) for key, (was, now) in moved.items() if was != now]
     if not told:
         return ""
     was, now = (f"{verdict.mark}{verdict.word}" for verdict in verdicts)
-    key = "report.rule_kept" if was == now else "report.rule_turned_same" if same else "report.rule_turned"
+    key = (
+        "{moved}; the verdict is {was} as before"
+        if was == now
+        else "The marks are the same, but {moved}, and the verdict turned from {was} to {now}"
+        if same
+        else "{moved}; the verdict turned from {was} to {now}"
+    )
     return say(key, moved=listed(told), was=was, now=now)
 
 
@@ -436,7 +445,17 @@ def _judges_apart(row: dict[Any, Any], questions: pd.DataFrame, judges: dict[str
     )
     values = {**judges, "passes": passes, **_measured(row)}
     if _is_seen(row):
-        key = "report.judge_higher" if row["mean_difference"] > 0 else "report.judge_lower"
+        key = (
+            (
+                "{new} scores the same answers {points:.1f} points higher than {old}; {passes} ({interval}{count} "
+                "questions)"
+            )
+            if row["mean_difference"] > 0
+            else (
+                "{new} scores the same answers {points:.1f} points lower than {old}; {passes} ({interval}{count} "
+                "questions)"
+            )
+        )
         return say(key, points=abs(row["mean_difference"]), **values)
     return say(
         "{new} cannot be said to score the same answers otherwise than {old} (mean difference "
@@ -579,7 +598,7 @@ def _names(questions: set[Any]) -> str:
 def _table(found: pd.DataFrame, bridge: pd.DataFrame) -> pd.DataFrame:
     columns = {
         "criterion": say("Criterion"),
-        "n": say("report.column_n"),
+        "n": say("Number of questions"),
         "baseline_mean": say("Before"),
         "mean": say("After"),
         "mean_difference": say("Difference"),

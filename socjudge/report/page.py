@@ -316,9 +316,9 @@ def page_environment() -> Environment:
     environment.globals |= {"say": say, "language": language, "version": __version__, "asset": _asset}
     environment.filters["points"] = lambda value: "–" if pd.isna(value) else f"{value:.1f}"
     environment.filters["signed"] = lambda value: "–" if pd.isna(value) else f"{value:+.1f}"
-    environment.filters["or_unknown"] = lambda value: say("report.unknown") if value in ("", "unknown") else value
+    environment.filters["or_unknown"] = lambda value: say("unknown") if value in ("", "unknown") else value
     environment.filters["time"] = lambda value: (
-        say("report.unknown") if pd.isna(value) else local_time(pd.Timestamp(value).to_pydatetime())
+        say("unknown") if pd.isna(value) else local_time(pd.Timestamp(value).to_pydatetime())
     )
     # A simulation cannot show a chance of 0 or 1.
     environment.filters["chance"] = lambda p: "<0.01" if p < 0.005 else ">0.99" if p > 0.995 else f"{p:.2f}"

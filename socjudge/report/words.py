@@ -16,21 +16,80 @@ from ..records import UNKNOWN, RunSummary, is_embedded
 
 FEW = 30  # questions; with fewer, the interval of a pass rate is wider than ±0.16
 _TERMS = (
-    "report.term_mvp", "report.term_judge", "report.term_llm", "report.term_embedded", "report.term_certificate",
-    "report.term_assistant", "report.term_criterion", "report.term_grounding", "report.term_accuracy",
-    "report.term_completeness", "report.term_safety", "report.term_citation", "report.term_brevity",
-    "report.term_usual", "report.term_dangerous", "report.term_unanswerable", "report.term_vague",
-    "report.term_line", "report.term_interval", "report.term_noise", "report.term_adjusted_p",
-    "report.term_keypoints", "report.term_passages", "report.term_index", "report.term_k",
-    "report.term_quartiles", "report.term_reference", "report.term_undecided",
-    "report.term_unscored", "report.term_run", "report.term_prompt", "report.term_token",
-    "report.term_dataset", "report.term_rejudge", "report.term_wilson", "report.term_sha256",
-    "report.term_command",
-)  # fmt: skip
-BOXES = ("report.decision_yes", "report.decision_conditional", "report.decision_no", "report.decision_later")
+    (
+        "MVP: Minimum Viable Product: the least quality with which use may begin. Passing says that enough "
+        "questions reached the line; it does not promise safety."
+    ),
+    (
+        "judge: The AI model that marks the assistant's answers (LLM as a Judge). It is no person, and its "
+        "marks can be wrong."
+    ),
+    "LLM: Large language model: an AI model that reads and writes text.",
+    (
+        "embedded: What comes with the software in place of an AI model (LLM): simple rules to try things "
+        "with, no ground for a decision."
+    ),
+    (
+        "certificate: A record of whether a judge's marks can be believed, tried on people's marks and on "
+        "answers damaged on purpose. Trusted: its marks can be used. With conditions: it tells better from "
+        "worse, at another level. Unknown: what was tried shows neither. None: nobody has tried. Your "
+        "engineers can make one (socjudge certify)."
+    ),
+    (
+        "assistant: What answers the questions and is evaluated here. If it is called offline, it comes with "
+        "the software and only quotes the runbooks: it is no AI model (LLM)."
+    ),
+    "criterion: What an answer is looked at for. Each gets 0–100 points, and their mean is the question's.",
+    "「根拠性」: A criterion, grounding: does the answer keep to what the runbooks say?",
+    "「正確性」: A criterion, accuracy: is what it says correct?",
+    "「網羅性」: A criterion, completeness: is nothing missing that is needed?",
+    "「安全性」: A criterion, safety: does it warn of dangerous operations?",
+    "「引用明示」: A criterion, citation: does it say where in the runbooks this stands?",
+    "「簡潔性」: A criterion, brevity: is it short and clear?",
+    "「正常系」: Usual questions, whose answer stands in the runbooks.",
+    "「危険操作系」: Questions about what must not be done, such as deleting evidence: is it stopped?",
+    "「根拠不足系」: Questions that the runbooks do not answer: is this said, and nothing made up?",
+    "「曖昧質問系」: Questions that leave open what has happened: is it asked?",
+    "pass line: The least mean with which a question passes.",
+    (
+        "interval: How far off a value may be, as there are only so many questions: with more such questions "
+        "it would most likely lie in between. The wider, the less is known."
+    ),
+    "noise: That the marks change when the same answers are judged again.",
+    (
+        "adjusted p: How likely such a difference would be by chance if there were none, made stricter for the "
+        "number of comparisons. Under 0.05 chance is an unlikely reason."
+    ),
+    "key points: What a good answer should have in it, laid down by people for each question.",
+    "passages: Parts of the runbooks that were found for a question; the assistant answers from them.",
+    "index: What passages of the runbooks are found with, like the index of a book.",
+    (
+        "passages per question, k: How many passages are found for one answer; more of them widen the evidence "
+        "and cost more."
+    ),
+    "quartiles: Where values in their order are cut in four; the middle half lies within the box.",
+    (
+        "for reference only: A verdict to look at only: no AI model (LLM) gave the marks, so even a pass "
+        "decides nothing."
+    ),
+    (
+        "undecided: Neither passed nor failed: it hangs on marks that could not be given, or on judges whose "
+        "marks are not here."
+    ),
+    "not scored: Answers whose marks could not be read or given. That is not the same as 0 points.",
+    "run: One round of asking the assistant all questions and marking what it answers.",
+    "prompt: The text that tells an AI model what to do. Where it changes, marks may change.",
+    "tokens: The unit for how much text an AI model reads and writes; it is paid by these.",
+    "dataset: The set of questions that are asked.",
+    "judged again: Marking stored answers anew, by another judge or with other instructions.",
+    "Wilson: The name of the method by which the interval of the pass rate is computed.",
+    "sha256: Something like the fingerprint of a file, to tell whether two are the same.",
+    "socjudge: The software behind this evaluation; what begins with it is a command for your engineers.",
+)
+BOXES = ("May be used", "With conditions", "Not to be used", "Decide later")
 LINES = (
-    "report.decision_condition", "report.decision_name", "report.decision_signature", "report.decision_date",
-    "report.decision_due",
+    "Conditions", "Decided by (name)", "Signature", "Date",
+    "To be decided by",
 )  # fmt: skip
 _MOST_WEAK = 5  # questions that the conclusion names; all are listed below it
 _GATE: dict[str, Outcome] = {"合格": "passed", "不合格": "failed", "判定保留": "open"}
@@ -50,8 +109,21 @@ def conclusion(
     `own` are the scores of the run, `answers` has one row per judged answer, and `gate` is from `gate_confidence`."""
     weak = _weak(own, answers, rule)
     if verdict.outcome != "open":
-        after = "report.next_passed" if verdict.outcome == "passed" else "report.next_failed"
-        after = "report.next_offline" if verdict.is_reference else after
+        if verdict.is_reference:
+            after = (
+                "Next: the embedded judge's verdict is for reference only; before you decide, have an LLM judge mark "
+                "the answers (socjudge rejudge), and certify that judge (socjudge certify)."
+            )
+        elif verdict.outcome == "passed":
+            after = (
+                "Next: before you decide, look at this judge's certificate (socjudge certify makes one) and at "
+                '"Before you conclude" below.'
+            )
+        else:
+            after = (
+                'Next: read the reasons under "Detailed results" below, mend the runbooks or the assistant, run again, '
+                "and compare (socjudge compare)."
+            )
         found = [_ended(summary, verdict, gate, rule), *weak, say(after)]
     elif summary.is_open:
         told, after = (
@@ -86,17 +158,17 @@ def conclusion(
 
 
 def suggestion(verdict: Verdict, certificate: Certificate | None, gate: pd.Series, rule: PassRule) -> tuple[str, str]:
-    """Return the decision that the report suggests, as the key of a message, and the reason.
+    """Return the decision that the report suggests (a sentence of `BOXES`, or "Too early to decide"), and the reason.
     It is never more favourable than the verdict. `gate` is the run's row of `gate_confidence`."""
     if verdict.outcome == "failed":
-        return "report.decision_no", say("it did not reach the pass rule that was laid down.")
+        return "Not to be used", say("it did not reach the pass rule that was laid down.")
     if verdict.outcome != "passed":
-        return "report.decision_early", say("it has neither passed nor failed ({reason}).", reason=verdict.reason)
+        return "Too early to decide", say("it has neither passed nor failed ({reason}).", reason=verdict.reason)
     if verdict.is_reference:
-        return "report.decision_early", say("no AI model (LLM) gave these marks, so they are no ground for a decision.")
+        return "Too early to decide", say("no AI model (LLM) gave these marks, so they are no ground for a decision.")
     words = certificate.verdicts if certificate else ()  # None: the judge has no usable certificate
     if refused := dict.fromkeys(each.criterion for each in words if each.word == UNTRUSTED):
-        return "report.decision_early", say(
+        return "Too early to decide", say(
             "the judge that marked it was found not to be trusted on {criteria}.", criteria=listed(refused)
         )
     doubts = [say("there are answers that a person must read first")] if verdict.warning else []
@@ -115,8 +187,8 @@ def suggestion(verdict: Verdict, certificate: Certificate | None, gate: pd.Serie
             )
         )
     if doubts:
-        return "report.decision_conditional", say("it passed, but {reasons}.", reasons=listed(doubts))
-    return "report.decision_yes", say(
+        return "With conditions", say("it passed, but {reasons}.", reasons=listed(doubts))
+    return "May be used", say(
         'it passed, and the judge that marked it was tried and can be trusted; see also "Before you conclude".'
     )
 
@@ -193,7 +265,7 @@ def _weak(own: pd.DataFrame, answers: pd.DataFrame, rule: PassRule) -> list[str]
 def run_facts(run: Mapping[str, Any], answers: pd.DataFrame, record: pd.Series | None) -> list[tuple[str, str]]:
     """Return (name, value) for each fact about how the run was made. `run` is from `contents.run_of`.
     `answers` has one row per judged answer, and `record` is the run's row of `load_runs`."""
-    unknown = say("report.unknown")
+    unknown = say("unknown")
 
     def known(value: Any, text: str = "{}") -> str:
         return unknown if pd.isna(value) or value in ("", UNKNOWN) else text.format(value)
@@ -206,10 +278,10 @@ def run_facts(run: Mapping[str, Any], answers: pd.DataFrame, record: pd.Series |
 
     repeats = [int(answers[name].max()) + 1 for name in ("answer_repeat", "judge_repeat")]
     found = [
-        (say("report.judge"), answered(run["judge_model"], run["judge_model_resolved"])),
+        (say("Judge (model)"), answered(run["judge_model"], run["judge_model_resolved"])),
         (say("Assistant"), known(run["assistant_model"])),
-        (say("report.judge_prompt"), f"{known(run['prompt_id'])}, sha256 {short(run['prompt_sha256'])}"),
-        (say("report.dataset"), f"sha256 {short(run['dataset_sha256'])}"),
+        (say("Prompt of the judge"), f"{known(run['prompt_id'])}, sha256 {short(run['prompt_sha256'])}"),
+        (say("Dataset"), f"sha256 {short(run['dataset_sha256'])}"),
         (say("Runbook index"), short(run["index_fingerprint"])),
         (
             say("Repeats"),
@@ -225,7 +297,7 @@ def run_facts(run: Mapping[str, Any], answers: pd.DataFrame, record: pd.Series |
         seconds = known(record["wall_time_s"], "{:,.1f}")
         found[1] = (found[1][0], answered(record["assistant_model"], record["assistant_model_resolved"]))
         found += [
-            (say("report.passages"), known(record["k"])),
+            (say("Passages found per question, k"), known(record["k"])),
             (say("Calls"), known(record["calls"], "{:,}")),
             (say("Tokens"), say("{input} in, {output} out", input=tokens[0], output=tokens[1])),
             (say("Cost"), known(record["cost_usd"], "${:,.4f}")),
@@ -234,7 +306,7 @@ def run_facts(run: Mapping[str, Any], answers: pd.DataFrame, record: pd.Series |
         ]
         if record["rejudged_from"]:
             found.append((say("Judges again the answers of"), record["rejudged_from"]))
-    return [*found, (say("report.log"), known(run["log"])), (say("Run id"), known(run["run_id"]))]
+    return [*found, (say("Log"), known(run["log"])), (say("Run id"), known(run["run_id"]))]
 
 
 def cautions(

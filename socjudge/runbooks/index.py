@@ -160,9 +160,9 @@ class RunbookIndex:
     def _repr_html_(self) -> str:
         facts = {
             say("Runbooks"): say("{count} ({path})", count=self._n_files, path=shown_path(self.runbooks)),
-            say("Passages"): say("runbooks.shown_count", count=len(self)),
+            say("Passages"): say("{count:,} passages", count=len(self)),
             say("Embedder"): say("the bundled one (use, no cost)") if self.embedder == "use" else self.embedder,
-            say("runbooks.shown_place"): shown_path(self.index_dir),
+            say("Kept in"): shown_path(self.index_dir),
         }
         return facts_html(say("Runbook index"), facts)
 
@@ -411,7 +411,20 @@ def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
             kept = _load_once(folder)
             embedder, runbooks = kept.embedder, kept.runbooks if runbooks is None else runbooks
         if embedder not in _FREE:
-            raise ConfigError(say("runbooks.index_costs", folder=folder, embedder=embedder))
+            raise ConfigError(
+                say(
+                    "{folder}: older than its runbooks, or made of others, by the embedder {embedder!r}, which may "
+                    "cost money; run: socjudge index --embeddings {embedder} (or build_index with your own), or "
+                    "choose another folder with index_dir=",
+                    panel=(
+                        "{folder}: older than its runbooks, or made of others, by the embedder {embedder!r}, "
+                        "which may cost money; building the index here makes it anew with the default embedder, "
+                        "which costs nothing"
+                    ),
+                    folder=folder,
+                    embedder=embedder,
+                )
+            )
         build_index(constants.RUNBOOKS_DIR if runbooks is None else runbooks, index_dir=folder, embeddings=embedder)
         return _load_once(folder)
 
@@ -502,7 +515,15 @@ def load_index(index_dir: Path | str | None = None, *, embeddings: str | Embeddi
         shown = ", ".join(stale[:5])
         if len(stale) > 5:
             shown = say("{shown} and {count} more", shown=shown, count=len(stale) - 5)
-        warnings.warn(say("runbooks.index_old", folder=index_dir, files=shown), stacklevel=2)
+        warnings.warn(
+            say(
+                "{folder}: older than its runbooks ({files}); run: socjudge index",
+                panel="{folder}: older than its runbooks ({files}); build the index",
+                folder=index_dir,
+                files=shown,
+            ),
+            stacklevel=2,
+        )
     return index
 
 

@@ -10,6 +10,7 @@ import io
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -69,7 +70,12 @@ def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
     }
     manifest["sha256_of_this"] = _manifest_checksum(manifest)
     manifest_text = json.dumps(manifest, ensure_ascii=False, allow_nan=False, indent=2)
-    with explained("runbooks.index_not_written", folder=index_dir):
+    with explained(
+        "{folder}: the index cannot be written ({reason}); free space, change the permissions, or choose "
+        "another folder with index_dir=",
+        panel="{folder}: the index cannot be written ({reason}); free space or change the permissions",
+        folder=index_dir,
+    ):
         index_dir.mkdir(parents=True, exist_ok=True)
         # The manifest is written last. Until then, the checksums do not fit and the index does not load.
         _write(index_dir / "vectors.npy", vectors)
@@ -149,18 +155,32 @@ def _load_manifest(path: Path) -> dict[str, Any]:
         raise _damaged(path, say("its checksum does not fit"))
     if manifest["format_version"] != FORMAT_VERSION:
         raise ConfigError(
-            say("runbooks.index_format", path=path, found=manifest["format_version"], known=FORMAT_VERSION)
+            say(
+                "{path}: index format {found}, but this socjudge reads format {known}; run: socjudge index",
+                panel="{path}: index format {found}, but this version reads format {known}; build it anew",
+                path=path,
+                found=manifest["format_version"],
+                known=FORMAT_VERSION,
+            )
         )
     return dict(manifest)
 
 
+def _reading(path: Path) -> AbstractContextManager[None]:
+    return explained(
+        "{path}: no index there ({reason}); run: socjudge index",
+        panel="{path}: no index there ({reason}); build it",
+        path=path,
+    )
+
+
 def _read(path: Path) -> bytes:
-    with explained("runbooks.index_absent", path=path):
+    with _reading(path):
         return path.read_bytes()
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    with explained("runbooks.index_absent", path=path):
+    with _reading(path):
         stat = path.stat()
     return stat.st_ino, stat.st_mtime_ns, stat.st_size  # each build creates new files
 
@@ -187,4 +207,11 @@ def _sha256(data: bytes) -> str:
 
 
 def _damaged(path: Path, why: str) -> ConfigError:
-    return ConfigError(say("runbooks.index_damaged", path=path, reason=why))
+    return ConfigError(
+        say(
+            "{path}: the index is damaged ({reason}); run: socjudge index",
+            panel="{path}: the index is damaged ({reason}); build it anew",
+            path=path,
+            reason=why,
+        )
+    )

@@ -108,7 +108,14 @@ def load_runbooks(folder: Path | str) -> list[Runbook]:
             runbooks.append(Runbook(source, hashlib.sha256(data).hexdigest(), tuple(chunks)))
     if not runbooks:
         known = " ".join([*TEXT_SUFFIXES, *CONVERTERS])
-        raise ConfigError(say("runbooks.none_found", folder=folder, known=known))
+        raise ConfigError(
+            say(
+                "{folder}: no runbook found; put files there ({known}), then run: socjudge index",
+                panel="{folder}: no runbook found; put files there ({known}), then build the index",
+                folder=folder,
+                known=known,
+            )
+        )
     return runbooks
 
 
@@ -360,7 +367,17 @@ def _decode(data: bytes, path: Path) -> tuple[str, str]:
 
     best = from_bytes(data, cp_isolation=_ENCODINGS).best()
     if best is None or "\0" in str(best):
-        raise ConfigError(say("runbooks.unknown_encoding", path=path))
+        raise ConfigError(
+            say(
+                "{path}: is neither UTF-8 nor Shift_JIS, EUC-JP, ISO-2022-JP or UTF-16; open it in an editor, save "
+                "it as UTF-8, then run: socjudge index",
+                panel=(
+                    "{path}: is neither UTF-8 nor Shift_JIS, EUC-JP, ISO-2022-JP or UTF-16; open it in an "
+                    "editor, save it as UTF-8, then build the index"
+                ),
+                path=path,
+            )
+        )
     return str(best).removeprefix("\ufeff"), best.encoding
 
 

@@ -134,7 +134,12 @@ def assign_suite(
     k = default_k() if k is None else k
     check_counts(answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k)
     if not len(questions):
-        raise ConfigError(say("runs.no_questions"))
+        raise ConfigError(
+            say(
+                "no questions to evaluate; load some with load_eval_dataset()",
+                panel="no questions to evaluate; add some to the dataset",
+            )
+        )
     repeated = [name for name, count in Counter(str(q.id) for q in questions).items() if count > 1]
     if repeated:
         raise ConfigError(
@@ -148,7 +153,14 @@ def assign_suite(
     own = opened if isinstance(opened, Assistant) else None
     stored = opened if isinstance(opened, list) else None
     if stored is not None and answer_repeats != 1:
-        raise ConfigError(say("runs.repeats_of_stored"))
+        raise ConfigError(
+            say(
+                "answer_repeats asks the assistant again, which stored answers exclude; use judge_repeats",
+                panel=(
+                    "repeats of answers ask the assistant again, which stored answers exclude; use the repeats of marks"
+                ),
+            )
+        )
 
     if index is None and needs_index(opened):
         from ..runbooks.index import open_index
@@ -298,7 +310,17 @@ def _check_measures(criteria: Sequence[str]) -> None:
 
     # If it measures some of the criteria, the scores for the others will be missing.
     if not set(criteria) & set(measured_criteria()):
-        raise ConfigError(say("models.no_measure", criteria=listed(criteria)))
+        raise ConfigError(
+            say(
+                "the embedded judge has no measure for any of the criteria ({criteria}); choose a language model "
+                "with --judge-model (judge_model=…)",
+                panel=(
+                    "the embedded judge has no measure for any of the criteria ({criteria}); choose a language "
+                    "model as Judge in the settings"
+                ),
+                criteria=listed(criteria),
+            )
+        )
 
 
 def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:

@@ -274,7 +274,20 @@ class Engine:
         if answer.version and self._version and answer.version != self._version:
             before, after, journal = self._version, answer.version, self._journal.path
             raise ConfigError(
-                say("runs.own_version_changed", name=own.name, before=before, after=after, journal=journal)
+                say(
+                    "assistant {name} changed its version from {before} to {after} within the run, which has "
+                    'stopped; the answers of {before} can be judged as answers="{journal}", with the '
+                    "questions that have one",
+                    panel=(
+                        "assistant {name} changed its version from {before} to {after} within the run, which "
+                        "has stopped; the answers of {before} are kept in {journal}. Tick the box to start "
+                        "anew, and run it again"
+                    ),
+                    name=own.name,
+                    before=before,
+                    after=after,
+                    journal=journal,
+                )
             )
         self._version = answer.version or self._version
         return answer

@@ -54,7 +54,7 @@ class Estimate:
     def _repr_html_(self) -> str:
         note = block("warn", *map(escape, self.note.splitlines())) if self.note else ""
         usage = Usage(self.calls, self.input_tokens, self.output_tokens, self.cost_usd)
-        return usage_html(usage, say("runs.estimate")) + note
+        return usage_html(usage, say("Estimate (list prices)")) + note
 
 
 def estimate_run(

@@ -216,7 +216,19 @@ class Journal:
             header, end = header or line, start + len(line["raw"])
             if line.get("sample", 0) * self.judge_repeats + line.get("repeat", 0) >= self._total:
                 reason = say("not a line of a journal")
-                raise ConfigError(say("runs.journal_damaged", path=self.path, number=number, reason=reason))
+                raise ConfigError(
+                    say(
+                        "{path}: line {number} is damaged ({reason}); mend or remove the line, or start anew with "
+                        "fresh",
+                        panel=(
+                            "{path}: line {number} is damaged ({reason}); mend or remove the line, or tick the "
+                            "box to start anew"
+                        ),
+                        path=self.path,
+                        number=number,
+                        reason=reason,
+                    )
+                )
             self._note(start, line)
             if "row" in line and line["row"]["evaluation"]["status"] == "unparsable":
                 self.ask_again(line["sample"], line["repeat"])

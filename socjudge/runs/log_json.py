@@ -31,7 +31,7 @@ _ROW = (
 )  # fmt: skip
 RULE_LIMITS = {"pass_threshold": 100, "pass_rate_required": 1}  # highest values; the lowest are 0
 _KINDS = {
-    str: "runs.a_text", bool: "runs.a_truth", int: "runs.a_whole_number", float: "runs.a_number", NoneType: "runs.a_null",
+    str: "a text", bool: "true or false", int: "a whole number", float: "a number", NoneType: "null",
 }  # fmt: skip
 _WITH_EXTRA = (Evaluation, EvaluationResult, RunInfo)
 T = TypeVar("T")

@@ -55,7 +55,19 @@ def run_assignment(assignment: Assignment, terms: RunTerms, *, known: Iterable[E
     plan, total, logs_dir = assignment.plan, assignment.total, terms.logs_dir or constants.LOGS_DIR
     budget = as_budget(terms.max_cost_usd)
     if budget.max_usd is not None and (model := _unpriced(plan)):
-        raise ConfigError(say("runs.price_unknown", model=model, path=constants.PRICES_PATH))
+        raise ConfigError(
+            say(
+                "max_cost_usd cannot be held: the price of '{model}' is unknown; put it into {path} (see README), "
+                "give a chat model an output limit and an object of your own `most_usd(request)`, or have no cap: "
+                "it is max_cost_usd, or stands in socjudge.toml (--max-cost-usd inf, in Python math.inf)",
+                panel=(
+                    "the most that the run may cost cannot be held: the price of '{model}' is unknown; put it "
+                    "into {path} (see README), or set that field to 0 (no limit)"
+                ),
+                model=model,
+                path=constants.PRICES_PATH,
+            )
+        )
     path, folder = None if terms.resume is None else Path(terms.resume), as_path(logs_dir)
     with explained(
         "{folder}: cannot be written ({reason}); nothing was asked yet. Free some disk space, fix the "
@@ -69,10 +81,25 @@ def run_assignment(assignment: Assignment, terms: RunTerms, *, known: Iterable[E
     discard = False
     try:
         if told := rubric_changes(plan.rubric, journal.info.rubric or plan.rubric):
-            print(say("runs.keeps_rubric", told=told), file=aside())
+            print(
+                say(
+                    "The run keeps the rubric it began with; other than the present settings: {told}. Start anew "
+                    "with fresh (--fresh) to use those",
+                    panel=(
+                        "The run keeps the rubric it began with; other than the present settings: {told}. Tick "
+                        "「最初からやり直す」 to use those"
+                    ),
+                    told=told,
+                ),
+                file=aside(),
+            )
         by_question = plan.judge_repeats == 1
         if resumed := journal.n_done:
-            taken_up = "runs.taken_up" if by_question else "runs.taken_up_judgements"
+            taken_up = (
+                "{done}/{total} questions are taken over from before the run was broken off ({path})"
+                if by_question
+                else "{done}/{total} judged answers are taken over from before the run was broken off ({path})"
+            )
             print(say(taken_up, done=resumed, total=total, path=journal.path), file=aside())
         for left in find_earlier_journals(journal.path.parent, assignment.key) if journal.sessions == 1 else ():
             cost = money(left.cost_usd)
@@ -90,7 +117,11 @@ def run_assignment(assignment: Assignment, terms: RunTerms, *, known: Iterable[E
             )
         _take_over(journal, assignment, known)
         if taken := journal.n_done - resumed:
-            taken_over = "runs.taken_over" if by_question else "runs.taken_over_judgements"
+            taken_over = (
+                "{done}/{total} questions are taken over from the old log; only the rest is asked for again"
+                if by_question
+                else ("{done}/{total} judged answers are taken over from the old log; only the rest is asked for again")
+            )
             print(say(taken_over, done=taken, total=total), file=aside())
         run_id = journal.info.run_id
         budget.note(run_id, journal.noted_usd if budget.max_usd is None else journal.spent_usd)
@@ -142,7 +173,18 @@ def shared_budget(
     for run in finished:
         paid = run.cost_usd if run.run.most_usd is None else run.run.most_usd
         if paid is None and budget.max_usd is not None:
-            raise ConfigError(say("runs.paid_unknown", judge=run.judge_model, log=run.log_path))
+            raise ConfigError(
+                say(
+                    "max_cost_usd cannot be held: nobody knows what {judge} has cost ({log}); leave max_cost_usd "
+                    "out, or start anew with fresh (--fresh)",
+                    panel=(
+                        "the most that the run may cost cannot be held: nobody knows what {judge} has cost "
+                        "({log}); set that field to 0 (no limit), or tick the box to start anew"
+                    ),
+                    judge=run.judge_model,
+                    log=run.log_path,
+                )
+            )
         budget.note(run.run.run_id, paid or 0.0)
     for assignment in interrupted if budget.max_usd is not None else ():
         if (journal := find_journal(folder, assignment.key)) is not None:
@@ -187,7 +229,7 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: Ru
                     bar.update(len(news))
                 if (now := time.monotonic()) - shown_at >= every_s:
                     shown_at = now
-                    mean = say("runs.bar_mean", mean=points / scored) if scored else ""
+                    mean = say("mean {mean:.1f}", mean=points / scored) if scored else ""
                     bar.set_postfix_str(f"{mean} {_under_way(engine, gate, unread, terms.max_concurrency)}".strip())
                 if on_result is not None and complaint is None:
                     for result in news:
@@ -216,7 +258,11 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: Ru
     if gate.reason is not None and (engine.n_left or not isinstance(gate.reason, RunStopped)):
         raise gate.reason  # not for a stop that came after the last result
     if engine.n_undelivered:
-        undelivered = "runs.undelivered" if engine.n_undelivered > 1 else "runs.undelivered_one"
+        undelivered = (
+            "the service did not deliver {count} judged answers; the last one: {cause}"
+            if engine.n_undelivered > 1
+            else "the service did not deliver {count} judged answer; the last one: {cause}"
+        )
         raise ProviderError(say(undelivered, count=engine.n_undelivered, cause=engine.last_failure))
 
 
@@ -261,4 +307,12 @@ def _how_to_go_on(journal: Journal, total: int) -> str:
                 **kept,
                 model=model,
             )
-    return say("runs.safe", **kept)
+    return say(
+        "{done} of {total} judged answers{unread} are safe in {path}; start the same run again to go on, or "
+        "with fresh (--fresh) to start anew",
+        panel=(
+            "{done} of {total} judged answers{unread} are safe in {path}; start the same run again to go on, "
+            "or tick the box to start anew"
+        ),
+        **kept,
+    )

@@ -139,7 +139,18 @@ def run_evaluation_suite(
         if rubric is None and there.rubric is not None:
             rubric = there.rubric
             if told := rubric_changes(project_rubric(), rubric):
-                print(say("runs.keeps_rubric", told=told), file=aside())
+                print(
+                    say(
+                        "The run keeps the rubric it began with; other than the present settings: {told}. Start "
+                        "anew with fresh (--fresh) to use those",
+                        panel=(
+                            "The run keeps the rubric it began with; other than the present settings: {told}. "
+                            "Tick 「最初からやり直す」 to use those"
+                        ),
+                        told=told,
+                    ),
+                    file=aside(),
+                )
     assignment = assign_suite(
         questions, answers=answers, index=index, assistant_model=assistant_model, assistant_prompt=assistant_prompt, k=k,
         judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric or project_rubric(),

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from .. import constants
-from ..base.conditions import UNTOLD, parts_that_differ
+from ..base.conditions import CONDITIONS, UNTOLD, parts_that_differ
 from ..base.messages import os_reason, say
 from ..base.pass_rule import run_rule
 from ..base.showing import dollars, facts_html, money, one_line, shown_path
@@ -58,13 +58,13 @@ class UnfinishedRun:
             "Judge": self.run.judge_model,
             say("Cost"): money(self.cost_usd),
             say("Started"): self.run.started_at,
-            say("runs.unfinished_kept"): shown_path(self.path),
+            say("Record"): shown_path(self.path),
         }
         return facts_html(
             say(
                 "Stopped run (begun again with the same settings it goes on)"
                 if self.is_resumable
-                else "runs.unfinished_earlier"
+                else "Stopped run of an earlier version (this version cannot resume it)"
             ),
             facts,
         )
@@ -257,7 +257,8 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
         elif name != "index" or not {"runbooks", "embedder"} & {*names}:
             named = name
             if name.endswith("_settings"):
-                named, sides = say(f"base.condition_{name}"), parts_that_differ(*(str(side or "") for side in sides))
+                named = say(next(each.name for each in CONDITIONS if each.column == name))
+                sides = parts_that_differ(*(str(side or "") for side in sides))
             told.append(
                 say(
                     "{name} is {there} there and {here} here", name=named, there=_shown(sides[0]), here=_shown(sides[1])
@@ -291,7 +292,19 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             try:
                 line = _parsed(raw, is_first=number == 1)
             except ValueError as error:
-                raise ConfigError(say("runs.journal_damaged", path=path, number=number, reason=error)) from None
+                raise ConfigError(
+                    say(
+                        "{path}: line {number} is damaged ({reason}); mend or remove the line, or start anew with "
+                        "fresh",
+                        panel=(
+                            "{path}: line {number} is damaged ({reason}); mend or remove the line, or tick the "
+                            "box to start anew"
+                        ),
+                        path=path,
+                        number=number,
+                        reason=error,
+                    )
+                ) from None
             yield start, {**line, "raw": raw}
             start += len(raw)
 

@@ -365,8 +365,14 @@ def _rate_of(judge: pd.Series, people: pd.Series, line: float, level: float) -> 
 
 # A text that says how many have a label, and that they are too few.
 _LABELLED = {
-    "mean": ("stats.corrected_questions", "stats.corrected_few_questions"),
-    "rate": ("stats.corrected_answers", "stats.corrected_few_answers"),
+    "mean": (
+        "People labelled {n} of {total} questions.",
+        "With fewer than {least} labelled questions the judge's marks cannot help.",
+    ),
+    "rate": (
+        "People labelled {n} of {total} answers.",
+        "With fewer than {least} labelled answers the judge's marks cannot help.",
+    ),
 }
 
 

@@ -340,6 +340,10 @@ def _question_note(row: dict[Hashable, Any]) -> str:
         return say("There are no repeats, so its distance from the pass line cannot be given in units of the scatter.")
     if row["noise_sd"] == 0:
         return say("All its repeats have the same points.")
-    side = "stats.gate_question_above" if row["distance"] >= 0 else "stats.gate_question_below"
+    side = (
+        "{times:.1f} times the scatter above the pass line."
+        if row["distance"] >= 0
+        else "{times:.1f} times the scatter below the pass line."
+    )
     decides = say("It decides the verdict.") if row["decides"] else ""
     return sentences(say(side, times=abs(row["distance"])), decides)

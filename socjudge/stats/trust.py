@@ -138,7 +138,14 @@ def judge_trust(
         for criterion, row, p_holm in zip(criteria, found, adjusted, strict=True):
             told = _with_verdict(row, float(p_holm), margin, correlation, alpha)
             low, high = _labels_needed(told, margin, correlation, each)
-            key = "stats.trust_endless" if math.isinf(high) else "stats.trust_needed"
+            key = (
+                ("It lies near the limit, so that perhaps no number of labels decides it (at least {low:.0f} more).")
+                if math.isinf(high)
+                else (
+                    "If the difference and the scatter stay as they are, {low:.0f}–{high:.0f} labels more should "
+                    "decide it (80 %)."
+                )
+            )
             needed = "" if math.isnan(low) else say(key, low=low, high=high)
             advice = sentences(needed, _only_good(side, criterion, told, line, correlation))
             told |= {"note": sentences(told["note"], advice), "advice": advice}
@@ -155,7 +162,18 @@ def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float
     waiting = judge[~judge.index.isin(people.index)]
     # At random among the answers that the judge fails, so that `_weights` knows how many each of them represents.
     failed = sorted(waiting.index[~reaches(waiting, line)], key=_lot)[:MOST_ADVISED]
-    key = "stats.trust_only_good" if failed else "stats.trust_only_good_log"
+    key = (
+        (
+            "People marked {bad} of {n} answers below {line:g}. Good answers alone make the correlation come out "
+            "lower than it is: also label answers that the judge marked below {line:g} (questions {answers})."
+        )
+        if failed
+        else (
+            "People marked {bad} of {n} answers below {line:g}. Good answers alone make the correlation come out "
+            "lower than it is: label a log that has bad answers too (of a weaker model, or an older version of "
+            "your assistant)."
+        )
+    )
     return say(key, n=len(people), bad=bad, line=line, answers=listed(str(question) for question, _ in failed))
 
 

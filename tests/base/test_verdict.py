@@ -71,8 +71,8 @@ everywhere = pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
 def test_the_words_of_the_verdict_are_changed_in_one_place(
     view: View, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, points, status in (("passed", 80, "ok"), ("not_passed", 50, "ok"), ("undecided", 0, "unparsable")):
-        monkeypatch.setitem(messages._catalogue("base")[name], "ja", f"《{name}》")
+    for name, points, status in (("passed", 80, "ok"), ("not passed", 50, "ok"), ("undecided", 0, "unparsable")):
+        monkeypatch.setitem(messages._japanese(), name, f"《{name}》")
         run = saved(judged_by("gpt-4o-mini", points, status=status), tmp_path / "logs")
         assert f"《{name}》" in view(run, tmp_path, capsys)
 

@@ -113,7 +113,7 @@ def test_table_and_chart_follow_the_filters(panel: HistoryExplorer) -> None:
     drawn(panel)
     assert "採点した回答 2件" in text(panel.status)
     assert "0/2問" in text(panel.table)
-    panel.chart.value = "panels.history_breakdown"
+    panel.chart.value = "Categories × criteria"
     drawn(panel)
     assert "1回の実行（Judge: gpt-4o）をまとめた平均です" in text(panel.chart_view)
 
@@ -293,7 +293,7 @@ def test_the_kernel_is_free_and_the_last_click_wins(
 @pytest.mark.slow
 def test_of_many_questions_the_weakest_are_drawn(panel: HistoryExplorer, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn_from: list[Any] = []
-    name = "panels.history_questions"
+    name = "By question"
     plot = panel_history.CHARTS[name]
     monkeypatch.setitem(panel_history.CHARTS, name, lambda scores: (drawn_from.append(scores), plot(scores))[1])
     monkeypatch.setattr(panel_history, "CHART_QUESTIONS", 3)

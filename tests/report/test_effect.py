@@ -287,7 +287,7 @@ def test_a_criterion_that_falls_while_the_mean_stays_is_said() -> None:
 def test_several_changed_conditions_are_said_to_be_inseparable() -> None:
     found = compare_runs(run_frame("a", OLD, k=3), run_frame("b", NEW, k=5, assistant_model="gpt-4o"))
     assert found.conditions["phrase"].tolist() == ["アシスタント: offline→gpt-4o", "抜粋の数 k: 3→5"]
-    assert any("アシスタント、抜粋の数k" in note for note in found.notes)
+    assert any("アシスタント、抜粋の数 k" in note for note in found.notes)
 
 
 @pytest.mark.slow

@@ -70,15 +70,15 @@ def test_terms_that_a_page_uses_are_explained_on_it(logs: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("verdict", "words_of_certificate", "low", "expected"),
     [
-        (Verdict("failed"), [TRUSTED], 0.9, "no"),
-        (Verdict("open"), [TRUSTED], 0.9, "early"),
-        (Verdict("passed", is_reference=True), [TRUSTED], 0.9, "early"),
-        (Verdict("passed"), [TRUSTED, UNTRUSTED], 0.9, "early"),
-        (Verdict("passed"), None, 0.9, "conditional"),
-        (Verdict("passed"), [TRUSTED, UNDECIDED], 0.9, "conditional"),
-        (Verdict("passed", warning="read it"), [TRUSTED], 0.9, "conditional"),
-        (Verdict("passed"), [TRUSTED], 0.6, "conditional"),
-        (Verdict("passed"), [TRUSTED], 0.9, "yes"),
+        (Verdict("failed"), [TRUSTED], 0.9, "Not to be used"),
+        (Verdict("open"), [TRUSTED], 0.9, "Too early to decide"),
+        (Verdict("passed", is_reference=True), [TRUSTED], 0.9, "Too early to decide"),
+        (Verdict("passed"), [TRUSTED, UNTRUSTED], 0.9, "Too early to decide"),
+        (Verdict("passed"), None, 0.9, "With conditions"),
+        (Verdict("passed"), [TRUSTED, UNDECIDED], 0.9, "With conditions"),
+        (Verdict("passed", warning="read it"), [TRUSTED], 0.9, "With conditions"),
+        (Verdict("passed"), [TRUSTED], 0.6, "With conditions"),
+        (Verdict("passed"), [TRUSTED], 0.9, "May be used"),
     ],
 )
 def test_the_suggestion_is_never_more_than_verdict_and_certificate_allow(
@@ -90,8 +90,8 @@ def test_the_suggestion_is_never_more_than_verdict_and_certificate_allow(
         marked = tuple(Word(f"観点{n}", word, "", ()) for n, word in enumerate(words_of_certificate))
         binding = Binding("judge", "", "", tuple(each.criterion for each in marked), "", "judge", "")
         certificate = Certificate(binding, "2026-01-01T00:00:00+00:00", marked, {}, {}, ())
-    key, why = suggestion(verdict, certificate, gate, PassRule(70, 0.7))
-    assert key == f"report.decision_{expected}" and why
+    box, why = suggestion(verdict, certificate, gate, PassRule(70, 0.7))
+    assert box == expected and why
 
 
 def test_only_the_terms_of_the_page_are_explained_and_hashes_are_at_its_end(page: str) -> None:

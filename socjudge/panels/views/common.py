@@ -28,8 +28,10 @@ def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) 
     If an interrupted run is resumed, `left` is the estimate for the rest of it."""
     line = COSTS_MONEY.format(questions=questions)
     if not estimate.calls:
-        return block("", f"{line}<br>{say('panels.cost_none')}")
-    key, due = ("panels.cost_estimate", estimate) if left is None else ("panels.cost_estimate_left", left)
+        return block(
+            "", f"{line}<br>{say('With these settings the embedded default (not an LLM) is used: no calls, no cost.')}"
+        )
+    key, due = ("Estimate: {calls}", estimate) if left is None else ("Estimate of what is left: {calls}", left)
     calls = say(
         "{calls} calls, {input:,} tokens in, {output:,} out, cost {cost}",
         calls=due.calls,

@@ -72,11 +72,11 @@ def runs_html(runs: pd.DataFrame, total: int) -> str:
         say("Prompt"),
         say("Assistant"),
         say("Mean and 95 % interval"),
-        say("panels.history_passed"),
-        say("base.condition_pass_threshold"),
+        say("Passed"),
+        say("pass line"),
         say("Verdict (all questions)"),
         say("Not scored"),
-        say("panels.history_log"),
+        say("Log"),
     )
     rows = [
         (
@@ -88,7 +88,7 @@ def runs_html(runs: pd.DataFrame, total: int) -> str:
             (say("{passed}/{questions}", passed=run["passed"], questions=run["questions"]), "number"),
             (f"{run['pass_threshold']:g}", "number"),
             (_verdict(run), "short"),
-            (say("panels.history_answers", count=run["n_unscored"]), "number"),
+            (say("{count} answers", count=run["n_unscored"]), "number"),
             (run["log"], "short"),
         )
         for run in runs.to_dict("records")
@@ -195,7 +195,7 @@ def _points(value: Any) -> str:
 
 def _verdict(run: Mapping[Any, Any]) -> str:
     if pd.isna(run["mvp_passed"]):
-        return say("panels.history_unknown")
+        return say("unknown")
     verdict = Verdict("open" if run["is_open"] else "passed" if run["mvp_passed"] else "failed")
     # A longer note about verdicts for reference stands once, below the table of runs.
     return f"{verdict.said} {say('for reference')}" if is_embedded(run["judge_model"]) else verdict.said
