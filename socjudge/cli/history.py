@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -31,12 +32,10 @@ def doctor(
 ) -> None:
     """List what is wrong with the questions, the runbooks and the logs, and what to do about it. Nothing is changed.
     Exit code 0: no problems; 1: errors or warnings were found; 2: the folder of the logs could not be read."""
-    import pandas as pd
-
     from ..history.doctor import check_dataset, check_logs, check_runbooks
     from ..models.endings import project_ending
 
-    checks: list[pd.DataFrame] = []
+    checks: list[Any] = []
     ending = ""
     try:
         current_project()
@@ -47,11 +46,11 @@ def doctor(
         echo(f"socjudge: {error}\n", err=True)
     if logs_dir or constants.LOGS_DIR.is_dir() or not checks:
         checks.append(check_logs(logs_dir))
-    found = pd.concat(checks)
-    for row in found.to_dict("records"):
+    found = [row for check in checks for row in check.to_dict("records")]
+    for row in found:
         place = f": {row['where']}" if row["where"] else ""
         echo(f"{say(LEVELS[row['level']])}: {row['file']}{place}\n    {row['what']}\n    → {row['remedy']}")
-    counts = {level: int((found["level"] == level).sum()) for level in LEVELS}
+    counts = Counter(row["level"] for row in found)
     echo(
         say(
             "{error} errors, {warning} warnings, {note} notes",

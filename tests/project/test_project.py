@@ -197,7 +197,13 @@ def test_no_function_takes_more_than_fifteen_keywords() -> None:
 def test_what_the_project_has_set_is_read_in_one_module() -> None:
     """What looks at a run asks the run: nothing else can depend on today's rubric by mistake."""
     names = re.compile(r"constants\.(JUDGE_|QUESTION_CAT)|import .*(JUDGE_PASS|JUDGE_EVAL|QUESTION_CAT)|todays_rule")
-    assert {name for name, tree in modules().items() if names.search(ast.unparse(tree))} <= {"settings"}
+    code = (ast.Attribute, ast.Name, ast.ImportFrom)  # not what a message says
+    read = {
+        name
+        for name, tree in modules().items()
+        if any(names.search(ast.unparse(node)) for node in ast.walk(tree) if isinstance(node, code))
+    }
+    assert read <= {"settings"}
 
 
 def test_an_unknown_name_is_an_attribute_error_that_says_where_it_is_now() -> None:
