@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import textwrap
 from importlib import import_module
 from importlib.util import resolve_name
-from itertools import groupby
+from itertools import groupby, takewhile
 from pathlib import Path
 
 import griffe
@@ -69,6 +70,7 @@ def api_page() -> str:
     for title, paths in groups:
         text += f"\n## {title}\n"
         for path in paths:
+            _add_fields(package[path])
             text += "\n" + _once(_plain(griffe2md.render_object_docs(package[path], LOOK)), seen)
     return re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
 
@@ -84,6 +86,24 @@ def _paths(space: str) -> list[str]:
     found = [(name, home) for name, home in homes(folder).items() if home not in (".", "._version")]
     paths = [resolve_name(f"{home}.{name}", at).removeprefix("socjudge.") for name, home in found]
     return sorted(paths, key=lambda path: list(AT_THE_TOP).index(_wing(path))) if not space else paths
+
+
+def _add_fields(shown: griffe.Object) -> None:
+    """Add to the docstring of a class what the comments behind or above its fields say."""
+    if not isinstance(shown, griffe.Class) or shown.docstring is None:
+        return
+    lines = shown.filepath.read_text("utf-8").splitlines()  # type: ignore[union-attr]
+    node = next(each for each in ast.parse("\n".join(lines)).body if getattr(each, "name", "") == shown.name)
+    told = []
+    for field in node.body:  # type: ignore[attr-defined]
+        if isinstance(field, ast.AnnAssign):
+            above = takewhile(re.compile(r" +# ").match, reversed(lines[: field.lineno - 1]))
+            behind = lines[(field.end_lineno or 0) - 1].encode()[field.end_col_offset :].decode()
+            said = " ".join(line.strip(" #") for line in [*reversed([*above]), behind] if line.strip(" #"))
+            told += (
+                [textwrap.fill(f"- {ast.unparse(field.target)}: {said}", 118, subsequent_indent="  ")] if said else []
+            )
+    shown.docstring.value += "\n\n" * bool(told) + "\n".join(told)
 
 
 def _wing(path: str) -> str:
