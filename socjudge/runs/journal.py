@@ -152,10 +152,10 @@ class Journal:
         self._file.close()
         if discard:
             self.path.unlink(missing_ok=True)
-        self._lock.release()
         if discard:
-            with contextlib.suppress(OSError):
-                Path(self._lock.lock_file).unlink(missing_ok=True)
+            _remove(self._lock)
+        else:
+            self._lock.release()
 
     def _line(self, start: int) -> dict[str, Any]:
         with self._writing:
@@ -293,11 +293,13 @@ def drop_journal(path: Path) -> None:
     key: Mapping[str, Any] = {}
     with contextlib.suppress(ConfigError):  # a damaged journal may be removed too
         key = next((line["key"] for _, line in read_lines(path)), {})
+    lock = _held(path.parent, key)
     try:
-        with _held(path.parent, key):
-            path.unlink()
+        path.unlink()
     except OSError as error:
         raise ConfigError(say("{path}: cannot be removed ({reason})", path=path, reason=os_reason(error))) from None
+    finally:
+        _remove(lock)
 
 
 def _held(folder: Path, key: Mapping[str, Any]) -> filelock.BaseFileLock:
@@ -310,3 +312,9 @@ def _held(folder: Path, key: Mapping[str, Any]) -> filelock.BaseFileLock:
             say("{folder}: the same run is under way in another process; wait for it, or stop it first", folder=folder)
         ) from None
     return lock
+
+
+def _remove(lock: filelock.BaseFileLock) -> None:
+    lock.release()
+    with contextlib.suppress(OSError):
+        Path(lock.lock_file).unlink(missing_ok=True)

@@ -788,7 +788,7 @@ def test_what_could_not_be_read_and_is_asked_again_is_never_counted_beyond_the_t
     service.default = "採点できません"
     run(hosted)
     assert hosted.session.state == "failed"
-    assert hosted.session.preview(hosted.settings).already == (0,)
+    assert hosted.session.preview(hosted.settings).already == 0
     service.requests.clear()
     service.default = judgement(80)
     preview = hosted.session.preview(hosted.settings)
