@@ -293,13 +293,14 @@ def drop_journal(path: Path) -> None:
     key: Mapping[str, Any] = {}
     with contextlib.suppress(ConfigError):  # a damaged journal may be removed too
         key = next((line["key"] for _, line in read_lines(path)), {})
-    lock = _held(path.parent, key)
     try:
-        path.unlink()
+        lock = _held(path.parent, key)
+        try:
+            path.unlink()
+        finally:
+            _remove(lock)
     except OSError as error:
         raise ConfigError(say("{path}: cannot be removed ({reason})", path=path, reason=os_reason(error))) from None
-    finally:
-        _remove(lock)
 
 
 def _held(folder: Path, key: Mapping[str, Any]) -> filelock.BaseFileLock:
