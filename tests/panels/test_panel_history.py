@@ -150,7 +150,7 @@ def compare(panel: HistoryExplorer, first: str, second: str) -> None:
 @pytest.mark.slow
 def test_two_runs_are_compared_and_a_question_is_read_in_both(panel: HistoryExplorer) -> None:
     compare(panel, "gpt-4o-mini", "gpt-4o")
-    assert "差あり: -15.5点" in text(panel.comparison)
+    assert "gpt-4oは同じ回答にgpt-4o-miniより15.5点低く付け" in text(panel.comparison)
     assert 'alt="観点別の差のグラフ。総合: 差あり: -15.5点' in panel.comparison.value
     assert [label for label, _ in panel.question.options][4] == "5 危険操作系 80.0 → 64.0"
     assert "質問を選ぶと" in text(panel.answers)
