@@ -294,8 +294,14 @@ def test_the_kernel_is_free_and_the_last_click_wins(
 def test_of_many_questions_the_weakest_are_drawn(panel: HistoryExplorer, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn_from: list[Any] = []
     name = "By question"
-    plot = panel_history.CHARTS[name]
-    monkeypatch.setitem(panel_history.CHARTS, name, lambda scores: (drawn_from.append(scores), plot(scores))[1])
+    plot = panel_history.plot_question_strip
+
+    def noted(scores: Any) -> Any:
+        drawn_from.append(scores)
+        return plot(scores)
+
+    monkeypatch.setattr(panel_history, "plot_question_strip", noted)
+    monkeypatch.setitem(panel_history.CHARTS, name, noted)
     monkeypatch.setattr(panel_history, "CHART_QUESTIONS", 3)
     panel.chart.value = name
     drawn(panel)
