@@ -82,7 +82,7 @@ def test_a_person_explores_the_history(browser: Any, logs: Path, tmp_path: Path)
 
         # Two runs, and a question in both.
         compare(panel, "gpt-4o-mini / guide-1", "gpt-4o / strict-1")
-        settled(panel, "差あり: -15.5点")
+        settled(panel, "15.5点低く付け")
         panel.get_by_label("質問", exact=True).locator("option", has_text="5 危険操作系 80.0 → 64.0").click()
         settled(panel, "理由 64")
         sides = panel.locator(".sides section")
