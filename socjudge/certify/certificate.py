@@ -28,7 +28,7 @@ _SHOWN = {
     TRUSTED: "trusted",
     CONDITIONAL: "with conditions",
     UNTRUSTED: "not trusted",
-    UNDECIDED: "cannot be told",
+    UNDECIDED: "still unknown",
 }
 CONDITIONS = {
     "people": "agreement with people",
