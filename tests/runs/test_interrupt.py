@@ -14,8 +14,8 @@ CELL = """
 import socjudge as sj
 questions = [sj.EvalQuestion(i, "正常系", f"質問{{i}}", ("要点",)) for i in range(40)]
 answers = [sj.AssistantAnswer(question.question, "回答") for question in questions]
-judges, options = ["gpt-4o-mini", "gpt-4o"], sj.RunOptions(max_concurrency=2)
-sj.run_evaluation_suite(questions, answers=answers, judge_model=judges, logs_dir={folder!r}, options=options)
+judge, options = "gpt-4o-mini", sj.RunOptions(max_concurrency=2)
+sj.run_evaluation_suite(questions, answers=answers, judge_model=judge, logs_dir={folder!r}, options=options)
 """
 
 
