@@ -163,6 +163,7 @@ def test_ctrl_c_at_a_question_ends_the_command_in_one_line(project: Path, bot: B
     process = subprocess.Popen(
         command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
         env={**os.environ, "SOCJUDGE_LANG": "ja"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which tests in the background inherit ignored
     )  # fmt: skip
     assert process.stdout is not None
     said = process.stdout.read(len("アシスタントの名前"))
