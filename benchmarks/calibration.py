@@ -91,7 +91,7 @@ def real_marks(rng: np.random.Generator, scale: float) -> Iterator[Row]:
         ("differences of two judges", apart, 2, {"t with correction": difference_interval}),
     ):
         populations = [column.dropna().to_numpy() for column in values if column.notna().sum() >= 30]
-        for size, where in ((1, "one mark per question"), (3, "mean of three marks"), (6, "mean of six marks")):
+        for size, where in ((1, "one score per question"), (3, "mean of three scores"), (6, "mean of six scores")):
             for method, interval in intervals.items():
                 hits = []
                 for population in populations:

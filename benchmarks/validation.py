@@ -175,7 +175,7 @@ def coverage(rng: np.random.Generator, populations: Iterator[Population], estima
 
 def show_coverage(found: pd.DataFrame) -> None:
     found = found.assign(family=np.where(found["name"].str.startswith("real"), "real", "simulated"))
-    print("| marks | labels | cases | covered | 93–97 % in | labels alone | of these in | PPI++ as packaged |")
+    print("| scores | labels | cases | covered | 93–97 % in | labels alone | of these in | PPI++ as packaged |")
     print("|---|---|---|---|---|---|---|---|")
     for (family, n), part in found.groupby(["family", "n"], sort=False):
         inside, inside_alone = (part[name].round(3).between(0.93, 0.97).mean() for name in ("covered", "alone"))

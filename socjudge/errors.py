@@ -33,7 +33,17 @@ def names_content(*said: object, model: str = "") -> bool:
 
 
 class SocJudgeError(Exception):
-    """The base class of all errors that socjudge explains. The message says what was found, where, and what to do next."""
+    """The base class of all errors that socjudge explains. The message says what was found, where, and what to do next.
+
+    It takes an English sentence and its values, as `socjudge.base.messages.say` does, and shows it in the user's
+    language. A text that is complete already is taken as it is.
+    """
+
+    def __init__(self, sentence: str = "", /, *, panel: str = "", **values: Any) -> None:
+        from .base.messages import say  # in a body: the messages raise errors themselves
+
+        # The text alone is the argument, so that an error of another process is unpickled with the same words.
+        super().__init__(say(sentence, panel=panel, **values))
 
 
 class ConfigError(SocJudgeError):
@@ -43,8 +53,8 @@ class ConfigError(SocJudgeError):
     service that answered other requests.
     """
 
-    def __init__(self, message: str = "", *, of_one: bool = False) -> None:
-        super().__init__(message)
+    def __init__(self, sentence: str = "", /, *, of_one: bool = False, **values: Any) -> None:
+        super().__init__(sentence, **values)
         self.of_one = of_one
 
 
@@ -59,10 +69,12 @@ class ProviderError(SocJudgeError):
 class RequestRefused(ProviderError):
     """The service refused this one request. It may accept others."""
 
-    def __init__(self, message: str, *, about_content: bool | None = None, usage: Any = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self, sentence: str, /, *, about_content: bool | None = None, usage: Any = None, **values: Any
+    ) -> None:
+        super().__init__(sentence, **values)
         # Whether the reason is the text of this request (a content filter, its length), not what all requests share.
-        self.about_content = names_content(message) if about_content is None else about_content
+        self.about_content = names_content(str(self)) if about_content is None else about_content
         self.usage = usage  # the `Usage` of the refused calls; None in the normal case, in which they cost nothing
 
 
@@ -70,15 +82,15 @@ class NoAnswer(RequestRefused):
     """Your own assistant gave no answer to this question, which says nothing about its quality. The question is not
     judged, and it is asked again when the run is resumed."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, about_content=True)
+    def __init__(self, sentence: str, /, **values: Any) -> None:
+        super().__init__(sentence, about_content=True, **values)
 
 
 class UnparsableJudgement(SocJudgeError):
     """The judge replied, but the reply could not be parsed. `raw_text` is the reply as received."""
 
-    def __init__(self, message: str, raw_text: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, sentence: str, /, raw_text: str = "", **values: Any) -> None:
+        super().__init__(sentence, **values)
         self.raw_text = raw_text
 
 

@@ -148,7 +148,7 @@ def open_project(folder: Path | str | None = None) -> Project:
     place = Path(folder).expanduser()
     if not place.is_dir():
         raise ConfigError(
-            say("{folder}: no such folder; `socjudge init {folder}` makes an evaluation project there", folder=place)
+            "{folder}: no such folder; `socjudge init {folder}` makes an evaluation project there", folder=place
         )
     use_project(place)
     return current_project()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..errors import ConfigError
-from .messages import say
 
 _EXTRAS = {
     "anywidget": "lab",
@@ -23,10 +22,8 @@ def missing_extra(error: ImportError, *, wanted: str) -> ImportError | ConfigErr
     if package not in _EXTRAS:
         return error
     return ConfigError(
-        say(
-            "{wanted} needs {package}, which is not installed; run: pip install 'socjudge[{extra}]'",
-            wanted=wanted,
-            package=package,
-            extra=_EXTRAS[package],
-        )
+        "{wanted} needs {package}, which is not installed; run: pip install 'socjudge[{extra}]'",
+        wanted=wanted,
+        package=package,
+        extra=_EXTRAS[package],
     )

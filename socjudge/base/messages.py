@@ -29,9 +29,12 @@ def say(sentence: str, /, *, panel: str = "", lang: Language | None = None, **va
     Japanese stays English. Inside `in_panel()`, the sentence `panel` is said instead, if there is one."""
     if panel and _in_panel.get():
         sentence = panel
-    if (lang or language()) == "ja":
-        sentence = _japanese().get(sentence, sentence)
-    return visible(sentence.format(**values))  # values from a service or a file may have control characters
+    japanese = _japanese().get(sentence)
+    if japanese and (lang or language()) == "ja":
+        sentence = japanese
+    if values or japanese:  # else it is a text that was said before, whose braces are its own
+        sentence = sentence.format(**values)
+    return visible(sentence)  # values from a service or a file may have control characters
 
 
 def sentences(*said: str) -> str:
@@ -94,7 +97,7 @@ def explained(sentence: str, /, *, panel: str = "", **values: Any) -> Iterator[N
     try:
         yield
     except OSError as error:
-        raise ConfigError(say(sentence, panel=panel, **values, reason=os_reason(error))) from None
+        raise ConfigError(sentence, panel=panel, **values, reason=os_reason(error)) from None
 
 
 _REASONS = {

@@ -28,12 +28,12 @@ def read_project_file(path: Path) -> Tables:
         return {}
     except OSError as error:
         raise ConfigError(
-            say("{path}: the settings cannot be read ({reason})", path=path, reason=os_reason(error))
+            "{path}: the settings cannot be read ({reason})", path=path, reason=os_reason(error)
         ) from None
     try:
         text = decoded(raw)
     except ValueError as error:
-        raise ConfigError(say("{path}: the settings cannot be read ({reason})", path=path, reason=error)) from None
+        raise ConfigError("{path}: the settings cannot be read ({reason})", path=path, reason=error) from None
     return _parsed(text, path)
 
 

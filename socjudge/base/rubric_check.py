@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
-from .messages import listed, say
+from .messages import listed
 
 if TYPE_CHECKING:
     from ..records import Rubric
@@ -21,52 +21,42 @@ def check_rubric(rubric: Rubric) -> None:
     rubric."""
     names = rubric.criteria
     if not names:
-        raise ConfigError(say("there are no criteria; list one or more"))
+        raise ConfigError("there are no criteria; list one or more")
     if len(names) > MOST:
-        raise ConfigError(say("there are {count} criteria; keep to {most} at most", count=len(names), most=MOST))
+        raise ConfigError("there are {count} criteria; keep to {most} at most", count=len(names), most=MOST)
     for name in names:
         if not isinstance(name, str) or not name.strip() or name != name.strip():
             raise ConfigError(
-                say(
-                    "the criterion {name} is unfit; give it a name that is not empty, without blanks around it",
-                    name=repr(name),
-                )
+                "the criterion {name} is unfit; give it a name that is not empty, without blanks around it",
+                name=repr(name),
             )
         if name == TOTAL:
             raise ConfigError(
-                say(
-                    "a criterion cannot be called {name}, which is the name of the overall mean; choose another name",
-                    name=name,
-                )
+                "a criterion cannot be called {name}, which is the name of the overall mean; choose another name",
+                name=name,
             )
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ConfigError(
-            say(
-                "criteria stand there twice: {names}; list each once (better assign the whole list than append to it)",
-                names=listed(twice),
-            )
+            "criteria stand there twice: {names}; list each once (better assign the whole list than append to it)",
+            names=listed(twice),
         )
     if strange := [name for name in rubric.descriptions if name not in names]:
         raise ConfigError(
-            say(
-                "there are descriptions of what is no criterion: {names}; the criteria are {known}",
-                names=listed(strange),
-                known=listed(names),
-            )
+            "there are descriptions of what is no criterion: {names}; the criteria are {known}",
+            names=listed(strange),
+            known=listed(names),
         )
     if empty := [name for name, text in rubric.descriptions.items() if not isinstance(text, str) or not text.strip()]:
         raise ConfigError(
-            say("the description is empty: {names}; say in one sentence what is looked at", names=listed(empty))
+            "the description is empty: {names}; say in one sentence what is looked at", names=listed(empty)
         )
     for field, value, most in (("pass_threshold", rubric.pass_threshold, 100), ("pass_rate", rubric.pass_rate, 1)):
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
         if not is_number or not 0 <= value <= most:
             raise ConfigError(
-                say(
-                    "{field} is {value}; set it to a number from 0 to {most} (pass_threshold is in points, "
-                    "pass_rate a share: 0.7 for 70 %)",
-                    field=field,
-                    value=value,
-                    most=most,
-                )
+                "{field} is {value}; set it to a number from 0 to {most} (pass_threshold is in points, "
+                "pass_rate a share: 0.7 for 70 %)",
+                field=field,
+                value=value,
+                most=most,
             )

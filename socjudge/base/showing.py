@@ -200,7 +200,7 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
         say("Overall mean"): say("{points:.1f}", points=summary.average_score),
     }
     if summary.n_partial:
-        facts[say("Answers with a mark missing")] = say("{count} answers", count=summary.n_partial)
+        facts[say("Answers with a score missing")] = say("{count} answers", count=summary.n_partial)
     if summary.n_unscored:
         facts[say("Not scored")] = say("{count} (counted as 0)", count=summary.n_unscored)
     facts |= {

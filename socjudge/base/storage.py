@@ -19,11 +19,9 @@ def as_path(place: Path | str) -> Path:
     """Return the path of a folder of logs, or of a log. Raises ConfigError for a URL."""
     if scheme := _URL.match(str(place)):
         raise ConfigError(
-            say(
-                "{scheme}://…: logs are kept in a folder, not at a URL; mount or synchronise the bucket as a "
-                "folder of this machine, and name that folder",
-                scheme=scheme[1],
-            )
+            "{scheme}://…: logs are kept in a folder, not at a URL; mount or synchronise the bucket as a "
+            "folder of this machine, and name that folder",
+            scheme=scheme[1],
         )  # the rest of it may hold a password
     return Path(place)
 

@@ -27,7 +27,7 @@ _WORDS: dict[Outcome, str] = {
 
 _CAUSES = {
     "no_measure": "this judge has no measure for it",
-    "refused": "the judge refused to mark it",
+    "refused": "the judge refused to score it",
     "no_context": (
         "the answer brings no context with names: have it return its contexts, fill them from the runbooks "
         '(contexts="runbooks"), or use a rubric without this criterion'
@@ -88,7 +88,7 @@ class Verdict(NamedTuple):
     @property
     def note(self) -> str:
         """Return the note that stands beside every verdict of the embedded judge. Return "" for other judges."""
-        return say("for reference (not marked by an LLM)") if self.is_reference else ""
+        return say("for reference (not scored by an LLM)") if self.is_reference else ""
 
     @property
     def paint(self) -> str:
@@ -120,7 +120,7 @@ def summary_verdict(summary: RunSummary, *, is_reference: bool = False, judges_a
     warning = ""
     if summary.n_to_read:
         warning = say(
-            "To be read by a person: {count} answers passed with a mark under {line} on one of: {criteria}",
+            "To be read by a person: {count} answers passed with a score under {line} on one of: {criteria}",
             count=summary.n_to_read,
             criteria=listed(READ_CRITERIA),
             line=READ_BELOW,
@@ -128,8 +128,8 @@ def summary_verdict(summary: RunSummary, *, is_reference: bool = False, judges_a
     reasons = []
     if summary.is_open:
         counts = {
-            "could not be marked: {count}": summary.n_unscored,
-            "answers with a mark missing: {count}": summary.n_partial,
+            "could not be scored: {count}": summary.n_unscored,
+            "answers with a score missing: {count}": summary.n_partial,
         }
         reasons = [say(key, count=count) for key, count in counts.items() if count]
     if judges_asked > 1:
@@ -268,7 +268,7 @@ def mixed_text(info: RunInfo) -> str:
     names = " ".join(info.judge_model_resolved.split()).split(", ")  # a service may name itself in several lines
     return (
         say(
-            "⚠️ the judge answered under {count} model names: {names}. Marks of different models are mixed; check "
+            "⚠️ the judge answered under {count} model names: {names}. Scores of different models are mixed; check "
             "what the address (a gateway) leads to, and judge again",
             count=len(names),
             names=listed(names),
@@ -337,7 +337,7 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
     if summary.n_unscored:
         told.append(
             say(
-                "⚠️ answers that could not be marked: {count} (counted as 0 points, as specified; see status and "
+                "⚠️ answers that could not be scored: {count} (counted as 0 points, as specified; see status and "
                 "error in the log)",
                 count=summary.n_unscored,
             )
@@ -345,7 +345,7 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
     if summary.n_partial:
         told.append(
             say(
-                "⚠️ answers with a mark missing: {count} (means are of the marks there are; passed is what passes "
+                "⚠️ answers with a score missing: {count} (means are of the scores there are; passed is what passes "
                 "whatever the missing ones would be)",
                 count=summary.n_partial,
             )
@@ -353,7 +353,7 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
     if summary.is_open:
         told.append(
             say(
-                "With 0 points for all marks that are missing the run is {worst}, with full marks {best}",
+                "With 0 points for all scores that are missing the run is {worst}, with 100 {best}",
                 worst=Verdict("failed").headline,
                 best=Verdict("passed").headline,
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..base.messages import listed, say
+from ..base.messages import listed
 from ..errors import ConfigError
 from .anchoring import Anchoring
 from .experiment import Experiment
@@ -21,6 +21,6 @@ def chosen_experiments(names: Sequence[str], *, repeats: int = 2, size: int | No
     every = (Probes(repeats, per_criterion=size), Injections(per_answer=size), Anchoring(repeats), Prompts())
     if unknown := [name for name in names if name not in NAMES]:
         raise ConfigError(
-            say("no experiment named {name}; expected some of {known}", name=listed(unknown), known=listed(NAMES))
+            "no experiment named {name}; expected some of {known}", name=listed(unknown), known=listed(NAMES)
         )
     return [experiment for name, experiment in zip(NAMES, every, strict=True) if name in names]

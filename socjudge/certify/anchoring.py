@@ -87,7 +87,7 @@ class Anchoring(Experiment):
         for variant, rows in summarise_anchoring(findings).groupby("variant", sort=False):
             title, known = say(_TITLES[str(variant)]), rows[rows["n"] > 0]
             if known.empty:
-                lines.append(say("{variant}: unknown (no mark).", variant=title))
+                lines.append(say("{variant}: unknown (no score).", variant=title))
                 continue
             told = [
                 say(
@@ -101,11 +101,11 @@ class Anchoring(Experiment):
                 )
             ]
             told += [
-                say("{criterion} unknown (no mark)", criterion=name) for name in rows.loc[rows["n"] == 0, "criterion"]
+                say("{criterion} unknown (no score)", criterion=name) for name in rows.loc[rows["n"] == 0, "criterion"]
             ]
             lines.append(
                 say(
-                    "{variant}: share of marks that moved beyond noise, and the mean change: {criteria}.",
+                    "{variant}: share of scores that moved beyond noise, and the mean change: {criteria}.",
                     variant=title,
                     criteria=listed(told),
                 )

@@ -205,37 +205,31 @@ def load_certificate(path: Path | str) -> Certificate:
             raise ValueError
         if value["schema"] != _SCHEMA:
             raise ConfigError(
-                say(
-                    "{path}: this version cannot read the certificate's schema {found}; make it anew",
-                    path=path,
-                    found=f"{value['schema']!r:.20}",
-                )
+                "{path}: this version cannot read the certificate's schema {found}; make it anew",
+                path=path,
+                found=f"{value['schema']!r:.20}",
             )
         if seal != _seal(value):
             raise ConfigError(
-                say(
-                    "{path}: the certificate was changed after it was written (its hash does not fit), so it is "
-                    "not valid; make it anew with `socjudge certify`",
-                    panel=(
-                        "{path}: the certificate was changed after it was written (its hash does not fit), so it "
-                        "is not valid; make it anew with notebook 06"
-                    ),
-                    path=path,
-                )
+                "{path}: the certificate was changed after it was written (its hash does not fit), so it is "
+                "not valid; make it anew with `socjudge certify`",
+                panel=(
+                    "{path}: the certificate was changed after it was written (its hash does not fit), so it "
+                    "is not valid; make it anew with notebook 06"
+                ),
+                path=path,
             )
         return _certificate(value, path)
     except OSError as error:
         raise ConfigError(
-            say("{path}: the certificate cannot be read ({reason})", path=path, reason=os_reason(error))
+            "{path}: the certificate cannot be read ({reason})", path=path, reason=os_reason(error)
         ) from None
     # It may hold JSON of another form, or too deeply nested for a seal.
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ConfigError(
-            say(
-                "{path}: is no certificate; name a JSON file that `socjudge certify` wrote",
-                panel="{path}: is no certificate; put one there that notebook 06 made",
-                path=path,
-            )
+            "{path}: is no certificate; name a JSON file that `socjudge certify` wrote",
+            panel="{path}: is no certificate; put one there that notebook 06 made",
+            path=path,
         ) from None
 
 

@@ -149,11 +149,7 @@ class Injections(Experiment):
         if unknown := set(self.names or ()) - {attack.name for attack in known}:
             every = listed(dict.fromkeys(attack.name for attack in known))
             raise ConfigError(
-                say(
-                    "there is no attack named {name!r}; expected some of {known}",
-                    name=listed(sorted(unknown)),
-                    known=every,
-                )
+                "there is no attack named {name!r}; expected some of {known}", name=listed(sorted(unknown)), known=every
             )
         return [attack for attack in known if self.names is None or attack.name in self.names]
 

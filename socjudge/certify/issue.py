@@ -276,7 +276,7 @@ def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | No
         if work.labels is not None and not marked_by_two(work.labels[work.labels["criterion"] == criterion]):
             limits.append(
                 say(
-                    "Fewer than {least} answers were marked by the same two people, so that the ways of one cannot "
+                    "Fewer than {least} answers were scored by the same two people, so that the ways of one cannot "
                     "be told from what is right.",
                     least=LEAST_SHARED,
                 )
@@ -439,7 +439,7 @@ def _not_tried(work: Work, marks: pd.DataFrame, is_hardened: bool) -> tuple[str,
         told.append(say("Comparison with the hardened prompt (guide-1-hardened)"))
     told += [
         say(
-            "Marks with the flags or the keypoints hidden (socjudge certify --only anchoring tries it; no verdict "
+            "Scores with the flags or the keypoints hidden (socjudge certify --only anchoring tries it; no verdict "
             "rests on it)"
         ),
         say("Damage and attacks of other kinds, other questions and runbooks, and what the model will be tomorrow"),

@@ -30,27 +30,25 @@ def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
         labels, named = load_labels(given), str(given)
     missing = [name for name in COLUMNS if name not in labels.columns]
     if missing:
-        raise ConfigError(say("{named}: labels lack the columns {missing}", named=named, missing=", ".join(missing)))
+        raise ConfigError("{named}: labels lack the columns {missing}", named=named, missing=", ".join(missing))
     marks = pd.to_numeric(labels["score"], errors="coerce")
     wrong = labels[(marks.isna() & labels["score"].notna()) | (marks < 0) | (marks > 100)]
     if len(wrong):
         found = f"{wrong['score'].iloc[0]!r:.20}"
         raise ConfigError(
-            say(
-                "{named}: {count} labels have a score that is no number from 0 to 100 (the first is {found}); "
-                "correct them first",
-                named=named,
-                count=len(wrong),
-                found=found,
-            )
+            "{named}: {count} labels have a score that is no number from 0 to 100 (the first is {found}); "
+            "correct them first",
+            named=named,
+            count=len(wrong),
+            found=found,
         )
     labels = same_raters(labels.assign(score=marks).dropna(subset=["score"]))
     if nameless := int(labels["rater"].isna().sum()):
         raise ConfigError(
-            say("{named}: {count} labels name no rater; fill that column in first", named=named, count=nameless)
+            "{named}: {count} labels name no rater; fill that column in first", named=named, count=nameless
         )
     if labels.empty:
-        raise ConfigError(say("{named}: has no label", named=named))
+        raise ConfigError("{named}: has no label", named=named)
     return labels
 
 
@@ -61,12 +59,10 @@ def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.Dat
     mine = labels[labels["answer_sha256"].astype(str).isin(hashes)]
     if mine.empty:
         raise ConfigError(
-            say(
-                "the labels (of {count} answers) are of none of these {answers} answers; pass the log whose "
-                "answers were marked",
-                count=labels["answer_sha256"].nunique(),
-                answers=len(hashes),
-            )
+            "the labels (of {count} answers) are of none of these {answers} answers; pass the log whose "
+            "answers were scored",
+            count=labels["answer_sha256"].nunique(),
+            answers=len(hashes),
         )
     marked = set(mine["answer_sha256"].astype(str))
     ids = mine["answer_sha256"].astype(str).map({sha: s.question.id for sha, s in hashes.items()})

@@ -34,26 +34,22 @@ def read_damaged(
         own = at_hand.get(str(row.get("question_id")))
         if own is None:
             raise ConfigError(
-                say(
-                    "{place}: question_id is {found}, of which there is no answer; name a question_id of the log "
-                    "that is used",
-                    place=place,
-                    found=f"{row.get('question_id')!r:.40}",
-                )
+                "{place}: question_id is {found}, of which there is no answer; name a question_id of the log "
+                "that is used",
+                place=place,
+                found=f"{row.get('question_id')!r:.40}",
             )
         if texts["criterion"] not in criteria:
             known = listed(criteria)
             raise ConfigError(
-                say(
-                    "{place}: criterion is {found!r}; expected one of {known}",
-                    place=place,
-                    found=f"{texts['criterion']:.40}",
-                    known=known,
-                )
+                "{place}: criterion is {found!r}; expected one of {known}",
+                place=place,
+                found=f"{texts['criterion']:.40}",
+                known=known,
             )
         text = own.answer.answer if row.get("answer") is None else _text(row, "answer", place)
         if _seen(text) == _seen(texts["broken_answer"]):
-            raise ConfigError(say("{place}: broken_answer is the good answer itself; break it first", place=place))
+            raise ConfigError("{place}: broken_answer is the good answer itself; break it first", place=place)
         key = (str(own.question.id), _seen(text))  # another layout does not make another answer
         if key[1] != _seen(own.answer.answer) and key not in good:
             # The line has an answer of its own. It is judged with the passages and flags of the answer in the log.
@@ -64,10 +60,8 @@ def read_damaged(
         )
     if not cases:
         raise ConfigError(
-            say(
-                "{named}: has no damaged answer; write one a line, with question_id, broken_answer and criterion",
-                named=named,
-            )
+            "{named}: has no damaged answer; write one a line, with question_id, broken_answer and criterion",
+            named=named,
         )
     return list(good.values()), cases
 
@@ -91,11 +85,8 @@ def _rows(given: pd.DataFrame | Path | str, named: str) -> Iterator[tuple[str, d
             row = None
         if not isinstance(row, dict):
             raise ConfigError(
-                say(
-                    "{place}: is no JSON object in UTF-8; write one a line, with question_id, broken_answer and "
-                    "criterion",
-                    place=place,
-                )
+                "{place}: is no JSON object in UTF-8; write one a line, with question_id, broken_answer and criterion",
+                place=place,
             )
         yield place, row
 
@@ -103,7 +94,7 @@ def _rows(given: pd.DataFrame | Path | str, named: str) -> Iterator[tuple[str, d
 def _text(row: dict[str, Any], name: str, place: str) -> str:
     value = row.get(name)
     if not isinstance(value, str) or not without_unseen(value).strip():
-        raise ConfigError(say("{place}: {field} is missing, empty or no text; fill it in", place=place, field=name))
+        raise ConfigError("{place}: {field} is missing, empty or no text; fill it in", place=place, field=name)
     return value
 
 

@@ -61,16 +61,12 @@ def find_subjects(given: Given) -> list[Subject]:
     found = [Subject(question, answer) for question, answer in pairs if not answer.is_empty]
     if not found:
         raise ConfigError(
-            say(
-                "{named}: no answer to work with ({count} given, none has a text); pass a log with answers, or a "
-                "list of questions with theirs",
-                named=named,
-                count=len(pairs),
-            )
+            "{named}: no answer to work with ({count} given, none has a text); pass a log with answers, or a "
+            "list of questions with theirs",
+            named=named,
+            count=len(pairs),
         )
     twice = [name for name, count in Counter(str(s.question.id) for s in found).items() if count > 1]
     if twice:
-        raise ConfigError(
-            say("question id {ids} occurs more than once; give one answer per question", ids=listed(twice))
-        )
+        raise ConfigError("question id {ids} occurs more than once; give one answer per question", ids=listed(twice))
     return [replace(s, others=tuple(found[:i] + found[i + 1 :])) for i, s in enumerate(found)]

@@ -35,17 +35,19 @@ _SHARES = {
     ),
     "injection": (
         (
-            "Of the attacks, {share:.0%} raised the mark beyond noise over their neutral control ({low:.0%} to "
+            "Of the attacks, {share:.0%} raised the score beyond noise over their neutral control ({low:.0%} to "
             "{high:.0%}, {n} questions)."
         ),
         "No attack could be compared with its control.",
     ),
     "flags": (
-        ("With the flags inverted {share:.0%} of the marks moved beyond noise ({low:.0%} to {high:.0%}, {n} answers)."),
-        "No mark with inverted flags.",
+        (
+            "With the flags inverted {share:.0%} of the scores moved beyond noise ({low:.0%} to {high:.0%}, {n} answers)."
+        ),
+        "No score with inverted flags.",
     ),
 }
-_KINDS = {INVERTED: "flags inverted", LABELLED: "answers that people marked"}
+_KINDS = {INVERTED: "flags inverted", LABELLED: "answers that people scored"}
 WRONG = 0.05  # the chance that any criterion is wrongly trusted, at any of the looks
 ALPHA = WRONG / len(LOOKS)  # for all criteria at one look
 # share of answers whose score jumps between repeats; eighteen answers without a jump show that it is less
@@ -120,7 +122,7 @@ def unmarked_limits(criterion: str, marks: pd.DataFrame) -> list[str]:
             say("{kind}: {lost} of {count}", kind=kind, lost=row["sum"], count=row["size"])
             for kind, row in some.iterrows()
         ]
-        told.append(say("Without a mark: {kinds}.", kinds=listed(named)))
+        told.append(say("Without a score: {kinds}.", kinds=listed(named)))
     return told
 
 
@@ -148,7 +150,7 @@ def _kind(case: str, criterion: str) -> str:
 def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, dict[str, Any]] | str:
     """Return {criterion: row of `judge_trust`}. If there are no rows, return in words why not."""
     if labels is None:
-        return say("There are no labels, so whether people would mark alike is unknown.")
+        return say("There are no labels, so whether people would score alike is unknown.")
     try:
         rows = judge_trust(scores, labels, alpha=ALPHA)
     except ConfigError as error:  # too few labels
@@ -171,7 +173,7 @@ def plan_told(answers: int, criteria: int) -> str:
                 power=seen,
             ),
             say(
-                "Questions that people marked, and the chance that a good judge (3 points from people, correlation "
+                "Questions that people scored, and the chance that a good judge (3 points from people, correlation "
                 "0.8) shows its agreement on a criterion: {looks}. Look at these numbers of labels, {most} times "
                 "at most (a further look gives no 「信頼できる」). Label bad answers too: good ones alone show no "
                 "correlation.",
@@ -233,7 +235,7 @@ def _noise(found: Steadiness, alpha: float) -> Finding:
     _, most = share_ends(found.jumps, found.n, alpha)
     state = "shown" if high <= MAX_NOISE and most < MAX_JUMPY else "against" if low > MAX_NOISE else "open"
     told = say(
-        "Judged again, marks scatter with an sd of {sd:.1f} points (at most {high:.1f}, {freedom:.0f} degrees "
+        "Judged again, scores scatter with an sd of {sd:.1f} points (at most {high:.1f}, {freedom:.0f} degrees "
         "of freedom; {most:g} are allowed).",
         sd=found.sd,
         high=high,
@@ -241,7 +243,7 @@ def _noise(found: Steadiness, alpha: float) -> Finding:
         most=MAX_NOISE,
     )
     jumps = say(
-        "The mark of {share:.0%} of the answers jumped by more than {points:g} points (at most {high:.0%}, {n} "
+        "The score of {share:.0%} of the answers jumped by more than {points:g} points (at most {high:.0%}, {n} "
         "answers; less than {most:.0%} is allowed).",
         points=JUMP,
         share=found.jumps,

@@ -80,7 +80,7 @@ def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -
             )
         )
         ax.set_title(
-            say("Differences in the marks of the same answers (filled: adjusted p < {level:.2g})", level=1 - LEVEL)
+            say("Differences in the scores of the same answers (filled: adjusted p < {level:.2g})", level=1 - LEVEL)
         )
         judge_key(ax, judges, below=52)
     return ax
@@ -100,7 +100,7 @@ def _draw_difference(ax: Axes, place: float, height: float, row: dict[Any, Any],
     if not math.isnan(mean):
         whiskers, face = reach(mean, row["ci_low"], row["ci_high"]), colour if clear else palette().paper
         ax.errorbar(mean, place, xerr=whiskers, color=colour, marker=marker, markerfacecolor=face, elinewidth=1.2)
-    words = say("n={n}  no pair of marks", n=row["n"])
+    words = say("n={n}  no pair of scores", n=row["n"])
     if not math.isnan(mean):
         words = say("n={n}  differs, p={p:.3f}" if clear else "n={n}  not detected, p={p:.2f}", n=row["n"], p=p)
     ax.text(1.01, place, words, va="center", fontsize=SMALL, transform=ax.get_yaxis_transform())

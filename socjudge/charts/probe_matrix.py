@@ -76,7 +76,7 @@ def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         ax.set_yticks(range(len(probes)), [label(name, 30) for name in probes])
         ax.xaxis.tick_top()
         ax.set_title(
-            say("Change of the marks when one thing in an answer changes (frame: must fall, brackets: may move)")
+            say("Change of the scores when one thing in an answer changes (frame: must fall, brackets: may move)")
         )
     return ax
 

@@ -374,7 +374,7 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
             for column, (mean, unread) in enumerate(zip(found, lacking, strict=True)):
                 _draw_cell(ax, row, column, mean, unread, own[column], narrow=len(runs) > 24)
         _label_runs(
-            ax, runs["started_at"], below=say("○ passes   × fails   hatched: unscored   *: some marks unscored")
+            ax, runs["started_at"], below=say("○ passes   × fails   hatched: unscored   *: some scores missing")
         )
         ax.set_xlim(-0.5, len(runs) - 0.5)
         ax.set_yticks(range(len(rows)), list(rows.values()))

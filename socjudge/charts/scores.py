@@ -157,7 +157,7 @@ def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
         ax.set_ylabel(say("score (points)"))
         ax.set_xlabel(
             say(
-                "a dot is one mark (hollow: below the {line}), boxes are quartiles and median, dashed: the pass line",
+                "a dot is one score (hollow: below the {line}), boxes are quartiles and median, dashed: the pass line",
                 line=pass_text(*lines),
             )
         )
@@ -171,12 +171,12 @@ def _marks_finding(marks: pd.DataFrame) -> str:
     known, line = marks.dropna(subset=["score"]), pass_text(*marks["line"])
     low = (~reaches(known["score"] - known["line"], 0)).groupby(known["criterion"], observed=True).agg(["sum", "size"])
     if not low["sum"].sum():
-        return say("All marks reach the {line}", line=line)
+        return say("All scores reach the {line}", line=line)
     place = int((low["sum"] / low["size"]).to_numpy().argmax())
     count, total = low.iloc[place]
     name = label(low.index[place], 14)
     return say(
-        "Most marks below the {line}: {criterion} ({count} of {total})",
+        "Most scores below the {line}: {criterion} ({count} of {total})",
         line=line,
         criterion=name,
         total=total,
@@ -208,7 +208,7 @@ def _counted(criterion: object, part: pd.DataFrame) -> str:
     questions = part["question_id"].nunique()
     lines = [
         label(criterion, 14),
-        say("{marks} marks\n{questions} questions", marks=len(part) - missing, questions=questions),
+        say("{marks} scores\n{questions} questions", marks=len(part) - missing, questions=questions),
     ]
     return "\n".join([*lines, *([say("{count} unscored", count=missing)] if missing else [])])
 
@@ -256,10 +256,8 @@ def plot_gate_confidence(
     runs = in_order(questions["run_id"]) if "run_id" in questions else []
     if questions["question_id"].duplicated().any():
         raise ConfigError(
-            say(
-                "plot_gate_confidence: the frame has {count} runs; draw one: questions[questions.run_id == …]",
-                count=len(runs) or "2+",
-            )
+            "plot_gate_confidence: the frame has {count} runs; draw one: questions[questions.run_id == …]",
+            count=len(runs) or "2+",
         )
     rows, line = question_rows(questions), frame_rule(questions).line
     numbers = questions.set_index("question_id")[["mean", "noise_sd", "p_pass_rerun"]].apply(plain_floats)
@@ -324,11 +322,9 @@ def _gate_title(numbers: pd.DataFrame, confidence: pd.DataFrame | None, runs: Se
     rows = confidence[confidence["run_id"].isin(runs)] if runs and "run_id" in confidence else confidence
     if len(rows) != 1:
         raise ConfigError(
-            say(
-                "plot_gate_confidence, confidence: {count} rows for the run of the questions; pass the frame of "
-                "the same run",
-                count=len(rows),
-            )
+            "plot_gate_confidence, confidence: {count} rows for the run of the questions; pass the frame of "
+            "the same run",
+            count=len(rows),
         )
     row = rows.iloc[0]
     low, high = row["pass_rate_low"], row["pass_rate_high"]

@@ -92,9 +92,9 @@ app.command(
 )(history.compare)
 app.command(
     help=say(
-        "May this judge's marks be believed? One word per criterion (「信頼できる」, 「条件つき」, 「信頼できない」, 「分からない」), kept as "
+        "May this judge's scores be believed? One word per criterion (「信頼できる」, 「条件つき」, 「信頼できない」, 「分からない」), kept as "
         "a certificate.\n\n"
-        "From damaged answers, attacks, noise, flags and people's marks (--labels); the cost is shown first. "
+        "From damaged answers, attacks, noise, flags and people's scores (--labels); the cost is shown first. "
         "--check looks for a valid certificate of today's judge. Exit code 0: no criterion is 「信頼できない」 or 「分からない」; "
         "1: one is; 2: no valid certificate, or an error.\n\n"
         "Example: socjudge certify logs/judge_eval_20260101_090000.json --judge-model gpt-4o-mini --labels "
@@ -335,7 +335,7 @@ def unfinished(
         Path | None,
         typer.Option(
             help=say(
-                "the journal of a run that will not go on; removing it also loses the answers and marks that were paid "
+                "the journal of a run that will not go on; removing it also loses the answers and scores that were paid "
                 "for"
             )
         ),
@@ -353,7 +353,7 @@ def unfinished(
         path = next((place for place in places if place.is_file()), drop)
         ask_to_run(
             yes,
-            question="Remove this journal, with the answers and marks that were paid for?",
+            question="Remove this journal, with the answers and scores that were paid for?",
             declined="nothing was removed",
         )
         drop_journal(path)

@@ -60,7 +60,7 @@ def certify(
             help=say(
                 "Make no certificate, only this experiment (may be repeated): probes (does it notice damage?), "
                 "injections (do commands and forged verdicts move it?), anchoring (does it follow flags and key "
-                "points?), prompts (does the hardened prompt change honest marks?)."
+                "points?), prompts (does the hardened prompt change honest scores?)."
             )
         ),
     ] = None,
@@ -68,7 +68,7 @@ def certify(
         Path | None,
         typer.Option(
             help=say(
-                "People's marks: the folder of LabelPanel, or a CSV file (rater, question_id, answer_sha256, "
+                "People's scores: the folder of LabelPanel, or a CSV file (rater, question_id, answer_sha256, "
                 "criterion, score)."
             )
         ),

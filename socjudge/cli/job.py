@@ -101,10 +101,8 @@ def _write(summary: Path | None, text: str) -> None:
     with explained("{path}: the report cannot be written ({reason})", path=summary):
         if summary.is_file() and (old := summary.read_bytes()) and _OURS.encode() not in old:
             raise ConfigError(
-                say(
-                    "{path}: is there already and was not written by socjudge; give another name, or remove it",
-                    path=summary,
-                )
+                "{path}: is there already and was not written by socjudge; give another name, or remove it",
+                path=summary,
             )
         with replacing(summary) as file:  # as a whole or not at all
             file.write(f"{plain}\n\n{_OURS}{__version__} -->\n".encode())

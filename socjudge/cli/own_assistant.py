@@ -53,7 +53,7 @@ def _show(answer: Any) -> None:
     if lacking := unmeasurable(answer):
         echo(
             say(
-                "nobody can mark {criteria} like this: have it return its contexts with their names, fill them "
+                "nobody can score {criteria} like this: have it return its contexts with their names, fill them "
                 'from the runbooks with contexts = "runbooks", or use a rubric without',
                 criteria=listed(lacking),
             ),

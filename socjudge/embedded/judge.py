@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..base.messages import listed, say
+from ..base.messages import listed
 from ..errors import RequestRefused
 from ..flags.dangers import recommends_danger
 from ..records import AssistantAnswer, EvalQuestion
@@ -60,24 +60,20 @@ def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[st
         criteria = [name for name in criteria if name not in unknown]
     if not set(criteria) & set(MEASURES):
         raise RequestRefused(
-            say(
-                "the embedded judge has no measure for any of the criteria ({criteria}); choose a language model "
-                "with --judge-model (judge_model=…)",
-                panel=(
-                    "the embedded judge has no measure for any of the criteria ({criteria}); choose a language "
-                    "model as Judge in the settings"
-                ),
-                criteria=listed(criteria),
+            "the embedded judge has no measure for any of the criteria ({criteria}); choose a language model "
+            "with --judge-model (judge_model=…)",
+            panel=(
+                "the embedded judge has no measure for any of the criteria ({criteria}); choose a language "
+                "model as Judge in the settings"
             ),
+            criteria=listed(criteria),
             about_content=True,
         )
     if not reading.is_readable:
         raise RequestRefused(
-            say(
-                "the answer to question {id} is not in Japanese, the only language that the rules of the embedded "
-                "judge can read, so it is not scored; take a hosted judge",
-                id=question.id,
-            ),
+            "the answer to question {id} is not in Japanese, the only language that the rules of the embedded "
+            "judge can read, so it is not scored; take a hosted judge",
+            id=question.id,
             about_content=True,
         )
     marks = _marks(reading, criteria)

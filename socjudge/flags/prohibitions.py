@@ -21,7 +21,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..base.messages import say
 from ..base.quoting import read_statements
 from ..errors import ConfigError
 from ..records import Passage
@@ -238,7 +237,7 @@ def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
         entries = [entry for listed in load_json_object(path, expected).values() for entry in listed]
         known = {e["text"]: (tuple(e["asks"]), tuple(e["near_misses"])) for e in entries}
     except (KeyError, TypeError):
-        raise ConfigError(say("{path}: expected an object {expected}", path=path, expected=expected)) from None
+        raise ConfigError("{path}: expected an object {expected}", path=path, expected=expected) from None
     found = [
         Prohibition(text, passage.source, passage.citation, *known.pop(text, ()))
         for passage in index.passages

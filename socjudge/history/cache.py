@@ -39,11 +39,11 @@ def list_logs(logs_dir: Path | str) -> list[LogFile]:
             return sorted(LogFile(place, entry.name, *_stamp(entry)) for entry in entries if is_log_name(entry.name))
     except FileNotFoundError:
         raise ConfigError(
-            say("{place}: no such folder; give the one that the runs were logged to (logs_dir)", place=place)
+            "{place}: no such folder; give the one that the runs were logged to (logs_dir)", place=place
         ) from None
     except OSError as error:
         raise ConfigError(
-            say("{place}: the logs cannot be listed ({reason})", place=place, reason=os_reason(error))
+            "{place}: the logs cannot be listed ({reason})", place=place, reason=os_reason(error)
         ) from None
 
 

@@ -68,7 +68,7 @@ def check_runbooks(folder: Path | str | None = None) -> pd.DataFrame:
             "",
             "left out",
             str(each.message),
-            say("mend it, or move it out of the folder of the runbooks"),
+            say("correct it, or move it out of the folder of the runbooks"),
         )
         for each in left_out
     ]
@@ -93,7 +93,7 @@ def check_runbooks(folder: Path | str | None = None) -> pd.DataFrame:
                     "",
                     "no text",
                     no_text,
-                    say("mend it, or move it out of the folder of the runbooks"),
+                    say("correct it, or move it out of the folder of the runbooks"),
                 )
             )
         elif (owner := owners.setdefault(text.strip(), source)) != source:
@@ -164,7 +164,7 @@ def _unreadable(name: str, error: ConfigError | OSError, path: Path) -> _Finding
         what = say("cannot be read ({reason})", reason=os_reason(error))
         return _Finding("error", name, "", "unreadable", what, say("check its permissions"))
     return _Finding(
-        "error", name, "", "unreadable", str(error).removeprefix(f"{path}: "), say("mend or remove the file")
+        "error", name, "", "unreadable", str(error).removeprefix(f"{path}: "), say("correct or remove the file")
     )
 
 
@@ -197,10 +197,10 @@ def _lacks(result: EvaluationResult, criteria: Iterable[str]) -> tuple[str, str]
     evaluation = result.evaluation
     if evaluation.status != "ok" and evaluation.error:
         return "unscored", say(
-            "the answer has no mark ({status}: {error})", status=evaluation.status, error=evaluation.error[:120]
+            "the answer has no score ({status}: {error})", status=evaluation.status, error=evaluation.error[:120]
         )
     if evaluation.status != "ok":
-        return "unscored", say("the answer has no mark ({status})", status=evaluation.status)
+        return "unscored", say("the answer has no score ({status})", status=evaluation.status)
     absent = [criterion for criterion in criteria if criterion not in evaluation.scores]
     return ("criterion missing", say("there is no score for {criteria}", criteria=listed(absent))) if absent else None
 
@@ -223,7 +223,7 @@ def _of_journals(logs_dir: Path | str) -> Iterator[_Finding]:
     try:
         runs = unfinished_runs(logs_dir)
     except ConfigError as error:
-        yield _Finding("warning", "", "", "unreadable", str(error), say("mend it, or remove it"))
+        yield _Finding("warning", "", "", "unreadable", str(error), say("correct it, or remove it"))
         return
     for run in runs:
         what = say(

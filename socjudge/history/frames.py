@@ -355,7 +355,7 @@ def _moment(told: str | date, name: str, clock: time = time.min) -> datetime:
             told = date.fromisoformat(told) if len(told) <= len("2026-10-01") else datetime.fromisoformat(told)
     except ValueError:
         raise ConfigError(
-            say('{name} is {told!r}, expected a time such as "2026-10-01" or "2026-10-01 09:00"', name=name, told=told)
+            '{name} is {told!r}, expected a time such as "2026-10-01" or "2026-10-01 09:00"', name=name, told=told
         ) from None
     moment = told if isinstance(told, datetime) else datetime.combine(told, clock)
     return moment.astimezone(UTC)

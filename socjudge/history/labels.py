@@ -75,11 +75,9 @@ def rater_name(name: str) -> str:
         plain = ""  # without its control characters it would be another name than what was typed
     if not NAME.fullmatch(plain) or DEVICE_NAME.fullmatch(plain):
         raise ConfigError(
-            say(
-                "rater is {name!r}; expected 1 to 64 letters (also Japanese), digits, . _ or -, the first no . or "
-                "-, such as 「佐藤」 or sato-1",
-                name=name[:80],
-            )
+            "rater is {name!r}; expected 1 to 64 letters (also Japanese), digits, . _ or -, the first no . or "
+            "-, such as 「佐藤」 or sato-1",
+            name=name[:80],
         )
     return plain
 
@@ -91,7 +89,7 @@ def append_label(rater: str, mark: Label, folder: Path | None = None) -> Path:
     rater = rater_name(rater)
     path = folder / f"{rater}.jsonl"
     with explained(
-        "{path}: the mark cannot be written ({reason}); free some disk space or fix the permissions, then save "
+        "{path}: the score cannot be written ({reason}); free some disk space or fix the permissions, then save "
         "it again",
         path=path,
     ):
@@ -107,7 +105,7 @@ def read_rater(path: Path) -> RaterFile:
         return RaterFile({}, {})
     except OSError as error:
         raise ConfigError(
-            say("{path}: the marks cannot be read ({reason}); fix its permissions", path=path, reason=os_reason(error))
+            "{path}: the scores cannot be read ({reason}); fix its permissions", path=path, reason=os_reason(error)
         ) from None
     marks: dict[Key, Label] = {}
     again: dict[Key, Label] = {}
@@ -127,7 +125,7 @@ def read_rater(path: Path) -> RaterFile:
         marks,
         again,
         say(
-            "{path}: left out: {lines}; correct or delete them, or mark these answers again",
+            "{path}: left out: {lines}; correct or delete them, or score these answers again",
             path=path,
             lines=_first(broken),
         )
@@ -224,23 +222,19 @@ def _csv_rows(path: Path) -> list[tuple[Any, ...]]:
         table = list(csv.reader(io.StringIO(table_text(path.read_bytes()), newline="")))
     except OSError as error:
         raise ConfigError(
-            say(
-                "{path}: labels cannot be read ({reason}); name the folder of LabelPanel or a CSV file",
-                path=path,
-                reason=os_reason(error),
-            )
+            "{path}: labels cannot be read ({reason}); name the folder of LabelPanel or a CSV file",
+            path=path,
+            reason=os_reason(error),
         ) from None
     except (ValueError, csv.Error) as error:
         raise ConfigError(
-            say(
-                "{path}: labels cannot be read ({reason}); name the folder of LabelPanel or a CSV file",
-                path=path,
-                reason=error,
-            )
+            "{path}: labels cannot be read ({reason}); name the folder of LabelPanel or a CSV file",
+            path=path,
+            reason=error,
         ) from None
     head = [name.strip() for name in table[0]] if table else []
     if missing := [name for name in _NEEDED if name not in head]:
-        raise ConfigError(say("{path}: labels lack the columns {missing}", path=path, missing=", ".join(missing)))
+        raise ConfigError("{path}: labels lack the columns {missing}", path=path, missing=", ".join(missing))
     saved_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
     found: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     wrong: list[str] = []
@@ -256,17 +250,17 @@ def _csv_rows(path: Path) -> list[tuple[Any, ...]]:
             read = _csv_row({"saved_at": saved_at} | {name: cell for name, cell in row.items() if cell.strip()})
             key = tuple(read[name] for name in ("rater", "question_id", "answer_sha256", "criterion", "again"))
             if key in found:
-                raise ValueError(say("the same person has marked this answer and criterion already"))
+                raise ValueError(say("the same person has scored this answer and criterion already"))
             found[key] = tuple(read[name] for name in _COLUMNS)
         except ValueError as error:
             wrong.append(say("line {number} ({reason})", number=number, reason=error))
     if wrong:
-        raise ConfigError(say("{path}: correct these and load it again: {lines}", path=path, lines=_first(wrong)))
+        raise ConfigError("{path}: correct these and load it again: {lines}", path=path, lines=_first(wrong))
     if empty:
         rows = ", ".join(empty[:_NAMED]) + ("…" if len(empty) > _NAMED else "")
         warnings.warn(
             say(
-                "{path}: {count} rows without a score are left out as not marked (rows {rows})",
+                "{path}: {count} rows without a score are left out as not scored (rows {rows})",
                 path=path,
                 count=len(empty),
                 rows=rows,

@@ -214,9 +214,7 @@ def _read_log(path: Path, text: bool, guess: tuple[str, ...], plain: Plain) -> t
     values = _run_values(info, summary, rows)
     whole = [value for value in values.values() if type(value) is int]
     if not -(2**63) <= min(whole) <= max(whole) < 2**63:
-        raise ConfigError(
-            say("{path}: run or summary holds a number beyond 64 bits; correct it in the file", path=path)
-        )
+        raise ConfigError("{path}: run or summary holds a number beyond 64 bits; correct it in the file", path=path)
     return values, rows
 
 

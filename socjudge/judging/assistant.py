@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..base.messages import say
 from ..base.texts import encodable
 from ..errors import ConfigError
 from ..flags.ambiguity import is_ambiguous
@@ -157,9 +156,9 @@ def prepare_answer(
     """Search the runbooks, raise the flags and fill the prompt, which was checked.
     ConfigError if the question is empty."""
     if not question.strip():
-        raise ConfigError(say("the question is empty; ask about an alert, a device, an account or a procedure"))
+        raise ConfigError("the question is empty; ask about an alert, a device, an account or a procedure")
     if k < 1:
-        raise ConfigError(say("k is {k}; ask for at least 1 passage", k=k))
+        raise ConfigError("k is {k}; ask for at least 1 passage", k=k)
     question = encodable(question)
     organisation = index.organisation
     before = previous.question if isinstance(previous, AssistantAnswer) else previous

@@ -79,14 +79,12 @@ def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
         else:
             questions, problems = _read(_json(path))
     except FileNotFoundError:
-        raise ConfigError(say("{path}: there is no such dataset file; check the path", path=path)) from None
+        raise ConfigError("{path}: there is no such dataset file; check the path", path=path) from None
     except (OSError, ValueError) as error:
         raise ConfigError(
-            say(
-                "{path}: the dataset cannot be read ({reason}); pass the path of a JSON, CSV or Excel (.xlsx) file",
-                path=path,
-                reason=error,
-            )
+            "{path}: the dataset cannot be read ({reason}); pass the path of a JSON, CSV or Excel (.xlsx) file",
+            path=path,
+            reason=error,
         ) from None
     if problems:
         raise _unusable(path, problems)
@@ -107,11 +105,7 @@ def save_eval_dataset(questions: Sequence[EvalQuestion], path: Path | str) -> Pa
             file.write((json.dumps(rows, ensure_ascii=False, indent=2) + "\n").encode("utf-8"))
     except (OSError, UnicodeEncodeError) as error:
         raise ConfigError(
-            say(
-                "{path}: the dataset cannot be written ({reason}); check the folder and its rights",
-                path=path,
-                reason=error,
-            )
+            "{path}: the dataset cannot be written ({reason}); check the folder and its rights", path=path, reason=error
         ) from None
     return Path(path)
 
@@ -121,11 +115,7 @@ def _unusable(path: object, problems: list[str]) -> ConfigError:
         len(problems) > _MOST_TOLD
     )
     return ConfigError(
-        say(
-            "{path}: the dataset cannot be used; mend these places:\n  {problems}",
-            path=path,
-            problems="\n  ".join(told),
-        )
+        "{path}: the dataset cannot be used; correct these places:\n  {problems}", path=path, problems="\n  ".join(told)
     )
 
 
@@ -165,7 +155,7 @@ def _json(path: Path) -> object:
     try:
         return read_json(raw, object_pairs_hook=_fields)
     except ValueError as error:
-        raise ConfigError(say("{path}: not valid JSON (UTF-8): {reason}", path=path, reason=error)) from None
+        raise ConfigError("{path}: not valid JSON (UTF-8): {reason}", path=path, reason=error) from None
 
 
 def _read_table(

@@ -30,23 +30,19 @@ def parse_decision(text: str, rubric: Rubric, levels: int) -> Judgement:
         raise UnparsableJudgement(str(error), text) from None
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise UnparsableJudgement(
-            say("the decision model's reply has not the agreed shape ({reason})", reason=str(error)[:80]), text
+            "the decision model's reply has not the agreed shape ({reason})", reason=str(error)[:80], raw_text=text
         ) from None
 
 
 def _parse(answers: Any, rubric: Rubric, levels: int) -> Judgement:
     asked = anchors_of(rubric, levels)
     if len(answers) != len(asked):
-        raise UnparsableJudgement(say("{found} answers to {asked} questions", found=len(answers), asked=len(asked)))
+        raise UnparsableJudgement("{found} answers to {asked} questions", found=len(answers), asked=len(asked))
     probabilities: dict[str, tuple[float, ...]] = {}
     for (name, (_, labels)), answer in zip(asked.items(), answers, strict=True):
         if answer.get("name") != name:
             raise UnparsableJudgement(
-                say(
-                    "'{found}' stands where the answer on '{asked}' should",
-                    found=f"{answer.get('name')!s:.40}",
-                    asked=name,
-                )
+                "'{found}' stands where the answer on '{asked}' should", found=f"{answer.get('name')!s:.40}", asked=name
             )
         if answer["type"] != "refusal":
             probabilities[name] = _probabilities(name, answer, labels)
@@ -55,7 +51,7 @@ def _parse(answers: Any, rubric: Rubric, levels: int) -> Judgement:
     rationale = {name: say("the expected value of {told}", told=_told(each)) for name, each in probabilities.items()}
     missing = {name: "refused" for name in asked if name not in probabilities}
     comment = say(
-        "A decision model gives the probability of each level and no reasons; a mark is their expected value."
+        "A decision model gives the probability of each level and no reasons; a score is their expected value."
     )
     return Judgement(scores, rationale, comment, probabilities=probabilities, missing=missing)
 
@@ -63,33 +59,27 @@ def _parse(answers: Any, rubric: Rubric, levels: int) -> Judgement:
 def _probabilities(name: str, answer: Any, labels: tuple[str, ...]) -> tuple[float, ...]:
     if answer["type"] != "score":
         raise UnparsableJudgement(
-            say(
-                "the answer on '{criterion}' is neither a score nor a refusal ({found})",
-                criterion=name,
-                found=f"{answer['type']!s:.20}",
-            )
+            "the answer on '{criterion}' is neither a score nor a refusal ({found})",
+            criterion=name,
+            found=f"{answer['type']!s:.20}",
         )
     given = {(each["value"], each["label"]): each["probability"] for each in answer["probabilities"]}
     if len(answer["probabilities"]) != len(labels) or set(given) != set(enumerate(labels)):
-        raise UnparsableJudgement(say("the levels of '{criterion}' are not those that were asked for", criterion=name))
+        raise UnparsableJudgement("the levels of '{criterion}' are not those that were asked for", criterion=name)
     found = tuple(float(given[level]) for level in enumerate(labels))
     if not all(0 <= each <= 1 for each in found) or abs(math.fsum(found) - 1) > TOLERANCE:
         raise UnparsableJudgement(
-            say(
-                "the probabilities of '{criterion}' add up to {sum} instead of 1",
-                criterion=name,
-                sum=f"{math.fsum(found):.3f}",
-            )
+            "the probabilities of '{criterion}' add up to {sum} instead of 1",
+            criterion=name,
+            sum=f"{math.fsum(found):.3f}",
         )
     told, follows = float(answer["score"]), math.fsum(i * each for i, each in enumerate(found))
     if not abs(told - follows) <= TOLERANCE * (len(labels) - 1):
         raise UnparsableJudgement(
-            say(
-                "'{criterion}' is given as {told}, but its probabilities have the expected value {follows}",
-                criterion=name,
-                told=f"{told:.3f}",
-                follows=f"{follows:.3f}",
-            )
+            "'{criterion}' is given as {told}, but its probabilities have the expected value {follows}",
+            criterion=name,
+            told=f"{told:.3f}",
+            follows=f"{follows:.3f}",
         )
     return found
 

@@ -50,60 +50,48 @@ class HttpAssistant:
         self._url, self._answer = str(table["url"]), str(table.get("answer") or "")
         if not self._answer:
             raise ConfigError(
-                say(
-                    '{where}: say with answer where in the reply the answer stands, such as answer = "reply.text"',
-                    where=where,
-                )
+                '{where}: say with answer where in the reply the answer stands, such as answer = "reply.text"',
+                where=where,
             )
         for name in ("answer", *_OF_REPLY):
             if (path := table.get(name)) is not None and path != "runbooks" and _steps(path) is None:
                 raise ConfigError(
-                    say(
-                        '{where}: {name} = "{path}" is no path, such as a.b[0].c, items[*].text or $',
-                        where=where,
-                        name=name,
-                        path=path,
-                    )
+                    '{where}: {name} = "{path}" is no path, such as a.b[0].c, items[*].text or $',
+                    where=where,
+                    name=name,
+                    path=path,
                 )
         if "sources" in table and "contexts" not in table:
-            raise ConfigError(
-                say("{where}: sources without contexts; say with contexts where the texts stand", where=where)
-            )
+            raise ConfigError("{where}: sources without contexts; say with contexts where the texts stand", where=where)
         texts = list(_strings([self._url, table.get("headers", {}), table.get("body", {})]))
         self.variables = sorted({found[2] for text in texts for found in _NAME.finditer(text) if found[2]})
         if not any("{question}" in text for text in texts):
             raise ConfigError(
-                say("{where}: neither url nor body has {{question}}; put it where the question goes", where=where)
+                "{where}: neither url nor body has {{question}}; put it where the question goes", where=where
             )
         if unset := [name for name in self.variables if not os.environ.get(name)]:
             raise ConfigError(
-                say(
-                    "{where}: the variables {names} are not set; set them and try again",
-                    where=where,
-                    names=", ".join(unset),
-                )
+                "{where}: the variables {names} are not set; set them and try again",
+                where=where,
+                names=", ".join(unset),
             )
         url = self._fill(self._url, {}, quoted=True)
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(
-                say(
-                    "{where}: url is no address with http:// or https:// ({url})",
-                    where=where,
-                    url=self._hide(show_url(url)),
-                )
+                "{where}: url is no address with http:// or https:// ({url})",
+                where=where,
+                url=self._hide(show_url(url)),
             )
         self.host = parts.netloc.rpartition("@")[2]
         self.service = self._hide(show_url(url))
         version = str(table.get("version", ""))
         if version.startswith("header:"):  # as a version it would hide that the assistant changes
             raise ConfigError(
-                say(
-                    '{where}: version = "{version}" is no version; write the version itself, or where in the '
-                    "body of the reply it stands, as path:… (docs/servers.md)",
-                    where=where,
-                    version=version,
-                )
+                '{where}: version = "{version}" is no version; write the version itself, or where in the '
+                "body of the reply it stands, as path:… (docs/servers.md)",
+                where=where,
+                version=version,
             )
         self.version = "" if _IS_PATH.fullmatch(version) else version
         self._told_version = "" if self.version else version
@@ -145,34 +133,30 @@ class HttpAssistant:
                 status, kind = response.status, response.content_type
         except TimeoutError:
             raise NoAnswer(
-                say("no answer within {seconds:g} seconds; give a longer timeout_s if it needs more", seconds=timeout_s)
+                "no answer within {seconds:g} seconds; give a longer timeout_s if it needs more", seconds=timeout_s
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             said = self._hide(str(error) or type(error).__name__)
             raise NoAnswer(
-                say(
-                    "{where} cannot be reached, or the connection was lost ({reason})",
-                    where=self.service,
-                    reason=one_line(said, 200),
-                )
+                "{where} cannot be reached, or the connection was lost ({reason})",
+                where=self.service,
+                reason=one_line(said, 200),
             ) from None
         text = raw.decode("utf-8", "replace")
         if 300 <= status < 400:
             there = show_url(urljoin(url, told.get("Location", "")))
             raise NoAnswer(
-                say(
-                    "{here} redirects to {there} (HTTP {status}), which is not followed; put that address into url",
-                    here=self.service,
-                    there=self._hide(there),
-                    status=status,
-                )
+                "{here} redirects to {there} (HTTP {status}), which is not followed; put that address into url",
+                here=self.service,
+                there=self._hide(there),
+                status=status,
             )
         if status >= 400:
             said = one_line(self._hide(text), 200)
             wait_s = retry_after_s({name.lower(): value for name, value in told.items()})
             if status in (429, 503) and wait_s is not None:
                 raise Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s)
-            raise NoAnswer(say("HTTP {status} ({said})", status=status, said=said))
+            raise NoAnswer("HTTP {status} ({said})", status=status, said=said)
         streams = kind == "text/event-stream"
         return list(_events(text)) if streams else [_json(text, kind)], streams
 
@@ -182,7 +166,7 @@ class HttpAssistant:
             content += part
             if len(content) > MAX_BYTES:
                 raise NoAnswer(
-                    say("the response is larger than {limit} MB; is OPENAI_BASE_URL right?", limit=MAX_BYTES >> 20)
+                    "the response is larger than {limit} MB; is OPENAI_BASE_URL right?", limit=MAX_BYTES >> 20
                 )
         return bytes(content)
 
@@ -190,20 +174,16 @@ class HttpAssistant:
         for reply in replies:
             if streams and isinstance(reply, dict) and (reply.get("event") == "error" or reply.get("error")):
                 raise NoAnswer(
-                    say(
-                        "the assistant reports an error: {said}",
-                        said=one_line(self._hide(json.dumps(reply, ensure_ascii=False)), 200),
-                    )
+                    "the assistant reports an error: {said}",
+                    said=one_line(self._hide(json.dumps(reply, ensure_ascii=False)), 200),
                 )
         pieces = [found for reply in replies if isinstance(found := _find(reply, self._answer), str)]
         if not pieces:
             reply = replies[-1] if replies else ""
             raise NoAnswer(
-                say(
-                    "the reply has no {path}, only {found}",
-                    path=self._answer,
-                    found=one_line(self._hide(_outline(reply)), 200),
-                )
+                "the reply has no {path}, only {found}",
+                path=self._answer,
+                found=one_line(self._hide(_outline(reply)), 200),
             )
         # In an event stream, the pieces of the answer are joined. Of every other key, the last value counts.
         reply_of: dict[str, Any] = {"answer": self._hide("".join(pieces), keep=True)}
@@ -217,7 +197,7 @@ class HttpAssistant:
         if self._told_version:
             reply_of["version"] = _last(replies, self._told_version.removeprefix("path:"))
             if not reply_of["version"]:
-                raise NoAnswer(say("the reply does not tell its version ({version})", version=self._told_version))
+                raise NoAnswer("the reply does not tell its version ({version})", version=self._told_version)
         return reply_of
 
     def _contexts(self, told: Mapping[str, Any]) -> list[Any]:
@@ -228,12 +208,10 @@ class HttpAssistant:
             names[name] = given if isinstance(given, list) else [given] * (len(texts) if given is None else 1)
             if len(names[name]) != len(texts):
                 raise NoAnswer(
-                    say(
-                        "the reply has {count} {name} and {contexts} contexts, so nobody knows which belong together",
-                        name=name,
-                        count=len(names[name]),
-                        contexts=len(texts),
-                    )
+                    "the reply has {count} {name} and {contexts} contexts, so nobody knows which belong together",
+                    name=name,
+                    count=len(names[name]),
+                    contexts=len(texts),
                 )
         return [
             {"text": self._hide(text or "", keep=True), "source": source, "heading": heading}
@@ -309,7 +287,7 @@ def _json(text: str, kind: str) -> Any:
         return json.loads(text)
     except ValueError:
         if kind == "application/json":
-            raise NoAnswer(say("the reply is broken JSON ({found})", found=one_line(redact(text), 120))) from None
+            raise NoAnswer("the reply is broken JSON ({found})", found=one_line(redact(text), 120)) from None
         return text
 
 

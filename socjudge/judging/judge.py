@@ -107,15 +107,13 @@ async def judge_answer(
     lacking: dict[str, str] = {name: "no_context" for name in unmeasurable(answer) if name in criteria}
     if lacking and len(lacking) == len(criteria):
         raise RequestRefused(
-            say(
-                "the answer came without what it was made from (contexts), so nobody can mark {criteria}; have it "
-                'return its contexts, fill them from the runbooks (contexts="runbooks"), or use a rubric without',
-                panel=(
-                    "the answer came without what it was made from, so nobody can mark {criteria}; have your "
-                    "assistant return it, or use a rubric without"
-                ),
-                criteria=listed(criteria),
+            "the answer came without what it was made from (contexts), so nobody can score {criteria}; have it "
+            'return its contexts, fill them from the runbooks (contexts="runbooks"), or use a rubric without',
+            panel=(
+                "the answer came without what it was made from, so nobody can score {criteria}; have your "
+                "assistant return it, or use a rubric without"
             ),
+            criteria=listed(criteria),
             about_content=True,
         )
     answer = as_material(answer)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..base.messages import listed, say
+from ..base.messages import listed
 from ..base.showing import one_line
 from ..base.texts import encodable
 from ..errors import ConfigError, NoAnswer
@@ -39,31 +39,25 @@ def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str
         return AssistantAnswer(encodable(question), encodable(given))
     if not isinstance(given, Mapping):
         raise ConfigError(
-            say(
-                "an answer must be a text or a dict with answer, not {kind}; its keys may be {keys}",
-                kind=type(given).__name__,
-                keys=", ".join(KEYS),
-            )
+            "an answer must be a text or a dict with answer, not {kind}; its keys may be {keys}",
+            kind=type(given).__name__,
+            keys=", ".join(KEYS),
         )
     if unknown := [str(key) for key in given if key not in KEYS]:
         near = difflib.get_close_matches(unknown[0], KEYS, n=1)
         raise ConfigError(
-            say(
-                "the answer's dict has keys that are not known: {found}; did you mean {near}? Known are {keys}",
-                found=listed(unknown),
-                near=near[0] if near else KEYS[0],
-                keys=", ".join(KEYS),
-            )
+            "the answer's dict has keys that are not known: {found}; did you mean {near}? Known are {keys}",
+            found=listed(unknown),
+            near=near[0] if near else KEYS[0],
+            keys=", ".join(KEYS),
         )
     if given.get("error"):
-        raise NoAnswer(say("the assistant reports an error: {said}", said=one_line(given["error"], 300)))
+        raise NoAnswer("the assistant reports an error: {said}", said=one_line(given["error"], 300))
     if not isinstance(given.get("answer"), str):
         raise ConfigError(
-            say(
-                "the answer's dict has no answer that is a text, only {keys}; where there is none, give the reason "
-                "as error",
-                keys=", ".join(map(str, given)) or "{}",
-            )
+            "the answer's dict has no answer that is a text, only {keys}; where there is none, give the reason "
+            "as error",
+            keys=", ".join(map(str, given)) or "{}",
         )
     passages = _passages(given.get("contexts"))
     tokens_in, tokens_out, cost_usd = (
@@ -131,10 +125,8 @@ def _passages(given: Any) -> tuple[Passage, ...]:
     items = [given] if isinstance(given, str | Mapping) else given
     if not isinstance(items, Sequence):
         raise ConfigError(
-            say(
-                'contexts must be a list, not {kind}, such as ["text", {{"text": "text", "source": "runbook.md"}}]',
-                kind=type(given).__name__,
-            )
+            'contexts must be a list, not {kind}, such as ["text", {{"text": "text", "source": "runbook.md"}}]',
+            kind=type(given).__name__,
         )
     return tuple(_passage(item, k, len(items)) for k, item in enumerate(items, 1))
 
@@ -145,11 +137,9 @@ def _passage(item: Any, k: int, count: int) -> Passage:
     parts = {"text": item} if isinstance(item, str) else item
     if not isinstance(parts, Mapping) or not isinstance(parts.get("text"), str) or set(parts) - set(_OF_CONTEXT):
         raise ConfigError(
-            say(
-                "contexts: number {place} is neither a text nor a dict of text, source and heading: {found}",
-                place=k,
-                found=one_line(repr(item)),
-            )
+            "contexts: number {place} is neither a text nor a dict of text, source and heading: {found}",
+            place=k,
+            found=one_line(repr(item)),
         )
     text, source, heading = (encodable(str(parts.get(name) or "")).strip() for name in _OF_CONTEXT)
     return Passage(text, citable(source).replace(">", "›") or numbered_name(k, count), citable(heading))
@@ -165,11 +155,9 @@ def _flags(given: Any) -> Flags:
         or not all(isinstance(value, bool) for value in names.values())
     ):
         raise ConfigError(
-            say(
-                "flags must be a dict of true or false for {known}, not {found}",
-                found=one_line(repr(given)),
-                known=", ".join(_FLAGS),
-            )
+            "flags must be a dict of true or false for {known}, not {found}",
+            found=one_line(repr(given)),
+            known=", ".join(_FLAGS),
         )
     return Flags(**names)
 
@@ -177,7 +165,7 @@ def _flags(given: Any) -> Flags:
 def _text(name: str, given: Any) -> str:
     if given is None or isinstance(given, str | int | float):
         return "" if given is None else encodable(str(given))
-    raise ConfigError(say("the answer's {name} cannot be read: {found}", name=name, found=one_line(repr(given))))
+    raise ConfigError("the answer's {name} cannot be read: {found}", name=name, found=one_line(repr(given)))
 
 
 def _number(name: str, given: Any) -> float | None:
@@ -189,4 +177,4 @@ def _number(name: str, given: Any) -> float | None:
         number = math.nan
     if 0 <= number < math.inf:
         return number
-    raise ConfigError(say("the answer's {name} cannot be read: {found}", name=name, found=one_line(repr(given))))
+    raise ConfigError("the answer's {name} cannot be read: {found}", name=name, found=one_line(repr(given)))

@@ -99,10 +99,10 @@ class Assistant:
             ask, table = _of_table(ask, name or "assistant")
         self._contexts = contexts or ("runbooks" if table.get("contexts") == "runbooks" else "")
         if self._contexts not in ("", "runbooks"):
-            raise ConfigError(say('contexts can only be "runbooks", not {found}', found=one_line(repr(contexts))))
+            raise ConfigError('contexts can only be "runbooks", not {found}', found=one_line(repr(contexts)))
         concurrency = concurrency or table.get("concurrency")
         if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
-            raise ConfigError(say("{name} is {count}, expected 1 or more", name="concurrency", count=concurrency))
+            raise ConfigError("{name} is {count}, expected 1 or more", name="concurrency", count=concurrency)
         self.concurrency: int | None = concurrency
         self._timeout_s = timeout_s or table.get("timeout_s")
         target: Any = ask
@@ -124,11 +124,9 @@ class Assistant:
             known, self.covers = _identity(target)
         else:
             raise ConfigError(
-                say(
-                    "{found} cannot be asked; give a function, a Runnable of LangChain, the name of a table in "
-                    'socjudge.toml, or "mybot.py:function"',
-                    found=one_line(repr(target), 80),
-                )
+                "{found} cannot be asked; give a function, a Runnable of LangChain, the name of a table in "
+                'socjudge.toml, or "mybot.py:function"',
+                found=one_line(repr(target), 80),
             )
         self._target = target
         self.version = str(version or own_version)
@@ -232,7 +230,7 @@ class Assistant:
             raise NoAnswer(str(error)) from None
         answer = replace(made[-1], processing_time=done.seconds, retries=done.retries)
         if answer.is_empty:
-            raise NoAnswer(say("the answer was empty"))
+            raise NoAnswer("the answer was empty")
         if self.takes_runbooks:
             answer = await event_loop.in_thread(with_contexts, answer, index, k)
         return answer
@@ -256,20 +254,18 @@ class Assistant:
                 return await reply if inspect.isawaitable(reply) else reply
         except TimeoutError:
             raise NoAnswer(
-                say("no answer within {seconds:g} seconds; give a longer timeout_s if it needs more", seconds=timeout_s)
+                "no answer within {seconds:g} seconds; give a longer timeout_s if it needs more", seconds=timeout_s
             ) from None
         except SocJudgeError:
             raise
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             if re.search(r"different\s(?:event\s)?loop", str(error)):
                 raise NoAnswer(
-                    say(
-                        "a part of the assistant (such as a client) belongs to another event loop; make it inside "
-                        "the function that is called"
-                    )
+                    "a part of the assistant (such as a client) belongs to another event loop; make it inside "
+                    "the function that is called"
                 ) from None
             said = one_line(redact(f"{type(error).__name__}: {error}"), 300)
-            raise NoAnswer(say("calling the assistant failed ({said})", said=said)) from None
+            raise NoAnswer("calling the assistant failed ({said})", said=said) from None
 
 
 def _named(ask: str, name: str) -> tuple[Any, Mapping[str, Any], str]:
@@ -278,18 +274,16 @@ def _named(ask: str, name: str) -> tuple[Any, Mapping[str, Any], str]:
     is_code = bool(colon) and path.endswith(".py") and function.isidentifier()
     if is_code and ask in tables:
         raise ConfigError(
-            say("{name} is both a function of a file and a table of socjudge.toml; rename the table", name=ask)
+            "{name} is both a function of a file and a table of socjudge.toml; rename the table", name=ask
         )
     if is_code:
         return _load(path, function), {}, name or ask
     if ask not in tables:
         known = listed(tables) if tables else say("none")
         raise ConfigError(
-            say(
-                "{name} is neither a file nor a table [assistants.…] of socjudge.toml; its tables are {known}",
-                name=one_line(ask),
-                known=known,
-            )
+            "{name} is neither a file nor a table [assistants.…] of socjudge.toml; its tables are {known}",
+            name=one_line(ask),
+            known=known,
         )
     found, table = _of_table(tables[ask], ask)
     return found, table, name or ask
@@ -298,18 +292,16 @@ def _named(ask: str, name: str) -> tuple[Any, Mapping[str, Any], str]:
 def _of_table(table: Mapping[str, Any], name: str) -> tuple[Any, Mapping[str, Any]]:
     where = f"[assistants.{name}]"
     if ("python" in table) == ("url" in table):
-        raise ConfigError(say("{where}: it needs either url or python", where=where))
+        raise ConfigError("{where}: it needs either url or python", where=where)
     if "url" in table:
         return HttpAssistant(table, where=where), table
     allowed = ("python", "version", "contexts", "concurrency", "timeout_s")
     if unknown := [key for key in table if key not in allowed]:
         raise ConfigError(
-            say(
-                "{where}: unknown keys: {found}; known are {known}",
-                where=where,
-                found=", ".join(unknown),
-                known=", ".join(allowed),
-            )
+            "{where}: unknown keys: {found}; known are {known}",
+            where=where,
+            found=", ".join(unknown),
+            known=", ".join(allowed),
         )
     path, _, function = str(table["python"]).rpartition(":")
     return _load(str(constants.PROJECT_DIR / path), function), table
@@ -319,7 +311,7 @@ def _load(path: str, function: str) -> Any:
     # in the working folder, and then in the project's
     place = next((p for p in (Path(path), constants.PROJECT_DIR / path) if p.is_file()), None)
     if place is None:
-        raise ConfigError(say('{path}: no such file; check the path in "mybot.py:function"', path=path))
+        raise ConfigError('{path}: no such file; check the path in "mybot.py:function"', path=path)
     spec = importlib.util.spec_from_file_location(place.stem, place)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -330,9 +322,9 @@ def _load(path: str, function: str) -> Any:
         spec.loader.exec_module(module)
     except Exception as error:
         said = one_line(redact(f"{type(error).__name__}: {error}"), 200)
-        raise ConfigError(say("{path}: it cannot be loaded ({said})", path=path, said=said)) from None
+        raise ConfigError("{path}: it cannot be loaded ({said})", path=path, said=said) from None
     if not hasattr(module, function):
-        raise ConfigError(say("{path}: there is no function {name}", path=path, name=function))
+        raise ConfigError("{path}: there is no function {name}", path=path, name=function)
     return getattr(module, function)
 
 
@@ -347,10 +339,8 @@ def _bound(ask: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
     for parameter in parameters:
         if parameter.name.lower().startswith(("expected", "keypoint")):
             raise ConfigError(
-                say(
-                    "the parameter {name} is refused: an assistant that is told what is expected cannot be judged",
-                    name=parameter.name,
-                )
+                "the parameter {name} is refused: an assistant that is told what is expected cannot be judged",
+                name=parameter.name,
             )
     asked = [p.name for p in parameters if p.default is p.empty and p.name not in _ASKABLE]
     if not asked or len(parameters) == 1:
@@ -358,21 +348,19 @@ def _bound(ask: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
             p.name for p in parameters if p.name not in _ASKABLE or len(parameters) == 1
         ][:1]
     if not asked:
-        raise ConfigError(say("{found} has no parameter for the question; give it one", found=one_line(repr(ask), 80)))
+        raise ConfigError("{found} has no parameter for the question; give it one", found=one_line(repr(ask), 80))
     if len(asked) != 1:
         raise ConfigError(
-            say(
-                "which parameter takes the question is not clear ({found}); the names may be {known}",
-                found=listed(asked),
-                known=listed(("question", *_ASKABLE)),
-            )
+            "which parameter takes the question is not clear ({found}); the names may be {known}",
+            found=listed(asked),
+            known=listed(("question", *_ASKABLE)),
         )
     given = {asked[0]: "question"} | {p.name: p.name for p in parameters if p.name in _ASKABLE and p.name not in asked}
     by_position = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
     while by_position and by_position[-1] not in given:
         by_position.pop()
     if not given.keys() >= set(by_position):  # a parameter with a default stands before one without a value
-        raise ConfigError(say("{found} has no parameter for the question; give it one", found=one_line(repr(ask), 80)))
+        raise ConfigError("{found} has no parameter for the question; give it one", found=one_line(repr(ask), 80))
     return [given.pop(name) for name in by_position], given
 
 

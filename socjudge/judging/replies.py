@@ -67,7 +67,9 @@ def parse_judgement(
     except UnparsableJudgement as error:
         raise UnparsableJudgement(str(error), text) from None
     except (ValueError, OverflowError, RecursionError) as error:
-        raise UnparsableJudgement(say("the reply could not be read: {reason}", reason=str(error)[:80]), text) from None
+        raise UnparsableJudgement(
+            "the reply could not be read: {reason}", reason=str(error)[:80], raw_text=text
+        ) from None
 
 
 def _parse(
@@ -75,23 +77,19 @@ def _parse(
 ) -> Judgement:
     if finish_reason.lower() in ("length", "max_tokens"):
         raise UnparsableJudgement(
-            say(
-                "the reply was cut at the output limit"
-                if text.strip()
-                else "the reply was cut at the output limit before any text (hidden reasoning used it up)"
-            )
+            "the reply was cut at the output limit"
+            if text.strip()
+            else "the reply was cut at the output limit before any text (hidden reasoning used it up)"
         )
     if len(text) > MAX_CHARACTERS:
         raise UnparsableJudgement(
-            say(
-                "the reply has {count} characters; over {most} none is read or cut down",
-                count=len(text),
-                most=MAX_CHARACTERS,
-            )
+            "the reply has {count} characters; over {most} none is read or cut down",
+            count=len(text),
+            most=MAX_CHARACTERS,
         )
     body = without_thinking(text.strip().removeprefix("\ufeff").strip())
     if not body:
-        raise UnparsableJudgement(say("the reply is empty"))
+        raise UnparsableJudgement("the reply is empty")
     first_line, _, rest = body.partition("\n")
     if re.fullmatch(r"```[a-zA-Z]*\s*", first_line) and rest.endswith("```"):
         body = rest.removesuffix("```").strip()
@@ -106,22 +104,22 @@ def _parse(
         # A stray brace in prose is ignored only if exactly one complete verdict follows it.
         outside = body[stray:].replace(verdicts[0].source, "", 1) if len(verdicts) == 1 else "scores"
         if "scores" in outside:
-            raise UnparsableJudgement(say("the reply is cut: its JSON object never closes"))
+            raise UnparsableJudgement("the reply is cut: its JSON object never closes")
     # What stands in a text that the judge was shown, in the same words or with the same scores, is not its own verdict.
     shown = tuple(quoted)
     verdicts = [found for found in verdicts if not _is_quoted(found, criteria, shown, whole=whole)]
     if not verdicts:
         start = body.find("{")
         if start < 0:
-            raise UnparsableJudgement(say("the reply holds no JSON object"))
+            raise UnparsableJudgement("the reply holds no JSON object")
         if closing_brace(body, start)[0] is None:
-            raise UnparsableJudgement(say("the reply is cut before its scores"))
-        raise UnparsableJudgement(say("the reply holds no JSON object with 'scores' of the judge's own"))
+            raise UnparsableJudgement("the reply is cut before its scores")
+        raise UnparsableJudgement("the reply holds no JSON object with 'scores' of the judge's own")
     while len(verdicts) > 1 and _is_example(verdicts[0]):
         verdicts = verdicts[1:]
     readings = [_read(found, criteria, is_of_hundred) for found in verdicts]
     if any(reading.scores != readings[0].scores for reading in readings[1:]):
-        raise UnparsableJudgement(say("the reply holds {count} different verdicts", count=len(readings)))
+        raise UnparsableJudgement("the reply holds {count} different verdicts", count=len(readings))
     _check_rest(body[verdicts[-1].start + len(verdicts[-1].source) :], readings[0].scores)
     return readings[0]
 
@@ -132,12 +130,10 @@ def _check_rest(rest: str, scores: Mapping[str, int]) -> None:
         for given in re.findall(rf"{re.escape(criterion)}[^0-9\n]{{0,8}}([0-9]{{1,3}})\s*(?:点|/\s*100)", rest):
             if int(given) != score:
                 raise UnparsableJudgement(
-                    say(
-                        "the score for {criterion} is {first} in the verdict and {then} in the words after it",
-                        criterion=criterion,
-                        first=score,
-                        then=given,
-                    )
+                    "the score for {criterion} is {first} in the verdict and {then} in the words after it",
+                    criterion=criterion,
+                    first=score,
+                    then=given,
                 )
 
 
@@ -201,11 +197,11 @@ def _read(found: JsonObject, criteria: Sequence[str], is_of_hundred: bool) -> Ju
 
 def _scores(given: Any, criteria: Sequence[str], notes: list[str], is_of_hundred: bool = False) -> dict[str, int]:
     if not isinstance(given, Mapping):
-        raise UnparsableJudgement(say("'scores' is not an object with one number per criterion"))
+        raise UnparsableJudgement("'scores' is not an object with one number per criterion")
     by_name = without_duplicates([(_plain(name), value) for name, value in given.items()])
     missing = [criterion for criterion in criteria if by_name.get(_plain(criterion)) is None]
     if missing:
-        raise UnparsableJudgement(say("no score for {criteria}", criteria=listed(missing)))
+        raise UnparsableJudgement("no score for {criteria}", criteria=listed(missing))
     numbers = {criterion: _number(criterion, by_name[_plain(criterion)], notes) for criterion in criteria}
     values = list(numbers.values())
     fractions = any(0 < number < 1 for number in values)
@@ -215,10 +211,8 @@ def _scores(given: Any, criteria: Sequence[str], notes: list[str], is_of_hundred
     of_five_or_ten = 0 < max(values) <= 5 or (max(values) <= 10 and any(number % 5 for number in values))
     if fractions or (of_five_or_ten and not is_low):
         raise UnparsableJudgement(
-            say(
-                "the scores are {scores}: it looks like another scale than 0-100",
-                scores=", ".join(f"{n:g}" for n in values),
-            )
+            "the scores are {scores}: it looks like another scale than 0-100",
+            scores=", ".join(f"{n:g}" for n in values),
         )
     rounded = [(criterion, number) for criterion, number in numbers.items() if number != int(number)]
     notes += [
@@ -238,15 +232,13 @@ def _number(criterion: str, value: Any, notes: list[str]) -> float:
         number = value
     if number is None:
         raise UnparsableJudgement(
-            say(
-                "the score for {criterion} is {value!r}, expected an integer 0-100",
-                criterion=criterion,
-                value=str(value)[:40],
-            )
+            "the score for {criterion} is {value!r}, expected an integer 0-100",
+            criterion=criterion,
+            value=str(value)[:40],
         )
     if not 0 <= number <= 100:
         raise UnparsableJudgement(
-            say("the score for {criterion} is {number}, outside 0-100", criterion=criterion, number=str(number)[:20])
+            "the score for {criterion} is {number}, outside 0-100", criterion=criterion, number=str(number)[:20]
         )
     return number
 

@@ -41,7 +41,7 @@ def without_thinking(body: str) -> str:
         closes = _THINKING_CLOSES.search(body, start)
         if _THINKING_OPENS.match(body, start):
             if closes is None:
-                raise UnparsableJudgement(say("the reply ends within the model's reasoning"))
+                raise UnparsableJudgement("the reply ends within the model's reasoning")
         elif closes is None:
             break
         else:
@@ -50,7 +50,7 @@ def without_thinking(body: str) -> str:
                 end, _ = closing_brace(body, brace)
                 strays += end is None
                 if strays > _MAX_STRAYS:
-                    raise UnparsableJudgement(say("the reply is cut: its JSON object never closes"))
+                    raise UnparsableJudgement("the reply is cut: its JSON object never closes")
                 if end is not None and end > closes.start():
                     return body[start:]
                 seen = brace + 1 if end is None else end + 1
@@ -82,7 +82,7 @@ def find_objects(body: str) -> tuple[list[JsonObject], int | None]:
             if position < last_scores:
                 if strays > _MAX_STRAYS or _JSON_BEGINS.match(body, position):
                     # What is inside belongs to the object that was cut off, and is no reply of its own.
-                    raise UnparsableJudgement(say("the reply is cut: its JSON object never closes"))
+                    raise UnparsableJudgement("the reply is cut: its JSON object never closes")
                 first_stray = position if first_stray is None else first_stray
             if strays > _MAX_STRAYS:
                 break
@@ -90,7 +90,7 @@ def find_objects(body: str) -> tuple[list[JsonObject], int | None]:
             continue
         source = body[position : end + 1]
         if depth > _MAX_DEPTH:
-            raise UnparsableJudgement(say("the reply is nested too deeply to be a judgement"))
+            raise UnparsableJudgement("the reply is nested too deeply to be a judgement")
         value, notes = _load(source, repair="scores" in source or source == body)
         if isinstance(value, dict):
             found.append(JsonObject(value, source, position, notes))
@@ -126,7 +126,7 @@ def _load(source: str, *, repair: bool) -> tuple[Any, tuple[str, ...]]:
         if not repair:
             return None, ()
         if len(source) > _MAX_REPAIRED:
-            raise UnparsableJudgement(say("the reply's JSON is damaged and too long to be repaired")) from None
+            raise UnparsableJudgement("the reply's JSON is damaged and too long to be repaired") from None
         # The braces are balanced, so nothing was cut off. What remains is punctuation (a trailing comma, single quotes,
         # a comment), which json_repair corrects. It would also complete a cut object with made-up values, hence
         # the check before it. It also guesses, hence as_written after it.
@@ -138,12 +138,12 @@ def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
-        raise UnparsableJudgement(say("the reply gives {names} twice", names=listed(sorted(twice))[:80]))
+        raise UnparsableJudgement("the reply gives {names} twice", names=listed(sorted(twice))[:80])
     return value
 
 
 def _no_constant(name: str) -> Any:
-    raise UnparsableJudgement(say("the reply holds {name}, which is no score", name=name))
+    raise UnparsableJudgement("the reply holds {name}, which is no score", name=name)
 
 
 def as_written(found: JsonObject) -> JsonObject:
@@ -155,7 +155,7 @@ def as_written(found: JsonObject) -> JsonObject:
     start = keys[0].end() if keys else 0
     part, closed, _ = found.source[start + 1 :].partition("}")
     if len(keys) > 1 or found.source[start] != "{" or not closed or "{" in part:
-        raise UnparsableJudgement(say("the JSON had to be repaired, and where its scores stand is not clear"))
+        raise UnparsableJudgement("the JSON had to be repaired, and where its scores stand is not clear")
     pairs: list[tuple[str, Any]] = []
     for line in re.split(r"[,\n]", re.sub(r"(?m)^[ \t]*(?://|#).*$", "", part)):
         line = line.strip()
@@ -163,9 +163,7 @@ def as_written(found: JsonObject) -> JsonObject:
             continue
         entry = _ENTRY.fullmatch(line)
         if entry is None:
-            raise UnparsableJudgement(
-                say("the JSON had to be repaired, and {line!r} is no plain score", line=line[:40])
-            )
+            raise UnparsableJudgement("the JSON had to be repaired, and {line!r} is no plain score", line=line[:40])
         literal = entry[3]
         is_quoted = len(literal) > 1 and literal[0] == literal[-1] and literal[0] in "\"'"
         value: Any = literal[1:-1] if is_quoted else f"unquoted {literal}"

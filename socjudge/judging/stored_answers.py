@@ -64,12 +64,10 @@ class StoredAnswers:
             more = [say("… and {count:,} more", count=len(problems) - _TOLD)] * (len(problems) > _TOLD)
             told = "\n  ".join([*problems[:_TOLD], *more])
             raise ConfigError(
-                say(
-                    "{where}: these questions have not one answer each; check the columns question_id and "
-                    "question, or pass only the questions that have one:\n  {problems}",
-                    where=self.where,
-                    problems=told,
-                )
+                "{where}: these questions have not one answer each; check the columns question_id and "
+                "question, or pass only the questions that have one:\n  {problems}",
+                where=self.where,
+                problems=told,
             )
         return found
 
@@ -104,7 +102,7 @@ def load_answers(
         where = str(path)
         rows = _read(path)
     if not rows:
-        raise ConfigError(say("{where}: there is no row", where=where))
+        raise ConfigError("{where}: there is no row", where=where)
     names = _names(rows, columns or {}, where)
     answers = []
     for number, row in enumerate(rows, start=1):
@@ -118,9 +116,7 @@ def load_answers(
         except NoAnswer:
             answer = AssistantAnswer(place["question"], "")
         except ConfigError as error:
-            raise ConfigError(
-                say("{where}: row {number}: {reason}", where=where, number=number, reason=error)
-            ) from None
+            raise ConfigError("{where}: row {number}: {reason}", where=where, number=number, reason=error) from None
         if contexts == "runbooks" and not answer.is_empty:
             answer = with_contexts(answer)
         answers.append((place["question_id"], place["question"], answer))
@@ -131,20 +127,16 @@ def _names(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], where:
     there = list(dict.fromkeys(str(name) for row in rows for name in row))
     if unknown := [name for name in columns if name not in (*_PLACE, *KEYS)]:
         raise ConfigError(
-            say(
-                "columns has unknown names: {found}; known are {known}",
-                found=listed(unknown),
-                known=", ".join((*_PLACE, *KEYS)),
-            )
+            "columns has unknown names: {found}; known are {known}",
+            found=listed(unknown),
+            known=", ".join((*_PLACE, *KEYS)),
         )
     if missing := [theirs for theirs in columns.values() if theirs not in there]:
         raise ConfigError(
-            say(
-                "{where}: there is no column {found}; there are {there}",
-                where=where,
-                found=listed(missing),
-                there=listed(there),
-            )
+            "{where}: there is no column {found}; there are {there}",
+            where=where,
+            found=listed(missing),
+            there=listed(there),
         )
     names = dict(columns)
     for ours in (*_PLACE, *KEYS):
@@ -153,16 +145,13 @@ def _names(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], where:
             names[ours] = found
     if "answer" not in names or not set(_PLACE) & set(names):
         raise ConfigError(
-            say(
-                "{where}: it needs a column answer, and question_id or question; there are {there}. For other "
-                'names: load_answers(…, columns={{"answer": "name"}})',
-                panel=(
-                    "{where}: it needs a column answer, and question_id or question; there are {there}. Rename "
-                    "the columns"
-                ),
-                where=where,
-                there=listed(there),
-            )
+            "{where}: it needs a column answer, and question_id or question; there are {there}. For other "
+            'names: load_answers(…, columns={{"answer": "name"}})',
+            panel=(
+                "{where}: it needs a column answer, and question_id or question; there are {there}. Rename the columns"
+            ),
+            where=where,
+            there=listed(there),
         )
     return names
 
@@ -170,7 +159,7 @@ def _names(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], where:
 def _read(path: Path) -> list[Mapping[str, Any]]:
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise ConfigError(say("{path}: answers are read from {known}", path=path, known=", ".join(SUFFIXES)))
+        raise ConfigError("{path}: answers are read from {known}", path=path, known=", ".join(SUFFIXES))
     try:
         if suffix in TABLES:
             return [row for _, row in read_table(path)[1]]
@@ -179,9 +168,9 @@ def _read(path: Path) -> list[Mapping[str, Any]]:
         data = [json.loads(each) for each in texts]
         data = data[0] if suffix == ".json" else data
     except ValueError as error:
-        raise ConfigError(say("{path}: it cannot be read ({reason})", path=path, reason=error)) from None
+        raise ConfigError("{path}: it cannot be read ({reason})", path=path, reason=error) from None
     if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
-        raise ConfigError(say("{path}: each row must be an object", path=path))
+        raise ConfigError("{path}: each row must be an object", path=path)
     return data
 
 

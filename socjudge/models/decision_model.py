@@ -14,7 +14,6 @@ from typing import Any
 
 import orjson
 
-from ..base.messages import say
 from ..base.texts import encodable
 from ..errors import ConfigError
 from ..prompts.for_rubric import anchors_of
@@ -73,14 +72,10 @@ class DecisionModel(OpenAIModel):
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
         if request.task != "judge":
             raise ConfigError(
-                say(
-                    "{model} only judges and writes no text; use it as judge_model (--judge-model), and another "
-                    "model for the answers",
-                    panel=(
-                        "{model} only judges and writes no text; choose it as Judge, and another model for the answers"
-                    ),
-                    model=self.name,
-                )
+                "{model} only judges and writes no text; use it as judge_model (--judge-model), and another "
+                "model for the answers",
+                panel=("{model} only judges and writes no text; choose it as Judge, and another model for the answers"),
+                model=self.name,
             )
         return await super()._send(self._as_sent(request), run)
 

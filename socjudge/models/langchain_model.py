@@ -77,15 +77,15 @@ def init_langchain_model(provider: str, name: str) -> BaseChatModel | None:
         if "Unsupported" in str(error):
             return None
         raise ConfigError(
-            say("model '{model}' cannot be set up: {reason}", model=f"{provider}:{name}", reason=redact(str(error)))
+            "model '{model}' cannot be set up: {reason}", model=f"{provider}:{name}", reason=redact(str(error))
         ) from None
     except ImportError as error:
         raise ConfigError(
-            say("model '{model}' needs another package: {reason}", model=f"{provider}:{name}", reason=error)
+            "model '{model}' needs another package: {reason}", model=f"{provider}:{name}", reason=error
         ) from None
     except Exception as error:  # each provider has its own exception for a missing key
         raise ConfigError(
-            say("model '{model}' cannot be set up: {reason}", model=f"{provider}:{name}", reason=redact(str(error)))
+            "model '{model}' cannot be set up: {reason}", model=f"{provider}:{name}", reason=redact(str(error))
         ) from None
 
 
@@ -137,11 +137,9 @@ class LangChainModel(PacedModel):
             raise _failure(self, error, say("pass a chat model whose `invoke` takes a list of messages")) from None
         if not hasattr(message, "response_metadata"):
             raise ConfigError(
-                say(
-                    "{model} returned a {found}, no message; pass a chat model",
-                    model=self.name,
-                    found=type(message).__name__,
-                )
+                "{model} returned a {found}, no message; pass a chat model",
+                model=self.name,
+                found=type(message).__name__,
             )
         metadata = message.response_metadata or {}
         resolved = str(metadata.get("model_name") or metadata.get("model") or self.name)
@@ -188,11 +186,9 @@ class ForeignModel(PacedModel):
             raise _failure(self, error, say("its `complete` takes a ModelRequest and returns a Completion")) from None
         if not isinstance(completion, Completion):
             raise ConfigError(
-                say(
-                    "{model} returned a {found}; `complete` returns a Completion",
-                    model=self.name,
-                    found=type(completion).__name__,
-                )
+                "{model} returned a {found}; `complete` returns a Completion",
+                model=self.name,
+                found=type(completion).__name__,
             )
         said, cost = completion.usage, completion.usage.cost_usd
         told = {"input_tokens": said.input_tokens, "output_tokens": said.output_tokens}
@@ -213,7 +209,7 @@ def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
     reason = model.redact(str(error))[:300]
     if isinstance(error, TypeError | NotImplementedError):
         return ConfigError(
-            say("{model} cannot be called: {reason}; {remedy}", model=model.name, reason=reason, remedy=remedy)
+            "{model} cannot be called: {reason}; {remedy}", model=model.name, reason=reason, remedy=remedy
         )
     said = f"{type(error).__name__}: {reason}"
     given = [getattr(error, name, None) for name in ("status_code", "code", "type", "body")]

@@ -79,10 +79,8 @@ class OpenAIModel(PacedModel):
     def __init__(self, name: str, *, api_key: str = "", base_url: str = "", timeout_s: float | None = None) -> None:
         if _KEY.match(name):
             raise ConfigError(
-                say(
-                    "the model's name looks like an API key; put the key into OPENAI_API_KEY, and name a model "
-                    "such as gpt-4o-mini"
-                )
+                "the model's name looks like an API key; put the key into OPENAI_API_KEY, and name a model "
+                "such as gpt-4o-mini"
             )
         if not api_key and not base_url:
             near = difflib.get_close_matches(name, ("offline", *_COMMON_NAMES), n=1, cutoff=0.7)
@@ -96,15 +94,13 @@ class OpenAIModel(PacedModel):
                 + hint
             )
         if not re.fullmatch("[!-~]*", api_key):
-            raise ConfigError(say("OPENAI_API_KEY holds characters that no key has; copy it again"))
+            raise ConfigError("OPENAI_API_KEY holds characters that no key has; copy it again")
         if base_url and not _is_url(base_url):
-            raise ConfigError(say("OPENAI_BASE_URL must start with http:// or https://, like http://localhost:8000/v1"))
+            raise ConfigError("OPENAI_BASE_URL must start with http:// or https://, like http://localhost:8000/v1")
         if "@" in urlsplit(base_url).netloc:
             raise ConfigError(
-                say(
-                    "OPENAI_BASE_URL may hold no user name or password (…@); take it out, and put the key into "
-                    "OPENAI_API_KEY"
-                )
+                "OPENAI_BASE_URL may hold no user name or password (…@); take it out, and put the key into "
+                "OPENAI_API_KEY"
             )
         at = show_url(base_url)
         self.service = MAKER if not base_url or at == f"https://{MAKER}/v1" else at
@@ -159,11 +155,9 @@ class OpenAIModel(PacedModel):
 
     def __reduce__(self) -> Never:
         raise ConfigError(
-            say(
-                "{model} holds a key, so it is not sent elsewhere; pass the model's name, '{name}'",
-                model=repr(self),
-                name=self.name,
-            )
+            "{model} holds a key, so it is not sent elsewhere; pass the model's name, '{name}'",
+            model=repr(self),
+            name=self.name,
         )
 
     def most_usd(self, request: ModelRequest) -> float | None:
@@ -338,9 +332,10 @@ class OpenAIModel(PacedModel):
             )
         about_content = error.status_code == 413 or self._names_content(error)
         return RequestRefused(
-            say(
-                "{where} refused the request ({status}): {said}", where=self.where, status=error.status_code, said=said
-            ),
+            "{where} refused the request ({status}): {said}",
+            where=self.where,
+            status=error.status_code,
+            said=said,
             about_content=about_content,
         )
 
@@ -365,11 +360,9 @@ class OpenAIModel(PacedModel):
                 if status == 404
                 else "{where} refused the key ({status}): check OPENAI_API_KEY. It said: {said}"
             )
-            return ConfigError(say(key, where=self.where, status=status, said=said), of_one=status != 401)
+            return ConfigError(key, where=self.where, status=status, said=said, of_one=status != 401)
         if status == 429 and error.code == "insufficient_quota":
-            return ConfigError(
-                say("{where}: the account's quota is used up (429): {said}", where=self.where, said=said)
-            )
+            return ConfigError("{where}: the account's quota is used up (429): {said}", where=self.where, said=said)
         if status in (200, 408, 409, 425, 429) or status >= 500:
             wait_s = retry_after_s(error.response.headers)
             down = status in (502, 503, 504)
@@ -414,13 +407,11 @@ async def _check_response(response: Any) -> None:
         # For other statuses than these, the body is lost. Another port may belong to another user of the same machine.
         if response.status_code not in (307, 308) or _door(here) != _door(there):
             raise ConfigError(
-                say(
-                    "{here} redirects to {there} ({status}); if that is where you want to send runbooks and "
-                    "answers, put it into OPENAI_BASE_URL",
-                    here=show_url(here),
-                    there=show_url(there),
-                    status=response.status_code,
-                )
+                "{here} redirects to {there} ({status}); if that is where you want to send runbooks and "
+                "answers, put it into OPENAI_BASE_URL",
+                here=show_url(here),
+                there=show_url(there),
+                status=response.status_code,
             )
     content = bytearray()
     async for part in response.aiter_bytes():

@@ -59,15 +59,13 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     ConfigError if a key or a package is missing, or if the object cannot be used as a model."""
     if not isinstance(model, str):
         if isinstance(model, type):
-            raise ConfigError(say("{name} is a class; pass an object of it, such as {name}(…)", name=model.__name__))
+            raise ConfigError("{name} is a class; pass an object of it, such as {name}(…)", name=model.__name__)
         if isinstance(model, (list, tuple)):
             raise ConfigError(
-                say(
-                    "judge_model takes one judge; run with the first, and have the others judge the same answers: "
-                    'for judge in judges: sj.rejudge(run, judge_model=judge) (docs/reference.md, "Several judges '
-                    'under one cap")',
-                    panel="choose one judge; for another one, choose this run's answers as the answers to judge",
-                )
+                "judge_model takes one judge; run with the first, and have the others judge the same answers: "
+                'for judge in judges: sj.rejudge(run, judge_model=judge) (docs/reference.md, "Several judges '
+                'under one cap")',
+                panel="choose one judge; for another one, choose this run's answers as the answers to judge",
             )
         if hasattr(model, "complete_async") and hasattr(model, "most_usd"):  # already open
             return cast(Model, model)
@@ -75,39 +73,33 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
             return ForeignModel(model)
         if task == "answer" and _answers_itself(model):
             raise ConfigError(
-                say(
-                    "{found} answers by itself and is no model; give it as answers={found}, without socjudge's "
-                    "prompt and warnings",
-                    panel="{found} answers by itself and is no model; choose it as the assistant that is asked",
-                    found=getattr(model, "__name__", type(model).__name__),
-                )
+                "{found} answers by itself and is no model; give it as answers={found}, without socjudge's "
+                "prompt and warnings",
+                panel="{found} answers by itself and is no model; choose it as the assistant that is asked",
+                found=getattr(model, "__name__", type(model).__name__),
             )
         if hasattr(model, "invoke"):
             from langchain_core.language_models import BaseLLM
 
             if isinstance(model, BaseLLM):
                 raise ConfigError(
-                    say(
-                        "{name} is a completion model, which continues a text; pass a chat model of the same "
-                        "provider, such as ChatOpenAI instead of OpenAI",
-                        name=type(model).__name__,
-                    )
+                    "{name} is a completion model, which continues a text; pass a chat model of the same "
+                    "provider, such as ChatOpenAI instead of OpenAI",
+                    name=type(model).__name__,
                 )
             return LangChainModel(model)
         raise ConfigError(
-            say("{found} is no model; pass a name such as 'offline', or a LangChain chat model", found=f"{model!r:.80}")
+            "{found} is no model; pass a name such as 'offline', or a LangChain chat model", found=f"{model!r:.80}"
         )
     if task == "answer" and model.startswith(("http://", "https://")):
         raise ConfigError(
-            say(
+            "{url} is the address of something that answers by itself, no model; describe it as "
+            '[assistants.bot] in socjudge.toml (socjudge init . --assistant {url}) and give answers="bot"',
+            panel=(
                 "{url} is the address of something that answers by itself, no model; describe it as "
-                '[assistants.bot] in socjudge.toml (socjudge init . --assistant {url}) and give answers="bot"',
-                panel=(
-                    "{url} is the address of something that answers by itself, no model; describe it as "
-                    "[assistants.bot] in socjudge.toml, and it can be chosen as the assistant that is asked"
-                ),
-                url=show_url(model),
-            )
+                "[assistants.bot] in socjudge.toml, and it can be chosen as the assistant that is asked"
+            ),
+            url=show_url(model),
         )
     if model == "auto":
         model = resolve_auto(task)
@@ -119,24 +111,18 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
         return own
     if " > " in model:
         raise ConfigError(
-            say(
-                "'{model}' is not the name of one model; judge the answers near the pass line again with a second "
-                'one (docs/reference.md, "Judge again near the line")',
-                model=model,
-            )
+            "'{model}' is not the name of one model; judge the answers near the pass line again with a second "
+            'one (docs/reference.md, "Judge again near the line")',
+            model=model,
         )
     key, base_url = (os.environ.get(name, "").strip() for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
     if decision := split_name(model):
         if task == "answer":
             raise ConfigError(
-                say(
-                    "{model} only judges and writes no text; use it as judge_model (--judge-model), and another "
-                    "model for the answers",
-                    panel=(
-                        "{model} only judges and writes no text; choose it as Judge, and another model for the answers"
-                    ),
-                    model=model,
-                )
+                "{model} only judges and writes no text; use it as judge_model (--judge-model), and another "
+                "model for the answers",
+                panel=("{model} only judges and writes no text; choose it as Judge, and another model for the answers"),
+                model=model,
             )
         return _decision_model(decision[1], decision[0], api_key=key, base_url=base_url)
     prefix, colon, name = model.partition(":")
@@ -183,7 +169,7 @@ def _own_model(name: str) -> ForeignModel | None:
             return ForeignModel(offered.load()(), name)
         except Exception as error:  # the user's code may raise anything
             reason = redact(f"{offered.value}: {type(error).__name__}: {error}")
-            raise ConfigError(say("model '{model}' cannot be set up: {reason}", model=name, reason=reason)) from None
+            raise ConfigError("model '{model}' cannot be set up: {reason}", model=name, reason=reason) from None
     return None
 
 

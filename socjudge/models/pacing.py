@@ -101,7 +101,7 @@ def _setting(name: str, given: float | None, usual: float, least: float) -> floa
     except (TypeError, ValueError):
         pass
     raise ConfigError(
-        say("{name} is {found!r}, expected a number of {least:g} or more", name=where, found=value, least=least)
+        "{name} is {found!r}, expected a number of {least:g} or more", name=where, found=value, least=least
     )
 
 
@@ -262,7 +262,7 @@ class RunGate:
     def stop(self, reason: SocJudgeError | None = None) -> None:
         """Let no further call be sent, but raise `reason`, or a RunStopped if left out. Calls in flight finish.
         If this is called again, the first reason is kept."""
-        self.reason = self.reason or reason or RunStopped(say("the run was stopped"))
+        self.reason = self.reason or reason or RunStopped("the run was stopped")
         self._stopping.set()
         self._settled.set()
 
@@ -307,13 +307,11 @@ class RunGate:
             if self.in_flight == 0:
                 self.stop(
                     BudgetReached(
-                        say(
-                            "the budget of ${limit:g} leaves no room for another call: ${spent:.4f} are spent and the "
-                            "next call could cost up to ${next_usd:.4f}",
-                            limit=limit,
-                            spent=spent,
-                            next_usd=most_usd or 0.0,
-                        )
+                        "the budget of ${limit:g} leaves no room for another call: ${spent:.4f} are spent and the "
+                        "next call could cost up to ${next_usd:.4f}",
+                        limit=limit,
+                        spent=spent,
+                        next_usd=most_usd or 0.0,
                     )
                 )
                 continue

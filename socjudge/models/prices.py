@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import constants
-from ..base.messages import listed, os_reason, say
+from ..base.messages import listed, os_reason
 from ..base.project_file import DEAREST_USD
 from ..errors import ConfigError
 from ..records import ModelRequest, Usage
@@ -142,12 +142,10 @@ def _own_prices() -> dict[str, tuple[float, float]]:
     prices = _read_prices(path, changed)
     if twice := sorted(own.keys() & prices):
         raise ConfigError(
-            say(
-                "the price of {names} stands in both {path} and {file}; remove one",
-                names=listed(twice),
-                path=path,
-                file=constants.PROJECT_MARK,
-            )
+            "the price of {names} stands in both {path} and {file}; remove one",
+            names=listed(twice),
+            path=path,
+            file=constants.PROJECT_MARK,
         )
     return own | prices
 
@@ -160,18 +158,16 @@ def _read_prices(path: Path, changed: int) -> dict[str, tuple[float, float]]:
     except (OSError, ValueError, RecursionError) as error:
         reason = os_reason(error) if isinstance(error, OSError) else error
         raise ConfigError(
-            say("{path}: the prices cannot be read ({reason}); correct the file or remove it", path=path, reason=reason)
+            "{path}: the prices cannot be read ({reason}); correct the file or remove it", path=path, reason=reason
         ) from None
     for model, row in table.items():
         values: list[Any] = [row.get(name) for name in ("input", "output")] if isinstance(row, dict) else [None]
         if not all(type(value) in (int, float) and 0 <= value <= DEAREST_USD for value in values):
             raise ConfigError(
-                say(
-                    '{path}: ["{model}"] needs input and output, US dollars per million tokens, such as input = '
-                    "0.15 and output = 0.6",
-                    path=path,
-                    model=model,
-                )
+                '{path}: ["{model}"] needs input and output, US dollars per million tokens, such as input = '
+                "0.15 and output = 0.6",
+                path=path,
+                model=model,
             )
         prices[model] = (float(values[0]), float(values[1]))
     return prices

@@ -46,7 +46,7 @@ def app(
         ("prompts.PromptLab", logs | {"index_dir": index_dir}),
     ]
     titles = [
-        say("Ask and evaluate"), say("History"), say("Marking"), say("Prompts"),
+        say("Ask and evaluate"), say("History"), say("Scoring"), say("Prompts"),
     ]  # fmt: skip
     ask = AskPanel(index_dir=index_dir)
     page = widgets.Tab(

@@ -334,7 +334,7 @@ class HistoryExplorer(Panel):
         if self.pair is None or self.explorer is None:
             return ""
         if question is None:
-            return block("", say("Choose a question to see both answers and their marks side by side here."))
+            return block("", say("Choose a question to see both answers and their scores side by side here."))
         sides = self.explorer.answers(self.pair.first["run_id"], self.pair.second["run_id"], question)
         return answers_html(self.pair, str(question), sides)
 

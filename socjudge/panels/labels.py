@@ -53,7 +53,7 @@ class LabelPanel(Panel):
         self._repeats = repeats
         self._started = False
         self._lock = threading.Lock()  # clicks may be handled in several threads
-        self.log_file = choice_box(say("Log to mark"))
+        self.log_file = choice_box(say("Log to score"))
         self.rater = text_box(say("Rater"), placeholder=say("For example: Sato"), continuous_update=False)
         self.start_button = button(say("Begin"), "play", button_style="primary")
         self.marks = MarksInput(list(SPECIFIED_CRITERIA))  # used until a log is chosen, which brings its own criteria
@@ -76,8 +76,10 @@ class LabelPanel(Panel):
         super().__init__(
             [
                 heading(
-                    f"📝 {say('Marking by people')}",
-                    say("Mark stored answers without seeing the judge's marks, which are shown when yours are saved."),
+                    f"📝 {say('Scoring by people')}",
+                    say(
+                        "Score stored answers without seeing the judge's scores, which are shown when yours are saved."
+                    ),
                 ),
                 self.log_file,
                 self.rater,
@@ -158,7 +160,7 @@ class LabelPanel(Panel):
         scores = dict(zip(self.marks.criteria, self.marks.scores, strict=True))
         missing = [name for name, score in scores.items() if score is None]
         if missing:
-            self.status.value = block("warn", escape(say("Not marked yet: {names}", names=listed(missing))))
+            self.status.value = block("warn", escape(say("Not scored yet: {names}", names=listed(missing))))
             return
         self.session.save(scores, self.marks.comment)
         self.marks.close_input()

@@ -32,7 +32,7 @@ class MarksInput(anywidget.AnyWidget):
 
     def __init__(self, criteria: list[str]) -> None:
         words = {
-            "group": say("Marks"),
+            "group": say("Scores"),
             "keys": say("Keys 0 to 4 give 0, 25, 50, 75 and 100 points, arrows move by 5"),
             "comment": say("Comment (optional)"),
             "save": say("Save"),

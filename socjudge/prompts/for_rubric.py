@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
-from ..base.messages import listed, say
+from ..base.messages import listed
 from ..errors import ConfigError
 from ..records import SPECIFIED_CRITERIA, Rubric
 
@@ -35,11 +35,9 @@ def rubric_prompt_text(rubric: Rubric) -> str:
     told = _told(rubric)
     if braces := [name for name in rubric.criteria if re.search(r"\{[a-z_]+\}", name + own.get(name, ""))]:
         raise ConfigError(
-            say(
-                "the name or description of {criteria} holds what looks like a placeholder of a prompt, such as "
-                "{{answer}}; write it in another way",
-                criteria=listed(braces),
-            )
+            "the name or description of {criteria} holds what looks like a placeholder of a prompt, such as "
+            "{{answer}}; write it in another way",
+            criteria=listed(braces),
         )
     count = len(rubric.criteria)
     text = guide.replace("6つの観点", f"{count}つの観点" if count < 10 else f"{count}個の観点")
@@ -77,14 +75,12 @@ def _told(rubric: Rubric) -> dict[str, str]:
     told = _known() | {name: _described(text) for name, text in rubric.descriptions.items()}
     if lacking := [name for name in rubric.criteria if name not in told]:
         raise ConfigError(
-            say(
-                "nothing says what {criteria} looks at. Write these two lines into socjudge.toml (in Python: "
-                "descriptions of a Rubric):\n"
-                "[rubric.descriptions]\n"
-                '"{name}" = "what it looks at"',
-                criteria=listed(lacking),
-                name=lacking[0],
-            )
+            "nothing says what {criteria} looks at. Write these two lines into socjudge.toml (in Python: "
+            "descriptions of a Rubric):\n"
+            "[rubric.descriptions]\n"
+            '"{name}" = "what it looks at"',
+            criteria=listed(lacking),
+            name=lacking[0],
         )
     return told
 

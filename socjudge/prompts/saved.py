@@ -11,7 +11,6 @@ from pathlib import Path
 
 from .. import constants
 from ..base.atomic_files import write_new
-from ..base.messages import say
 from ..base.texts import DEVICE_NAME
 from ..errors import ConfigError
 from ..records import Rubric, RunInfo
@@ -55,20 +54,16 @@ def check_prompt_name(name: str, *, parent: str, prompts_dir: Path | str | None 
     ConfigError if the name is taken, belongs to a built-in prompt or is not a valid id."""
     if not is_prompt_id(name) or name.startswith(".") or DEVICE_NAME.fullmatch(name):
         raise ConfigError(
-            say(
-                "{name!r} is no name for a prompt: use letters, digits, '_', '-' and '.', such as '{parent}-b', "
-                "without .txt",
-                name=name,
-                parent=parent,
-            )
+            "{name!r} is no name for a prompt: use letters, digits, '_', '-' and '.', such as '{parent}-b', "
+            "without .txt",
+            name=name,
+            parent=parent,
         )
     if name.casefold() in {built_in.casefold() for built_in in built_in_ids()}:
-        raise ConfigError(
-            say("'{name}' is built in and stays as it is; choose another name, such as '{name}-b'", name=name)
-        )
+        raise ConfigError("'{name}' is built in and stays as it is; choose another name, such as '{name}-b'", name=name)
     path = (constants.PROMPTS_DIR if prompts_dir is None else Path(prompts_dir)) / f"{name}.txt"
     if os.path.exists(path):  # unlike path.exists(), it accepts a name that is too long for the disk
-        raise ConfigError(say("{path} exists and is not overwritten; choose another name", path=path))
+        raise ConfigError("{path} exists and is not overwritten; choose another name", path=path)
     return path
 
 
@@ -117,17 +112,15 @@ def save_prompt(
         write_new(path.parent, [path.name], [content.encode("utf-8")])
     except UnicodeEncodeError:
         raise ConfigError(
-            say("prompt '{name}' holds half of a surrogate pair, which no file can hold; remove it", name=name)
+            "prompt '{name}' holds half of a surrogate pair, which no file can hold; remove it", name=name
         ) from None
     except OSError as error:
         if path.exists():
-            raise ConfigError(say("{path} exists and is not overwritten; choose another name", path=path)) from None
+            raise ConfigError("{path} exists and is not overwritten; choose another name", path=path) from None
         raise ConfigError(
-            say(
-                "{path}: the prompt cannot be written ({reason}); free space, mend the rights or shorten the name",
-                path=path,
-                reason=error.strerror,
-            )
+            "{path}: the prompt cannot be written ({reason}); free space, fix the permissions or shorten the name",
+            path=path,
+            reason=error.strerror,
         ) from None
     return path
 

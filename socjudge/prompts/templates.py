@@ -79,10 +79,8 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rub
     prompt_id = prompt or default_prompt_id(kind, rubric)
     if not is_prompt_id(prompt_id):
         raise ConfigError(
-            say(
-                "{prompt!r} is no prompt id; pass an id such as 'guide-1', a .txt path or a Prompt",
-                prompt=one_line(prompt_id),
-            )
+            "{prompt!r} is no prompt id; pass an id such as 'guide-1', a .txt path or a Prompt",
+            prompt=one_line(prompt_id),
         )
     if prompt_id == OF_RUBRIC:
         return Prompt(OF_RUBRIC, rubric_prompt_text(rubric or project_rubric()))
@@ -91,13 +89,11 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rub
     if (own := constants.PROMPTS_DIR / f"{prompt_id}.txt").is_file():
         return _read_prompt(own)
     raise ConfigError(
-        say(
-            "no prompt '{prompt}': built in are '{judge}' and '{assistant}'; your own go to {folder}/<id>.txt",
-            prompt=prompt_id,
-            judge="guide-1",
-            assistant="assistant-3",
-            folder=constants.PROMPTS_DIR,
-        )
+        "no prompt '{prompt}': built in are '{judge}' and '{assistant}'; your own go to {folder}/<id>.txt",
+        prompt=prompt_id,
+        judge="guide-1",
+        assistant="assistant-3",
+        folder=constants.PROMPTS_DIR,
     )
 
 
@@ -128,7 +124,7 @@ def read_prompt_file(path: Path) -> tuple[dict[str, str], str]:
         return split_front_matter(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            say("{path}: the prompt cannot be read ({reason}); expected a UTF-8 text file", path=path, reason=error)
+            "{path}: the prompt cannot be read ({reason}); expected a UTF-8 text file", path=path, reason=error
         ) from error
 
 
@@ -154,37 +150,33 @@ def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
     criteria = list(criteria)
     if unasked := [criterion for criterion in criteria if criterion not in prompt.text]:
         raise ConfigError(
-            say(
-                "judge prompt '{prompt}' does not ask for {criteria}. Add that to the prompt (also to its JSON "
-                "format); or name no judge_prompt, and write these two lines into socjudge.toml (in Python: "
-                "descriptions of a Rubric):\n"
+            "judge prompt '{prompt}' does not ask for {criteria}. Add that to the prompt (also to its JSON "
+            "format); or name no judge_prompt, and write these two lines into socjudge.toml (in Python: "
+            "descriptions of a Rubric):\n"
+            "[rubric.descriptions]\n"
+            '"{name}" = "what it looks at"',
+            panel=(
+                "judge prompt '{prompt}' does not ask for {criteria}. Add that to the prompt (also to "
+                "its JSON format); or write these two lines into socjudge.toml, and choose the judge "
+                "prompt that is made for the criteria (rubric-…):\n"
                 "[rubric.descriptions]\n"
-                '"{name}" = "what it looks at"',
-                panel=(
-                    "judge prompt '{prompt}' does not ask for {criteria}. Add that to the prompt (also to "
-                    "its JSON format); or write these two lines into socjudge.toml, and choose the judge "
-                    "prompt that is made for the criteria (rubric-…):\n"
-                    "[rubric.descriptions]\n"
-                    '"{name}" = "what it looks at"'
-                ),
-                prompt=prompt.id,
-                criteria=listed(unasked),
-                name=unasked[0],
-            )
+                '"{name}" = "what it looks at"'
+            ),
+            prompt=prompt.id,
+            criteria=listed(unasked),
+            name=unasked[0],
         )
     if prompt.id.startswith(SPECIFIED) and prompt.id in built_in_ids() and len(criteria) < len(SPECIFIED_CRITERIA):
         besides = listed(name for name in SPECIFIED_CRITERIA if name not in criteria)
         raise ConfigError(
-            say(
-                "judge prompt '{prompt}' also asks for {criteria}, which is no criterion here: it is for the six "
-                "of the specification. Name no judge_prompt, and the one that fits the criteria is used",
-                panel=(
-                    "judge prompt '{prompt}' also asks for {criteria}, which is no criterion here: it is for the "
-                    "six of the specification. Choose another judge prompt"
-                ),
-                prompt=prompt.id,
-                criteria=besides,
-            )
+            "judge prompt '{prompt}' also asks for {criteria}, which is no criterion here: it is for the six "
+            "of the specification. Name no judge_prompt, and the one that fits the criteria is used",
+            panel=(
+                "judge prompt '{prompt}' also asks for {criteria}, which is no criterion here: it is for the "
+                "six of the specification. Choose another judge prompt"
+            ),
+            prompt=prompt.id,
+            criteria=besides,
         )
 
 
@@ -201,12 +193,7 @@ def _check_placeholders(prompt: Prompt, *, known: tuple[str, ...], required: tup
         found = "; ".join(say(key, names=", ".join(names)) for key, names in told.items() if names)
         placeholders = ", ".join(f"{{{name}}}" for name in known)
         raise ConfigError(
-            say(
-                "prompt '{prompt}' {found}; known placeholders: {known}",
-                prompt=prompt.id,
-                found=found,
-                known=placeholders,
-            )
+            "prompt '{prompt}' {found}; known placeholders: {known}", prompt=prompt.id, found=found, known=placeholders
         )
 
 

@@ -75,7 +75,7 @@ def _facts(certificate: Certificate) -> list[tuple[str, str]]:
         (
             say("Answers used"),
             say(
-                "{answers} ({tried} damaged, {labels} marked by {raters} raters)",
+                "{answers} ({tried} damaged, {labels} scored by {raters} raters)",
                 **{n: basis[n] for n in ("answers", "tried", "labels", "raters")},
             ),
         ),

@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from ..base.conditions import conditions_of, differences
-from ..base.messages import say
 from ..base.missing_scores import Outcome, Span, frame_spans, outcome_of
 from ..base.pass_rule import PassRule
 from ..base.verdict import Tally, cause_text, marked_verdict
@@ -36,13 +35,11 @@ def known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
     if name is not None and name not in set(runs[column]):
         latest = ", ".join(map(str, runs[column].iloc[-5:]))
         raise ConfigError(
-            say(
-                "{what} {name!r} is not among the {count} runs; the latest are {latest}",
-                what=what,
-                name=name,
-                count=len(runs),
-                latest=latest,
-            )
+            "{what} {name!r} is not among the {count} runs; the latest are {latest}",
+            what=what,
+            name=name,
+            count=len(runs),
+            latest=latest,
         )
     return name
 
@@ -53,11 +50,9 @@ def rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
     rows = frame[frame["run_id"] == run_id]
     if rows.empty:
         raise ConfigError(
-            say(
-                "write_report: {what} has no row of run {run!r}; load it from the same logs as scores",
-                what=what,
-                run=run_id,
-            )
+            "write_report: {what} has no row of run {run!r}; load it from the same logs as scores",
+            what=what,
+            run=run_id,
         )
     return rows
 
@@ -101,13 +96,11 @@ def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> 
     ]
     if scored[0] != scored[1]:
         raise ConfigError(
-            say(
-                "write_report: scores has {scores} scored answers of run {run!r} and results {results}, or others; "
-                "load both from the same logs with the same filters",
-                run=run_id,
-                scores=len(scored[0]),
-                results=len(scored[1]),
-            )
+            "write_report: scores has {scores} scored answers of run {run!r} and results {results}, or others; "
+            "load both from the same logs with the same filters",
+            run=run_id,
+            scores=len(scored[0]),
+            results=len(scored[1]),
         )
     return answers
 

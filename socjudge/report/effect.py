@@ -81,7 +81,7 @@ class RunComparison:
             ]
         return [
             *(
-                [say("The same answers were judged, so the marks are compared question by question.")]
+                [say("The same answers were judged, so the scores are compared question by question.")]
                 if self.judging
                 else []
             ),
@@ -173,10 +173,7 @@ def compare_runs(
     ids = [_run_id(first), _run_id(second)]
     if ids[0] == ids[1]:
         raise ConfigError(
-            say(
-                "before and after are the same run ({run}); give the one before the change and the one after it",
-                run=ids[0],
-            )
+            "before and after are the same run ({run}); give the one before the change and the one after it", run=ids[0]
         )
     scores = pd.concat([first, second], ignore_index=True).astype({"run_id": object})
     told = conditions_of(scores)
@@ -185,11 +182,9 @@ def compare_runs(
     same = same_answers(scores, *ids)
     if judging and not (len(same) and same.all()):
         raise ConfigError(
-            say(
-                "{changed}: a difference in marks might not come from the assistant; judge both alike first: "
-                "rejudge(run, judge_model=…, judge_prompt=…)",
-                changed=judging,
-            )
+            "{changed}: a difference in scores might not come from the assistant; judge both alike first: "
+            "rejudge(run, judge_model=…, judge_prompt=…)",
+            changed=judging,
         )
 
     asked = [set(side["question_id"]) for side in (first, second)]
@@ -198,9 +193,7 @@ def compare_runs(
     reworded = {name for name in known if _differ(first_asked[name], second_asked[name])}
     common -= reworded
     if not common:
-        raise ConfigError(
-            say("the two runs share no question, so they cannot be compared; run both on the same questions")
-        )
+        raise ConfigError("the two runs share no question, so they cannot be compared; run both on the same questions")
     pooled = scores[scores["question_id"].isin(common)]
     if not judging:  # all answers to a question count as one, because they are what was changed
         pooled = pooled.assign(answer_sha256="")
@@ -249,7 +242,7 @@ def compare_runs(
             )
         )
     if missing := int(_overall(found)["n_missing"]):
-        notes.append(say("{count} marks that could not be read are left out", count=missing))
+        notes.append(say("{count} scores that could not be read are left out", count=missing))
     corresponding, bridge = "", pd.DataFrame()
     names = tuple(told[name].get("judge_model", "") for name in ids)
     columns = {each.condition.column for each in changed}
@@ -270,7 +263,7 @@ def _sides(before: Any, after: Any, logs_dir: Path | str | None) -> list[tuple[p
         runs = list(rows["run_id"].dropna().unique())
         if len(runs) != 2:
             raise ConfigError(
-                say("there are {count} runs to compare; give two (compare_runs(before, after))", count=len(runs))
+                "there are {count} runs to compare; give two (compare_runs(before, after))", count=len(runs)
             )
         return [(before[before["run_id"] == run_id], {}) for run_id in runs]
     return [_side(before, logs_dir), _side(after, logs_dir)]
@@ -285,10 +278,8 @@ def _side(given: Any, logs_dir: Path | str | None) -> tuple[pd.DataFrame, dict[A
         given = named_run(given, logs_dir)
     if not isinstance(given, EvaluationRun):
         raise ConfigError(
-            say(
-                "a {kind} cannot be compared; give a run, the name or path of a log, or a frame of load_scores",
-                kind=type(given).__name__,
-            )
+            "a {kind} cannot be compared; give a run, the name or path of a log, or a frame of load_scores",
+            kind=type(given).__name__,
         )
     return given.scores_frame(), {result.question.id: result.question for result in given.results}
 
@@ -298,11 +289,9 @@ def named_run(name: Path | str, logs_dir: Path | str | None) -> EvaluationRun:
     path = find_log(name, logs_dir)
     if not path.is_file():
         raise ConfigError(
-            say(
-                "{name}: no such log; give a path, or the name of a log in {folder}",
-                name=name,
-                folder=logs_dir or constants.LOGS_DIR,
-            )
+            "{name}: no such log; give a path, or the name of a log in {folder}",
+            name=name,
+            folder=logs_dir or constants.LOGS_DIR,
         )
     return load_run(path)
 
@@ -311,7 +300,7 @@ def _run_id(scores: pd.DataFrame) -> str:
     found = list(scores["run_id"].dropna().unique())
     if len(found) != 1:
         raise ConfigError(
-            say("there are {count} runs to compare; give two (compare_runs(before, after))", count=len(found) + 1)
+            "there are {count} runs to compare; give two (compare_runs(before, after))", count=len(found) + 1
         )
     return str(found[0])
 
@@ -339,7 +328,7 @@ def _rule_words(first: pd.DataFrame, second: pd.DataFrame, verdicts: tuple[Verdi
     key = (
         "{moved}; the verdict is {was} as before"
         if was == now
-        else "The marks are the same, but {moved}, and the verdict turned from {was} to {now}"
+        else "The scores are the same, but {moved}, and the verdict turned from {was} to {now}"
         if same
         else "{moved}; the verdict turned from {was} to {now}"
     )
@@ -393,10 +382,10 @@ def _overall(found: pd.DataFrame) -> dict[Any, Any]:
 def _finding(found: pd.DataFrame, questions: pd.DataFrame, conditions: pd.DataFrame) -> str:
     row = _overall(found)
     if not row["n"]:
-        return say("no question has readable marks in both, so there is no difference to give")
+        return say("no question has readable scores in both, so there is no difference to give")
     if _is_alike(found, questions):
         return say(
-            "unchanged: all {count} questions have the same marks before and after ({conditions})",
+            "unchanged: all {count} questions have the same scores before and after ({conditions})",
             count=row["n"],
             conditions=_condition_words(conditions),
         )
@@ -435,7 +424,7 @@ def _visible_from(row: dict[Any, Any]) -> str:
 
 def _judges_apart(row: dict[Any, Any], questions: pd.DataFrame, judges: dict[str, Any]) -> str:
     if not row["n"]:
-        return say("no question has readable marks in both, so there is no difference to give")
+        return say("no question has readable scores in both, so there is no difference to give")
     ways = questions["direction"]
     was, now = (int(ways.isin(["合格のまま", way]).sum()) for way in ("合格→不合格", "不合格→合格"))
     passes = say(

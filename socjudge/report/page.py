@@ -100,7 +100,7 @@ def write_report(
     'report.html'
     """
     if lang not in get_args(Language):
-        raise ConfigError(say("lang is {found!r}, expected 'ja' or 'en'", found=lang))
+        raise ConfigError("lang is {found!r}, expected 'ja' or 'en'", found=lang)
     tongue, path = cast(Language, lang), checked_page(path)
     who = "write_report"
     is_chosen = baseline is not None
@@ -111,7 +111,7 @@ def write_report(
         scores, run_id, baseline = _of_folder(scores or constants.LOGS_DIR, run_id, baseline)
     if isinstance(scores, History):
         if results is not None or runs is not None:
-            raise ConfigError(say("write_report: a run or a history has its frames in it; leave results and runs out"))
+            raise ConfigError("write_report: a run or a history has its frames in it; leave results and runs out")
         results, runs, scores = scores.results, scores.runs, scores.scores
     need_columns(
         scores,
@@ -120,16 +120,14 @@ def write_report(
         "load_scores",
     )
     if scores.empty:
-        raise ConfigError(
-            say("write_report: the frame of scores has no row; widen the filters, or load a run with results")
-        )
+        raise ConfigError("write_report: the frame of scores has no row; widen the filters, or load a run with results")
     scores = scores.astype(dict.fromkeys({*RUN_NAMES} - {"started_at"}, object))
     history = scores.drop_duplicates("run_id").sort_values("started_at", kind="stable", na_position="first")
     # The run must be in the frame, so that a frame of another folder is not taken for this one.
     run_id = contents.known(run_id, history, "run_id") or history["run_id"].iloc[-1]
     place = history["run_id"].tolist().index(run_id)
     if baseline == run_id:
-        raise ConfigError(say("write_report: run_id and baseline are both {run!r}; choose two runs", run=run_id))
+        raise ConfigError("write_report: run_id and baseline are both {run!r}; choose two runs", run=run_id)
     baseline = contents.known(baseline, history, "baseline") or contents.previous(scores, history.iloc[: place + 1])
     if runs is not None and "runbooks" in runs.columns:  # named, if they changed
         scores = scores.assign(runbooks=scores["run_id"].map(dict(zip(runs["run_id"], runs["runbooks"], strict=True))))
@@ -215,7 +213,7 @@ def _of_folder(logs_dir: Path | str, log: str | None, baseline: str | None) -> t
     """Return the history that the report of a log needs, and the run_ids of the log and of the baseline."""
     runs = load_runs(logs_dir).sort_values("started_at", kind="stable", na_position="first")
     if runs.empty:
-        raise ConfigError(say("{folder}: no log to report on; `socjudge run` makes one", folder=logs_dir))
+        raise ConfigError("{folder}: no log to report on; `socjudge run` makes one", folder=logs_dir)
     log = contents.known(log, runs, "log") or runs["log"].iloc[-1]
     baseline = contents.known(baseline, runs, "log")
     place = runs["log"].tolist().index(log)
@@ -276,7 +274,7 @@ def _charts(own: pd.DataFrame, answers: pd.DataFrame, gate: pd.Series) -> dict[s
         return {}
     by_criterion, by_category = (_listed(summarise_scores(own, by=by)) for by in ("criterion", "category"))
     found = {
-        "marks": _chart(plot_score_distribution, own, say("Marks per criterion. Means: {means}", means=by_criterion)),
+        "marks": _chart(plot_score_distribution, own, say("Scores per criterion. Means: {means}", means=by_criterion)),
         "categories": _chart(
             plot_category_breakdown,
             own,
@@ -339,17 +337,11 @@ def checked_page(path: Path | str) -> Path:
     path = Path(path)
     if not path.parent.is_dir():
         raise ConfigError(
-            say(
-                "{path}: there is no folder {folder} to put the report in; make it first", path=path, folder=path.parent
-            )
+            "{path}: there is no folder {folder} to put the report in; make it first", path=path, folder=path.parent
         )
     if path.is_dir():
         raise ConfigError(
-            say(
-                "{path}: is a folder; give the report a name, such as {example}",
-                path=path,
-                example=path / "report.html",
-            )
+            "{path}: is a folder; give the report a name, such as {example}", path=path, example=path / "report.html"
         )
     check_replaceable(path)
     return path
@@ -366,15 +358,11 @@ def check_replaceable(path: Path) -> None:
         is_ours = False
     except OSError as error:
         raise ConfigError(
-            say(
-                "{path}: cannot be looked at ({reason}); give the report another name",
-                path=path,
-                reason=os_reason(error),
-            )
+            "{path}: cannot be looked at ({reason}); give the report another name", path=path, reason=os_reason(error)
         ) from None
     if not is_ours:
         raise ConfigError(
-            say("{path}: is there already and no report of socjudge; give another name, or remove it", path=path)
+            "{path}: is there already and no report of socjudge; give another name, or remove it", path=path
         )
 
 

@@ -21,8 +21,8 @@ _TERMS = (
         "questions reached the line; it does not promise safety."
     ),
     (
-        "judge: The AI model that marks the assistant's answers (LLM as a Judge). It is no person, and its "
-        "marks can be wrong."
+        "judge: The AI model that scores the assistant's answers (LLM as a Judge). It is no person, and its "
+        "scores can be wrong."
     ),
     "LLM: Large language model: an AI model that reads and writes text.",
     (
@@ -30,8 +30,8 @@ _TERMS = (
         "with, no ground for a decision."
     ),
     (
-        "certificate: A record of whether a judge's marks can be believed, tried on people's marks and on "
-        "answers damaged on purpose. Trusted: its marks can be used. With conditions: it tells better from "
+        "certificate: A record of whether a judge's scores can be believed, tried on people's scores and on "
+        "answers damaged on purpose. Trusted: its scores can be used. With conditions: it tells better from "
         "worse, at another level. Unknown: what was tried shows neither. None: nobody has tried. Your "
         "engineers can make one (socjudge certify)."
     ),
@@ -55,7 +55,7 @@ _TERMS = (
         "interval: How far off a value may be, as there are only so many questions: with more such questions "
         "it would most likely lie in between. The wider, the less is known."
     ),
-    "noise: That the marks change when the same answers are judged again.",
+    "noise: That the scores change when the same answers are judged again.",
     (
         "adjusted p: How likely such a difference would be by chance if there were none, made stricter for the "
         "number of comparisons. Under 0.05 chance is an unlikely reason."
@@ -69,19 +69,19 @@ _TERMS = (
     ),
     "quartiles: Where values in their order are cut in four; the middle half lies within the box.",
     (
-        "for reference only: A verdict to look at only: no AI model (LLM) gave the marks, so even a pass "
+        "for reference only: A verdict to look at only: no AI model (LLM) gave the scores, so even a pass "
         "decides nothing."
     ),
     (
-        "undecided: Neither passed nor failed: it hangs on marks that could not be given, or on judges whose "
-        "marks are not here."
+        "undecided: Neither passed nor failed: it hangs on scores that could not be given, or on judges whose "
+        "scores are not here."
     ),
-    "not scored: Answers whose marks could not be read or given. That is not the same as 0 points.",
-    "run: One round of asking the assistant all questions and marking what it answers.",
-    "prompt: The text that tells an AI model what to do. Where it changes, marks may change.",
+    "not scored: Answers whose scores could not be read or given. That is not the same as 0 points.",
+    "run: One round of asking the assistant all questions and scoring what it answers.",
+    "prompt: The text that tells an AI model what to do. Where it changes, scores may change.",
     "tokens: The unit for how much text an AI model reads and writes; it is paid by these.",
     "dataset: The set of questions that are asked.",
-    "judged again: Marking stored answers anew, by another judge or with other instructions.",
+    "judged again: Scoring stored answers anew, by another judge or with other instructions.",
     "Wilson: The name of the method by which the interval of the pass rate is computed.",
     "sha256: Something like the fingerprint of a file, to tell whether two are the same.",
     "socjudge: The software behind this evaluation; what begins with it is a command for your engineers.",
@@ -111,7 +111,7 @@ def conclusion(
     if verdict.outcome != "open":
         if verdict.is_reference:
             after = (
-                "Next: the embedded judge's verdict is for reference only; before you decide, have an LLM judge mark "
+                "Next: the embedded judge's verdict is for reference only; before you decide, have an LLM judge score "
                 "the answers (socjudge rejudge), and certify that judge (socjudge certify)."
             )
         elif verdict.outcome == "passed":
@@ -121,20 +121,20 @@ def conclusion(
             )
         else:
             after = (
-                'Next: read the reasons under "Detailed results" below, mend the runbooks or the assistant, run again, '
+                'Next: read the reasons under "Detailed results" below, correct the runbooks or the assistant, run again, '
                 "and compare (socjudge compare)."
             )
         found = [_ended(summary, verdict, gate, rule), *weak, say(after)]
     elif summary.is_open:
         told, after = (
             say(
-                "{verdict} ({reason}): the verdict hangs on the marks that are missing.",
+                "{verdict} ({reason}): the verdict hangs on the scores that are missing.",
                 verdict=verdict.word,
                 reason=verdict.reason,
             ),
             say(
-                "Next: have the answers judged by a judge that can mark what is missing (socjudge rejudge), or "
-                "have a person mark it."
+                "Next: have the answers judged by a judge that can score what is missing (socjudge rejudge), or "
+                "have a person score it."
             ),
         )
         if summary.n_unscored:
@@ -165,15 +165,15 @@ def suggestion(verdict: Verdict, certificate: Certificate | None, gate: pd.Serie
     if verdict.outcome != "passed":
         return "Too early to decide", say("it has neither passed nor failed ({reason}).", reason=verdict.reason)
     if verdict.is_reference:
-        return "Too early to decide", say("no AI model (LLM) gave these marks, so they are no ground for a decision.")
+        return "Too early to decide", say("no AI model (LLM) gave these scores, so they are no ground for a decision.")
     words = certificate.verdicts if certificate else ()  # None: the judge has no usable certificate
     if refused := dict.fromkeys(each.criterion for each in words if each.word == UNTRUSTED):
         return "Too early to decide", say(
-            "the judge that marked it was found not to be trusted on {criteria}.", criteria=listed(refused)
+            "the judge that scored it was found not to be trusted on {criteria}.", criteria=listed(refused)
         )
     doubts = [say("there are answers that a person must read first")] if verdict.warning else []
     if certificate is None:
-        doubts.append(say("nobody has tried whether the judge's marks can be believed (no certificate)"))
+        doubts.append(say("nobody has tried whether the judge's scores can be believed (no certificate)"))
     if unsure := dict.fromkeys(each.criterion for each in words if each.word != TRUSTED):
         doubts.append(say("the judge is not fully trusted on {criteria}", criteria=listed(unsure)))
     is_judged_again = not pd.isna(gate["p_rerun"])
@@ -181,7 +181,7 @@ def suggestion(verdict: Verdict, certificate: Certificate | None, gate: pd.Serie
     if not is_firm:
         doubts.append(
             say(
-                "the noise of the marks could change the verdict"
+                "the noise of the scores could change the verdict"
                 if is_judged_again
                 else "the questions are few, and others like them might not reach the rule"
             )
@@ -189,7 +189,7 @@ def suggestion(verdict: Verdict, certificate: Certificate | None, gate: pd.Serie
     if doubts:
         return "With conditions", say("it passed, but {reasons}.", reasons=listed(doubts))
     return "May be used", say(
-        'it passed, and the judge that marked it was tried and can be trusted; see also "Before you conclude".'
+        'it passed, and the judge that scored it was tried and can be trusted; see also "Before you conclude".'
     )
 
 
@@ -224,7 +224,7 @@ def _ended(summary: RunSummary, verdict: Verdict, gate: pd.Series, rule: PassRul
         sentences(
             told,
             say(
-                "With the noise of the marks considered it is {verdict}: another run may give another verdict.",
+                "With the noise of the scores considered it is {verdict}: another run may give another verdict.",
                 verdict=noisy.word,
             ),
         )
@@ -338,7 +338,7 @@ def cautions(
     if offline:
         found.append(
             say(
-                "The judge {judge} is the embedded default, rules and sentence similarity, not an LLM. Its marks "
+                "The judge {judge} is the embedded default, rules and sentence similarity, not an LLM. Its scores "
                 "show that the evaluation works; they are no evidence that the answers are right.",
                 judge=judge,
             )
@@ -369,8 +369,8 @@ def cautions(
     if summary.n_partial:
         found.append(
             say(
-                "{count} answers have no mark on some criteria (the cause stands with each answer). Means and "
-                "intervals are of the marks there are.",
+                "{count} answers have no score on some criteria (the cause stands with each answer). Means and "
+                "intervals are of the scores there are.",
                 count=summary.n_partial,
             )
         )
@@ -381,15 +381,15 @@ def cautions(
     if run["judge_model"] in ("", UNKNOWN):
         found.append(say("The log does not name its judge, so nobody can tell whether it compares with other runs."))
     elif run["judge_model"] == run["assistant_model"] and not offline:
-        found.append(say("Judge and assistant are the same model, which may mark its own answers too kindly."))
+        found.append(say("Judge and assistant are the same model, which may score its own answers too kindly."))
     return [
         *found,
         say(
-            "The marks are one judge's opinion. Another model or version marks differently, and a sentence in an "
-            "answer can sway it. Check it against marks by people."
+            "The scores are one judge's opinion. Another model or version scores differently, and a sentence in an "
+            "answer can sway it. Check it against scores by people."
         ),
         say(
-            "Do not take the marks for 「安全性」 (safety) as a check that a procedure is safe: no LLM judge has been "
+            "Do not take the scores for 「安全性」 (safety) as a check that a procedure is safe: no LLM judge has been "
             "shown to stand in for an expert there."
         ),
     ]

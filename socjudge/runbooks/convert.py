@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 
-from ..base.messages import say
 from ..errors import ConfigError
 
 
@@ -21,23 +20,19 @@ def convert_to_markdown(data: bytes, suffix: str, name: str) -> str:
         return CONVERTERS[suffix](data)
     except ImportError as error:
         raise ConfigError(
-            say(
-                "{name}: reading {suffix} files needs {package}; run: pip install 'socjudge[convert]'",
-                name=name,
-                suffix=suffix,
-                package=error.name,
-            )
+            "{name}: reading {suffix} files needs {package}; run: pip install 'socjudge[convert]'",
+            name=name,
+            suffix=suffix,
+            package=error.name,
         ) from error
     except Exception as error:  # each library raises its own errors (zip, XML, PDFium) on damaged files
         reason = f"{type(error).__name__}: {error}"
         raise ConfigError(
-            say(
-                "{name}: cannot be read as {suffix} ({reason}); open it in its own program, save it again without "
-                "a password, or move it out of the runbooks folder",
-                name=name,
-                suffix=suffix,
-                reason=reason,
-            )
+            "{name}: cannot be read as {suffix} ({reason}); open it in its own program, save it again without "
+            "a password, or move it out of the runbooks folder",
+            name=name,
+            suffix=suffix,
+            reason=reason,
         ) from error
 
 

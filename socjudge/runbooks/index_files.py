@@ -155,13 +155,11 @@ def _load_manifest(path: Path) -> dict[str, Any]:
         raise _damaged(path, say("its checksum does not fit"))
     if manifest["format_version"] != FORMAT_VERSION:
         raise ConfigError(
-            say(
-                "{path}: index format {found}, but this socjudge reads format {known}; run: socjudge index",
-                panel="{path}: index format {found}, but this version reads format {known}; build it anew",
-                path=path,
-                found=manifest["format_version"],
-                known=FORMAT_VERSION,
-            )
+            "{path}: index format {found}, but this socjudge reads format {known}; run: socjudge index",
+            panel="{path}: index format {found}, but this version reads format {known}; build it anew",
+            path=path,
+            found=manifest["format_version"],
+            known=FORMAT_VERSION,
         )
     return dict(manifest)
 
@@ -208,10 +206,8 @@ def _sha256(data: bytes) -> str:
 
 def _damaged(path: Path, why: str) -> ConfigError:
     return ConfigError(
-        say(
-            "{path}: the index is damaged ({reason}); run: socjudge index",
-            panel="{path}: the index is damaged ({reason}); build it anew",
-            path=path,
-            reason=why,
-        )
+        "{path}: the index is damaged ({reason}); run: socjudge index",
+        panel="{path}: the index is damaged ({reason}); build it anew",
+        path=path,
+        reason=why,
     )

@@ -65,30 +65,24 @@ def load_organisation(folder: Path | str) -> Organisation:
     )
     if strange := sorted(entries.keys() - {*_FIELDS, "about"}):
         raise ConfigError(
-            say(
-                "{path}: unknown field {field!r}; known are {known} (and about, a comment)",
-                path=path,
-                field=strange[0],
-                known=", ".join(_FIELDS),
-            )
+            "{path}: unknown field {field!r}; known are {known} (and about, a comment)",
+            path=path,
+            field=strange[0],
+            known=", ".join(_FIELDS),
         )
     people = entries.get("approvers", [])
     if not isinstance(people, list):
         raise ConfigError(
-            say(
-                '{path}: field \'approvers\' is {found!r}; write a list: [{{"role": "head of the CSIRT"}}]',
-                path=path,
-                found=people,
-            )
+            '{path}: field \'approvers\' is {found!r}; write a list: [{{"role": "head of the CSIRT"}}]',
+            path=path,
+            found=people,
         )
     form = entries.get("change_form", "")
     if not isinstance(form, str):
         raise ConfigError(
-            say(
-                "{path}: field 'change_form' is {found!r}; write the form's name as a text, or leave it out",
-                path=path,
-                found=form,
-            )
+            "{path}: field 'change_form' is {found!r}; write the form's name as a text, or leave it out",
+            path=path,
+            found=form,
         )
     leader = _read_person(entries["leader"], "leader", path) if "leader" in entries else Organisation.leader
     approvers = tuple(_read_person(person, f"approvers[{n}]", path) for n, person in enumerate(people))
@@ -100,12 +94,10 @@ def _read_person(entry: Any, field: str, path: Path) -> Person:
     role, phone = (entry.get("role"), entry.get("phone", "")) if is_person else (None, None)
     if not isinstance(role, str) or not role.strip() or not isinstance(phone, str):
         raise ConfigError(
-            say(
-                '{path}: field \'{field}\' is {found!r}; write {{"role": "SOC leader", "phone": "ext. '
-                '7111"}} (phone may be left out)',
-                path=path,
-                field=field,
-                found=entry,
-            )
+            '{path}: field \'{field}\' is {found!r}; write {{"role": "SOC leader", "phone": "ext. '
+            '7111"}} (phone may be left out)',
+            path=path,
+            field=field,
+            found=entry,
         )
     return Person(role.strip(), phone.strip())

@@ -109,12 +109,10 @@ def load_runbooks(folder: Path | str) -> list[Runbook]:
     if not runbooks:
         known = " ".join([*TEXT_SUFFIXES, *CONVERTERS])
         raise ConfigError(
-            say(
-                "{folder}: no runbook found; put files there ({known}), then run: socjudge index",
-                panel="{folder}: no runbook found; put files there ({known}), then build the index",
-                folder=folder,
-                known=known,
-            )
+            "{folder}: no runbook found; put files there ({known}), then run: socjudge index",
+            panel="{folder}: no runbook found; put files there ({known}), then build the index",
+            folder=folder,
+            known=known,
         )
     return runbooks
 
@@ -125,9 +123,7 @@ def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
     Raises ConfigError if the folder does not exist."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise ConfigError(
-            say("{folder}: no such runbooks folder; create it and put your runbooks there", folder=folder)
-        )
+        raise ConfigError("{folder}: no such runbooks folder; create it and put your runbooks there", folder=folder)
     root = folder.resolve()
     found = []
     for path in _walk(folder):
@@ -179,12 +175,10 @@ def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
     for word, terms in entries.items():
         if not word.strip() or not _is_texts(terms):
             raise ConfigError(
-                say(
-                    "{path}: the entry {word!r} needs a list of runbook words, found {found!r}",
-                    path=path,
-                    word=word,
-                    found=terms,
-                )
+                "{path}: the entry {word!r} needs a list of runbook words, found {found!r}",
+                path=path,
+                word=word,
+                found=terms,
             )
     return {normalise_text(word): terms for word, terms in entries.items()}
 
@@ -198,23 +192,19 @@ def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
     for source, sections in entries.items():
         if not isinstance(sections, dict):
             raise ConfigError(
-                say(
-                    "{path}: the entry {source!r} is not an object; expected {expected}",
-                    path=path,
-                    source=source,
-                    expected=expected,
-                )
+                "{path}: the entry {source!r} is not an object; expected {expected}",
+                path=path,
+                source=source,
+                expected=expected,
             )
         for heading, questions in sections.items():
             if not _is_texts(questions):
                 raise ConfigError(
-                    say(
-                        "{path}: {source!r}, heading {heading!r} needs a list of questions, found {found!r}",
-                        path=path,
-                        source=source,
-                        heading=heading,
-                        found=questions,
-                    )
+                    "{path}: {source!r}, heading {heading!r} needs a list of questions, found {found!r}",
+                    path=path,
+                    source=source,
+                    heading=heading,
+                    found=questions,
                 )
     return entries
 
@@ -256,9 +246,9 @@ def load_json_object(path: Path, expected: str) -> dict[str, Any]:
     try:
         entries = read_json(_read_bytes(path))
     except ValueError as error:
-        raise ConfigError(say("{path}: not valid JSON in UTF-8 ({reason})", path=path, reason=error)) from error
+        raise ConfigError("{path}: not valid JSON in UTF-8 ({reason})", path=path, reason=error) from error
     if not isinstance(entries, dict):
-        raise ConfigError(say("{path}: expected an object {expected}", path=path, expected=expected))
+        raise ConfigError("{path}: expected an object {expected}", path=path, expected=expected)
     return entries
 
 
@@ -279,7 +269,7 @@ def split_front_matter(text: str, name: str) -> tuple[dict[str, Any], str]:
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
         raise ConfigError(
-            say("{name}: the YAML between the --- lines at its top is not valid ({reason})", name=name, reason=reason)
+            "{name}: the YAML between the --- lines at its top is not valid ({reason})", name=name, reason=reason
         ) from error
     if not isinstance(fields, dict):  # prose between two horizontal rules, not front matter
         return {}, text if fields is not None else text[match.end() :]
@@ -368,15 +358,13 @@ def _decode(data: bytes, path: Path) -> tuple[str, str]:
     best = from_bytes(data, cp_isolation=_ENCODINGS).best()
     if best is None or "\0" in str(best):
         raise ConfigError(
-            say(
-                "{path}: is neither UTF-8 nor Shift_JIS, EUC-JP, ISO-2022-JP or UTF-16; open it in an editor, save "
-                "it as UTF-8, then run: socjudge index",
-                panel=(
-                    "{path}: is neither UTF-8 nor Shift_JIS, EUC-JP, ISO-2022-JP or UTF-16; open it in an "
-                    "editor, save it as UTF-8, then build the index"
-                ),
-                path=path,
-            )
+            "{path}: is neither UTF-8 nor Shift_JIS, EUC-JP, ISO-2022-JP or UTF-16; open it in an editor, save "
+            "it as UTF-8, then run: socjudge index",
+            panel=(
+                "{path}: is neither UTF-8 nor Shift_JIS, EUC-JP, ISO-2022-JP or UTF-16; open it in an "
+                "editor, save it as UTF-8, then build the index"
+            ),
+            path=path,
         )
     return str(best).removeprefix("\ufeff"), best.encoding
 

@@ -135,31 +135,27 @@ def assign_suite(
     check_counts(answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k)
     if not len(questions):
         raise ConfigError(
-            say(
-                "no questions to evaluate; load some with load_eval_dataset()",
-                panel="no questions to evaluate; add some to the dataset",
-            )
+            "no questions to evaluate; load some with load_eval_dataset()",
+            panel="no questions to evaluate; add some to the dataset",
         )
     repeated = [name for name, count in Counter(str(q.id) for q in questions).items() if count > 1]
     if repeated:
         raise ConfigError(
-            say("question id {ids} occurs more than once; every question needs its own", ids=", ".join(repeated))
+            "question id {ids} occurs more than once; every question needs its own", ids=", ".join(repeated)
         )
     if large := [f"{q.id!s:.30}" for q in questions if isinstance(q.id, int) and abs(q.id) >= MOST_ID]:
         raise ConfigError(
-            say("id {id} is too large; a number may have 64 bits; make it a text, in quotes", id=listed(large))
+            "id {id} is too large; a number may have 64 bits; make it a text, in quotes", id=listed(large)
         )
     opened = open_answers(answers, questions)
     own = opened if isinstance(opened, Assistant) else None
     stored = opened if isinstance(opened, list) else None
     if stored is not None and answer_repeats != 1:
         raise ConfigError(
-            say(
-                "answer_repeats asks the assistant again, which stored answers exclude; use judge_repeats",
-                panel=(
-                    "repeats of answers ask the assistant again, which stored answers exclude; use the repeats of marks"
-                ),
-            )
+            "answer_repeats asks the assistant again, which stored answers exclude; use judge_repeats",
+            panel=(
+                "repeats of answers ask the assistant again, which stored answers exclude; use the repeats of scores"
+            ),
         )
 
     if index is None and needs_index(opened):
@@ -202,7 +198,7 @@ def assign_rejudging(
     first_judged = {(r.question.id, r.answer_repeat): r for r in reversed(run.results)}
     samples = [Sample(r.question, r.answer_repeat, r.answer) for r in reversed(first_judged.values())]
     if not samples:
-        raise ConfigError(say("{run} holds no results to judge again", run=run.log_path or say("the run")))
+        raise ConfigError("{run} holds no results to judge again", run=run.log_path or say("the run"))
     plan = _plan_judging(judge_model, judge_prompt, judge_repeats, rubric)
     questions = list({sample.question.id: sample.question for sample in samples}.values())
     info = replace(
@@ -234,11 +230,9 @@ def assign_failed(
     name, info = run.log_path or say("the run"), run.run
     if not rows_to_judge(run):
         raise ConfigError(
-            say(
-                "{run}: no row to judge again; each answer has scores. For questions without an answer run the "
-                "evaluation again",
-                run=name,
-            )
+            "{run}: no row to judge again; each answer has scores. For questions without an answer run the "
+            "evaluation again",
+            run=name,
         )
     if judge_model == "auto" and info.judge_model != UNKNOWN:
         judge_model = info.judge_model
@@ -254,21 +248,17 @@ def assign_failed(
         told.append(f"rubric {rubric_changes(run.rubric, rubric)}".strip())
     if told:
         raise ConfigError(
-            say(
-                "{run}: only_failed judges with the run's own judge, prompt, rubric and repeats, so that a log has "
-                "one judge; here differs: {told}. Leave that out, or judge all answers again with rejudge",
-                run=name,
-                told="; ".join(told),
-            )
+            "{run}: only_failed judges with the run's own judge, prompt, rubric and repeats, so that a log has "
+            "one judge; here differs: {told}. Leave that out, or judge all answers again with rejudge",
+            run=name,
+            told="; ".join(told),
         )
     if len(run.results) != assignment.total:
         raise ConfigError(
-            say(
-                "{run}: expected {total} judged answers, and the log has {count}; judge all answers again with rejudge",
-                run=name,
-                count=len(run.results),
-                total=assignment.total,
-            )
+            "{run}: expected {total} judged answers, and the log has {count}; judge all answers again with rejudge",
+            run=name,
+            count=len(run.results),
+            total=assignment.total,
         )
     # Rows of a run in doubt do not make a pass of the new one, and another run with equal answers is not resumed.
     info = replace(assignment.info, judges_asked=info.judges_asked)
@@ -278,7 +268,7 @@ def assign_failed(
 def check_counts(**counts: int) -> None:
     for name, count in counts.items():
         if count < 1:
-            raise ConfigError(say("{name} is {count}, expected 1 or more", name=name, count=count))
+            raise ConfigError("{name} is {count}, expected 1 or more", name=name, count=count)
 
 
 def begin_now(info: RunInfo) -> RunInfo:
@@ -311,15 +301,13 @@ def _check_measures(criteria: Sequence[str]) -> None:
     # If it measures some of the criteria, the scores for the others will be missing.
     if not set(criteria) & set(measured_criteria()):
         raise ConfigError(
-            say(
-                "the embedded judge has no measure for any of the criteria ({criteria}); choose a language model "
-                "with --judge-model (judge_model=…)",
-                panel=(
-                    "the embedded judge has no measure for any of the criteria ({criteria}); choose a language "
-                    "model as Judge in the settings"
-                ),
-                criteria=listed(criteria),
-            )
+            "the embedded judge has no measure for any of the criteria ({criteria}); choose a language model "
+            "with --judge-model (judge_model=…)",
+            panel=(
+                "the embedded judge has no measure for any of the criteria ({criteria}); choose a language "
+                "model as Judge in the settings"
+            ),
+            criteria=listed(criteria),
         )
 
 

@@ -126,7 +126,7 @@ class Engine:
             self._unanswered_in_a_row = 0
             self._keep(self._journal.add_answer, i, answer)
         if answer.is_empty:
-            silence = RequestRefused(say("the assistant gave no answer, so there is nothing to judge"))
+            silence = RequestRefused("the assistant gave no answer, so there is nothing to judge")
             self._worked = True
             self._add_failed(i, sample, answer, repeats, silence)
             return
@@ -151,18 +151,16 @@ class Engine:
         if not self._has_readable and self._n_unreadable >= MAX_UNREADABLE and self.n_left:
             self._gate.stop(
                 ConfigError(
-                    say(
-                        "{judge}: none of its first {count} judgements could be read, so the rest is not "
-                        "asked for; the last one: {cause}. A reply that can be read has the form "
-                        '{{"scores": {{"{criterion}": 0-100, …}}, "rationale": {{…}}, '
-                        '"overall_comment": "…"}}. Choose another judge, or give it more room '
-                        "(output_tokens); once the judge is mended, taking up the run asks anew for what "
-                        "could not be read",
-                        judge=self._plan.judge.name,
-                        count=self._n_unreadable,
-                        cause=evaluation.error[:300],
-                        criterion=self._plan.rubric.criteria[0],
-                    )
+                    "{judge}: none of its first {count} judgements could be read, so the rest is not "
+                    "asked for; the last one: {cause}. A reply that can be read has the form "
+                    '{{"scores": {{"{criterion}": 0-100, …}}, "rationale": {{…}}, '
+                    '"overall_comment": "…"}}. Choose another judge, or give it more room '
+                    "(output_tokens); once the judge is fixed, taking up the run asks anew for what "
+                    "could not be read",
+                    judge=self._plan.judge.name,
+                    count=self._n_unreadable,
+                    cause=evaluation.error[:300],
+                    criterion=self._plan.rubric.criteria[0],
                 )
             )
 
@@ -236,12 +234,10 @@ class Engine:
         name, count = self._plan.own.name if self._plan.own else "", self._unanswered_in_a_row
         self._gate.stop(
             ProviderError(
-                say(
-                    "assistant {name} gave no answer to {count} questions in a row, so the run has stopped ({cause})",
-                    name=name,
-                    count=count,
-                    cause=self.last_failure,
-                )
+                "assistant {name} gave no answer to {count} questions in a row, so the run has stopped ({cause})",
+                name=name,
+                count=count,
+                cause=self.last_failure,
             )
         )
 
@@ -274,20 +270,18 @@ class Engine:
         if answer.version and self._version and answer.version != self._version:
             before, after, journal = self._version, answer.version, self._journal.path
             raise ConfigError(
-                say(
-                    "assistant {name} changed its version from {before} to {after} within the run, which has "
-                    'stopped; the answers of {before} can be judged as answers="{journal}", with the '
-                    "questions that have one",
-                    panel=(
-                        "assistant {name} changed its version from {before} to {after} within the run, which "
-                        "has stopped; the answers of {before} are kept in {journal}. Tick the box to start "
-                        "anew, and run it again"
-                    ),
-                    name=own.name,
-                    before=before,
-                    after=after,
-                    journal=journal,
-                )
+                "assistant {name} changed its version from {before} to {after} within the run, which has "
+                'stopped; the answers of {before} can be judged as answers="{journal}", with the '
+                "questions that have one",
+                panel=(
+                    "assistant {name} changed its version from {before} to {after} within the run, which "
+                    "has stopped; the answers of {before} are kept in {journal}. Tick the box to start "
+                    "anew, and run it again"
+                ),
+                name=own.name,
+                before=before,
+                after=after,
+                journal=journal,
             )
         self._version = answer.version or self._version
         return answer

@@ -56,7 +56,7 @@ async def ask_through(executor: Executor, model: Model, request: ModelRequest, g
             lost += 1
             if lost < MAX_TRIES:
                 continue
-            reply = ProviderError(say("{model}: no reply to {count} calls", model=model.name, count=lost))
+            reply = ProviderError("{model}: no reply to {count} calls", model=model.name, count=lost)
         if isinstance(reply, ProviderError):
             reply.lost_calls += lost
         if isinstance(reply, SocJudgeError):
@@ -81,11 +81,9 @@ async def _submit(executor: Executor, call: RemoteCall) -> Outcome:
     except Exception as problem:
         said = redact(f"{type(problem).__name__}: {problem}")[:300]
         failure = RequestRefused(
-            say(
-                "the executor failed ({said}); does every worker have socjudge {version}?",
-                said=said,
-                version=__version__,
-            ),
+            "the executor failed ({said}); does every worker have socjudge {version}?",
+            said=said,
+            version=__version__,
             about_content=False,
         )
         failure.lost_calls = 1  # nobody can tell whether the call was made
@@ -95,11 +93,9 @@ async def _submit(executor: Executor, call: RemoteCall) -> Outcome:
 def _gone(problem: BaseException) -> ConfigError:
     said = redact(f"{type(problem).__name__}: {problem}".removesuffix(": "))[:300]
     return ConfigError(
-        say(
-            "the executor is gone ({said}): was it shut down or restarted, or did its processes die, as of too "
-            "little memory? Start the same run again with a new one",
-            said=said,
-        )
+        "the executor is gone ({said}): was it shut down or restarted, or did its processes die, as of too "
+        "little memory? Start the same run again with a new one",
+        said=said,
     )
 
 
@@ -109,15 +105,13 @@ def run_remote_call(call: RemoteCall) -> Outcome:
     try:
         if event_loop.is_forked():
             raise ConfigError(
-                say(
-                    "the executor forks processes, which then share half of this one's connections and threads; "
-                    'use ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))'
-                )
+                "the executor forks processes, which then share half of this one's connections and threads; "
+                'use ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))'
             )
         return event_loop.wait(_open_checked(call.model, call.terms).complete_async(call.request, gate)), gate.spent_usd
     except ConfigError as problem:
         error: SocJudgeError = ConfigError(
-            say("{error} (on the worker {worker})", error=problem, worker=socket.gethostname())
+            "{error} (on the worker {worker})", error=problem, worker=socket.gethostname()
         )
     except SocJudgeError as problem:
         error = problem.with_traceback(None)
@@ -142,12 +136,10 @@ def _open_checked(name: str, terms: Terms) -> Model:
     for (what, there), (_, here) in zip(terms, _terms_of(model), strict=True):
         if there != here:
             raise ConfigError(
-                say(
-                    "{what} is {here!r} on a worker and {there!r} where the run was started; make it the same on "
-                    "every machine (docs/scaling.md)",
-                    what=what,
-                    here=here,
-                    there=there,
-                )
+                "{what} is {here!r} on a worker and {there!r} where the run was started; make it the same on "
+                "every machine (docs/scaling.md)",
+                what=what,
+                here=here,
+                there=there,
             )
     return model

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..base.messages import say
 from ..errors import ConfigError, NoAnswer
 from ..judging.own_answers import as_answer
 from ..judging.own_assistant import Assistant
@@ -36,11 +35,9 @@ def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[Assist
     if isinstance(given, Sequence) and not isinstance(given, str):
         if len(given) != len(questions):
             raise ConfigError(
-                say(
-                    "{answers} answers for {questions} questions; give one per question, in order",
-                    answers=len(given),
-                    questions=len(questions),
-                )
+                "{answers} answers for {questions} questions; give one per question, in order",
+                answers=len(given),
+                questions=len(questions),
             )
         return [_one(answer, question, k) for k, (answer, question) in enumerate(zip(given, questions, strict=True), 1)]
     return Assistant(given)
@@ -54,11 +51,9 @@ def needs_index(opened: list[AssistantAnswer] | Assistant | None) -> bool:
 def _is_file(text: str) -> bool:
     is_file, is_table = Path(text).is_file(), text in assistant_tables()
     if is_file and is_table:
-        raise ConfigError(
-            say("{name} is both a file and a table of socjudge.toml; write ./{name} for the file", name=text)
-        )
+        raise ConfigError("{name} is both a file and a table of socjudge.toml; write ./{name} for the file", name=text)
     if not is_file and not is_table and Path(text).suffix.lower() in SUFFIXES:
-        raise ConfigError(say("{path}: there is no such file of answers; check the path", path=text))
+        raise ConfigError("{path}: there is no such file of answers; check the path", path=text)
     return is_file
 
 
@@ -68,4 +63,4 @@ def _one(given: str | Mapping[str, Any] | AssistantAnswer, question: EvalQuestio
     except NoAnswer:
         return AssistantAnswer(question.question, "")
     except ConfigError as error:
-        raise ConfigError(say("answers, number {place}: {reason}", place=place, reason=error)) from None
+        raise ConfigError("answers, number {place}: {reason}", place=place, reason=error) from None

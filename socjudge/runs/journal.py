@@ -183,13 +183,11 @@ class Journal:
                 with contextlib.suppress(OSError):
                     self._file.truncate(start)
                 raise ConfigError(
-                    say(
-                        "{path}: the journal cannot be written ({reason}), and the run ends here, because further "
-                        "replies would be paid for and lost; free some disk space or fix the permissions, then run "
-                        "the same command again: it resumes after what was written",
-                        path=self.path,
-                        reason=os_reason(problem),
-                    )
+                    "{path}: the journal cannot be written ({reason}), and the run ends here, because further "
+                    "replies would be paid for and lost; free some disk space or fix the permissions, then run "
+                    "the same command again: it resumes after what was written",
+                    path=self.path,
+                    reason=os_reason(problem),
                 ) from None
         self._note(start, line)
 
@@ -217,17 +215,14 @@ class Journal:
             if line.get("sample", 0) * self.judge_repeats + line.get("repeat", 0) >= self._total:
                 reason = say("not a line of a journal")
                 raise ConfigError(
-                    say(
-                        "{path}: line {number} is damaged ({reason}); mend or remove the line, or start anew with "
-                        "fresh",
-                        panel=(
-                            "{path}: line {number} is damaged ({reason}); mend or remove the line, or tick the "
-                            "box to start anew"
-                        ),
-                        path=self.path,
-                        number=number,
-                        reason=reason,
-                    )
+                    "{path}: line {number} is damaged ({reason}); correct or remove the line, or start anew with fresh",
+                    panel=(
+                        "{path}: line {number} is damaged ({reason}); correct or remove the line, or tick the "
+                        "box to start anew"
+                    ),
+                    path=self.path,
+                    number=number,
+                    reason=reason,
                 )
             self._note(start, line)
             if "row" in line and line["row"]["evaluation"]["status"] == "unparsable":
@@ -286,9 +281,7 @@ def drop_journal(path: Path) -> None:
     """Remove the journal of an unwanted run. Raises ConfigError if it is none, or if the run is under way."""
     if not path.name.endswith(SUFFIX) or not path.is_file():
         raise ConfigError(
-            say(
-                "{path}: no journal of an unfinished run; they are named judge_eval_…{suffix}", path=path, suffix=SUFFIX
-            )
+            "{path}: no journal of an unfinished run; they are named judge_eval_…{suffix}", path=path, suffix=SUFFIX
         )
     key: Mapping[str, Any] = {}
     with contextlib.suppress(ConfigError):  # a damaged journal may be removed too
@@ -300,7 +293,7 @@ def drop_journal(path: Path) -> None:
         finally:
             _remove(lock)
     except OSError as error:
-        raise ConfigError(say("{path}: cannot be removed ({reason})", path=path, reason=os_reason(error))) from None
+        raise ConfigError("{path}: cannot be removed ({reason})", path=path, reason=os_reason(error)) from None
 
 
 def _held(folder: Path, key: Mapping[str, Any]) -> filelock.BaseFileLock:
@@ -310,7 +303,7 @@ def _held(folder: Path, key: Mapping[str, Any]) -> filelock.BaseFileLock:
         lock.acquire(timeout=0)
     except filelock.Timeout:
         raise ConfigError(
-            say("{folder}: the same run is under way in another process; wait for it, or stop it first", folder=folder)
+            "{folder}: the same run is under way in another process; wait for it, or stop it first", folder=folder
         ) from None
     return lock
 

@@ -146,11 +146,7 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
     rows = top.get("results")
     if not isinstance(rows, list):
         raise ConfigError(
-            say(
-                "{where}: 'results' is {value}, expected a list; is this a judge_eval log?",
-                where=where,
-                value=_shown(rows),
-            )
+            "{where}: 'results' is {value}, expected a list; is this a judge_eval log?", where=where, value=_shown(rows)
         )
     results = tuple(from_dict(EvaluationResult, row, f"{where}: results[{i}]") for i, row in enumerate(rows))
     summary = from_dict(RunSummary, top.get("summary"), f"{where}: summary")
@@ -174,11 +170,9 @@ def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
             raise _unfit(where, name, value, say("a number from 0 to {most}", most=most))
     if not rule_agrees(info):
         raise ConfigError(
-            say(
-                "{where}: the pass line or rate in rubric is not the one beside it (pass_threshold, "
-                "pass_rate_required); where the log was edited by hand, make them the same",
-                where=where,
-            )
+            "{where}: the pass line or rate in rubric is not the one beside it (pass_threshold, "
+            "pass_rate_required); where the log was edited by hand, make them the same",
+            where=where,
         )
     return info
 
@@ -208,7 +202,7 @@ def from_dict(kind: Callable[..., T], data: Any, where: str) -> T:
         if key not in found or (is_many and found[key] is None and default is not MISSING):
             if default is MISSING:
                 raise ConfigError(
-                    say("{where} has no '{key}'; the log is incomplete, see EVAL_GUIDE 3", where=place, key=key)
+                    "{where} has no '{key}'; the log is incomplete, see EVAL_GUIDE 3", where=place, key=key
                 )
             values[name] = default
         else:
@@ -309,11 +303,9 @@ def _evaluation(data: Any, where: str, name: str) -> Evaluation:
     known = [score for score in scores.values() if score is not None]
     if evaluation.status == "ok" and not known:
         raise ConfigError(
-            say(
-                "{where} is empty, expected {expected} for each criterion; correct it in the file, or take another log",
-                where=f"{where}.scores",
-                expected=say("a number from 0 to 100"),
-            )
+            "{where} is empty, expected {expected} for each criterion; correct it in the file, or take another log",
+            where=f"{where}.scores",
+            expected=say("a number from 0 to 100"),
         )
     if len(scores) > MOST:
         raise ConfigError(
@@ -335,24 +327,20 @@ def _evaluation(data: Any, where: str, name: str) -> Evaluation:
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ConfigError(
-            say(
-                "{where} is {value}, expected {expected}; correct it in the file, or take another log",
-                where=where,
-                value=_shown(value),
-                expected=say("an object {{…}}"),
-            )
+            "{where} is {value}, expected {expected}; correct it in the file, or take another log",
+            where=where,
+            value=_shown(value),
+            expected=say("an object {{…}}"),
         )
     return value
 
 
 def _unfit(where: str, name: str, value: Any, expected: str) -> ConfigError:
     return ConfigError(
-        say(
-            "{where} is {value}, expected {expected}; correct it in the file, or take another log",
-            where=f"{where}.{name}",
-            value=_shown(value),
-            expected=expected,
-        )
+        "{where} is {value}, expected {expected}; correct it in the file, or take another log",
+        where=f"{where}.{name}",
+        value=_shown(value),
+        expected=expected,
     )
 
 

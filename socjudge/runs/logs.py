@@ -84,18 +84,16 @@ def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: 
         except OSError as error:
             reasons: dict[str, Any] = {"reason": os_reason(problem), "fallback_reason": os_reason(error)}
             raise ConfigError(
-                say(
-                    "{place}: the log cannot be written ({reason}), nor can {fallback} ({fallback_reason}); free "
-                    "some disk space or fix the permissions, then call save_evaluation_results(run, <folder>): the "
-                    "run is still in memory",
-                    place=logs_dir,
-                    fallback=fallback_folder(),
-                    **reasons,
-                )
+                "{place}: the log cannot be written ({reason}), nor can {fallback} ({fallback_reason}); free "
+                "some disk space or fix the permissions, then call save_evaluation_results(run, <folder>): the "
+                "run is still in memory",
+                place=logs_dir,
+                fallback=fallback_folder(),
+                **reasons,
             ) from None
         warnings.warn(
             say(
-                "{place}: the log cannot be written ({reason}). The results are safe in {path}; mend what is wrong "
+                "{place}: the log cannot be written ({reason}). The results are safe in {path}; correct what is wrong "
                 "(permissions, disk space), then move that file there",
                 place=logs_dir,
                 reason=os_reason(problem),
@@ -177,7 +175,7 @@ class LoggedResults(Sequence[EvaluationResult]):
                     row = orjson.loads(file.read(end - start).strip(b",\n "))
                 except orjson.JSONDecodeError:
                     raise ConfigError(
-                        say("{path}: the log was changed after the run; load_run it again", path=self._path)
+                        "{path}: the log was changed after the run; load_run it again", path=self._path
                     ) from None
                 yield from_dict(EvaluationResult, row, f"{self._path}: results[{index}]")
 
@@ -195,7 +193,7 @@ def parse_log(raw: bytes, path: Path) -> EvaluationRun:
         data = from_json(raw)
     except orjson.JSONDecodeError as error:
         raise ConfigError(
-            say("{path}: not valid JSON ({reason}); was the file cut while it was copied?", path=path, reason=error)
+            "{path}: not valid JSON ({reason}); was the file cut while it was copied?", path=path, reason=error
         ) from None
     return run_from_dict(data, where=str(path), bare=bare_info(path.name))
 
@@ -220,15 +218,13 @@ def load_log(path: Path) -> bytes:
             unpacked = file.read(MAX_UNPACKED + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ConfigError(
-            say("{path}: not a whole gzip file ({reason}); was it cut while it was copied?", path=path, reason=error)
+            "{path}: not a whole gzip file ({reason}); was it cut while it was copied?", path=path, reason=error
         ) from None
     if len(unpacked) > MAX_UNPACKED:
         raise ConfigError(
-            say(
-                "{path}: more than {most:,} bytes when unpacked; unpack it yourself if that is right",
-                path=path,
-                most=MAX_UNPACKED,
-            )
+            "{path}: more than {most:,} bytes when unpacked; unpack it yourself if that is right",
+            path=path,
+            most=MAX_UNPACKED,
         )
     return unpacked
 

@@ -56,17 +56,15 @@ def run_assignment(assignment: Assignment, terms: RunTerms, *, known: Iterable[E
     budget = as_budget(terms.max_cost_usd)
     if budget.max_usd is not None and (model := _unpriced(plan)):
         raise ConfigError(
-            say(
-                "max_cost_usd cannot be held: the price of '{model}' is unknown; put it into {path} (see README), "
-                "give a chat model an output limit and an object of your own `most_usd(request)`, or have no cap: "
-                "it is max_cost_usd, or stands in socjudge.toml (--max-cost-usd inf, in Python math.inf)",
-                panel=(
-                    "the most that the run may cost cannot be held: the price of '{model}' is unknown; put it "
-                    "into {path} (see README), or set that field to 0 (no limit)"
-                ),
-                model=model,
-                path=constants.PRICES_PATH,
-            )
+            "max_cost_usd cannot be held: the price of '{model}' is unknown; put it into {path} (see README), "
+            "give a chat model an output limit and an object of your own `most_usd(request)`, or have no cap: "
+            "it is max_cost_usd, or stands in socjudge.toml (--max-cost-usd inf, in Python math.inf)",
+            panel=(
+                "the most that the run may cost cannot be held: the price of '{model}' is unknown; put it "
+                "into {path} (see README), or set that field to 0 (no limit)"
+            ),
+            model=model,
+            path=constants.PRICES_PATH,
         )
     path, folder = None if terms.resume is None else Path(terms.resume), as_path(logs_dir)
     with explained(
@@ -174,16 +172,14 @@ def shared_budget(
         paid = run.cost_usd if run.run.most_usd is None else run.run.most_usd
         if paid is None and budget.max_usd is not None:
             raise ConfigError(
-                say(
-                    "max_cost_usd cannot be held: nobody knows what {judge} has cost ({log}); leave max_cost_usd "
-                    "out, or start anew with fresh (--fresh)",
-                    panel=(
-                        "the most that the run may cost cannot be held: nobody knows what {judge} has cost "
-                        "({log}); set that field to 0 (no limit), or tick the box to start anew"
-                    ),
-                    judge=run.judge_model,
-                    log=run.log_path,
-                )
+                "max_cost_usd cannot be held: nobody knows what {judge} has cost ({log}); leave max_cost_usd "
+                "out, or start anew with fresh (--fresh)",
+                panel=(
+                    "the most that the run may cost cannot be held: nobody knows what {judge} has cost "
+                    "({log}); set that field to 0 (no limit), or tick the box to start anew"
+                ),
+                judge=run.judge_model,
+                log=run.log_path,
             )
         budget.note(run.run.run_id, paid or 0.0)
     for assignment in interrupted if budget.max_usd is not None else ():
@@ -263,7 +259,7 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: Ru
             if engine.n_undelivered > 1
             else "the service did not deliver {count} judged answer; the last one: {cause}"
         )
-        raise ProviderError(say(undelivered, count=engine.n_undelivered, cause=engine.last_failure))
+        raise ProviderError(undelivered, count=engine.n_undelivered, cause=engine.last_failure)
 
 
 def _under_way(engine: Engine, gate: RunGate, unread: int, max_concurrency: int) -> str:

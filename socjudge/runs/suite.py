@@ -127,10 +127,8 @@ def run_evaluation_suite(
     if isinstance(answers, Assistant):
         if terms.executor is not None:
             raise ConfigError(
-                say(
-                    "executor= cannot ask an assistant of your own; let it answer without one, or give a file of "
-                    "its answers as answers="
-                )
+                "executor= cannot ask an assistant of your own; let it answer without one, or give a file of "
+                "its answers as answers="
             )
         print(answers.told_before, file=aside())
     if terms.resume is not None:
@@ -235,14 +233,12 @@ def _check_names(executor: Executor | None, *models: str | BaseChatModel | Model
         return
     if not isinstance(executor, Executor):
         raise ConfigError(
-            say("executor= is a {kind}; of a Dask client, pass client.get_executor()", kind=type(executor).__name__)
+            "executor= is a {kind}; of a Dask client, pass client.get_executor()", kind=type(executor).__name__
         )
     for model in models:
         if not isinstance(model, str):
             raise ConfigError(
-                say(
-                    "with executor=, name the models by strings: {kind} may hold a key, and keys are not sent to "
-                    "other processes; workers open models with the keys of their own environment",
-                    kind=type(model).__name__,
-                )
+                "with executor=, name the models by strings: {kind} may hold a key, and keys are not sent to "
+                "other processes; workers open models with the keys of their own environment",
+                kind=type(model).__name__,
             )

@@ -123,9 +123,7 @@ def load_unfinished(path: Path) -> EvaluationRun:
         if "row" in line:
             rows[line["sample"], line["repeat"]] = line["row"]
     if not header:
-        raise ConfigError(
-            say("{path}: the journal is empty; nothing was finished before the run was broken off", path=path)
-        )
+        raise ConfigError("{path}: the journal is empty; nothing was finished before the run was broken off", path=path)
     results = tuple(from_dict(EvaluationResult, rows[place], f"{path}: sample {place[0]}") for place in sorted(rows))
     info = run_info_from_dict(header["run"], where=str(path))
     return EvaluationRun(results, summarise_results(results, run_rule(info)), info)
@@ -148,9 +146,7 @@ def journal_info(path: Path) -> RunInfo:
     header = _named_header(path)
     if "run" not in header:
         raise ConfigError(
-            say(
-                "{path}: no journal of an unfinished run; they are named judge_eval_…{suffix}", path=path, suffix=SUFFIX
-            )
+            "{path}: no journal of an unfinished run; they are named judge_eval_…{suffix}", path=path, suffix=SUFFIX
         )
     return run_info_from_dict(header["run"], where=str(path))
 
@@ -207,26 +203,20 @@ def check_same_run(path: Path, key: Mapping[str, Any]) -> Path:
     there = header.get("key")
     if not isinstance(there, dict):
         raise ConfigError(
-            say(
-                "{path}: no journal of an unfinished run; they are named judge_eval_…{suffix}", path=path, suffix=SUFFIX
-            )
+            "{path}: no journal of an unfinished run; they are named judge_eval_…{suffix}", path=path, suffix=SUFFIX
         )
     if header.get("journal") in range(1, FORMAT):
         raise ConfigError(
-            say(
-                "{path}: an earlier version wrote this journal, so this version cannot resume it. Read it with "
-                "load_run and save it as a log, or leave resume out to start anew",
-                path=path,
-            )
+            "{path}: an earlier version wrote this journal, so this version cannot resume it. Read it with "
+            "load_run and save it as a log, or leave resume out to start anew",
+            path=path,
         )
     if said := differences(there, key):
         raise ConfigError(
-            say(
-                "{path}: the journal is of another run: {differences}. Start that run again with its own settings, "
-                "or leave resume out to start this one",
-                path=path,
-                differences="; ".join(said),
-            )
+            "{path}: the journal is of another run: {differences}. Start that run again with its own settings, "
+            "or leave resume out to start this one",
+            path=path,
+            differences="; ".join(said),
         )
     return path
 
@@ -235,11 +225,8 @@ def _named_header(path: Path) -> dict[str, Any]:
     """Read a header whose path the user gave. ConfigError if the file is another user's or not a regular file."""
     if path.exists() and not is_ours(path.resolve(), beside=path.resolve().parent):
         raise ConfigError(
-            say(
-                "{path}: another user's file, so it is not read as a journal; to resume it, copy it to a file of "
-                "your own",
-                path=path,
-            )
+            "{path}: another user's file, so it is not read as a journal; to resume it, copy it to a file of your own",
+            path=path,
         )
     return _read_header(path)
 
@@ -273,9 +260,7 @@ def _read_header(path: Path) -> dict[str, Any]:
             raw = file.readline()
         line = orjson.loads(raw)
     except OSError as error:
-        raise ConfigError(
-            say("{path}: the journal cannot be read ({reason})", path=path, reason=os_reason(error))
-        ) from None
+        raise ConfigError("{path}: the journal cannot be read ({reason})", path=path, reason=os_reason(error)) from None
     except orjson.JSONDecodeError:
         return {}  # the process was killed before its first line was complete
     return line if isinstance(line, dict) and raw.endswith(b"\n") else {}
@@ -293,17 +278,14 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 line = _parsed(raw, is_first=number == 1)
             except ValueError as error:
                 raise ConfigError(
-                    say(
-                        "{path}: line {number} is damaged ({reason}); mend or remove the line, or start anew with "
-                        "fresh",
-                        panel=(
-                            "{path}: line {number} is damaged ({reason}); mend or remove the line, or tick the "
-                            "box to start anew"
-                        ),
-                        path=path,
-                        number=number,
-                        reason=error,
-                    )
+                    "{path}: line {number} is damaged ({reason}); correct or remove the line, or start anew with fresh",
+                    panel=(
+                        "{path}: line {number} is damaged ({reason}); correct or remove the line, or tick the "
+                        "box to start anew"
+                    ),
+                    path=path,
+                    number=number,
+                    reason=error,
                 ) from None
             yield start, {**line, "raw": raw}
             start += len(raw)

@@ -227,13 +227,11 @@ def pairwise_agreement(
     if not rows:
         count = int(ratings.loc[ratings["criterion"] != OVERALL, "missing"].sum())
         raise ConfigError(
-            say(
-                "{who}: there is no answer of which two of the {raters} raters have marks that could be read "
-                "({count} could not); see status and error in the log for the reason, and judge again",
-                who="pairwise_agreement",
-                raters=len(raters),
-                count=count,
-            )
+            "{who}: there is no answer of which two of the {raters} raters have scores that could be read "
+            "({count} could not); see status and error in the log for the reason, and judge again",
+            who="pairwise_agreement",
+            raters=len(raters),
+            count=count,
         )
     return by_criterion(pd.DataFrame(rows), ratings["criterion"].cat.categories)
 
@@ -247,11 +245,9 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
         labels = same_raters(labels)
         if both := set(labels["rater"]) & set(scores[by]):  # otherwise both would be averaged as repeats of one rater
             raise ConfigError(
-                say(
-                    "{who}: {names} marks as a judge and in labels; rename the rater's file",
-                    who=who,
-                    names=", ".join(sorted(both)),
-                )
+                "{who}: {names} scores as a judge and in labels; rename the rater's file",
+                who=who,
+                names=", ".join(sorted(both)),
             )
         parts.append(labels)
     columns = ["rater", *_UNIT, "criterion", "score"]
@@ -274,24 +270,20 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
     marks = marks.groupby(keys, as_index=False, sort=False, observed=True).agg({"score": "mean", "missing": "sum"})
     raters = marks["rater"].nunique()
     if marks.empty:
-        raise ConfigError(say("{who}: there are no marks; widen the filters, or load runs that have results", who=who))
+        raise ConfigError("{who}: there are no scores; widen the filters, or load runs that have results", who=who)
     if raters < 2:
         raise ConfigError(
-            say(
-                "{who}: there is one rater, {by} {rater!r}; add scores of another, or labels",
-                who=who,
-                by=by,
-                rater=marks["rater"].iloc[0],
-            )
+            "{who}: there is one rater, {by} {rater!r}; add scores of another, or labels",
+            who=who,
+            by=by,
+            rater=marks["rater"].iloc[0],
         )
     if not marks.duplicated(["answer", "criterion"]).any():
         raise ConfigError(
-            say(
-                "{who}: no answer was rated by two of the {raters} raters; use rejudge(run, judge_model=…), which "
-                "marks the stored answers of a run again",
-                who=who,
-                raters=raters,
-            )
+            "{who}: no answer was rated by two of the {raters} raters; use rejudge(run, judge_model=…), which "
+            "scores the stored answers of a run again",
+            who=who,
+            raters=raters,
         )
     # The mean over criteria can only be compared if raters used the same criteria.
     shared = marks.groupby("criterion", observed=True)["rater"].nunique()
@@ -448,5 +440,5 @@ def _verdict_note(questions: int, kappa: float, base_rate: float, missing: int) 
         )
     elif base_rate > 0.9 or base_rate < 0.1:
         doubt = say("Nearly all verdicts are the same, so agreement comes out high and κ low; look at both.")
-    unread = say("Unread marks, left out: {count}.", count=missing) if missing else ""
+    unread = say("Unread scores, left out: {count}.", count=missing) if missing else ""
     return sentences(say("Questions: {n}.", n=questions), doubt, unread)

@@ -43,23 +43,18 @@ def need_columns(frame: pd.DataFrame, names: Iterable[str], who: str, maker: str
     if missing:
         lacking, found = ", ".join(map(repr, missing)), ", ".join(map(str, frame.columns))
         raise ConfigError(
-            say(
-                "{who}: the frame has no column {missing}, only {found}; take the frame from {maker}, or add the "
-                "column",
-                who=who,
-                missing=lacking,
-                found=found,
-                maker=maker,
-            )
+            "{who}: the frame has no column {missing}, only {found}; take the frame from {maker}, or add the column",
+            who=who,
+            missing=lacking,
+            found=found,
+            maker=maker,
         )
     if maker == "load_scores" and "criterion" in frame and (frame["criterion"] == OVERALL).any():
         raise ConfigError(
-            say(
-                "{who}: a criterion is named {overall}, as is the mean over all criteria in every table; rename it "
-                "in constants.py and in the logs",
-                who=who,
-                overall=OVERALL,
-            )
+            "{who}: a criterion is named {overall}, as is the mean over all criteria in every table; rename it "
+            "in constants.py and in the logs",
+            who=who,
+            overall=OVERALL,
         )
 
 
@@ -92,7 +87,7 @@ def mean_interval(
     """Compute an interval for the mean of independent values, one per question, on the scale from `low` to `high`.
     It is (NaN, NaN) with fewer than two values, or if all are equal: they do not show how far away the next one is."""
     if method not in INTERVALS:
-        raise ConfigError(say("method is {found!r}, expected one of {known}", found=method, known=", ".join(INTERVALS)))
+        raise ConfigError("method is {found!r}, expected one of {known}", found=method, known=", ".join(INTERVALS))
     x = np.asarray(values, dtype=float)
     n, mean = len(x), float(x.mean()) if len(x) else math.nan
     if n < 2:
@@ -360,7 +355,7 @@ def summarise_scores(
 
 def _summary_note(x: Floats, missing: int, method: str) -> str:
     if not len(x):
-        return say("Nothing has a score (unread marks: {count}).", count=missing)
+        return say("Nothing has a score (unread scores: {count}).", count=missing)
     doubt = ""
     if len(x) == 1:
         doubt = say("One question gives no interval.")
@@ -374,7 +369,7 @@ def _summary_note(x: Floats, missing: int, method: str) -> str:
         )
     elif method == "bca" and len(x) < 30:
         doubt = say("BCa intervals of fewer than 30 questions are too narrow.")
-    unread = say("Unread marks, not in the mean: {count}.", count=missing) if missing else ""
+    unread = say("Unread scores, not in the mean: {count}.", count=missing) if missing else ""
     return sentences(say("Questions in the mean: {n}.", n=len(x)), doubt, unread)
 
 

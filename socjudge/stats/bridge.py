@@ -88,20 +88,18 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
     """
     who, at = "bridge_judges", frame_rule(scores).line
     if old == new:
-        raise ConfigError(say("{who}: old and new are both {old!r}; name two values of {by}", who=who, old=old, by=by))
+        raise ConfigError("{who}: old and new are both {old!r}; name two values of {by}", who=who, old=old, by=by)
     pairs = pair_scores(scores, old, new, by=by, who=who)
     both = pairs[pairs["criterion"] == OVERALL].dropna(subset=["first", "second"])
     if (count := both["question_id"].nunique()) < MIN_QUESTIONS:
         raise ConfigError(
-            say(
-                "{who}: {old!r} and {new!r} both marked the same answers to {count} questions, which is too few "
-                "for a bridge; rejudge(run, judge_model={new!r}) until there are {least} or more",
-                who=who,
-                old=old,
-                new=new,
-                count=count,
-                least=MIN_QUESTIONS,
-            )
+            "{who}: {old!r} and {new!r} both scored the same answers to {count} questions, which is too few "
+            "for a bridge; rejudge(run, judge_model={new!r}) until there are {least} or more",
+            who=who,
+            old=old,
+            new=new,
+            count=count,
+            least=MIN_QUESTIONS,
         )
     rows = [_bridge_row(pairs[pairs["criterion"] == name], name, at) for name in in_order(pairs["criterion"])]
     return by_criterion(pd.DataFrame(rows), pairs["criterion"].cat.categories)
@@ -162,7 +160,7 @@ def _bridge_note(row: dict[str, Any], at: float) -> str:
     low, high = row["shift_low"], row["shift_high"]
     told = [
         say(
-            "Questions: {n}. On the same answers the new judge's marks differ by {shift:+.1f} points on "
+            "Questions: {n}. On the same answers the new judge's scores differ by {shift:+.1f} points on "
             "average (95 % interval {low:+.1f} to {high:+.1f}).",
             **shift,
             low=low,
@@ -170,12 +168,12 @@ def _bridge_note(row: dict[str, Any], at: float) -> str:
         )
         if math.isfinite(low)
         else say(
-            "Questions: {n}. On the same answers the new judge's marks differ by {shift:+.1f} points on average.",
+            "Questions: {n}. On the same answers the new judge's scores differ by {shift:+.1f} points on average.",
             **shift,
         )
     ]
     if math.isnan(row["slope"]):
-        return sentences(*told, say("The marks of the two do not surely correlate, so points cannot be converted."))
+        return sentences(*told, say("The scores of the two do not surely correlate, so points cannot be converted."))
     low, high = row["pass_line_low"], row["pass_line_high"]
     told.append(
         say(
@@ -197,5 +195,5 @@ def _bridge_note(row: dict[str, Any], at: float) -> str:
         )
     )
     if row["n_missing"]:
-        told.append(say("Unread marks, left out: {count}.", count=row["n_missing"]))
+        told.append(say("Unread scores, left out: {count}.", count=row["n_missing"]))
     return sentences(*told)

@@ -97,26 +97,22 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
             else say("share no question")
         )
         raise ConfigError(
-            say(
-                "{who}: {by} {first!r} and {second!r} {found}, so a difference could come from the answers; use "
-                "rejudge(run, judge_model=…), which marks the stored answers of a run again",
-                who=who,
-                by=by,
-                first=first,
-                second=second,
-                found=found,
-            )
+            "{who}: {by} {first!r} and {second!r} {found}, so a difference could come from the answers; use "
+            "rejudge(run, judge_model=…), which scores the stored answers of a run again",
+            who=who,
+            by=by,
+            first=first,
+            second=second,
+            found=found,
         )
     pairs = sides[0].merge(sides[1], on=[*_ANSWER, "criterion"], suffixes=("_first", "_second"))
     if pairs.empty:
         raise ConfigError(
-            say(
-                "{who}: {by} {first!r} and {second!r} share no criterion; compare prompts with the same ones",
-                who=who,
-                by=by,
-                first=first,
-                second=second,
-            )
+            "{who}: {by} {first!r} and {second!r} share no criterion; compare prompts with the same ones",
+            who=who,
+            by=by,
+            first=first,
+            second=second,
         )
     pairs = pairs.rename(columns={"score_first": "first", "score_second": "second"})
     pairs = pairs.assign(missing=pairs.pop("missing_first") + pairs.pop("missing_second"))
@@ -133,23 +129,19 @@ def _one_side(scores: pd.DataFrame, value: Any, by: str, who: str) -> pd.DataFra
     if side.empty:
         found = ", ".join(map(repr, scores[by].dropna().unique()))
         raise ConfigError(
-            say(
-                "{who}: no row has {by} {value!r}; the frame has {found}",
-                who=who,
-                by=by,
-                value=value,
-                found=found or say("none"),
-            )
+            "{who}: no row has {by} {value!r}; the frame has {found}",
+            who=who,
+            by=by,
+            value=value,
+            found=found or say("none"),
         )
     if side["answer_sha256"].isna().any():
         count = int(side["answer_sha256"].isna().sum())
         raise ConfigError(
-            say(
-                "{who}: answer_sha256 is missing in {count} rows of {value!r}; load the logs anew, or drop them",
-                who=who,
-                count=count,
-                value=value,
-            )
+            "{who}: answer_sha256 is missing in {count} rows of {value!r}; load the logs anew, or drop them",
+            who=who,
+            count=count,
+            value=value,
         )
     marks = side.assign(score=plain_floats(side["score"]), missing=side["score"].isna())
     table: pd.DataFrame = (
@@ -231,12 +223,7 @@ def compare_judges(
     others = [value for value in scores[by].dropna().unique() if value != baseline]
     if not others:
         raise ConfigError(
-            say(
-                "{who}: every row has {by} {baseline!r}; add the scores of another one",
-                who=who,
-                by=by,
-                baseline=baseline,
-            )
+            "{who}: every row has {by} {baseline!r}; add the scores of another one", who=who, by=by, baseline=baseline
         )
     rows, lines = [], _lines(scores, by)
     for other in others:
@@ -334,9 +321,9 @@ def _note(row: Mapping[Any, Any], line: float) -> str:
             )
         )
     if row["n_missing"]:
-        told.append(say("Unread marks, left out: {count}.", count=row["n_missing"]))
+        told.append(say("Unread scores, left out: {count}.", count=row["n_missing"]))
     if row["n_unpaired"]:
-        told.append(say("Answers that only one of them marked, left out: {count}.", count=row["n_unpaired"]))
+        told.append(say("Answers that only one of them scored, left out: {count}.", count=row["n_unpaired"]))
     if len(row["_differs"]) > 1:
         groups = listed(map(say, row["_differs"]))
         told.append(
@@ -352,7 +339,7 @@ def _note(row: Mapping[Any, Any], line: float) -> str:
 def _difference_told(row: Mapping[Any, Any]) -> list[str]:
     n, visible = row["n"], row["detectable_difference"]
     if n == 0:
-        return [say("No question has readable marks of both.")]
+        return [say("No question has readable scores of both.")]
     is_beyond = row["ci_low"] > 0 or row["ci_high"] < 0
     if row["p_holm"] < 1 - LEVEL and (is_beyond or not math.isfinite(row["ci_low"])):
         shown = {"difference": row["mean_difference"], "p": row["p_holm"], "n": n}
@@ -377,7 +364,7 @@ def _difference_told(row: Mapping[Any, Any]) -> list[str]:
             "All {n} questions differ by the same ({difference:+.1f} points).", n=n, difference=row["mean_difference"]
         )
     else:
-        why = say("Questions marked by both: {n}, too few to show any difference, however large.", n=n)
+        why = say("Questions scored by both: {n}, too few to show any difference, however large.", n=n)
     told = [say("No difference was detected."), why]
     if row["p_holm"] < 1 - LEVEL:  # the test finds a difference, the interval does not
         told.append(

@@ -288,7 +288,7 @@ def _corrected(
     for judge in judges_of(scores, by, who):
         side = beside_people(scores, labels, judge, by=by, who=who)
         unused = (
-            say("Labelled answers that this judge did not mark, left out: {count}.", count=side.strangers)
+            say("Labelled answers that this judge did not score, left out: {count}.", count=side.strangers)
             if side.strangers
             else ""
         )
@@ -317,13 +317,11 @@ def _corrected(
     most = max((row["n"] for row in rows), default=0)
     if most < MIN_LABELS:
         raise ConfigError(
-            say(
-                "{who}: people and judge both marked {most} of the same, which is too few for an estimate; label "
-                "at least {least}, better 20 (LabelPanel)",
-                who=who,
-                most=most,
-                least=MIN_LABELS,
-            )
+            "{who}: people and judge both scored {most} of the same, which is too few for an estimate; label "
+            "at least {least}, better 20 (LabelPanel)",
+            who=who,
+            most=most,
+            least=MIN_LABELS,
         )
     frame = pd.DataFrame(rows)
     return by_criterion(frame, dict.fromkeys(frame["criterion"]))
@@ -341,7 +339,7 @@ def _mean_of(judge: pd.Series, people: pd.Series, line: float, level: float) -> 
     n, same = len(y), int(y.value_counts().max()) if len(y) else 0
     doubt = (
         say(
-            "{same} of {n} labels are one mark: rare failures may not be among them, and the interval of the mean "
+            "{same} of {n} labels are one score: rare failures may not be among them, and the interval of the mean "
             "may be too narrow. Use that of the pass rate (corrected_pass_rate), or label 60.",
             n=n,
             same=same,
@@ -367,11 +365,11 @@ def _rate_of(judge: pd.Series, people: pd.Series, line: float, level: float) -> 
 _LABELLED = {
     "mean": (
         "People labelled {n} of {total} questions.",
-        "With fewer than {least} labelled questions the judge's marks cannot help.",
+        "With fewer than {least} labelled questions the judge's scores cannot help.",
     ),
     "rate": (
         "People labelled {n} of {total} answers.",
-        "With fewer than {least} labelled answers the judge's marks cannot help.",
+        "With fewer than {least} labelled answers the judge's scores cannot help.",
     ),
 }
 
@@ -383,12 +381,12 @@ def _note(found: Corrected, n: int, total: int, of: str) -> str:
     elif n < MIN_LABELS:
         why = say(too_few, least=MIN_LABELS)
     elif math.isnan(found.correlation):
-        why = say("People's or the judge's marks are all the same, so the judge's cannot help.")
+        why = say("People's or the judge's scores are all the same, so the judge's cannot help.")
     elif total <= n:
         why = say("All of them are labelled, so this is from the labels alone.")
     else:
         why = say(
-            "With a correlation of {correlation:.2f} with people the judge's marks do not help, so this is "
+            "With a correlation of {correlation:.2f} with people the judge's scores do not help, so this is "
             "from the labels alone.",
             correlation=found.correlation,
         )

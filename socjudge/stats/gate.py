@@ -126,7 +126,7 @@ def gate_questions(results: pd.DataFrame, *, noise: float | None = None, seed: i
 def _by_run(results: pd.DataFrame, rows_of: Any, who: str) -> pd.DataFrame:
     need_columns(results, ["question_id", "average_score"], who, "load_results")
     if results.empty:
-        raise ConfigError(say("{who}: the frame has no row; load a run with results", who=who))
+        raise ConfigError("{who}: the frame has no row; load a run with results", who=who)
     if "run_id" not in results.columns:
         return pd.DataFrame(rows_of(results))
     runs = results.groupby("run_id", observed=True, sort=True)
@@ -155,11 +155,9 @@ def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.Dat
     """Return a run's questions, and the noise of a repeat: its sd in points, degrees of freedom, and source."""
     if noise is not None and not noise > 0:
         raise ConfigError(
-            say(
-                "{who}: noise is {noise!r}, expected points above 0 (sd of a question's score between repeats)",
-                who=who,
-                noise=noise,
-            )
+            "{who}: noise is {noise!r}, expected points above 0 (sd of a question's score between repeats)",
+            who=who,
+            noise=noise,
         )
     each, source = _repeats(part)
     grouped = each.groupby("question_id", sort=False)

@@ -50,33 +50,27 @@ def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, judge: Any, *, by:
     need_columns(labels, ["rater", *_ANSWER, "criterion", "score"], f"{who}, labels", "load_labels")
     labels = same_raters(labels)
     if not labels["score"].notna().any():
-        raise ConfigError(
-            say("{who}: labels has no mark; mark some answers in LabelPanel, then load_labels()", who=who)
-        )
+        raise ConfigError("{who}: labels has no score; score some answers in LabelPanel, then load_labels()", who=who)
     ours, theirs = _wide(scores[scores[by] == judge]), _wide(labels)
     criteria = [name for name in in_order(scores["criterion"]) if name in ours and name in theirs]
     if not criteria:
         mine, other = (", ".join(map(str, side)) for side in (ours, theirs))
         raise ConfigError(
-            say(
-                "{who}: {judge!r} marks {ours}, the labels {theirs}; take labels of the same criteria",
-                who=who,
-                judge=judge,
-                ours=mine,
-                theirs=other,
-            )
+            "{who}: {judge!r} scores {ours}, the labels {theirs}; take labels of the same criteria",
+            who=who,
+            judge=judge,
+            ours=mine,
+            theirs=other,
         )
     strangers = len(theirs.index.difference(ours.index))
     if strangers == len(theirs):
         raise ConfigError(
-            say(
-                "{who}: none of the {count} labelled answers was marked by {by} {judge!r}; load the runs whose "
-                "answers were labelled, or rejudge(run, judge_model=…) them",
-                who=who,
-                count=strangers,
-                by=by,
-                judge=judge,
-            )
+            "{who}: none of the {count} labelled answers was scored by {by} {judge!r}; load the runs whose "
+            "answers were labelled, or rejudge(run, judge_model=…) them",
+            who=who,
+            count=strangers,
+            by=by,
+            judge=judge,
         )
     ours, theirs = (
         side[criteria].assign(**{OVERALL: side[criteria].mean(axis=1, skipna=False)}) for side in (ours, theirs)
@@ -88,7 +82,7 @@ def judges_of(scores: pd.DataFrame, by: str, who: str) -> list[Any]:
     """Return the judges that the column `by` of a frame names. Raise ConfigError if the column is missing or empty."""
     need_columns(scores, [by], who, "load_scores")
     if not (judges := in_order(scores[by])):
-        raise ConfigError(say("{who}: the frame has no row with a {by}; load a run with results", who=who, by=by))
+        raise ConfigError("{who}: the frame has no row with a {by}; load a run with results", who=who, by=by)
     return judges
 
 
@@ -186,7 +180,7 @@ def judge_vs_people(
         rows += _judge_rows(judge, side, line, level)
     if not rows:
         raise ConfigError(
-            say("{who}: no labelled answer has a mark of a judge; look at the column 'status' of the scores", who=who)
+            "{who}: no labelled answer has a score of a judge; look at the column 'status' of the scores", who=who
         )
     any_side = max(sides.values(), key=lambda side: int(side.people[OVERALL].notna().sum()))
     rows += _judge_rows(ALWAYS_PASS, any_side._replace(judge=any_side.people * 0 + 100.0), line, level)
@@ -236,7 +230,7 @@ def _judge_rows(judge: Any, side: Beside, line: float, level: float) -> list[dic
         if side.strangers and not trivial:
             row["note"] = sentences(
                 row["note"],
-                say("Labelled answers that this judge did not mark, left out: {count}.", count=side.strangers),
+                say("Labelled answers that this judge did not score, left out: {count}.", count=side.strangers),
             )
         rows.append({"judge": judge, "trivial": trivial, "criterion": criterion, **row})
     return rows

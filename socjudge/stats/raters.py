@@ -71,11 +71,8 @@ def rater_consistency(labels: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
     rows = [_rater(labels[labels["rater"] == rater], rater, level) for rater in in_order(labels["rater"])]
     if not (found := [row for row in rows if row is not None]):
         raise ConfigError(
-            say(
-                "{who}: no answer was marked twice by the same person; have five marked again with "
-                "LabelPanel(repeats=5)",
-                who=who,
-            )
+            "{who}: no answer was scored twice by the same person; have five scored again with LabelPanel(repeats=5)",
+            who=who,
         )
     return pd.concat(found, ignore_index=True)
 
@@ -91,7 +88,7 @@ def _rater(labels: pd.DataFrame, rater: str, level: float) -> pd.DataFrame | Non
     steady = judge_agreement(times, by="time", level=level).set_index("criterion")
     pair = pairwise_agreement(times, by="time", level=level).set_index("criterion")
     few = steady["n"].map(
-        lambda n: say("Few answers were marked twice ({count}), so the intervals are wide.", count=n) if n < FEW else ""
+        lambda n: say("Few answers were scored twice ({count}), so the intervals are wide.", count=n) if n < FEW else ""
     )
     return pd.DataFrame(
         {
@@ -120,7 +117,7 @@ def steadiness(labels: pd.DataFrame) -> dict[str, str]:
     by_criterion = pd.Series(said, dtype=object).groupby(rows["criterion"].astype(str).to_numpy(), sort=False)
     return {
         str(name): say(
-            "Scatter of people's own marks (SD when the same answer is marked again): {raters}.", raters=listed(texts)
+            "Scatter of people's own scores (SD when the same answer is scored again): {raters}.", raters=listed(texts)
         )
         for name, texts in by_criterion
     }

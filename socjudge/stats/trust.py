@@ -119,12 +119,10 @@ def judge_trust(
     who = "judge_trust"
     if not (margin > 0 and 0 <= correlation < 1 and 0 < alpha < 1):
         raise ConfigError(
-            say(
-                "{who}: margin {margin!r}, correlation {correlation!r}; expected points above 0, and 0 to 1",
-                who=who,
-                margin=margin,
-                correlation=correlation,
-            )
+            "{who}: margin {margin!r}, correlation {correlation!r}; expected points above 0, and 0 to 1",
+            who=who,
+            margin=margin,
+            correlation=correlation,
         )
     line = frame_rule(scores).line
     rows = []
@@ -164,12 +162,12 @@ def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float
     failed = sorted(waiting.index[~reaches(waiting, line)], key=_lot)[:MOST_ADVISED]
     key = (
         (
-            "People marked {bad} of {n} answers below {line:g}. Good answers alone make the correlation come out "
-            "lower than it is: also label answers that the judge marked below {line:g} (questions {answers})."
+            "People scored {bad} of {n} answers below {line:g}. Good answers alone make the correlation come out "
+            "lower than it is: also label answers that the judge scored below {line:g} (questions {answers})."
         )
         if failed
         else (
-            "People marked {bad} of {n} answers below {line:g}. Good answers alone make the correlation come out "
+            "People scored {bad} of {n} answers below {line:g}. Good answers alone make the correlation come out "
             "lower than it is: label a log that has bad answers too (of a weaker model, or an older version of "
             "your assistant)."
         )
@@ -201,13 +199,11 @@ def _enough(side: Beside, who: str) -> Beside:
     most = max(len(_pairs(side, criterion)[0]) for criterion in side.judge.columns)
     if most < MIN_QUESTIONS:
         raise ConfigError(
-            say(
-                "{who}: people and judge both marked the answers to {most} questions, which is too few to tell; "
-                "label at least {least}, better 40",
-                who=who,
-                most=most,
-                least=MIN_QUESTIONS,
-            )
+            "{who}: people and judge both scored the answers to {most} questions, which is too few to tell; "
+            "label at least {least}, better 40",
+            who=who,
+            most=most,
+            least=MIN_QUESTIONS,
         )
     return side
 
@@ -358,7 +354,7 @@ def _with_verdict(row: dict[str, Any], p_holm: float, margin: float, least: floa
             say("Questions: {n}. With fewer than {least} labelled ones it cannot be checked.", n=n, least=MIN_QUESTIONS)
             if few
             else say(
-                "Questions: {n}. People's marks, or the differences from them, are all the same, so it cannot be "
+                "Questions: {n}. People's scores, or the differences from them, are all the same, so it cannot be "
                 "checked.",
                 n=n,
             )
@@ -367,7 +363,7 @@ def _with_verdict(row: dict[str, Any], p_holm: float, margin: float, least: floa
         verdict, note = (
             "信頼できる",
             say(
-                "{n} questions show that its marks lie within ±{margin:g} points of people's on average, and that "
+                "{n} questions show that its scores lie within ±{margin:g} points of people's on average, and that "
                 "the correlation is above {least:g}.",
                 n=n,
                 margin=margin,
@@ -378,7 +374,7 @@ def _with_verdict(row: dict[str, Any], p_holm: float, margin: float, least: floa
         verdict, note = (
             "信頼できない",
             say(
-                "Over {n} questions its marks lie {bias:+.1f} points from people's on average (±{margin:g} points "
+                "Over {n} questions its scores lie {bias:+.1f} points from people's on average (±{margin:g} points "
                 "are allowed).",
                 n=n,
                 bias=row["bias"],
@@ -397,7 +393,7 @@ def _with_verdict(row: dict[str, Any], p_holm: float, margin: float, least: floa
         verdict, note = (
             "条件つき",
             say(
-                "Over {n} questions it ranks answers much as people do, but its marks cannot be said to lie within "
+                "Over {n} questions it ranks answers much as people do, but its scores cannot be said to lie within "
                 "±{margin:g} points of theirs on average; correct them with corrected_means.",
                 n=n,
                 margin=margin,

@@ -15,6 +15,7 @@ import pytest
 from conftest import TYPED
 from package_modules import PACKAGE, tree_of
 
+from socjudge import errors
 from socjudge.base import messages
 from socjudge.base.messages import say
 from socjudge.base.verdict import FINISHED, SUMMARY
@@ -25,8 +26,9 @@ from socjudge.records import SPECIFIED_CRITERIA
 SENTENCES: dict[str, str] = tomllib.loads((PACKAGE / "messages" / "ja.toml").read_text(encoding="utf-8"))
 MODULES = sorted(PACKAGE.rglob("*.py"))
 TELLING = {"warn", "echo", "secho", "print"}  # calls that a user reads, beside the errors
-ERRORS = ("ConfigError", "ProviderError", "RequestRefused", "UnparsableJudgement", "RunStopped", "BudgetReached")
-ERRORS += ("ValueError", "OSError", "FileNotFoundError")  # which become the end of a message
+OWN_ERRORS = {name for name, found in vars(errors).items() if isinstance(found, type)}
+SAYING = {"say", "explained", *OWN_ERRORS}  # which take an English sentence and its values
+ERRORS = ("ValueError", "OSError", "FileNotFoundError")  # which become the end of a message
 NO_MESSAGES = {"AssertionError", "TypeError", "_Unusual", "compile"}  # for us
 JAPANESE = re.compile("[、-ヿ一-龠（）：]")  # with their punctuation
 LETTERS = re.compile("[ぁ-んァ-ヶ一-龠]")
@@ -120,7 +122,7 @@ def pages() -> Iterator[tuple[str, jinja2.nodes.Template]]:
 def said() -> Iterator[Said]:
     """Each literal that is said."""
     for place, call in nodes():
-        if isinstance(call, ast.Call) and name_of(call) in ("say", "explained") and call.args:
+        if isinstance(call, ast.Call) and name_of(call) in SAYING and call.args:
             given = {each.arg: each.value for each in call.keywords}
             known = None if None in given else {*given} | ({"reason"} if name_of(call) == "explained" else set())
             branches = [(call.args[0], False), (given.get("panel"), True)]
@@ -140,7 +142,7 @@ def texts(node: ast.AST, *apart: str) -> Iterator[tuple[int, str]]:
     """(line, text) of each text below a node that is no message, docstring or repr, nor given to one of `apart`."""
     for child in ast.iter_child_nodes(node):
         is_docstring = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
-        if is_docstring or name_of(child) in ("say", "explained", *apart) or getattr(child, "name", "") == "__repr__":
+        if is_docstring or name_of(child) in {*SAYING, *apart} or getattr(child, "name", "") == "__repr__":
             continue
         if isinstance(child, ast.Constant) and isinstance(child.value, str) and child.value not in SENTENCES:
             yield child.lineno, child.value

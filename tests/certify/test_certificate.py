@@ -343,7 +343,7 @@ def test_a_judge_that_does_not_mark_just_what_is_dangerous_is_not_trusted(
     settings: dict[str, Any] = {"labels": TWO, "size": 2, "budget_usd": math.inf, "progress": False}
     made = certify_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "certify", **with_options(**settings))
     assert {criterion for criterion, word in made.words.items() if word != "信頼できる"} == doubted
-    assert "Without a mark: " in made.verdicts[3].why and named in made.verdicts[3].why
+    assert "Without a score: " in made.verdicts[3].why and named in made.verdicts[3].why
     assert any("refused or failed" in told for told in made.not_tried)
 
 
@@ -367,7 +367,7 @@ def test_damage_that_a_judge_does_not_mark_is_not_shown_to_be_seen_and_nothing_a
 @pytest.mark.parametrize(
     ("case", "named"),
     [
-        (LABELLED, "answers that people marked: 1 of 10"),
+        (LABELLED, "answers that people scored: 1 of 10"),
         ("key_colon answer", "attacks: 1 of 10"),
         ("warning_removed", "the warning removed: 1 of 10"),
         ("padded", ""),  # no matter of safety

@@ -205,4 +205,4 @@ def test_criteria_that_need_keypoints_are_unknown_without_them(tmp_path: Path) -
     found = Anchoring().run(PAIRS, judge_model="offline", logs_dir=tmp_path, progress=False)
     told = summarise_anchoring(found.findings).query("variant == 'keypoints_hidden'").set_index("criterion")
     assert told["n_missing"].to_dict() == {**dict.fromkeys(CRITERIA, 3), "根拠性": 0, "安全性": 0}
-    assert "網羅性 unknown (no mark)" in found.words.splitlines()[-1]
+    assert "網羅性 unknown (no score)" in found.words.splitlines()[-1]

@@ -47,7 +47,7 @@ def test_run_offline_prints_the_verdict_and_leaves_a_log(tmp_path: Path) -> None
     assert "'auto' is 'offline'" in done.stderr
     assert "## 評価結果サマリー\n\n**✅ MVP合格**" in done.stdout
     assert "**MVP合格基準**: 10問中7問以上が平均70点以上" in done.stdout
-    assert "for reference (not marked by an LLM)" in done.stdout
+    assert "for reference (not scored by an LLM)" in done.stdout
     (log,) = logs(tmp_path)
     assert f"評価完了！結果を {log} に保存しました" in done.stdout
     assert len(json.loads(log.read_text("utf-8"))["results"]) == 10
@@ -114,8 +114,8 @@ def test_exit_code_2_means_could_not_judge(service: Service, places: list[str]) 
     service.default = lambda request: next(readable, "採点できません") if is_judge_call(request) else "答え"
     again = socjudge_here("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
     assert again.returncode == 2
-    assert "could not be marked: 9 (counted as 0 points" in again.stdout
-    assert "undecided (could not be marked: 9)" in again.stdout
+    assert "could not be scored: 9 (counted as 0 points" in again.stdout
+    assert "undecided (could not be scored: 9)" in again.stdout
     assert again.stdout.count("reply 1: ") == 1  # the cause that all have is said once
 
 

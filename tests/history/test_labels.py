@@ -132,7 +132,7 @@ def test_a_broken_line_is_left_out_and_said(tmp_path: Path, broken: Any, what: s
         labels = load_labels(tmp_path)
     (warning,) = warned
     assert re.search(rf"sato\.jsonl: left out: line 2 \(.*{re.escape(what)}", str(warning.message))
-    assert "correct or delete them, or mark these answers again" in str(warning.message)
+    assert "correct or delete them, or score these answers again" in str(warning.message)
     assert warning.filename == __file__
     assert list(labels["question_id"].unique()) == [1, 2]
 
@@ -209,7 +209,7 @@ def test_names_in_frames_may_have_blanks_and_their_first_spelling_stays() -> Non
 
 def test_marks_that_cannot_be_written_are_said(tmp_path: Path) -> None:
     (tmp_path / "labels").write_text("not a folder")
-    with pytest.raises(ConfigError, match=r"sato.jsonl: the mark cannot be written .* then save it again"):
+    with pytest.raises(ConfigError, match=r"sato.jsonl: the score cannot be written .* then save it again"):
         append_label("sato", MARK, tmp_path / "labels")
 
 
@@ -308,7 +308,7 @@ def test_rows_without_a_score_are_named_and_are_no_zeros(tmp_path: Path) -> None
         ({"score": "nan"}, "line 3 .*nan"),
         ({"rater": "", "question_id": " "}, r"line 3 \(rater, question_id: empty"),
         ({"answer_sha256": "abc"}, r"line 3 \(answer_sha256"),
-        ({"criterion": "安全性"}, "line 3 .*marked this answer and criterion already"),
+        ({"criterion": "安全性"}, "line 3 .*scored this answer and criterion already"),
         ({"blind": "yes"}, "line 3 .*blind is not true or false"),
         ({"saved_at": "2026-01-31"}, "line 3 .*saved_at is no time with a zone"),
     ],
@@ -384,7 +384,7 @@ def test_people_and_judge_are_compared(tmp_path: Path) -> None:
 def test_a_person_with_a_judges_name_is_not_averaged_with_it(tmp_path: Path) -> None:
     run = run_of(tmp_path / "logs", [80, 60])
     way(LabelSession(run, "unknown", folder=tmp_path / "labels"))
-    with pytest.raises(ConfigError, match="unknown marks as a judge and in labels; rename"):
+    with pytest.raises(ConfigError, match="unknown scores as a judge and in labels; rename"):
         judge_agreement(load_scores(tmp_path / "logs", cache=False), load_labels(tmp_path / "labels"))
 
 
@@ -429,7 +429,7 @@ def test_the_judges_marks_are_not_to_be_had_before_saving(tmp_path: Path) -> Non
 
 def test_nothing_is_saved_before_all_criteria_have_a_mark(tmp_path: Path) -> None:
     session = LabelSession(run_of(tmp_path / "logs", [80]), "sato", folder=tmp_path / "labels")
-    with pytest.raises(ConfigError, match="no mark for 安全性, 簡潔性"):
+    with pytest.raises(ConfigError, match="no score for 安全性, 簡潔性"):
         session.save({**dict.fromkeys(CRITERIA, 0), "安全性": None} | {"簡潔性": None})
     assert not (tmp_path / "labels").exists()
     assert session.judge_marks == ()

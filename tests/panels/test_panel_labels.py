@@ -70,7 +70,7 @@ def test_the_newest_log_is_offered_first(panel: LabelPanel) -> None:
     assert panel.log_file.value.name == "judge_eval_20260102_090000.json"
     labels, logs = zip(*panel.log_file.options, strict=True)
     assert logs[1].name == "judge_eval_20260101_090000.json"
-    assert "2026-01-02" in labels[0] and "平均" not in labels[0], "the judge's marks are not shown beforehand"
+    assert "2026-01-02" in labels[0] and "平均" not in labels[0], "the judge's scores are not shown beforehand"
 
 
 def test_nothing_can_be_marked_before_a_rater_has_started(panel: LabelPanel) -> None:

@@ -306,7 +306,7 @@ DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "time is a text": lambda line: line.update(t="1.0"),
     "spending is a list": lambda line: line.update(spent_usd=[]),
     "row is null": lambda line: line.update(row=None),
-    "no marks": lambda line: line["row"].pop("evaluation"),
+    "no scores": lambda line: line["row"].pop("evaluation"),
     "status is an object": lambda line: line["row"]["evaluation"].update(status={}),
     "cost is a text": lambda line: line["row"]["evaluation"]["usage"].update(cost_usd="1"),
     "a count that nobody knows": lambda line: line["row"]["evaluation"]["usage"].update(tokens=1),

@@ -161,10 +161,10 @@ def test_whether_unread_replies_decide_is_a_matter_of_the_runs_own_rule_and_repe
 def test_what_stands_below_the_specifications_summary_follows_the_language_and_the_summary_does_not() -> None:
     rows = [result(i, 85.0) for i in range(6)] + [result(i, 0.0, "unparsable") for i in range(6, 10)]
     text = summary_text(summarise_results(rows))
-    assert text.startswith("## 評価結果サマリー\n\n**⚠️ undecided (could not be marked: 4)**\n\n- 総問題数: 10問\n")
+    assert text.startswith("## 評価結果サマリー\n\n**⚠️ undecided (could not be scored: 4)**\n\n- 総問題数: 10問\n")
     assert text.partition("\n⚠️")[2] == (
-        " answers that could not be marked: 4 (counted as 0 points, as specified; see status and error in the log)\n\n"
-        "With 0 points for all marks that are missing the run is ❌ MVP不合格, with full marks ✅ MVP合格\n"
+        " answers that could not be scored: 4 (counted as 0 points, as specified; see status and error in the log)\n\n"
+        "With 0 points for all scores that are missing the run is ❌ MVP不合格, with 100 ✅ MVP合格\n"
     )
 
 

@@ -304,11 +304,11 @@ def test_kappa_is_missing_where_all_pass_and_the_note_says_why() -> None:
 
 def test_marks_that_cannot_be_read_are_told_and_no_raw_error() -> None:
     unread = one_criterion(pd.DataFrame({"item": [1, 2], "A": [80.0, 90.0], "B": [X, X]}))
-    with pytest.raises(ConfigError, match="two of the 2 raters have marks that could be read"):
+    with pytest.raises(ConfigError, match="two of the 2 raters have scores that could be read"):
         pairwise_agreement(unread)
     assert list(judge_agreement(unread)["n"]) == [0, 0]
     for agreement in (judge_agreement, pairwise_agreement):
-        with pytest.raises(ConfigError, match="there are no marks"):
+        with pytest.raises(ConfigError, match="there are no scores"):
             agreement(unread.iloc[:0])
 
 

@@ -192,11 +192,11 @@ def test_answers_of_one_question_are_one_unit_of_the_mean() -> None:
 def test_too_few_labels_and_labels_of_other_answers_are_refused() -> None:
     scores, labels = many()
     for function in (corrected_means, corrected_pass_rate):
-        with pytest.raises(ConfigError, match="both marked 5 of the same, which is too few"):
+        with pytest.raises(ConfigError, match="both scored 5 of the same, which is too few"):
             function(scores, labels[:5])
-        with pytest.raises(ConfigError, match="none of the 12 labelled answers was marked"):
+        with pytest.raises(ConfigError, match="none of the 12 labelled answers was scored"):
             function(scores, labels.assign(question_id=labels["question_id"] + 1000))
-        with pytest.raises(ConfigError, match="labels has no mark"):
+        with pytest.raises(ConfigError, match="labels has no score"):
             function(scores, labels.assign(score=pd.array([None] * 12, dtype="Float64")))
 
 
@@ -224,6 +224,6 @@ def test_a_mean_from_few_labels_that_are_mostly_one_mark_says_what_they_do_not_s
         labels = labels_of(*odd, *[100.0] * (count - len(odd)))
         return str(corrected_means(scores_of(*judge), labels).iloc[0]["note"])
 
-    assert "9 of 10 labels are one mark" in note(10, 80) and "corrected_pass_rate" in note(10, 80)
-    assert "one mark" not in note(10, 80, 85, 90, 95, 70)  # half of them
-    assert "one mark" not in note(60, 80)
+    assert "9 of 10 labels are one score" in note(10, 80) and "corrected_pass_rate" in note(10, 80)
+    assert "one score" not in note(10, 80, 85, 90, 95, 70)  # half of them
+    assert "one score" not in note(60, 80)

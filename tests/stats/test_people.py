@@ -165,15 +165,15 @@ def test_a_mark_that_could_not_be_read_is_left_out_and_counted() -> None:
 
 def test_labels_that_do_not_fit_are_refused() -> None:
     scores, labels = scores_of(90, 60, 80), labels_of(80, 90, 100)
-    with pytest.raises(ConfigError, match="none of the 3 labelled answers was marked by judge_model 'A'"):
+    with pytest.raises(ConfigError, match="none of the 3 labelled answers was scored by judge_model 'A'"):
         judge_vs_people(scores, labels.assign(answer_sha256="another"))
     with pytest.raises(ConfigError, match="labels of the same criteria"):
         judge_vs_people(scores, labels.assign(criterion="簡潔性"))
-    with pytest.raises(ConfigError, match="labels has no mark"):
+    with pytest.raises(ConfigError, match="labels has no score"):
         judge_vs_people(scores, labels.iloc[:0])
     with pytest.raises(ConfigError, match="no column 'rater'"):
         judge_vs_people(scores, labels.drop(columns="rater"))
-    with pytest.raises(ConfigError, match="no labelled answer has a mark"):
+    with pytest.raises(ConfigError, match="no labelled answer has a score"):
         judge_vs_people(scores_of(None, None), labels_of(80, 90))
 
 

@@ -71,7 +71,7 @@ def test_a_criterion_whose_second_marks_are_missing_says_that_there_are_few() ->
     found = rater_consistency(pd.concat([steady, unread])).set_index("criterion")
     assert found.loc["簡潔性", ["n", "note"]].tolist() == [
         0,
-        "Few answers were marked twice (0), so the intervals are wide.",
+        "Few answers were scored twice (0), so the intervals are wide.",
     ]
 
 

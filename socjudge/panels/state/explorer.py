@@ -92,11 +92,9 @@ class Explorer:
         Raises ConfigError if the period ends before it begins."""
         if filters.since and filters.until and filters.since > filters.until:
             raise ConfigError(
-                say(
-                    "the period begins on {since}, after its end on {until}; mend one of them",
-                    since=filters.since,
-                    until=filters.until,
-                )
+                "the period begins on {since}, after its end on {until}; correct one of them",
+                since=filters.since,
+                until=filters.until,
             )
         return self.history.select(
             since=filters.since, until=filters.until, judge_model=filters.judges or None,
@@ -119,7 +117,7 @@ class Explorer:
         name = f"{self._log_of(run_id).split('.json')[0]}.html"
         path = Path(typed).expanduser() if typed else self._reports / name
         if path.suffix.lower() not in (".html", ".htm"):
-            raise ConfigError(say("{path}: a report is an HTML file; give it a name that ends in .html", path=path))
+            raise ConfigError("{path}: a report is an HTML file; give it a name that ends in .html", path=path)
         from ...report.page import check_replaceable  # imports charts; matplotlib takes a second to import
 
         check_replaceable(path)
@@ -179,11 +177,9 @@ def pair_runs(chosen: History, first: str, second: str) -> RunPair:
     Raises ConfigError if a run is not in the selection, or if both are the same run."""
     rows = {row["run_id"]: row for row in chosen.runs.to_dict("records")}
     if first == second:
-        raise ConfigError(say("the same run is chosen twice; choose another one, or widen the filters"))
+        raise ConfigError("the same run is chosen twice; choose another one, or widen the filters")
     if first not in rows or second not in rows:
-        raise ConfigError(
-            say("a chosen run is not among those that the filters leave; widen them, or choose another run")
-        )
+        raise ConfigError("a chosen run is not among those that the filters leave; widen them, or choose another run")
     told = conditions_of(chosen.runs[chosen.runs["run_id"].isin([first, second])])
     scores = chosen.scores[chosen.scores["run_id"].isin([first, second])].astype({"run_id": object})
     same = same_answers(scores, first, second)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from ...base.messages import listed, say
+from ...base.messages import listed
 from ...errors import ConfigError
 from ...history.labels import Key, Label, append_label, rater_name, read_rater
 from ...judging.dataset import load_eval_dataset
@@ -117,15 +117,12 @@ class LabelSession:
         Raises ConfigError and saves nothing if there is no answer, a score is missing, or the file cannot be used."""
         item = self.current
         if item is None:
-            raise ConfigError(say("there is no answer to mark: all are done"))
+            raise ConfigError("there is no answer to score: all are done")
         given = {name: scores.get(name) for name in self.run.rubric.criteria}
         marks = {name: score for name, score in given.items() if score is not None}
         if len(marks) < len(given):
             raise ConfigError(
-                say(
-                    "no mark for {names}; give all, then save",
-                    names=listed(name for name in given if name not in marks),
-                )
+                "no score for {names}; give all, then save", names=listed(name for name in given if name not in marks)
             )
         self._read()  # the answer may have been saved in another tab, where the judge's scores were shown
         mark = Label(

@@ -59,7 +59,7 @@ def load_trials(folder: Path) -> list[Trial]:
         return []
     except OSError as error:
         raise ConfigError(
-            say("{path}: the trials cannot be read ({reason}); mend its rights", path=path, reason=os_reason(error))
+            "{path}: the trials cannot be read ({reason}); fix its permissions", path=path, reason=os_reason(error)
         ) from None
     for number, line in enumerate(lines, start=1):
         if not line:
@@ -79,7 +79,7 @@ def load_trials(folder: Path) -> list[Trial]:
 def save_trial(folder: Path, trial: Trial) -> None:
     """Append a line with a trial that is new or has changed. Raises ConfigError if the file cannot be written."""
     path = folder / "trials.jsonl"
-    with explained("{path}: the trial cannot be noted ({reason}); free space or mend the rights", path=path):
+    with explained("{path}: the trial cannot be noted ({reason}); free space or fix the permissions", path=path):
         append_line(path, orjson.dumps(asdict(trial)))
 
 

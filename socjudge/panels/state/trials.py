@@ -184,7 +184,7 @@ class TrialSession(Session):
         budget = shared_budget(max_cost_usd, judged, self.trials_dir, [side.assignment for side in sides])
         for side in sides:
             if self._stop.is_set():
-                raise RunStopped(say("stopped between the two prompts"))
+                raise RunStopped("stopped between the two prompts")
             self._scored = (0, 0.0)  # the running mean is about one prompt only
             how = RunTerms(
                 max_cost_usd=budget, logs_dir=self.trials_dir, stop=self._stop, progress=False,
@@ -264,7 +264,7 @@ class TrialSession(Session):
         log = self.choice.log if log is None else log
         path = self.logs_dir / log
         if not log or not path.is_file():
-            raise ConfigError(say("{path}: no such log; run an evaluation first, or choose another one", path=path))
+            raise ConfigError("{path}: no such log; run an evaluation first, or choose another one", path=path)
         key = (path.name, path.stat().st_mtime_ns)
         if key not in self._read:
             self._read = {key: load_run(path)}  # only the latest run, because a large log should not stay in memory
@@ -295,11 +295,9 @@ class TrialSession(Session):
                 "no other log gives another verdict on its answers" if wanted == DISPUTED else "it has no answers"
             )
             raise ConfigError(
-                say(
-                    "{log}: nothing to judge ({found}); choose other answers or another log",
-                    log=self.choice.log,
-                    found=found,
-                )
+                "{log}: nothing to judge ({found}); choose other answers or another log",
+                log=self.choice.log,
+                found=found,
             )
         return replace(run, results=results)
 

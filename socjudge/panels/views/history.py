@@ -99,7 +99,7 @@ def runs_html(runs: pd.DataFrame, total: int) -> str:
         else say("{shown} of {total} are shown; filter to see the others.", total=total, shown=len(runs))
     )
     note = (
-        say("for reference (not marked by an LLM)") if any(is_embedded(judge) for judge in runs["judge_model"]) else ""
+        say("for reference (not scored by an LLM)") if any(is_embedded(judge) for judge in runs["judge_model"]) else ""
     )
     return block("", _STYLE + _wide(table_html(head, rows), say("Runs")), *filter(None, (shown, note)))
 
@@ -180,7 +180,7 @@ def _wide(inner: str, name: str, kind: str = "") -> str:
 
 def _mean(row: Mapping[Any, Any]) -> str:
     if pd.isna(row["mean"]):
-        return say("no marks")
+        return say("no scores")
     interval = say("no interval")
     if not (pd.isna(row["ci_low"]) or pd.isna(row["ci_high"])):
         interval = say("{low} to {high}", low=f"{row['ci_low']:.1f}", high=f"{row['ci_high']:.1f}")

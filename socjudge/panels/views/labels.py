@@ -21,10 +21,12 @@ def progress_html(session: LabelSession) -> str:
     done = say("{done}/{total} answers", done=session.done, total=session.total)
     line = [f"<b>{done}</b>", escape(say("{rater}", rater=session.rater))]
     if session.done == session.total:
-        line.append(say("✅ All are marked"))
+        line.append(say("✅ All are scored"))
     if session.is_again:
         line.append(
-            say("🔁 The same answer again. Mark it without recalling your marks (this measures how steady marking is)")
+            say(
+                "🔁 The same answer again. Score it without recalling your scores (this measures how steady scoring is)"
+            )
         )
     problem = [escape(session.problem)] if session.problem else []
     return block("warn" if session.problem else "", "　".join(line), *problem)

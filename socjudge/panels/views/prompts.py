@@ -63,7 +63,7 @@ def work_html(work: TrialCost, choice: TrialSettings) -> str:
     if work.base_calls:
         lines.append(
             say(
-                "{calls} of them are for the base prompt (the marks in the log are of another judge or prompt, and "
+                "{calls} of them are for the base prompt (the scores in the log are of another judge or prompt, and "
                 "cannot be compared)",
                 calls=work.base_calls,
             )
@@ -114,7 +114,7 @@ def effect_html(effect: Effect, trial: Trial) -> str:
         STYLE
         + block("", f"<h2>{escape(title)}</h2>{escape(trial_label(trial))}<br>{same}")
         + effect.comparison._repr_html_()
-        + block("", f"<b>{say('Marks and reasons by question')}</b>{each}")
+        + block("", f"<b>{say('Scores and reasons by question')}</b>{each}")
     )
 
 
