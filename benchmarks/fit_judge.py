@@ -28,12 +28,12 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from socjudge import AssistantAnswer, EvalQuestion, handle_query, load_eval_dataset, open_index
+from socjudge.answering.citations import format_context
 from socjudge.base.texts import split_units
 from socjudge.embedded import doubt
 from socjudge.embedded.form import one_form, plain_style
 from socjudge.embedded.reading import Reading
 from socjudge.flags.text_model import read_letters, save_weights
-from socjudge.judging.citations import format_context
 from socjudge.records import Flags, Passage
 
 WHOLE: tuple[str, ...] = (

@@ -25,7 +25,7 @@ from typing import Any
 from packed_data import READ_BY_TESTS, find, unpacked
 
 from socjudge import AssistantAnswer, EvalQuestion, Evaluation, evaluate_answer, load_eval_dataset
-from socjudge.judging.citations import format_context
+from socjudge.answering.citations import format_context
 from socjudge.records import Flags, Passage
 
 ROOT = Path(__file__).resolve().parents[1]

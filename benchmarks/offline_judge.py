@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from damages import BREAKS, DAMAGES, Item, good_answer
 
 from socjudge import AssistantAnswer, EvalQuestion, evaluate_answer
-from socjudge.judging.citations import format_context
+from socjudge.answering.citations import format_context
 from socjudge.records import Flags, Passage
 
 TOLERANCE = 10  # points that the other criteria may move

@@ -20,10 +20,10 @@ from typing import Any
 from packed_data import unpacked
 
 from socjudge import AssistantAnswer, EvalQuestion
+from socjudge.answering.citations import format_context
 from socjudge.base.texts import fold
 from socjudge.embedded.marks import mark_accuracy, mark_safety
 from socjudge.embedded.reading import Reading
-from socjudge.judging.citations import format_context
 from socjudge.records import Flags
 from socjudge.runbooks.index import RunbookIndex, open_index
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from socjudge import AssistantAnswer, EvalQuestion, Evaluation, evaluate_answer, handle_query
 from socjudge import load_eval_dataset as load
+from socjudge.answering.citations import format_context
 from socjudge.base.pass_rule import SPECIFIED
 from socjudge.constants import RUNBOOKS_DIR
-from socjudge.judging.citations import format_context
 from socjudge.records import Flags, Passage
 from socjudge.runbooks.index import RunbookIndex, build_index
 

@@ -9,6 +9,11 @@ from . import judge as judge
 from . import records as records
 from . import stats as stats
 from ._version import __version__ as __version__
+from .answering.assistant import handle_query as handle_query
+from .answering.dataset import load_eval_dataset as load_eval_dataset
+from .answering.dataset import save_eval_dataset as save_eval_dataset
+from .answering.own_assistant import Assistant as Assistant
+from .answering.stored_answers import load_answers as load_answers
 from .base.showing import show_table as show_table
 from .base.verdict import summary_text as summary_text
 from .charts.runs import plot_criterion_trend as plot_criterion_trend
@@ -21,12 +26,7 @@ from .errors import SocJudgeError as SocJudgeError
 from .history.frames import load_results as load_results
 from .history.frames import load_runs as load_runs
 from .history.frames import load_scores as load_scores
-from .judging.assistant import handle_query as handle_query
-from .judging.dataset import load_eval_dataset as load_eval_dataset
-from .judging.dataset import save_eval_dataset as save_eval_dataset
 from .judging.judge import evaluate_answer as evaluate_answer
-from .judging.own_assistant import Assistant as Assistant
-from .judging.stored_answers import load_answers as load_answers
 from .panels.app import app as app
 from .panels.ask import AskPanel as AskPanel
 from .panels.history import HistoryExplorer as HistoryExplorer

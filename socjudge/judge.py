@@ -1,6 +1,6 @@
 """Provide the functions that the specification defines in its judge.py. Other modules of socjudge define them."""
 
-from .judging.dataset import load_eval_dataset
+from .answering.dataset import load_eval_dataset
 from .judging.judge import evaluate_answer
 from .runs.logs import save_evaluation_results
 from .runs.suite import run_evaluation_suite

@@ -15,9 +15,9 @@ from damages import good_answer
 from service import CRITERIA, judgement
 
 from socjudge import AssistantAnswer, EvalQuestion, load_prompt
+from socjudge.answering.citations import format_context
 from socjudge.certify.neutral import PROBES
 from socjudge.certify.subjects import find_subjects
-from socjudge.judging.citations import format_context
 from socjudge.prompts.templates import fill, judge_values
 from socjudge.records import Flags, Passage
 

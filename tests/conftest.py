@@ -93,7 +93,7 @@ def _nonsense_today(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
         rubric, categories = settings.project_rubric(), settings.project_categories()
         for module in BEGIN_RUNS:
             monkeypatch.setattr(f"socjudge.{module}.project_rubric", lambda: rubric)
-        monkeypatch.setattr("socjudge.judging.dataset.project_categories", lambda: categories)
+        monkeypatch.setattr("socjudge.answering.dataset.project_categories", lambda: categories)
     confuse_settings(monkeypatch)
 
 

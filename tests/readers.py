@@ -40,6 +40,7 @@ from socjudge import (
     run_evaluation_suite,
     unfinished_runs,
 )
+from socjudge.answering.dataset import dataset_notes, save_eval_dataset
 from socjudge.certify import load_certificate, save_certificate
 from socjudge.certify.certificate import Binding, _seal, certificate_line, explain_absence
 from socjudge.certify.own import read_damaged
@@ -50,7 +51,6 @@ from socjudge.history import check_logs, load_labels
 from socjudge.history.labels import Label, append_label, read_rater
 from socjudge.history.schema import LogFile
 from socjudge.history.tables import read_logs, run_tables
-from socjudge.judging.dataset import dataset_notes, save_eval_dataset
 from socjudge.judging.replies import parse_judgement
 from socjudge.prompts.saved import check_prompt
 from socjudge.prompts.templates import fill

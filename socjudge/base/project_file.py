@@ -163,7 +163,9 @@ SETTINGS: dict[str, dict[str, Setting]] = {
         "team": Setting(_text, "the team, for reports", usual=""),
     },
 }
-ASSISTANTS = "assistants"  # one table per assistant; its keys are checked when it is opened (judging/own_assistant.py)
+ASSISTANTS = (
+    "assistants"  # one table per assistant; its keys are checked when it is opened (answering/own_assistant.py)
+)
 PRICES = "prices"  # one table per model, with these two keys
 _PRICE = {
     name: Setting(_price, '[prices."{model}"] needs input and output, in US dollars per million tokens')

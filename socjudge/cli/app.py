@@ -173,7 +173,7 @@ def ask(
     index_dir: IndexDir = None,
 ) -> None:
     """After an answer of your own assistant (`--answers`), print also what a judge would see of this answer."""
-    from ..judging.assistant import handle_query
+    from ..answering.assistant import handle_query
     from ..runbooks.index import open_index
 
     if answers := answers or default_answers():
@@ -210,7 +210,7 @@ def run(
     yes: Yes = False,
     quiet: Quiet = False,
 ) -> EvaluationRun:
-    from ..judging.dataset import load_eval_dataset
+    from ..answering.dataset import load_eval_dataset
     from ..prompts.saved import judge_prompt_of
     from ..runs.assignment import assign_suite
     from ..runs.estimate import estimate_run

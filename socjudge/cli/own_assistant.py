@@ -26,7 +26,7 @@ _WAIT_S = 120.0
 def ask_own(question: str, answers: str, open_index: Callable[[], Any]) -> None:
     """Print the answer of your own assistant, or of a file of answers, and what a judge would see of this answer.
     `answers` is the name of an assistant in socjudge.toml, `file.py:name`, or the path of a file of answers."""
-    from ..judging.own_assistant import Assistant
+    from ..answering.own_assistant import Assistant
     from ..runs.given_answers import needs_index, open_answers
 
     given = open_answers(answers, [EvalQuestion("?", "", question, ())])
@@ -42,7 +42,7 @@ def ask_own(question: str, answers: str, open_index: Callable[[], Any]) -> None:
 
 
 def _show(answer: Any) -> None:
-    from ..judging.citations import as_material, unmeasurable
+    from ..answering.citations import as_material, unmeasurable
 
     material = as_material(answer)
     echo(answer.answer)
@@ -64,8 +64,8 @@ def _show(answer: Any) -> None:
 def add_assistant(folder: Path, url: str) -> None:
     """Ask the service at `url` a test question, and add it as an assistant to socjudge.toml in the project's folder.
     The user is asked for its name and its settings. Without a terminal, the suggested ones are taken."""
-    from ..judging.http_assistant import HttpAssistant, guess_paths
-    from ..judging.own_assistant import Assistant
+    from ..answering.http_assistant import HttpAssistant, guess_paths
+    from ..answering.own_assistant import Assistant
     from ..models import event_loop
 
     settings.use_project(folder)

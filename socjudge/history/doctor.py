@@ -12,10 +12,10 @@ from typing import NamedTuple
 import pandas as pd
 
 from .. import constants
+from ..answering.dataset import dataset_notes, load_eval_dataset
 from ..base.messages import listed, os_reason, say
 from ..base.storage import as_path
 from ..errors import ConfigError
-from ..judging.dataset import dataset_notes, load_eval_dataset
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun
 from ..runbooks.organisation import load_organisation
 from ..runbooks.reading import decode_runbook, find_runbooks, load_questions, load_synonyms, split_runbook

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
+from ..answering.citations import as_material, unmeasurable
 from ..base.messages import Language, listed, say
 from ..base.missing_scores import average, outcome_of, span_of
 from ..base.texts import encodable
@@ -29,7 +30,6 @@ from ..records import (
 )
 from ..settings import project_rubric
 from .asking import Ask, lost_usage
-from .citations import as_material, unmeasurable
 from .decisions import parse_decision
 from .replies import Judgement, judgement_schema, parse_judgement
 

@@ -130,7 +130,7 @@ class AskPanel(Panel):
         )
 
     def _answer(self, question: str) -> None:
-        from ..judging.assistant import follows_on
+        from ..answering.assistant import follows_on
 
         with told_in(self.status):
             if self.assistant.value or not follows_on(question):
@@ -145,7 +145,7 @@ class AskPanel(Panel):
         self.ask_button.disabled = False
 
     def _answer_of_ours(self, question: str) -> AssistantAnswer:
-        from ..judging.assistant import handle_query
+        from ..answering.assistant import handle_query
         from ..runbooks.index import open_index
 
         index = open_index(self._runbooks, index_dir=self._index_dir)
@@ -156,7 +156,7 @@ class AskPanel(Panel):
 
     def _answer_of_own(self, question: str) -> AssistantAnswer:
         """Return the answer to a question from the chosen source: your own assistant, or a file of answers."""
-        from ..judging.own_assistant import Assistant
+        from ..answering.own_assistant import Assistant
         from ..runbooks.index import open_index
         from ..runs.given_answers import needs_index, open_answers
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from .._version import __version__
+from ..answering.own_assistant import Assistant
 from ..base.conditions import conditions_of_info, differences, rubric_changes
 from ..base.messages import listed, say
 from ..base.texts import encodable
 from ..errors import ConfigError
-from ..judging.own_assistant import Assistant
 from ..models.decision_model import DecisionModel
 from ..models.langchain_model import settings_of
 from ..models.opening import Model, open_model

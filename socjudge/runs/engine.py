@@ -16,13 +16,13 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeVar
 
+from ..answering.assistant import prepare_answer
+from ..answering.own_assistant import Assistant
 from ..base.messages import say
 from ..base.redact import surprise_text
 from ..errors import ConfigError, NoAnswer, ProviderError, RequestRefused, RunStopped, SocJudgeError
 from ..judging.asking import keeping
-from ..judging.assistant import prepare_answer
 from ..judging.judge import failed_evaluation, judge_answer
-from ..judging.own_assistant import Assistant
 from ..models import event_loop
 from ..models.opening import Model
 from ..models.pacing import RunGate

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..answering.own_answers import as_answer
+from ..answering.own_assistant import Assistant
+from ..answering.stored_answers import SUFFIXES, StoredAnswers, load_answers
 from ..errors import ConfigError, NoAnswer
-from ..judging.own_answers import as_answer
-from ..judging.own_assistant import Assistant
-from ..judging.stored_answers import SUFFIXES, StoredAnswers, load_answers
 from ..records import AssistantAnswer, EvalQuestion
 from ..settings import assistant_tables
 from .unfinished import SUFFIX, load_unjudged

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..answering.own_assistant import Assistant
 from ..base.conditions import rubric_changes
 from ..base.messages import aside, say
 from ..errors import ConfigError
-from ..judging.own_assistant import Assistant
 from ..models.opening import Model
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt

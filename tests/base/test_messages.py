@@ -43,7 +43,8 @@ MATERIAL = re.compile(
     r"|base/(quoting|texts)"
     r"|certify/(anchoring|damages|injections|items|neutral)"
     r"|cli/(own_assistant)"
-    r"|judging/(assistant|citations|dataset|own_answers|stored_answers|judge|reasons|replies|shown_verdicts)"
+    r"|answering/(assistant|citations|dataset|own_answers|stored_answers)"
+    r"|judging/(judge|replies|shown_verdicts)"
     r"|prompts/(for_rubric)"
     r"|runbooks/(bm25|asking|guide|points|reading)"
 )

@@ -17,8 +17,8 @@ from service import Service, error, is_judge_call, judgement_of
 
 import socjudge as sj
 from socjudge import constants, settings
+from socjudge.answering.own_answers import with_contexts
 from socjudge.base.messages import language
-from socjudge.judging.own_answers import with_contexts
 from socjudge.models.opening import open_model
 from socjudge.models.prices import price_usd
 from socjudge.panels.state.trial_sides import get_sides

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from socjudge import handle_query
+from socjudge.answering.assistant import warning_lines
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.errors import ConfigError
-from socjudge.judging.assistant import warning_lines
 from socjudge.records import Flags
 from socjudge.runbooks.index import build_index, find_index
 from socjudge.runbooks.organisation import Organisation, Person, load_organisation

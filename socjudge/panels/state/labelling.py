@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from ...answering.dataset import load_eval_dataset
 from ...base.messages import listed
 from ...errors import ConfigError
 from ...history.labels import Key, Label, append_label, rater_name, read_rater
-from ...judging.dataset import load_eval_dataset
 from ...records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun
 from ...runs.log_json import answer_sha256
 

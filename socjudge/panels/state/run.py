@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, Literal, Self, cast
 
 from ... import constants
+from ...answering.dataset import load_eval_dataset
+from ...answering.own_assistant import Assistant
 from ...base.messages import in_panel, say
 from ...base.redact import redact, surprise_text
 from ...certify.certificate import why_run_uncertified, why_uncertified
 from ...certify.issue import binding_of_judge
 from ...errors import BudgetReached, ConfigError, RunStopped, SocJudgeError
-from ...judging.dataset import load_eval_dataset
 from ...judging.judge import count_retries
-from ...judging.own_assistant import Assistant
 from ...models.pacing import get_settings
 from ...records import EvalQuestion, EvaluationResult, EvaluationRun, Rubric
 from ...runs.assignment import Assignment, assign_rejudging, assign_suite

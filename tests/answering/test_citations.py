@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import socjudge as sj
+from socjudge.answering.citations import _Cites, as_material, format_context, unmeasurable
+from socjudge.answering.own_answers import as_answer, with_contexts
 from socjudge.base.texts import change_citations
 from socjudge.errors import RequestRefused
-from socjudge.judging.citations import _Cites, as_material, format_context, unmeasurable
-from socjudge.judging.own_answers import as_answer, with_contexts
 from socjudge.records import AssistantAnswer, EvalQuestion, Flags, Passage
 from socjudge.runbooks.index import RunbookIndex
 from tests.service import Service, judgement

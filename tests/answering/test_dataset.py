@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socjudge import ConfigError, EvalQuestion, constants, load_eval_dataset, save_eval_dataset
+from socjudge.answering.dataset import dataset_notes
 from socjudge.base.messages import speaking
-from socjudge.judging.dataset import dataset_notes
 
 ITEM: dict[str, Any] = {"id": 1, "category": "正常系", "question": "問い", "expected_keypoints": ["要点"]}
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from socjudge.answering.own_answers import as_answer
+from socjudge.answering.own_assistant import Assistant
 from socjudge.errors import ConfigError, NoAnswer
-from socjudge.judging.own_answers import as_answer
-from socjudge.judging.own_assistant import Assistant
 from socjudge.models.pacing import RunGate
 from socjudge.records import EvalQuestion
 

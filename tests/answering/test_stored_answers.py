@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from socjudge.answering.stored_answers import load_answers
 from socjudge.errors import ConfigError
-from socjudge.judging.stored_answers import load_answers
 from socjudge.records import EvalQuestion
 
 QUESTIONS = [EvalQuestion(1, "正常系", "初動は。", ("隔離",)), EvalQuestion("b", "正常系", "報告は、誰に？", ("報告",))]

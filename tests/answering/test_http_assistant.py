@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from socjudge import settings
+from socjudge.answering.own_assistant import Assistant
 from socjudge.errors import ConfigError, NoAnswer
-from socjudge.judging.own_assistant import Assistant
 from tests.own_bot import ANSWER, CITED, Said, azure, chat, dify, page_tables, plain, running
 
 KEY = "bot-key-0123456789"

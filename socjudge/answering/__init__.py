@@ -1,0 +1,1 @@
+"""Make an answer: by socjudge's assistant, by your own, or from a file. What it cites is here too."""
