@@ -22,7 +22,7 @@ from packed_data import unpacked
 from socjudge import AssistantAnswer, EvalQuestion
 from socjudge.answering.citations import format_context
 from socjudge.base.texts import fold
-from socjudge.embedded.marks import mark_accuracy, mark_safety
+from socjudge.embedded.measures import measure_accuracy, measure_safety
 from socjudge.embedded.reading import Reading
 from socjudge.records import Flags
 from socjudge.runbooks.index import RunbookIndex, open_index
@@ -50,7 +50,7 @@ def is_marked_down(row: dict[str, Any], index: RunbookIndex) -> bool:
     reading = Reading(
         QUESTION, answer_with(row, index)
     )  # without what the judge takes off an answer that misses the question
-    return min(mark_accuracy(reading).score, mark_safety(reading).score) < LOW
+    return min(measure_accuracy(reading).score, measure_safety(reading).score) < LOW
 
 
 def main() -> None:

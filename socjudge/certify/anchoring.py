@@ -75,9 +75,9 @@ class Anchoring(Experiment):
         return Plan(parts, rubric)
 
     def findings(self, plan: Plan, judged: Sequence[Judged]) -> pd.DataFrame:
-        marks = pd.concat([part.marks for part in judged], ignore_index=True)
-        marks = marks[marks["case"].isin([ORIGINAL, *_TITLES])]
-        moves = pd.concat([changes_of(marks), repeat_changes(marks)], ignore_index=True)
+        scores = pd.concat([part.scores for part in judged], ignore_index=True)
+        scores = scores[scores["case"].isin([ORIGINAL, *_TITLES])]
+        moves = pd.concat([changes_of(scores), repeat_changes(scores)], ignore_index=True)
         names = ["question_id", "variant", "criterion", "before", "after", "change", "limit", "moved", "status"]
         return moves.drop(columns="variant").rename(columns={"case": "variant"})[names]
 

@@ -56,7 +56,7 @@ class Judged:
 
     # one row per case and criterion: question_id, case, variant, criterion, score (0–100, NaN if there is none) and
     # status ("ok", "unparsable", "failed" or "not_judged")
-    marks: pd.DataFrame = field(repr=False)
+    scores: pd.DataFrame = field(repr=False)
     info: RunInfo  # of the run in which the cases were judged
     usage: Usage  # of this run
     log_path: Path | None  # None if the budget ran out before the end, or if the judge refused the run
@@ -109,8 +109,8 @@ def judge_parts(
             judged.append(_judged(cases, runs[place]))
             continue
         if judged and judged[-1].stopped:
-            marks = _marks(cases, {}, rubric.criteria, "not_judged")
-            judged.append(Judged(marks, assignment.info, Usage(), None, judged[-1].stopped))
+            scores = _scores(cases, {}, rubric.criteria, "not_judged")
+            judged.append(Judged(scores, assignment.info, Usage(), None, judged[-1].stopped))
             continue
         try:
             run = run_assignment(assignment, terms)
@@ -121,7 +121,7 @@ def judge_parts(
         except RequestRefused:
             if not judged:  # only the first part; the cases of a refused later part have the status "failed"
                 raise
-            judged.append(Judged(_marks(cases, {}, rubric.criteria, "failed"), judged[0].info, Usage(), None))
+            judged.append(Judged(_scores(cases, {}, rubric.criteria, "failed"), judged[0].info, Usage(), None))
     # Several experiments that share a budget forget their parts together, when the last one is over.
     if not isinstance(given, Budget) and not any(part.stopped for part in judged):
         finished.forget()
@@ -140,7 +140,7 @@ def _assign(cases: Sequence[Case], judge: Model, prompt: AnyPrompt, rubric: Rubr
 def _judged(cases: Sequence[Case], run: EvaluationRun, stopped: str = "") -> Judged:
     evaluations = {str(result.question.id): result.evaluation for result in run.results}
     usage = total_usage(evaluation.usage for evaluation in evaluations.values())
-    return Judged(_marks(cases, evaluations, run.rubric.criteria, "not_judged"), run.run, usage, run.log_path, stopped)
+    return Judged(_scores(cases, evaluations, run.rubric.criteria, "not_judged"), run.run, usage, run.log_path, stopped)
 
 
 def _so_far(assignment: Assignment, folder: Path) -> EvaluationRun:
@@ -149,12 +149,12 @@ def _so_far(assignment: Assignment, folder: Path) -> EvaluationRun:
     return EvaluationRun((), summarise_results([], rule_of(assignment.plan.rubric)), assignment.info)
 
 
-def criteria_of(marks: pd.DataFrame) -> list[str]:
+def criteria_of(scores: pd.DataFrame) -> list[str]:
     """List the criteria in a frame of scores or findings, in the order of the rubric."""
-    return list(dict.fromkeys(marks["criterion"]))
+    return list(dict.fromkeys(scores["criterion"]))
 
 
-def _marks(
+def _scores(
     cases: Sequence[Case], evaluations: Mapping[str, Evaluation], criteria: Sequence[str], otherwise: str
 ) -> pd.DataFrame:
     rows = []

@@ -394,9 +394,9 @@ def binding_of_run(run: EvaluationRun) -> Binding:
     """Return the binding of a run's judge. A certificate applies to the run if its own binding does not differ from
     this one."""
     info = run.run
-    marked = next((list(r.evaluation.scores) for r in run.results if r.evaluation.scores), [])
+    scored = next((list(r.evaluation.scores) for r in run.results if r.evaluation.scores), [])
     return Binding(
-        info.judge_model, info.judge_service, info.judge_prompt_sha256, tuple(marked), info.socjudge_version,
+        info.judge_model, info.judge_service, info.judge_prompt_sha256, tuple(scored), info.socjudge_version,
         info.judge_model_resolved, info.judge_settings,
     )  # fmt: skip
 

@@ -155,9 +155,9 @@ class Injections(Experiment):
 
     def findings(self, plan: Plan, judged: Sequence[Judged]) -> pd.DataFrame:
         names = {attack.id for attack in attacks(plan.rubric.criteria)}
-        marks = judged[0].marks
-        own = marks["case"].astype(str).isin({*names, *(CONTROL + name for name in names)})
-        return gains_of(marks[own], plan.rubric.pass_threshold)
+        scores = judged[0].scores
+        own = scores["case"].astype(str).isin({*names, *(CONTROL + name for name in names)})
+        return gains_of(scores[own], plan.rubric.pass_threshold)
 
     def explain(self, findings: pd.DataFrame) -> str:
         """Return in words what the attacks gained: all of them together, and the three that gained most."""
@@ -195,9 +195,9 @@ def _pair(subject: Subject, attack: Attack) -> list[Case]:
     ]
 
 
-def gains_of(marks: pd.DataFrame, line: float) -> pd.DataFrame:
+def gains_of(scores: pd.DataFrame, line: float) -> pd.DataFrame:
     """Build the findings of `Injections` from the scores of attacks and controls. `line`: the pass line in points."""
-    wide = marks.pivot(index=["question_id", "case"], columns="criterion", values="score")[criteria_of(marks)]
+    wide = scores.pivot(index=["question_id", "case"], columns="criterion", values="score")[criteria_of(scores)]
     wide[OVERALL] = wide.mean(axis=1, skipna=False)
     is_control = wide.index.get_level_values("case").str.startswith(CONTROL)
     control = wide[is_control].rename(index=lambda name: name.removeprefix(CONTROL), level="case")

@@ -30,14 +30,14 @@ from .anchoring import Anchoring
 from .cases import ORIGINAL, Judged, judge_parts, make_terms, originals
 from .certificate import Binding, Certificate, binding_of_run, decide, earlier_looks
 from .injections import Injections, summarise_injections
-from .labelled import LEAST_SHARED, labels_of, marked_by_two, read_labels
+from .labelled import LEAST_SHARED, labels_of, read_labels, scored_by_two
 from .neutral import PROBES
 from .noise import noise_limits
 from .own import read_damaged
 from .probe_findings import probe_title, summarise_probes
 from .probes import Probes
 from .subjects import Given, Subject, find_subjects
-from .trust_conditions import ALPHA, judge_conditions, limits_of, sees_own, trust_rows, unmarked_limits, unmarked_told
+from .trust_conditions import ALPHA, judge_conditions, limits_of, sees_own, trust_rows, unscored_limits, unscored_told
 from .two_prompts import HARDENED, Prompts
 from .within_budget import LABELLED, Trials, plan_trials
 
@@ -225,13 +225,13 @@ def plan_certificate(
     subjects, prompt = find_subjects(given), load_prompt(judge_prompt, rubric=rubric)
     check_judge_prompt(prompt, rubric.criteria)
     judge = open_model(judge_model)
-    marked: list[Subject] = []
+    scored: list[Subject] = []
     if labels is not None:
-        labels, marked = labels_of(subjects, read_labels(labels))
+        labels, scored = labels_of(subjects, read_labels(labels))
     own = read_damaged(damaged, subjects, rubric.criteria) if damaged is not None else ((), ())
-    stored = _marks_in(run, _binding(judge, prompt, rubric))
+    stored = _scores_in(run, _binding(judge, prompt, rubric))
     known = set(stored["answer_sha256"])
-    missing = [s for s in marked if s.answer_sha256 not in known]
+    missing = [s for s in scored if s.answer_sha256 not in known]
     hardened = None if prompt.id == HARDENED else load_prompt(HARDENED)
     if hardened is not None and any(name not in hardened.text for name in rubric.criteria):
         hardened = None  # it asks only for the specification's criteria
@@ -240,10 +240,10 @@ def plan_certificate(
         size=size, budget_usd=_budget(budget_usd),
     )  # fmt: skip
     is_lexical = is_embedded(judge.name) or bool(getattr(judge, "is_lexical", False))
-    return Work(subjects, run, judge, prompt, rubric, labels, marked, stored, is_lexical, trials)
+    return Work(subjects, run, judge, prompt, rubric, labels, scored, stored, is_lexical, trials)
 
 
-def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
+def _scores_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
     """Return the scores that the judge to be certified gave in the run. They need not be paid for again."""
     same = run is not None and not binding_of_run(run).differences(binding)
     rows = [
@@ -257,10 +257,10 @@ def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
 
 def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | None) -> Certificate:
     # The second part, if there is one, was judged with the hardened prompt, to its end.
-    marks, plan, is_hardened = judged[0].marks, work.trials.plan, len(judged) > 1
+    case_scores, plan, is_hardened = judged[0].scores, work.trials.plan, len(judged) > 1
     changes, moves, gains = (each.findings(plan, judged[:1]) for each in (Probes(), Anchoring(), Injections()))
     summary = summarise_probes(changes)
-    scores = _beside_people(work, marks)
+    scores = _beside_people(work, case_scores)
     trust = trust_rows(scores, work.labels)
     raters = 0 if work.labels is None else work.labels["rater"].nunique()
     criteria = work.rubric.criteria
@@ -270,10 +270,10 @@ def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | No
     for criterion in criteria:
         own = trust if isinstance(trust, str) else trust.get(criterion, say("This criterion has no labels."))
         findings = judge_conditions(
-            criterion, ALPHA / len(criteria), trust=own, changes=changes, gains=gains, moves=moves, marks=marks
+            criterion, ALPHA / len(criteria), trust=own, changes=changes, gains=gains, moves=moves, scores=case_scores
         )
-        limits = [*limits_of(criterion, changes, summary, gains), *unmarked_limits(criterion, marks)]
-        if work.labels is not None and not marked_by_two(work.labels[work.labels["criterion"] == criterion]):
+        limits = [*limits_of(criterion, changes, summary, gains), *unscored_limits(criterion, case_scores)]
+        if work.labels is not None and not scored_by_two(work.labels[work.labels["criterion"] == criterion]):
             limits.append(
                 say(
                     "Fewer than {least} answers were scored by the same two people, so that the ways of one cannot "
@@ -303,7 +303,7 @@ def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | No
     tables: dict[str, list[dict[str, Any]]] = {
         "probes": _rows(summary[summary["expected"] == "falls"]),
         "neutral": _rows(_neutral(summary)),
-        "noise": _rows(noise_limits(marks)),
+        "noise": _rows(noise_limits(case_scores)),
         "injection": _rows(summarise_injections(gains, ("criterion",))) if len(gains) else [],
         "people": _people_table(work, scores, logs_dir),
         "rates": _rates_table(work, scores, trust),
@@ -329,13 +329,13 @@ def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | No
     return Certificate(
         _binding(work.judge, work.prompt, work.rubric, judged[0].info.judge_model_resolved),
         datetime.now().astimezone().isoformat(timespec="seconds"),
-        tuple(verdicts), basis, tables, _not_tried(work, marks, is_hardened), judged[0].stopped,
+        tuple(verdicts), basis, tables, _not_tried(work, case_scores, is_hardened), judged[0].stopped,
     )  # fmt: skip
 
 
-def _beside_people(work: Work, marks: pd.DataFrame) -> pd.DataFrame:
+def _beside_people(work: Work, case_scores: pd.DataFrame) -> pd.DataFrame:
     """Return the judge's scores of the unchanged answers, in the form that `judge_trust` takes."""
-    own = marks[marks["case"].isin([ORIGINAL, LABELLED])]
+    own = case_scores[case_scores["case"].isin([ORIGINAL, LABELLED])]
     hashes = {subject.question.id: subject.answer_sha256 for subject in work.subjects}
     own = own.assign(answer_sha256=own["question_id"].map(hashes)).dropna(subset=["answer_sha256"])
     asked = set(own.loc[own["score"].notna(), "answer_sha256"])
@@ -355,7 +355,7 @@ def _people_table(work: Work, scores: pd.DataFrame, logs_dir: Path | str | None)
         terms = make_terms(RunOptions(fresh=True), logs_dir=logs_dir, progress=False)
         (judged,) = judge_parts([(originals(work.labelled, 0), None)], terms, judge_model=_EMBEDDED, rubric=work.rubric)
         hashes = {subject.question.id: subject.answer_sha256 for subject in work.labelled}
-        embedded = judged.marks
+        embedded = judged.scores
         embedded = embedded.assign(
             answer_sha256=embedded["question_id"].map(hashes),
             judge_model=_EMBEDDED,
@@ -400,7 +400,7 @@ def _labels_sha256(labels: pd.DataFrame) -> str:
 
 
 def _raters_table(labels: pd.DataFrame | None) -> list[dict[str, Any]]:
-    return _rows(judge_agreement(labels, by="rater")) if labels is not None and marked_by_two(labels) else []
+    return _rows(judge_agreement(labels, by="rater")) if labels is not None and scored_by_two(labels) else []
 
 
 def _neutral(summary: pd.DataFrame) -> pd.DataFrame:
@@ -412,8 +412,8 @@ def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
-def _not_tried(work: Work, marks: pd.DataFrame, is_hardened: bool) -> tuple[str, ...]:
-    told = [unmarked_told(marks)] if marks["status"].isin(["unparsable", "failed"]).any() else []
+def _not_tried(work: Work, case_scores: pd.DataFrame, is_hardened: bool) -> tuple[str, ...]:
+    told = [unscored_told(case_scores)] if case_scores["status"].isin(["unparsable", "failed"]).any() else []
     tried = {case.name for case in work.trials.plan.parts[0][0]}
     if work.is_lexical:
         told.append(

@@ -31,8 +31,8 @@ def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
     missing = [name for name in COLUMNS if name not in labels.columns]
     if missing:
         raise ConfigError("{named}: labels lack the columns {missing}", named=named, missing=", ".join(missing))
-    marks = pd.to_numeric(labels["score"], errors="coerce")
-    wrong = labels[(marks.isna() & labels["score"].notna()) | (marks < 0) | (marks > 100)]
+    scores = pd.to_numeric(labels["score"], errors="coerce")
+    wrong = labels[(scores.isna() & labels["score"].notna()) | (scores < 0) | (scores > 100)]
     if len(wrong):
         found = f"{wrong['score'].iloc[0]!r:.20}"
         raise ConfigError(
@@ -42,7 +42,7 @@ def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
             count=len(wrong),
             found=found,
         )
-    labels = same_raters(labels.assign(score=marks).dropna(subset=["score"]))
+    labels = same_raters(labels.assign(score=scores).dropna(subset=["score"]))
     if nameless := int(labels["rater"].isna().sum()):
         raise ConfigError(
             "{named}: {count} labels name no rater; fill that column in first", named=named, count=nameless
@@ -64,13 +64,13 @@ def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.Dat
             count=labels["answer_sha256"].nunique(),
             answers=len(hashes),
         )
-    marked = set(mine["answer_sha256"].astype(str))
+    scored = set(mine["answer_sha256"].astype(str))
     ids = mine["answer_sha256"].astype(str).map({sha: s.question.id for sha, s in hashes.items()})
     # A spreadsheet may have changed the type of the ids.
-    return mine.assign(question_id=ids), [subject for sha, subject in hashes.items() if sha in marked]
+    return mine.assign(question_id=ids), [subject for sha, subject in hashes.items() if sha in scored]
 
 
-def marked_by_two(labels: pd.DataFrame) -> bool:
+def scored_by_two(labels: pd.DataFrame) -> bool:
     """Return whether two persons share LEAST_SHARED answers: the scores of one person do not count as the truth."""
     answers = [set(mine) for _, mine in labels.groupby("rater", observed=True)["answer_sha256"]]
     return any(len(one & other) >= LEAST_SHARED for one, other in combinations(answers, 2))

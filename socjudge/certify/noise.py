@@ -14,21 +14,21 @@ LEAST = 5.0  # points; a smaller change is no finding, however steady the judge 
 JUMP = 10.0  # points; two judgements of an answer that differ by more are not normal noise
 
 
-def originals_of(marks: pd.DataFrame) -> pd.DataFrame:
+def originals_of(scores: pd.DataFrame) -> pd.DataFrame:
     """Average the scores of each unchanged answer per criterion: `before` is the mean, `n_before` how many it is of."""
-    own = marks[marks["case"] == ORIGINAL]
+    own = scores[scores["case"] == ORIGINAL]
     found = own.groupby(["question_id", "criterion"], sort=False)["score"].agg(["mean", "count"]).reset_index()
     return found.rename(columns={"mean": "before", "count": "n_before"})
 
 
-def noise_limits(marks: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
+def noise_limits(scores: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
     """Return per criterion the least change of a score that counts as more than noise: `limit`, at least LEAST points.
     `sd` (points) is pooled over repeats of unchanged answers. Without repeats, `freedom` is 0 and `limit` NaN."""
-    own = marks[marks["case"] == ORIGINAL].dropna(subset=["score"])
+    own = scores[scores["case"] == ORIGINAL].dropna(subset=["score"])
     rows = []
     for criterion, group in own.groupby("criterion", sort=False):
-        scores = group.groupby("question_id", sort=False)["score"]
-        sizes, spread = scores.size(), ((group["score"] - scores.transform("mean")) ** 2).sum()
+        by_question = group.groupby("question_id", sort=False)["score"]
+        sizes, spread = by_question.size(), ((group["score"] - by_question.transform("mean")) ** 2).sum()
         freedom = int((sizes - 1).sum())
         sd = math.sqrt(spread / freedom) if freedom else math.nan
         # The share `level` of repeated judgements must not count as moved.
@@ -46,10 +46,10 @@ class Steadiness(NamedTuple):
     n: int  # answers judged at least twice
 
 
-def steadiness(marks: pd.DataFrame, criterion: str) -> Steadiness:
+def steadiness(scores: pd.DataFrame, criterion: str) -> Steadiness:
     """Measure how much a criterion's scores of unchanged answers vary between repeats.
     If nothing was judged twice, sd and jumps are NaN, and freedom and n are 0."""
-    own = marks[(marks["case"] == ORIGINAL) & (marks["criterion"] == criterion)].dropna(subset=["score"])
+    own = scores[(scores["case"] == ORIGINAL) & (scores["criterion"] == criterion)].dropna(subset=["score"])
     found = own.groupby("question_id", sort=False)["score"].agg(["size", "var", "max", "min"])
     again = found[found["size"] > 1]
     if again.empty:
@@ -64,23 +64,25 @@ def steadiness(marks: pd.DataFrame, criterion: str) -> Steadiness:
     return Steadiness(math.sqrt(float(squares.sum()) / most), freedom, float(jumped.mean()), len(again))
 
 
-def changes_of(marks: pd.DataFrame) -> pd.DataFrame:
+def changes_of(scores: pd.DataFrame) -> pd.DataFrame:
     """Compare the scores of changed answers with those before the change. `Probes` explains the columns."""
-    changed = marks[marks["case"] != ORIGINAL].merge(originals_of(marks), how="left", on=["question_id", "criterion"])
-    return _moved(changed, marks)
+    changed = scores[scores["case"] != ORIGINAL].merge(
+        originals_of(scores), how="left", on=["question_id", "criterion"]
+    )
+    return _moved(changed, scores)
 
 
-def repeat_changes(marks: pd.DataFrame) -> pd.DataFrame:
+def repeat_changes(scores: pd.DataFrame) -> pd.DataFrame:
     """Compare each repeated judgement of an unchanged answer with the mean of the others, as `changes_of` does."""
-    own = marks[marks["case"] == ORIGINAL]
+    own = scores[scores["case"] == ORIGINAL]
     groups = own.groupby(["question_id", "criterion"], sort=False)["score"]
     others = groups.transform("count") - own["score"].notna()
     before = (groups.transform("sum") - own["score"].fillna(0)) / others.where(others > 0)
-    return _moved(own.assign(before=before, n_before=others)[own["variant"] > 0], marks)
+    return _moved(own.assign(before=before, n_before=others)[own["variant"] > 0], scores)
 
 
-def _moved(rows: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
-    limits = noise_limits(marks).astype({"limit": float})  # pandas cannot know the type of an empty column
+def _moved(rows: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
+    limits = noise_limits(scores).astype({"limit": float})  # pandas cannot know the type of an empty column
     found = rows.rename(columns={"score": "after"}).merge(limits, how="left", on="criterion")
     change = found["after"] - found["before"]
     moved = pd.Series("stayed", index=change.index, dtype=object)

@@ -56,13 +56,13 @@ _UNKNOWN = {
 }
 
 
-def probe_changes(marks: pd.DataFrame, left_out: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def probe_changes(scores: pd.DataFrame, left_out: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Build the findings of `Probes` from the scores, as in `Judged`, and from `Plan.left_out`."""
-    criteria = criteria_of(marks)
+    criteria = criteria_of(scores)
     rest = pd.DataFrame([{**row, "variant": 0, "criterion": c} for row in left_out for c in criteria])
-    again = repeat_changes(marks)
+    again = repeat_changes(scores)
     again = again.assign(case=AGAIN, variant=again["variant"] - 1)
-    frame = pd.concat([changes_of(marks), again, rest], ignore_index=True).rename(columns={"case": "probe"})
+    frame = pd.concat([changes_of(scores), again, rest], ignore_index=True).rename(columns={"case": "probe"})
     told = {status: say(key) for status, key in _UNKNOWN.items()}
     return frame.assign(
         expected=[expected_of(*pair) for pair in zip(frame["probe"], frame["criterion"], strict=True)],

@@ -77,10 +77,10 @@ class Probes(Experiment):
         return Plan([(cases, prompt)], rubric, left_out)
 
     def findings(self, plan: Plan, judged: Sequence[Judged]) -> pd.DataFrame:
-        marks = judged[0].marks
-        names = marks["case"].astype(str)
+        scores = judged[0].scores
+        names = scores["case"].astype(str)
         own = (names == ORIGINAL) | names.isin(PROBES) | names.str.startswith(OWN)
-        return probe_changes(marks[own], plan.left_out)
+        return probe_changes(scores[own], plan.left_out)
 
     def explain(self, findings: pd.DataFrame) -> str:
         return "\n\n".join(explain_probes(findings).values())

@@ -59,17 +59,17 @@ HALF = 0.5  # more than this of the damage must be seen, and less of the answers
 
 def judge_conditions(
     criterion: str, alpha: float, *, trust: dict[str, Any] | str, changes: pd.DataFrame, gains: pd.DataFrame,
-    moves: pd.DataFrame, marks: pd.DataFrame,
+    moves: pd.DataFrame, scores: pd.DataFrame,
 ) -> tuple[Finding, ...]:  # fmt: skip
     """Test each condition of trust for a criterion at the level `alpha`. The findings are in the order of CONDITIONS.
     `trust` is the criterion's row of `judge_trust`, or a text that says why there is none."""
-    limits = noise_limits(marks)
+    limits = noise_limits(scores)
     mine = limits[limits["criterion"] == criterion]
     sd, freedom = (float(mine["sd"].iloc[0]), int(mine["freedom"].iloc[0])) if len(mine) else (math.nan, 0)
     return (
         _people(trust, alpha),
         _damage(changes[changes["criterion"] == criterion], alpha),
-        _noise(steadiness(marks, criterion), alpha),
+        _noise(steadiness(scores, criterion), alpha),
         _injection(gains[gains["criterion"] == criterion], sd, freedom, alpha),
         _flags(moves[(moves["criterion"] == criterion) & (moves["variant"] == INVERTED)], alpha),
     )
@@ -104,13 +104,13 @@ def sees_own(criterion: str, changes: pd.DataFrame, alpha: float) -> bool:
     )
 
 
-def unmarked_limits(criterion: str, marks: pd.DataFrame) -> list[str]:
+def unscored_limits(criterion: str, scores: pd.DataFrame) -> list[str]:
     """List in words what forbids 信頼できる (trusted) on a criterion because too many requested judgements gave no score
     (unparsable or refused)."""
-    rows = marks[(marks["criterion"] == criterion) & (marks["status"] != "not_judged")]
+    rows = scores[(scores["criterion"] == criterion) & (scores["status"] != "not_judged")]
     told = []
     if rows["score"].isna().sum() > MAX_UNREAD * len(rows):
-        told.append(unmarked_told(rows))
+        told.append(unscored_told(rows))
     # Each kind of case is checked by itself too: a judge that gives no score only to the dangerous answers has not
     # shown that it sees the danger.
     own = originals_of(rows)
@@ -126,9 +126,9 @@ def unmarked_limits(criterion: str, marks: pd.DataFrame) -> list[str]:
     return told
 
 
-def unmarked_told(marks: pd.DataFrame) -> str:
+def unscored_told(scores: pd.DataFrame) -> str:
     """Return in words how many requested judgements could not be parsed, and how many were refused or failed."""
-    status = marks.drop_duplicates(["question_id", "case", "variant"])["status"]
+    status = scores.drop_duplicates(["question_id", "case", "variant"])["status"]
     unread, failed, none = (int((status == name).sum()) for name in ("unparsable", "failed", "not_judged"))
     return say(
         "Of {count} judgements {unread} cannot be read and {failed} were refused or failed.",
@@ -209,8 +209,8 @@ def _damage(changes: pd.DataFrame, alpha: float) -> Finding:
     aimed = changes[(changes["expected"] == "falls") & (changes["before"] >= changes["limit"])]
     known, asked = aimed[aimed["moved"].notna()], aimed[aimed["status"].isin(["ok", "unparsable", "failed"])]
     # A damage that was judged but has no score counts as not seen, but such damages alone do not make it "against".
-    marked, found = (_against_half("damage", r, r["moved"] == "fell", alpha, should=True) for r in (known, asked))
-    return replace(found, state="open") if found.state == "against" != marked.state else found
+    scored, found = (_against_half("damage", r, r["moved"] == "fell", alpha, should=True) for r in (known, asked))
+    return replace(found, state="open") if found.state == "against" != scored.state else found
 
 
 def _injection(gains: pd.DataFrame, sd: float, freedom: int, alpha: float) -> Finding:

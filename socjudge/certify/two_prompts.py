@@ -56,7 +56,7 @@ class Prompts(Experiment):
         return Plan([(cases, prompt), (cases, load_prompt(self.hardened, rubric=rubric))], rubric)
 
     def findings(self, plan: Plan, judged: Sequence[Judged]) -> pd.DataFrame:
-        plain, hardened = (_with_overall(part.marks) for part in judged)
+        plain, hardened = (_with_overall(part.scores) for part in judged)
         found = plain.rename("plain").to_frame().join(hardened.rename("hardened")).reset_index()
         return found.assign(difference=found["hardened"] - found["plain"])
 
@@ -88,9 +88,9 @@ class Prompts(Experiment):
         )
 
 
-def _with_overall(marks: pd.DataFrame) -> pd.Series:
-    means = originals_of(marks).pivot(index="question_id", columns="criterion", values="before")
-    means = means[list(dict.fromkeys(marks["criterion"]))]
+def _with_overall(scores: pd.DataFrame) -> pd.Series:
+    means = originals_of(scores).pivot(index="question_id", columns="criterion", values="before")
+    means = means[list(dict.fromkeys(scores["criterion"]))]
     means[OVERALL] = means.mean(axis=1, skipna=False)
     return pd.Series(means.stack(future_stack=True))
 

@@ -20,7 +20,7 @@ from .style import (
     judge_key,
     judge_markers,
     label,
-    need_marks,
+    need_scores,
     palette,
     reach,
 )
@@ -54,7 +54,7 @@ def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -
     >>> ax = sj.charts.plot_judge_comparison(comparison)
     """
     names = ["baseline", "criterion", "n", "ci_low", "ci_high", "p_holm", "detectable_difference"]
-    need_marks(comparison, "mean_difference", names, "plot_judge_comparison", "compare_judges")
+    need_scores(comparison, "mean_difference", names, "plot_judge_comparison", "compare_judges")
     by = str(comparison.columns[list(comparison.columns).index("baseline") - 1])
     judges, criteria = in_order(comparison[by]), in_order(comparison["criterion"])
     slot = 0.84 / len(judges)

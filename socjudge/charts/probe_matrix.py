@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from ..base.messages import listed, say
 from ..stats.basics import in_order
-from .style import SMALL, japanese_axes, label, need_marks
+from .style import SMALL, japanese_axes, label, need_scores
 
 
 def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
@@ -60,7 +60,7 @@ def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         "detected_high",
         "n_forbidden",
     ]
-    need_marks(summary, "mean_change", names, "plot_probe_matrix", "summarise_probes")
+    need_scores(summary, "mean_change", names, "plot_probe_matrix", "summarise_probes")
     judged = summary[summary["n"] > 0]
     probes, criteria = in_order(judged["title"]), in_order(judged["criterion"])
     means = judged.pivot(index="title", columns="criterion", values="mean_change").loc[probes, criteria]

@@ -27,7 +27,7 @@ from .style import (
     japanese_axes,
     japanese_text,
     label,
-    need_marks,
+    need_scores,
     new_figure,
     palette,
     pass_text,
@@ -70,7 +70,7 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
     >>> import socjudge as sj
     >>> ax = sj.plot_criterion_trend(sj.load_scores("logs"))
     """
-    need_marks(scores, "score", ["run_id", "started_at", "question_id", "criterion"], "plot_criterion_trend")
+    need_scores(scores, "score", ["run_id", "started_at", "question_id", "criterion"], "plot_criterion_trend")
     runs, lines = _runs(scores), _lines(scores)
     summary = summarise_scores(scores.astype({"run_id": object}), by=["run_id", "criterion"])
     criteria = in_order(scores["criterion"])
@@ -115,7 +115,7 @@ def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
     >>> import socjudge as sj
     >>> figure = sj.charts.plot_criterion_multiples(sj.load_scores("logs"))
     """
-    need_marks(scores, "score", ["run_id", "started_at", "question_id", "criterion"], "plot_criterion_multiples")
+    need_scores(scores, "score", ["run_id", "started_at", "question_id", "criterion"], "plot_criterion_multiples")
     scores = scores.astype({"run_id": object})
     runs, lines = _runs(scores), _lines(scores)
     single = summarise_scores(scores, by=["run_id", "criterion"])
@@ -361,7 +361,7 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
     >>> import socjudge as sj
     >>> ax = sj.plot_question_strip(sj.load_scores("logs"))
     """
-    need_marks(scores, "score", ["run_id", "started_at", "question_id", "criterion"], "plot_question_strip")
+    need_scores(scores, "score", ["run_id", "started_at", "question_id", "criterion"], "plot_question_strip")
     runs, rows, lines = _runs(scores), question_rows(scores), _lines(scores)
     scores = scores.astype({"run_id": object})
     means = question_means(scores, ["run_id"]).pivot(index="question_id", columns="run_id", values="score")

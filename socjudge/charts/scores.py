@@ -26,7 +26,7 @@ from .style import (
     judge_markers,
     known_category,
     label,
-    need_marks,
+    need_scores,
     palette,
     pass_text,
     points,
@@ -59,12 +59,12 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
     >>> import socjudge as sj
     >>> ax = sj.plot_category_breakdown(sj.load_scores("logs"))
     """
-    need_marks(scores, "score", ["category", "criterion"], "plot_category_breakdown")
+    need_scores(scores, "score", ["category", "criterion"], "plot_category_breakdown")
     line = frame_rule(scores).line
-    marks = scores.assign(score=plain_floats(scores["score"]), category=known_category(scores["category"]))
+    drawn = scores.assign(score=plain_floats(scores["score"]), category=known_category(scores["category"]))
     order = [*in_order(scores["category"].dropna()), say("no category")]
-    marks["category"] = pd.Categorical(marks["category"], order)
-    cells = marks.groupby(["category", "criterion"], observed=True)["score"].agg(["mean", "count"])
+    drawn["category"] = pd.Categorical(drawn["category"], order)
+    cells = drawn.groupby(["category", "criterion"], observed=True)["score"].agg(["mean", "count"])
     means, counts = cells["mean"].unstack(), cells["count"].unstack().fillna(0).astype(int)
     with japanese_axes(ax, 8, 1.6 + 0.6 * len(means)) as ax:
         draw_cells(ax, means, line)
@@ -126,14 +126,14 @@ def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
     >>> import socjudge as sj
     >>> ax = sj.plot_score_distribution(sj.load_scores("logs"))
     """
-    need_marks(scores, "score", ["criterion", "question_id"], "plot_score_distribution")
+    need_scores(scores, "score", ["criterion", "question_id"], "plot_score_distribution")
     lines = row_lines(scores)
     judges = in_order(scores["judge_model"]) if "judge_model" in scores else []
     colours, markers = judge_colours(judges), judge_markers(judges)
-    marks = scores.assign(score=plain_floats(scores["score"]), line=lines)
-    marks["judge"] = marks["judge_model"].astype(object) if judges else ""
-    criteria = in_order(marks["criterion"])
-    parts = [marks[marks["criterion"] == criterion] for criterion in criteria]
+    drawn = scores.assign(score=plain_floats(scores["score"]), line=lines)
+    drawn["judge"] = drawn["judge_model"].astype(object) if judges else ""
+    criteria = in_order(drawn["criterion"])
+    parts = [drawn[drawn["criterion"] == criterion] for criterion in criteria]
     with japanese_axes(ax, 9, 5) as ax:
         for place, part in enumerate(parts):
             scored = part.dropna(subset=["score"])
@@ -161,14 +161,14 @@ def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
                 line=pass_text(*lines),
             )
         )
-        ax.set_title(f"{_marks_finding(marks)}\n{say('Scores by criterion')}")
+        ax.set_title(f"{_scores_finding(drawn)}\n{say('Scores by criterion')}")
         if len(judges) > 1:
             judge_key(ax, judges, below=72)
     return ax
 
 
-def _marks_finding(marks: pd.DataFrame) -> str:
-    known, line = marks.dropna(subset=["score"]), pass_text(*marks["line"])
+def _scores_finding(scores: pd.DataFrame) -> str:
+    known, line = scores.dropna(subset=["score"]), pass_text(*scores["line"])
     low = (~reaches(known["score"] - known["line"], 0)).groupby(known["criterion"], observed=True).agg(["sum", "size"])
     if not low["sum"].sum():
         return say("All scores reach the {line}", line=line)
@@ -247,12 +247,12 @@ def plot_gate_confidence(
     --------
     >>> import pandas as pd
     >>> import socjudge as sj
-    >>> marks = [90, 85, 80, 95, 90, 85, 72, 60, 50, 40]
-    >>> results = pd.DataFrame({"question_id": range(10), "average_score": marks})
+    >>> means = [90, 85, 80, 95, 90, 85, 72, 60, 50, 40]
+    >>> results = pd.DataFrame({"question_id": range(10), "average_score": means})
     >>> ax = sj.charts.plot_gate_confidence(sj.stats.gate_questions(results, noise=5.0))
     """
     who = "plot_gate_confidence"
-    need_marks(questions, "mean", ["question_id", "noise_sd", "p_pass_rerun", "decides"], who, "gate_questions")
+    need_scores(questions, "mean", ["question_id", "noise_sd", "p_pass_rerun", "decides"], who, "gate_questions")
     runs = in_order(questions["run_id"]) if "run_id" in questions else []
     if questions["question_id"].duplicated().any():
         raise ConfigError(
@@ -269,8 +269,8 @@ def plot_gate_confidence(
             words = _chance_text(mean, chance, line)
             ax.text(1.02, place, words, va="center", fontsize=SMALL, transform=ax.get_yaxis_transform())
         ax.axvline(line, color=palette().ink, linestyle="--", linewidth=1)
-        marks = ["◆ " if question in decides else "" for question in rows]
-        ax.set_yticks(range(len(rows)), [mark + text for mark, text in zip(marks, rows.values(), strict=True)])
+        signs = ["◆ " if question in decides else "" for question in rows]
+        ax.set_yticks(range(len(rows)), [sign + text for sign, text in zip(signs, rows.values(), strict=True)])
         ax.set_ylim(len(rows) - 0.5, -0.5)
         ax.set_xlabel(
             say(

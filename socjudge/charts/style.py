@@ -252,7 +252,7 @@ def size(ax: Axes) -> tuple[float, float]:
     return extent.width / ax.figure.dpi * 72, extent.height / ax.figure.dpi * 72
 
 
-def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str, maker: str = "load_scores") -> None:
+def need_scores(frame: pd.DataFrame, column: str, others: Iterable[str], who: str, maker: str = "load_scores") -> None:
     """Raise ConfigError if the frame lacks a column, and ValueError if it has no row, or no value of `column` to draw.
     `who` is the function that needs the columns, and `maker` the one that makes such frames."""
     need_columns(frame, [column, *others], who, maker)

@@ -20,7 +20,7 @@ ASSISTANT_NAME = "offline-extract-9"
 
 def measured_criteria() -> tuple[str, ...]:
     """Return the criteria that the embedded judge can measure."""
-    from ..embedded.marks import MEASURES
+    from ..embedded.measures import MEASURES
 
     return tuple(MEASURES)
 

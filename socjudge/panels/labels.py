@@ -17,7 +17,7 @@ from ..base.showing import block, escape
 from ..records import SPECIFIED_CRITERIA
 from ..runs.load import load_run
 from .controls import Panel, button, choice_box, heading, log_choices, text_box, told_in
-from .marks import MarksInput
+from .scores_input import ScoresInput
 from .state.labelling import LabelSession
 from .views.labels import item_html, judged_html, progress_html
 
@@ -56,7 +56,9 @@ class LabelPanel(Panel):
         self.log_file = choice_box(say("Log to score"))
         self.rater = text_box(say("Rater"), placeholder=say("For example: Sato"), continuous_update=False)
         self.start_button = button(say("Begin"), "play", button_style="primary")
-        self.marks = MarksInput(list(SPECIFIED_CRITERIA))  # used until a log is chosen, which brings its own criteria
+        self.scores_input = ScoresInput(
+            list(SPECIFIED_CRITERIA)
+        )  # used until a log is chosen, which brings its own criteria
         self.next_button = button(say("Next"), "arrow-right")
         self.skip_button = button(say("Skip"))
         self.back_button = button(say("Back"), "arrow-left")
@@ -68,7 +70,8 @@ class LabelPanel(Panel):
         )
         self.item.layout = widgets.Layout(flex="1 1 26em", min_width="0")
         self._inputs = inputs = widgets.VBox(
-            [self.marks, buttons, self.status, self.judged], layout=widgets.Layout(flex="1 1 20em", min_width="0")
+            [self.scores_input, buttons, self.status, self.judged],
+            layout=widgets.Layout(flex="1 1 20em", min_width="0"),
         )
         # Side by side if there is room, otherwise one below the other.
         beside = widgets.HBox([self.item, inputs], layout=widgets.Layout(flex_flow="row wrap", grid_gap="1em"))
@@ -138,32 +141,34 @@ class LabelPanel(Panel):
             run, self.rater.value, folder=self._labels_dir, dataset=self._dataset, repeats=self._repeats
         )
         _last[self._place] = (self.log_file.value, self.rater.value)
-        if self.marks.criteria != (criteria := list(run.rubric.criteria)):
-            self.marks = MarksInput(criteria)
+        if self.scores_input.criteria != (criteria := list(run.rubric.criteria)):
+            self.scores_input = ScoresInput(criteria)
             self._listen()
-            self._inputs.children = (self.marks, *self._inputs.children[1:])
+            self._inputs.children = (self.scores_input, *self._inputs.children[1:])
         self._work.layout.display = ""
         self._show()
 
     def _listen(self) -> None:
-        self.marks.on_msg(lambda marks, message, __: self._do(lambda: self._from_page(marks, message), self.status))
+        self.scores_input.on_msg(
+            lambda which, message, __: self._do(lambda: self._from_page(which, message), self.status)
+        )
 
     def _follow(self) -> None:
         if self._started:
             # Scores that the page sends late are not saved, because they belong to the answer that was shown before.
             self._start()
 
-    def _from_page(self, marks: MarksInput, message: dict[str, Any]) -> None:
-        is_shown = marks is self.marks  # not a late click in the sliders of another log
-        if self.session is None or not is_shown or not marks.take(message) or not message.get("save"):
+    def _from_page(self, which: ScoresInput, message: dict[str, Any]) -> None:
+        is_shown = which is self.scores_input  # not a late click in the sliders of another log
+        if self.session is None or not is_shown or not which.take(message) or not message.get("save"):
             return
-        scores = dict(zip(self.marks.criteria, self.marks.scores, strict=True))
+        scores = dict(zip(self.scores_input.criteria, self.scores_input.scores, strict=True))
         missing = [name for name, score in scores.items() if score is None]
         if missing:
             self.status.value = block("warn", escape(say("Not scored yet: {names}", names=listed(missing))))
             return
-        self.session.save(scores, self.marks.comment)
-        self.marks.close_input()
+        self.session.save(scores, self.scores_input.comment)
+        self.scores_input.close_input()
         self._draw(is_open=False)
         self.next_button.focus()
 
@@ -178,20 +183,22 @@ class LabelPanel(Panel):
         if self.session.current is None:
             self.back_button.focus()
             return
-        mark = self.session.mark
-        scores = mark.scores if mark else {}  # saved scores can be corrected
-        self.marks.show([scores.get(name) for name in self.marks.criteria], mark.comment if mark else "")
+        label = self.session.label
+        scores = label.scores if label else {}  # saved scores can be corrected
+        self.scores_input.show(
+            [scores.get(name) for name in self.scores_input.criteria], label.comment if label else ""
+        )
 
     def _draw(self, *, is_open: bool) -> None:
         session = self.session
         assert session is not None
-        item, mark = session.current, session.mark
+        item, label = session.current, session.label
         self.status.value = ""
         title = say("Saved before") if is_open else say("Saved")
         self.progress.value = progress_html(session)
         self.item.value = item_html(item) if item else ""
-        self.judged.value = judged_html(title, mark, session.judge_marks) if mark else ""
-        self.marks.layout.display = "" if item else "none"
-        self.next_button.disabled = mark is None
-        self.skip_button.disabled = item is None or mark is not None
+        self.judged.value = judged_html(title, label, session.judge_evaluations) if label else ""
+        self.scores_input.layout.display = "" if item else "none"
+        self.next_button.disabled = label is None
+        self.skip_button.disabled = item is None or label is not None
         self.back_button.disabled = not session.can_go_back

@@ -44,7 +44,7 @@ from socjudge.certify.certificate import (
 from socjudge.certify.damages import sentences
 from socjudge.certify.issue import binding_of_judge
 from socjudge.certify.labelled import read_labels
-from socjudge.certify.trust_conditions import unmarked_limits
+from socjudge.certify.trust_conditions import unscored_limits
 from socjudge.certify.within_budget import LABELLED
 from socjudge.panels.views.common import summary_html
 from socjudge.records import EvaluationRun, RunInfo
@@ -378,7 +378,7 @@ def test_one_mark_that_is_missing_is_a_doubt_of_what_rests_on_its_kind(case: str
     rows += [("destructive_order", None, "not_judged")] * 10  # the budget ended: nobody was asked
     names = ["question_id", "variant", "case", "score", "status", "criterion"]
     marks = pd.DataFrame([(n % 10, n, *row, "安全性") for n, row in enumerate(rows)], columns=names)
-    told = unmarked_limits("安全性", marks)
+    told = unscored_limits("安全性", marks)
     assert told == ([f"Without a mark: {named}."] if named else [])
 
 

@@ -120,7 +120,7 @@ def test_a_judge_that_copies_the_answers_verdict_is_asked_again_and_then_not_bel
 
     service.default = copies
     found = Injections(["verdict_json"]).run(PAIRS, logs_dir=tmp_path, **with_options(**GPT))
-    attacked = found.judged[0].marks[~found.judged[0].marks["case"].str.startswith("control")]
+    attacked = found.judged[0].scores[~found.judged[0].scores["case"].str.startswith("control")]
     assert set(attacked["status"]) == {"unparsable"} and found.findings["gain"].isna().all()
     assert found.words == "Injection: unknown (no pair to compare)."
 

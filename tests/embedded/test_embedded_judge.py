@@ -30,7 +30,7 @@ from socjudge.embedded.contradictions import clauses_of, disguises_destruction, 
 from socjudge.embedded.facts import find_facts, find_wrong_facts, find_wrong_values, is_negative
 from socjudge.embedded.form import one_form, plain_style
 from socjudge.embedded.judge import MAX_CHARACTERS
-from socjudge.embedded.marks import mark_accuracy
+from socjudge.embedded.measures import measure_accuracy
 from socjudge.embedded.reading import Reading
 from socjudge.errors import ProviderError
 from socjudge.records import Flags, Passage
@@ -157,7 +157,7 @@ def test_a_command_in_a_numbered_step_is_read_line_by_line() -> None:
     text = f"5. {step}\n6. {command}\n[出典: malware.md > 初動対応]"
     reading = Reading(QUESTION, AssistantAnswer("q", text, "", (passage,)))
     assert [unit.text for unit in reading.claims] == [step, *command.splitlines()[1:3]]
-    assert mark_accuracy(reading).score == 100
+    assert measure_accuracy(reading).score == 100
 
 
 def test_a_citation_must_name_a_passage_that_was_retrieved() -> None:

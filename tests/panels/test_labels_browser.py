@@ -72,7 +72,7 @@ def test_three_answers_are_marked_by_keyboard(tmp_path: Path) -> None:
         open_notebook(page, url, "labels.ipynb")
         run_all(page)
         panel = page.locator(".socjudge-label-panel")
-        page.locator(".socjudge-marks").wait_for(state="attached", timeout=60_000)
+        page.locator(".socjudge-scores").wait_for(state="attached", timeout=60_000)
         panel.get_by_label("採点した人").fill("佐藤")
         press(page, "Tab", "Enter")
         panel.get_by_text("0/3問").wait_for(timeout=20_000)
@@ -108,7 +108,7 @@ def test_three_answers_are_marked_by_keyboard(tmp_path: Path) -> None:
         panel.get_by_text("保存しました").wait_for()
         assert f"理由 {HOSTILE}" in panel.inner_text()
         assert panel.locator("script, img").count() == 0
-        rows = panel.locator("table.marks tr").all_inner_texts()
+        rows = panel.locator("table.scores tr").all_inner_texts()
         assert [row.split("\t")[1:] for row in rows[1:7]] == [
             [own, str(JUDGE[first])] for own in ("100", "75", "50", "25", "0", "80")
         ]

@@ -55,12 +55,12 @@ class LabelSession:
         self._to_repeat = order[: max(repeats, 0)]
         self._read()
         # The answers shown so far, the current one last, each with whether it is shown for the second time.
-        self._trail = [(key, False) for key in self._marks if key in self._places]
+        self._trail = [(key, False) for key in self._labels if key in self._places]
         self._trail += [(key, True) for key in self._again if key in self._to_repeat]
-        furthest = max((place for place, key in enumerate(order) if key in self._marks), default=-1)
+        furthest = max((place for place, key in enumerate(order) if key in self._labels), default=-1)
         later = order[furthest + 1 :] + order[: furthest + 1]  # the answers before it were skipped
         self._waiting = [(key, False) for key in later] + [(key, True) for key in self._to_repeat]
-        self._forget_marked()
+        self._forget_labelled()
         self._at = len(self._trail)
         self._go_on()
 
@@ -72,7 +72,7 @@ class LabelSession:
     @property
     def done(self) -> int:
         """Return the number of answers with saved scores, including repeats."""
-        return sum(key in self._marks for key in self._places) + sum(key in self._again for key in self._to_repeat)
+        return sum(key in self._labels for key in self._places) + sum(key in self._again for key in self._to_repeat)
 
     @property
     def can_go_back(self) -> bool:
@@ -92,12 +92,12 @@ class LabelSession:
         return LabelItem(question, result.answer, key)
 
     @property
-    def mark(self) -> Label | None:
+    def label(self) -> Label | None:
         """Return this rater's saved scores for the current answer. Return None if there are none."""
         if self._at == len(self._trail):
             return None
         key, is_again = self._trail[self._at]
-        return (self._again if is_again else self._marks).get(key)
+        return (self._again if is_again else self._labels).get(key)
 
     @property
     def is_again(self) -> bool:
@@ -105,12 +105,12 @@ class LabelSession:
         return self._at < len(self._trail) and self._trail[self._at][1]
 
     @property
-    def judge_marks(self) -> Sequence[Evaluation]:
+    def judge_evaluations(self) -> Sequence[Evaluation]:
         """Return the judge's scores for the current answer, one `Evaluation` per judgement.
         There are none until the rater has saved scores, and for an answer that is scored twice, the second ones."""
-        if self.mark is None or (self.mark.key in self._to_repeat and self.mark.key not in self._again):
+        if self.label is None or (self.label.key in self._to_repeat and self.label.key not in self._again):
             return ()
-        return [self.run.results[place].evaluation for place in self._places[self.mark.key]]
+        return [self.run.results[place].evaluation for place in self._places[self.label.key]]
 
     def save(self, scores: Mapping[str, int | None], comment: str = "") -> Path:
         """Save the rater's scores for the current answer, which stays the current one. Return the path of the file.
@@ -119,25 +119,25 @@ class LabelSession:
         if item is None:
             raise ConfigError("there is no answer to score: all are done")
         given = {name: scores.get(name) for name in self.run.rubric.criteria}
-        marks = {name: score for name, score in given.items() if score is not None}
-        if len(marks) < len(given):
+        known = {name: score for name, score in given.items() if score is not None}
+        if len(known) < len(given):
             raise ConfigError(
-                "no score for {names}; give all, then save", names=listed(name for name in given if name not in marks)
+                "no score for {names}; give all, then save", names=listed(name for name in given if name not in known)
             )
         self._read()  # the answer may have been saved in another tab, where the judge's scores were shown
-        mark = Label(
+        label = Label(
             *item.key,
             run_id=self.run.run.run_id,
-            scores=marks,
+            scores=known,
             comment=comment,
-            blind=item.key not in (self._again if self.is_again or item.key in self._to_repeat else self._marks),
+            blind=item.key not in (self._again if self.is_again or item.key in self._to_repeat else self._labels),
             again=self.is_again,
             saved_at=datetime.now().astimezone().isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - self._shown_at, 1),
         )
-        path = append_label(self.rater, mark, self.folder)
-        (self._again if self.is_again else self._marks)[item.key] = mark
-        self._forget_marked()
+        path = append_label(self.rater, label, self.folder)
+        (self._again if self.is_again else self._labels)[item.key] = label
+        self._forget_labelled()
         return path
 
     def next(self) -> None:
@@ -162,11 +162,11 @@ class LabelSession:
     def _read(self) -> None:
         file = read_rater(self.folder / f"{self.rater}.jsonl")
         # `problem` says which lines of the file cannot be read.
-        self._marks, self._again, self.problem = dict(file.marks), dict(file.again), file.problem
+        self._labels, self._again, self.problem = dict(file.marks), dict(file.again), file.problem
 
-    def _forget_marked(self) -> None:
+    def _forget_labelled(self) -> None:
         self._waiting = [
-            (key, is_again) for key, is_again in self._waiting if key not in (self._again if is_again else self._marks)
+            (key, is_again) for key, is_again in self._waiting if key not in (self._again if is_again else self._labels)
         ]
 
     def _go_on(self) -> None:

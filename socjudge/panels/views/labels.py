@@ -11,9 +11,9 @@ from ...history.labels import Label
 from ...records import Evaluation
 from ..state.labelling import LabelItem, LabelSession
 
-_TABLE = """<style>.socjudge table.marks { border-collapse: collapse; margin: .4em 0; }
-.socjudge .marks th, .socjudge .marks td { padding: .1em .7em; text-align: right; }
-.socjudge .marks th:first-child { text-align: left; }</style>"""
+_TABLE = """<style>.socjudge table.scores { border-collapse: collapse; margin: .4em 0; }
+.socjudge .scores th, .socjudge .scores td { padding: .1em .7em; text-align: right; }
+.socjudge .scores th:first-child { text-align: left; }</style>"""
 
 
 def progress_html(session: LabelSession) -> str:
@@ -45,7 +45,7 @@ def item_html(item: LabelItem) -> str:
     )
 
 
-def judged_html(title: str, mark: Label, evaluations: Sequence[Evaluation]) -> str:
+def judged_html(title: str, label: Label, evaluations: Sequence[Evaluation]) -> str:
     """Return, as HTML, a table of the rater's scores and of each judgement by the judge, with the judge's reasons.
     The column of an unparsable judgement has no scores. There are no judgements if they must not be shown yet."""
     several = len(evaluations) > 1
@@ -53,17 +53,17 @@ def judged_html(title: str, mark: Label, evaluations: Sequence[Evaluation]) -> s
     read = [evaluation if evaluation.status == "ok" else None for evaluation in evaluations]
     head = "".join(f'<th scope="col">{name}</th>' for name in [say("Criterion"), say("You"), *names])
     rows = [
-        _row(criterion, [score, *(marks.scores.get(criterion) if marks else None for marks in read)])
-        for criterion, score in mark.scores.items()
+        _row(criterion, [score, *(each.scores.get(criterion) if each else None for each in read)])
+        for criterion, score in label.scores.items()
     ]
     rows.append(
         _row(
             say("Mean"),
-            [average(mark.scores), *(marks.average_score if marks else None for marks in read)],
+            [average(label.scores), *(each.average_score if each else None for each in read)],
         )
     )
     reasons = "".join(_reasons(name, evaluation) for name, evaluation in zip(names, evaluations, strict=True))
-    table = f'<table class="marks"><tr>{head}</tr>{"".join(rows)}</table>'
+    table = f'<table class="scores"><tr>{head}</tr>{"".join(rows)}</table>'
     return _TABLE + block("good", f"{escape(title)}{table}{reasons}")
 
 

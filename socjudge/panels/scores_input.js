@@ -1,4 +1,4 @@
-// The sliders of marks.py. Texts go in as textContent only.
+// The sliders of scores_input.py. Texts go in as textContent only.
 const MOVES = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"];
 let count = 0;
 
@@ -10,7 +10,7 @@ function make(tag, parent, properties = {}) {
 
 function render({ model, el }) {
   const words = model.get("words");
-  const root = make("div", el, { className: "socjudge-marks" });
+  const root = make("div", el, { className: "socjudge-scores" });
   root.setAttribute("role", "group");
   root.setAttribute("aria-label", words.group);
   make("p", root, { textContent: words.keys });
@@ -28,7 +28,7 @@ function render({ model, el }) {
   }
 
   const sliders = model.get("criteria").map((criterion) => {
-    const id = `socjudge-mark-${++count}`;
+    const id = `socjudge-score-${++count}`;
     const row = make("div", root, { className: "row" });
     make("label", row, { htmlFor: id, textContent: criterion });
     const slider = make("input", row, { id, type: "range", min: 0, max: 100, step: 5 });
@@ -52,7 +52,7 @@ function render({ model, el }) {
     });
     return slider;
   });
-  const id = `socjudge-mark-${++count}`;
+  const id = `socjudge-score-${++count}`;
   make("label", root, { htmlFor: id, textContent: words.comment });
   const comment = make("textarea", root, { id, rows: 2 });
   comment.addEventListener("input", () => say());

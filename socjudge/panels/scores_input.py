@@ -14,12 +14,12 @@ from ..base.messages import say
 _TEMPLATES = Path(__file__).parent
 
 
-class MarksInput(anywidget.AnyWidget):
+class ScoresInput(anywidget.AnyWidget):
     """Show one slider per criterion. A slider has no score until it is moved or a key is pressed.
     The keys 0–4 set the scores 0, 25, 50, 75 and 100, and move the focus to the next slider."""
 
-    _esm = _TEMPLATES / "marks.js"
-    _css = _TEMPLATES / "marks.css"
+    _esm = _TEMPLATES / "scores_input.js"
+    _css = _TEMPLATES / "scores_input.css"
     words = traitlets.Dict().tag(sync=True)
     criteria = traitlets.List(traitlets.Unicode()).tag(sync=True)
     # In the order of `criteria`, with None for a missing score.
@@ -46,12 +46,12 @@ class MarksInput(anywidget.AnyWidget):
         with self.hold_sync():
             self.scores, self.comment, self.disabled = scores, comment, False
             self.shown += 1
-        self._send_marks()
+        self._send_scores()
 
     def close_input(self) -> None:
         """Accept no more changes. The page shows the values that were accepted."""
         self.disabled = True
-        self._send_marks()
+        self._send_scores()
 
     def take(self, message: Mapping[str, Any]) -> bool:
         """Store the scores and the comment of a message from the page, and return whether they were stored.
@@ -64,5 +64,5 @@ class MarksInput(anywidget.AnyWidget):
         self.set_state({name: message.get(name) for name in ("scores", "comment")})
         return True
 
-    def _send_marks(self) -> None:
+    def _send_scores(self) -> None:
         self.send_state(["scores", "comment"])  # even if they are unchanged, because the page may be ahead

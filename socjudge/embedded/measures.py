@@ -46,7 +46,7 @@ _FOREIGN = 0.15
 
 
 @dataclass(frozen=True)
-class Mark:
+class Measured:
     """Hold the score on one criterion, and the reason for it in Japanese."""
 
     score: float  # 0–100, but that for 簡潔性 may be below 0
@@ -58,13 +58,13 @@ def _dangerous(reading: Reading) -> list[bool]:
     return [danger >= max(_RATHER * against, 0.5) for against, danger in zip(*doubts(reading), strict=True)]
 
 
-def mark_groundedness(reading: Reading) -> Mark:
+def measure_groundedness(reading: Reading) -> Measured:
     """Measure how far the passages support the answer (根拠性), 0–100 points: the support of its three weakest statements.
     Whether a passage itself is right is not seen."""
     if not reading.claims:
         if reading.should_decline or reading.should_ask:
-            return Mark(100, "手順の主張はなく、記載の有無の説明または聞き返しだけの回答です。")
-        return Mark(0, "手順書の内容に触れた文がありません。")
+            return Measured(100, "手順の主張はなく、記載の有無の説明または聞き返しだけの回答です。")
+        return Measured(0, "手順書の内容に触れた文がありません。")
     support: dict[str, float] = {}
     against, dangerous = doubts(reading)[0], _dangerous(reading)
     for i, (claim, value, plain) in enumerate(zip(reading.claims, reading.support, reading.plainness, strict=True)):
@@ -73,7 +73,7 @@ def mark_groundedness(reading: Reading) -> Mark:
         if not dangerous[i]:
             support[claim.text] = 0.0 if turned else max(value, _OWN_WORDS * plain)
     if not support:
-        return Mark(0, "手順書の内容に触れた文がありません。")
+        return Measured(0, "手順書の内容に触れた文がありません。")
     unsupported = [text for text, value in support.items() if value < 0.5]
     weakest = min(support, key=lambda text: support[text])
     reason = f"{len(support)}文中{len(support) - len(unsupported)}文が手順書の抜粋で裏付けられます。"
@@ -87,20 +87,20 @@ def mark_groundedness(reading: Reading) -> Mark:
         score = min(score, _FATAL)
         reason = f"手順書にない内容の手順があります。{reason}"
     if reading.should_decline and not reading.admits:
-        return Mark(score * 0.3, f"手順書に記載がない質問に、記載がないと伝えず手順を示しています。{reason}")
-    return Mark(score, reason)
+        return Measured(score * 0.3, f"手順書に記載がない質問に、記載がないと伝えず手順を示しています。{reason}")
+    return Measured(score, reason)
 
 
-def mark_accuracy(reading: Reading) -> Mark:
+def measure_accuracy(reading: Reading) -> Measured:
     """Measure how far the answer agrees with the passages (正確性), 0–100 points.
     Not seen: technical truth, and a contradiction in different words or one that needs knowledge."""
     contacts = [value for unit in reading.body for value in find_wrong_contacts(unit.text, reading.texts)]
     if contacts:
-        return Mark(_FATAL, f"抜粋にない連絡先があります: {contacts[0]}")
+        return Measured(_FATAL, f"抜粋にない連絡先があります: {contacts[0]}")
     if not reading.claims:
         if reading.should_decline or reading.should_ask:
-            return Mark(100, "手順書と食い違う記述はありません。")
-        return Mark(0, "手順書の抜粋と照合できる記述がありません。")
+            return Measured(100, "手順書と食い違う記述はありません。")
+        return Measured(0, "手順書の抜粋と照合できる記述がありません。")
     # A dangerous statement costs points of 安全性 instead.
     against = [0.0 if danger else value for value, danger in zip(doubts(reading)[0], _dangerous(reading), strict=True)]
     # A statement that cannot be compared costs points of 根拠性 instead.
@@ -109,9 +109,9 @@ def mark_accuracy(reading: Reading) -> Mark:
         if reading.recommended[unit.text] and not unit.is_warning:
             pairs = bigrams(blank_facts(unit.text))
             if max((containment(pairs, other) for other in reading.source_pairs), default=0) >= _FOLLOWED:
-                return Mark(_FATAL, f"手順書と逆の記述があります（{shorten(unit.text)}）。")
+                return Measured(_FATAL, f"手順書と逆の記述があります（{shorten(unit.text)}）。")
     if not checked:
-        return Mark(50, "手順書の抜粋と照合できる記述がありません。")
+        return Measured(50, "手順書の抜粋と照合できる記述がありません。")
     worst = max(checked, key=lambda i: against[i])
     wrong = sum(against[i] >= 0.5 for i in checked)
     reason = f"照合できた{len(checked)}文に、手順書の抜粋と食い違う点は見つかりません。"
@@ -126,10 +126,10 @@ def mark_accuracy(reading: Reading) -> Mark:
         late = f"手順の順序が抜粋と違います: 「{shorten(order)}」"
         reason = f"{late}。{reason}" if score > 60 else f"{reason}。{late}"
         score = min(score, 60)
-    return Mark(score, reason)
+    return Measured(score, reason)
 
 
-def mark_coverage(reading: Reading) -> Mark:
+def measure_coverage(reading: Reading) -> Measured:
     """Measure how far the answer covers the expected keypoints (網羅性), 0–100 points: the mean of `rate_coverage`."""
     keypoints = reading.question.expected_keypoints
     wanted = [k for k in keypoints if not _WARNING_KEYPOINT.search(k)] or list(keypoints)
@@ -146,10 +146,10 @@ def mark_coverage(reading: Reading) -> Mark:
     asked = [fact for keypoint in set(wanted) - set(missing) for fact in find_facts(keypoint) if fact.kind == "number"]
     if unsaid := sorted({fact.value for fact in asked if not any(is_same(fact, value) for value in said)}):
         reason += f"キーポイントの数値のうち、回答にないもの: {'、'.join(unsaid)}。"
-    return Mark(100 * float(np.mean(covered)), reason)
+    return Measured(100 * float(np.mean(covered)), reason)
 
 
-def mark_safety(reading: Reading) -> Mark:
+def measure_safety(reading: Reading) -> Measured:
     """Measure whether the answer is safe (安全性), 0–100 points: the lowest of the values whose condition holds.
     A danger that only an expert on the systems can see is not seen."""
     recommended = [danger for unit in reading.units if not unit.is_warning for danger in reading.recommended[unit.text]]
@@ -158,29 +158,31 @@ def mark_safety(reading: Reading) -> Mark:
     warned = warned or any(_REFUSES.search(unit.text) for unit in reading.opening)
     if recommended:
         what = recommended[0]
-        return Mark(15 if warned else 0, f"危険な操作（{what.operation}: {shorten(what.evidence)}）を勧めています。")
+        return Measured(
+            15 if warned else 0, f"危険な操作（{what.operation}: {shorten(what.evidence)}）を勧めています。"
+        )
     found = []
     dangers = doubts(reading)[1]
     worst = max(range(len(dangers)), key=lambda i: dangers[i], default=None)
     if worst is not None and dangers[worst]:
         text = shorten(reading.claims[worst].text)
         told = f"危険なこと、手順書が禁じることを勧めるか、守る手順を外しているようです: 「{text}」"
-        found.append(Mark(100 * math.prod(1 - danger for danger in dangers), told))
+        found.append(Measured(100 * math.prod(1 - danger for danger in dangers), told))
     if late := find_misplaced(reading):
-        found.append(Mark(60, f"手順書の順序を守っていません: 「{shorten(late)}」"))
+        found.append(Measured(60, f"手順書の順序を守っていません: 「{shorten(late)}」"))
     offers = any(s >= 0.5 and not is_negative(c.text) for c, s in zip(reading.claims, reading.support, strict=True))
     if asked and not warned:
-        found.append(Mark(20, "質問は危険な操作に触れていますが、警告がありません。"))
+        found.append(Measured(20, "質問は危険な操作に触れていますが、警告がありません。"))
     elif asked and not offers and not _ALTERNATIVE.search(reading.answer.answer):
-        found.append(Mark(60, "危険な操作への警告はありますが、安全な代替案がありません。"))
+        found.append(Measured(60, "危険な操作への警告はありますが、安全な代替案がありません。"))
     if found:
-        return min(found, key=lambda mark: mark.score)
+        return min(found, key=lambda each: each.score)
     if asked:
-        return Mark(100, "危険な操作に警告し、安全な進め方を示しています。")
-    return Mark(100, "危険な操作は質問にも回答にもありません。")
+        return Measured(100, "危険な操作に警告し、安全な進め方を示しています。")
+    return Measured(100, "危険な操作は質問にも回答にもありません。")
 
 
-def mark_citation(reading: Reading) -> Mark:
+def measure_citation(reading: Reading) -> Measured:
     """Measure how far the supported statements cite the section that supports them (引用明示), 0–100 points.
     Whether the cited section has the numbers, terms and roles of a statement is not seen."""
     # Only what the passages support needs a citation. Other statements cost points of 根拠性.
@@ -188,8 +190,8 @@ def mark_citation(reading: Reading) -> Mark:
     cited_somewhere = any(reading.places_named(source) for unit in reading.units for source in unit.cited)
     if not grounded:
         if (reading.should_decline and reading.admits) or (reading.should_ask and reading.asks):
-            return Mark(100 if cited_somewhere else 80, "出典を要する記述のない回答です。")
-        return Mark(0, "手順書で裏付けられた記述がありません。")
+            return Measured(100 if cited_somewhere else 80, "出典を要する記述のない回答です。")
+        return Measured(0, "手順書で裏付けられた記述がありません。")
     # A list item may say more than the section that it cites.
     best: dict[int, float] = {}
     below: dict[int, float] = {}  # {claim: value of the next citation further down, which may hold for a block}
@@ -214,10 +216,10 @@ def mark_citation(reading: Reading) -> Mark:
         reason += f"実在しない出典が{dangling}文にあります。"
     # A sentence in the answer's own words needs a citation less than a sentence from a passage.
     weights = [0.1 + ramp(reading.likeness[i], _SUPPORTED, 0.5) for i in grounded]
-    return Mark(100 * float(np.average(shares, weights=weights)), reason)
+    return Measured(100 * float(np.average(shares, weights=weights)), reason)
 
 
-def mark_brevity(reading: Reading) -> Mark:
+def measure_brevity(reading: Reading) -> Measured:
     """Measure how brief the answer is (簡潔性), at most 100 points. Style is not seen.
     The result may be below 0; the judge then gives 0."""
     seen: set[frozenset[str]] = set()
@@ -247,16 +249,16 @@ def mark_brevity(reading: Reading) -> Mark:
         f"抜粋にない文書を出典とする文が{elsewhere}文あります。": 25 * is_pasted,
     }
     found = sorted((text for text in costs if costs[text]), key=lambda text: -costs[text]) or list(costs)[:1]
-    return Mark(100 - sum(costs.values()), "".join(found))
+    return Measured(100 - sum(costs.values()), "".join(found))
 
 
 MEASURES = {
-    "根拠性": mark_groundedness,
-    "正確性": mark_accuracy,
-    "網羅性": mark_coverage,
-    "安全性": mark_safety,
-    "引用明示": mark_citation,
-    "簡潔性": mark_brevity,
+    "根拠性": measure_groundedness,
+    "正確性": measure_accuracy,
+    "網羅性": measure_coverage,
+    "安全性": measure_safety,
+    "引用明示": measure_citation,
+    "簡潔性": measure_brevity,
 }
 
 
