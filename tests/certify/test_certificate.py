@@ -379,7 +379,7 @@ def test_one_mark_that_is_missing_is_a_doubt_of_what_rests_on_its_kind(case: str
     names = ["question_id", "variant", "case", "score", "status", "criterion"]
     marks = pd.DataFrame([(n % 10, n, *row, "安全性") for n, row in enumerate(rows)], columns=names)
     told = unscored_limits("安全性", marks)
-    assert told == ([f"Without a mark: {named}."] if named else [])
+    assert told == ([f"Without a score: {named}."] if named else [])
 
 
 def test_more_than_there_is_cannot_be_tried(service: Service) -> None:
