@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 
+from ..base.archives import unpack_office
 from ..errors import ConfigError
 
 
@@ -61,6 +62,7 @@ def _html(data: bytes) -> str:
 def _docx(data: bytes) -> str:
     import mammoth
 
+    unpack_office(data)
     html = mammoth.convert_to_html(io.BytesIO(data)).value
     return _html(html.encode("utf-8"))
 
@@ -68,6 +70,7 @@ def _docx(data: bytes) -> str:
 def _xlsx(data: bytes) -> str:
     from openpyxl import load_workbook
 
+    unpack_office(data)
     workbook = load_workbook(io.BytesIO(data), read_only=True, data_only=True)
     lines: list[str] = []
     for sheet in workbook.worksheets:
