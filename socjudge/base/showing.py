@@ -28,6 +28,7 @@ from .verdict import (
     Verdict,
     answer_verdict,
     mean_text,
+    rate_text,
     reason_text,
     run_verdict,
     score_text,
@@ -192,10 +193,10 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
     summary, info, verdict = run.summary, run.run, run_verdict(run)
     facts: dict[str, object] = {
         say("passed"): say(
-            "{passed} / {total} questions ({rate:.1%})",
+            "{passed} / {total} questions ({rate})",
             passed=summary.passed_questions,
             total=summary.total_questions,
-            rate=summary.pass_rate,
+            rate=rate_text(summary, verdict),
         ),
         say("Overall mean"): say("{points:.1f}", points=summary.average_score),
     }
@@ -209,7 +210,8 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
         say("Cost"): cost_text(run),
         say("Log"): say("(not saved)") if run.log_path is None else shown_path(run.log_path),
     }
-    after = f'{warning_html(verdict)}{note_html(verdict)}<div class="muted">{escape(judge_line)}</div>'
+    advice = "".join(f"<div>⚠️ {escape(line)}</div>" for line in verdict.advice.splitlines())
+    after = f'{advice}{warning_html(verdict)}{note_html(verdict)}<div class="muted">{escape(judge_line)}</div>'
     return facts_html(verdict.headline, facts, verdict.paint, after)
 
 

@@ -26,11 +26,11 @@ _WORDS: dict[Outcome, str] = {
 
 
 _CAUSES = {
-    "no_measure": "this judge has no measure for it",
-    "refused": "the judge refused to score it",
+    "no_measure": "this judge has no measure for it: have another judge or a person score it",
+    "refused": "the judge refused to score it: have another judge or a person score it",
     "no_context": (
-        "the answer brings no context with names: have it return its contexts, fill them from the runbooks "
-        '(contexts="runbooks"), or use a rubric without this criterion'
+        "the answer brings no context with names: have your assistant return its contexts (in a file of answers: the "
+        'column contexts), fill them from the runbooks (contexts="runbooks"), or use a rubric without this criterion'
     ),
     "no_keypoints": (
         "the question has no keypoints, by which alone the embedded judge measures it: write them in the "
@@ -56,6 +56,7 @@ class Verdict(NamedTuple):
     # Asks a person to read answers that pass although an important score is dangerously low. Every view shows it in
     # red.
     warning: str = ""
+    advice: str = ""  # what would give the scores on which the run's open verdict depends; every view shows it
 
     @property
     def mark(self) -> str:
@@ -103,7 +104,10 @@ def run_verdict(run: EvaluationRun) -> Verdict:
     """Return the verdict on a run."""
     info = run.run
     return summary_verdict(
-        run.summary, is_reference=is_embedded(info.judge_model_resolved), judges_asked=info.judges_asked
+        run.summary,
+        is_reference=is_embedded(info.judge_model_resolved),
+        judges_asked=info.judges_asked,
+        missing=(item for result in run.results for item in result.evaluation.missing.items()),
     )
 
 
@@ -114,9 +118,15 @@ def judges_asked_in(frame: pd.DataFrame) -> int:
     return int(max(told, default=1))
 
 
-def summary_verdict(summary: RunSummary, *, is_reference: bool = False, judges_asked: int = 1) -> Verdict:
+def summary_verdict(
+    summary: RunSummary,
+    *,
+    is_reference: bool = False,
+    judges_asked: int = 1,
+    missing: Iterable[tuple[str, str]] = (),
+) -> Verdict:
     """Return the verdict that follows from a run's summary. The scores of one of several judges (`judges_asked` as in
-    `RunInfo`) cannot tell the verdict of all, so it is open."""
+    `RunInfo`) cannot tell the verdict of all, so it is open. `missing` has (criterion, cause) of each missing score."""
     warning = ""
     if summary.n_to_read:
         warning = say(
@@ -135,8 +145,16 @@ def summary_verdict(summary: RunSummary, *, is_reference: bool = False, judges_a
     if judges_asked > 1:
         reasons.append(say("the scores are of one of {asked} judges that were asked", asked=judges_asked))
     if summary.is_open or judges_asked > 1:
-        return Verdict("open", listed(reasons), is_reference, warning)
+        advice = _advice(missing) if summary.is_open else ""
+        return Verdict("open", listed(reasons), is_reference, warning, advice)
     return Verdict("passed" if summary.mvp_passed else "failed", "", is_reference, warning)
+
+
+def _advice(missing: Iterable[tuple[str, str]]) -> str:
+    criteria: dict[str, list[str]] = {}
+    for name, cause in dict.fromkeys(missing):
+        criteria.setdefault(cause, []).append(name)
+    return "\n".join(f"{listed(names)}: {cause_text(cause)}" for cause, names in criteria.items())
 
 
 def answer_verdict(evaluation: Evaluation, line: float | None = None) -> Verdict:
@@ -262,6 +280,11 @@ def summarise_results(results: Iterable[EvaluationResult], rule: PassRule = SPEC
     return tally.summary(rule)
 
 
+def rate_text(summary: RunSummary, verdict: Verdict) -> str:
+    """Return the pass rate as text. Return a dash while the verdict is open: a part of the scores has no rate."""
+    return "–" if verdict.outcome == "open" else f"{summary.pass_rate:.1%}"
+
+
 def mixed_text(info: RunInfo) -> str:
     """Return the text below the verdict of a run whose judge answered under several model names. Return "" for other
     runs."""
@@ -286,7 +309,7 @@ SUMMARY = """## 評価結果サマリー
 
 - 総問題数: {total}問
 - 合格問題数: {passed}問（平均{line:g}点以上）
-- 合格率: {rate:.1%}
+- 合格率: {rate}
 - 全体平均スコア: {mean:.1f}点
 
 **MVP合格基準**: {total}問中{needed}問以上が平均{line:g}点以上
@@ -323,7 +346,7 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
     needed = rule.needed(summary.total_questions)
     text = SUMMARY.format(
         verdict=verdict.headline, total=summary.total_questions, passed=summary.passed_questions, needed=needed,
-        line=rule.line, rate=summary.pass_rate, mean=summary.average_score,
+        line=rule.line, rate=rate_text(summary, verdict), mean=summary.average_score,
     )  # fmt: skip
     told = []
     if summary.passed_questions >= needed and not reaches(summary.average_score, rule.line):
@@ -358,5 +381,6 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
                 best=Verdict("passed").headline,
             )
         )
+    told += [*(f"⚠️ {line}" for line in verdict.advice.splitlines())]
     told += [f"**{verdict.warning}**" if verdict.warning else "", *more]
     return text + "".join(f"\n{line}\n" for line in told if line)

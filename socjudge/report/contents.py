@@ -147,6 +147,14 @@ def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> di
         return found | {"unpaired": rows}
 
 
+def missing_in(own: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return (criterion, cause) of each missing score, without doubles."""
+    if "missing" not in own.columns:
+        return []
+    found = own.loc[own["missing"].fillna("") != "", ["criterion", "missing"]].drop_duplicates()
+    return list(found.itertuples(index=False, name=None))
+
+
 def rows_shown(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], line: float) -> list[dict[Any, Any]]:
     """Return the rows of the report's table of questions, one per judged answer, in the order of OUTCOMES.
     `marks` in a row is {criterion: (score, reason)}. The reason of a missing score (None) says why it is missing."""

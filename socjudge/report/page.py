@@ -25,7 +25,7 @@ from ..base.messages import Language, explained, language, os_reason, say, speak
 from ..base.pass_rule import frame_rule, reaches
 from ..base.showing import symbols
 from ..base.texts import local_time, visible
-from ..base.verdict import judges_asked_in, rule_text, summary_verdict
+from ..base.verdict import judges_asked_in, rate_text, rule_text, summary_verdict
 from ..certify.certificate import Binding, Certificate, certificate_line, certificate_on, certificates_folder
 from ..charts.runs import plot_criterion_trend, plot_question_strip
 from ..charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
@@ -148,7 +148,12 @@ def write_report(
     with speaking(tongue):
         rows = contents.rows_shown(answers, own, criteria, rule.line)
         summary = replace(summary, n_to_read=sum(bool(row["verdict"].warning) for row in rows))
-        verdict = summary_verdict(summary, is_reference=is_offline, judges_asked=judges_asked_in(own))
+        verdict = summary_verdict(
+            summary,
+            is_reference=is_offline,
+            judges_asked=judges_asked_in(own),
+            missing=contents.missing_in(own),
+        )
         certified, certificate = _certified(scores, run_id)
         render = functools.partial(
             page_environment().get_template("report.html.j2").render,
@@ -163,6 +168,7 @@ def write_report(
             reaches=reaches,
             run=run,
             verdict=verdict,
+            rate=rate_text(summary, verdict),
             summary=summary,
             best=best,
             best_verdict=summary_verdict(best),

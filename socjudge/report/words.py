@@ -126,25 +126,27 @@ def conclusion(
             )
         found = [_ended(summary, verdict, gate, rule), *weak, say(after)]
     elif summary.is_open:
-        told, after = (
-            say(
-                "{verdict} ({reason}): the verdict hangs on the scores that are missing.",
-                verdict=verdict.word,
-                reason=verdict.reason,
-            ),
-            say(
-                "Next: have the answers judged by a judge that can score what is missing (socjudge rejudge), or "
-                "have a person score it."
-            ),
+        told = say(
+            "{verdict} ({reason}): the verdict hangs on the scores that are missing.",
+            verdict=verdict.word,
+            reason=verdict.reason,
         )
+        steps = [say("Next: {advice}", advice=line) for line in verdict.advice.splitlines()]
         if summary.n_unscored:
             told = say(
                 "{verdict}: {count} answers could not be scored, and the verdict hangs on them.",
                 count=summary.n_unscored,
                 verdict=verdict.word,
             )
-            after = say("Next: have the answers judged again (socjudge rejudge) before you decide.")
-        found = [told, *weak, after]
+            steps.insert(0, say("Next: have the answers judged again (socjudge rejudge) before you decide."))
+        elif not steps:
+            steps = [
+                say(
+                    "Next: have the answers judged by a judge that can score what is missing (socjudge rejudge), or "
+                    "have a person score it."
+                )
+            ]
+        found = [told, *weak, *steps]
     else:
         found = [
             say("{verdict}: {reason}.", verdict=verdict.word, reason=verdict.reason),
@@ -343,7 +345,7 @@ def cautions(
                 judge=judge,
             )
         )
-    if gate["n"] and summary.total_questions < FEW:
+    if gate["n"] and summary.total_questions < FEW and not summary.is_open:  # an open run has no rate
         low, high = gate["pass_rate_low"], gate["pass_rate_high"]
         found.append(
             say(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 from one_run import log_of, one_run
+from service import Service, judgement
 
 from socjudge.base import messages
 from socjudge.base.verdict import run_verdict, summary_text
@@ -19,11 +20,12 @@ from socjudge.history.frames import load_history, load_runs, run_history
 from socjudge.panels.state.explorer import run_table
 from socjudge.panels.views.common import results_html
 from socjudge.panels.views.history import runs_html
-from socjudge.records import EvaluationRun
+from socjudge.records import EvalQuestion, EvaluationRun
 from socjudge.report.effect import compare_runs
 from socjudge.report.page import write_report
 from socjudge.runs.load import load_run
 from socjudge.runs.logs import save_evaluation_results
+from socjudge.runs.suite import run_evaluation_suite
 
 pytestmark = pytest.mark.usefixtures("in_japanese")
 
@@ -85,6 +87,24 @@ def test_an_unread_reply_that_decides_is_no_verdict_anywhere(
     page = view(run, tmp_path, capsys)
     assert "⚠️ 判定保留" in page and not re.search(r"(<h2>|<b>|\*\*|<td[^>]*>)[✅❌]", page)
     assert view is not terminal or page.endswith("exit 2")
+
+
+@everywhere
+def test_answers_without_contexts_are_told_what_would_decide_and_no_rate(
+    view: View, tmp_path: Path, capsys: pytest.CaptureFixture[str], service: Service, questions: list[EvalQuestion]
+) -> None:
+    service.default = judgement(95)
+    answers = tmp_path / "answers.csv"
+    answers.write_text("question_id,answer\n" + "".join(f"{q.id},隔離します。\n" for q in questions), "utf-8")
+    run = run_evaluation_suite(
+        questions, answers=answers, judge_model="judge-1", logs_dir=tmp_path / "logs", progress=False
+    )
+    # Four of six criteria have 95 points: at least 380 / 6 = 63.3, and at most 96.7.
+    page = view(run, tmp_path, capsys)
+    assert "判定保留" in page and not re.search(r"0\.0%|0%〜", page)
+    if view is not history:  # a row of a table has room for the verdict alone
+        assert "根拠性、引用明示: 回答に、元になった文章と出典の名前が付いていません" in page
+        assert "Judgeで採点し直す" not in page and "読めなかった点" not in page
 
 
 def one_of_two(points: int, folder: Path, **marks: object) -> Path:
