@@ -345,7 +345,8 @@ def cautions(
                 judge=judge,
             )
         )
-    if gate["n"] and summary.total_questions < FEW and not summary.is_open:  # an open run has no rate
+    has_rate = gate["n"] and not (summary.is_open and summary.n_partial)  # `gate` counts an open answer as not passed
+    if has_rate and summary.total_questions < FEW:
         low, high = gate["pass_rate_low"], gate["pass_rate_high"]
         found.append(
             say(
