@@ -94,6 +94,10 @@ class UnparsableJudgement(SocJudgeError):
         self.raw_text = raw_text
 
 
+class UnexpectedError(SocJudgeError):
+    """A bug: something failed that nobody expected to fail. The message names the place in the code."""
+
+
 class RunStopped(SocJudgeError):
     """The run was asked to stop, by Ctrl-C or a stop signal. The run's journal holds everything that was finished."""
 

@@ -40,6 +40,8 @@ WITHHELD = {
     "content_filter", "refusal", "safety", "prohibited_content", "blocklist", "spii", "recitation", "content_filtered",
     "guardrail_intervened", "sensitive",
 }  # fmt: skip
+# Our own words for a reply without any text besides hidden reasoning, and for one that the service rejected.
+REASONING, REJECTED = "reasoning", "rejected"
 NO_REPLY = "（モデルの応答が空でした。回答はありません。）"  # it stands below the warnings, if there are any
 
 

@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -221,7 +222,7 @@ def _body(request: Mapping[str, Any], reply: Reply) -> str:
     asked = max(1000, sum(len(each["content"].encode()) for each in request["messages"]) // 16 + 1)
     return json.dumps(
         {
-            "id": "chatcmpl-1",
+            "id": f"chatcmpl-{uuid.uuid4().hex}",
             "object": "chat.completion",
             "created": 0,
             "model": f"{request['model']}-2024-07-18",

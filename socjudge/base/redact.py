@@ -11,7 +11,9 @@ import hashlib
 import json
 import os
 import re
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from .messages import say
@@ -26,6 +28,7 @@ _SECRET_PARAMETER = re.compile(r"key|token|secret|password|sig|code", re.IGNOREC
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _LONG, _ONE_KIND = re.compile(r"[0-9A-Za-z]{16,}"), re.compile(r"[0-9]+|[a-z]+|[A-Z]+")
 _URL_SAFE = str.maketrans("+/", "-_")
+_PACKAGE = Path(__file__).parent.parent
 _USUAL_PORTS = {"http": 80, "https": 443}
 
 
@@ -61,8 +64,15 @@ def _forms(secret: str) -> tuple[str, ...]:
 
 
 def surprise_text(error: BaseException) -> str:
-    """Return the message for an error that nobody expected, without secrets."""
-    return redact(say("unexpected {kind}: {error}", kind=type(error).__name__, error=error))
+    """Return the message for an error that nobody expected, with its place in socjudge and without secrets."""
+    said = redact(say("unexpected {kind}: {error}", kind=type(error).__name__, error=error))[:300]
+    frames = traceback.extract_tb(error.__traceback__, -100)
+    inner = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)] or frames
+    if not inner:
+        return said
+    at = Path(inner[-1].filename)
+    at = at.relative_to(_PACKAGE.parent) if at.is_relative_to(_PACKAGE) else Path(at.name)
+    return f"{said} ({at}:{inner[-1].lineno})"
 
 
 def show_url(url: str) -> str:

@@ -301,6 +301,19 @@ def mixed_text(info: RunInfo) -> str:
     )
 
 
+def _scale_text(run: EvaluationRun) -> str:
+    """A judge that scores from 0 to 10 whatever it is told: a good answer then has 10 of 100 points."""
+    read = [result.evaluation for result in run.results if result.evaluation.status == "ok"]
+    scores = [score for evaluation in read for score in evaluation.scores.values() if score is not None]
+    if not 0 < max(scores, default=0) <= 10 or is_embedded(run.run.judge_model_resolved):
+        return ""
+    return say(
+        "⚠️ all {count} scores are at most 10: the judge seems to score from 0 to 10, not from 0 to 100; read its "
+        "rationales, and choose another judge or prompt",
+        count=len(scores),
+    )
+
+
 # The specification's words for a finished run, which are Japanese in every language.
 FINISHED = "評価完了！結果を {path} に保存しました"
 SUMMARY = """## 評価結果サマリー
@@ -340,7 +353,7 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
     verdict, more = None, list[str]()
     if isinstance(summary, EvaluationRun):
         rule, verdict = rule or run_rule(summary.run), run_verdict(summary)
-        more = [mixed_text(summary.run)]
+        more = [mixed_text(summary.run), _scale_text(summary)]
         summary = summary.summary
     rule, verdict = rule or SPECIFIED, verdict or summary_verdict(summary)
     needed = rule.needed(summary.total_questions)

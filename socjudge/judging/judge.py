@@ -148,7 +148,7 @@ async def judge_answer(
         completions.append(completion)
         doubts += [say("retried: {cause}", cause=cause) for cause in completion.retries]
         try:
-            judgement = _read(completion, rubric, shown)
+            judgement = _read(completion, rubric, shown, was_told=len(completions) > 1)
             doubts += judgement.notes
         except UnparsableJudgement as error:
             if completion.is_refused:  # it would be withheld again
@@ -191,12 +191,14 @@ async def judge_answer(
     )
 
 
-def _read(completion: Completion, rubric: Rubric, shown: Sequence[str]) -> Judgement:
+def _read(completion: Completion, rubric: Rubric, shown: Sequence[str], *, was_told: bool) -> Judgement:
     if completion.levels:
         return parse_decision(completion.text, rubric, completion.levels)
     marked = [name for name in rubric.criteria if name not in completion.missing]
-    of_hundred, reason = is_embedded(completion.model), completion.finish_reason
-    return parse_judgement(completion.text, marked, finish_reason=reason, quoted=shown, is_of_hundred=of_hundred)
+    return parse_judgement(
+        completion.text, marked, finish_reason=completion.finish_reason, quoted=shown,
+        is_of_hundred=is_embedded(completion.model), was_told=was_told,
+    )  # fmt: skip
 
 
 def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[str]) -> Evaluation:

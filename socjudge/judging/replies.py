@@ -15,6 +15,7 @@ from typing import Any
 
 from ..base.messages import listed, say
 from ..errors import UnparsableJudgement
+from ..records import REASONING, REJECTED
 from .reply_json import JsonObject, as_written, closing_brace, find_objects, without_duplicates, without_thinking
 from .shown_verdicts import is_shown
 
@@ -58,12 +59,13 @@ def parse_judgement(
     *,
     finish_reason: str = "",
     quoted: Iterable[str] = (),
-    is_of_hundred: bool = False,
+    is_of_hundred: bool = False,  # whether the judge is known to score 0-100
+    was_told: bool = False,  # whether it replied before, and was then told the scale
 ) -> Judgement:
     """Return the scores and reasons in a judge's reply. `quoted` are the texts that the judge was shown.
     UnparsableJudgement, with the reply and the cause, if they cannot be read with certainty."""
     try:
-        return _parse(text, criteria, finish_reason, quoted, is_of_hundred)
+        return _parse(text, criteria, finish_reason, quoted, (is_of_hundred, was_told))
     except UnparsableJudgement as error:
         raise UnparsableJudgement(str(error), text) from None
     except (ValueError, OverflowError, RecursionError) as error:
@@ -73,13 +75,19 @@ def parse_judgement(
 
 
 def _parse(
-    text: str, criteria: Sequence[str], finish_reason: str, quoted: Iterable[str], is_of_hundred: bool
+    text: str, criteria: Sequence[str], finish_reason: str, quoted: Iterable[str], scale: tuple[bool, bool]
 ) -> Judgement:
     if finish_reason.lower() in ("length", "max_tokens"):
         raise UnparsableJudgement(
             "the reply was cut at the output limit"
             if text.strip()
             else "the reply was cut at the output limit before any text (hidden reasoning used it up)"
+        )
+    if finish_reason == REJECTED:
+        raise UnparsableJudgement("the service rejected the reply, because it is not the JSON that was asked for")
+    if finish_reason == REASONING:
+        raise UnparsableJudgement(
+            "the reply is empty: the server takes all of it for hidden reasoning (docs/servers.md)"
         )
     if len(text) > MAX_CHARACTERS:
         raise UnparsableJudgement(
@@ -117,7 +125,7 @@ def _parse(
         raise UnparsableJudgement("the reply holds no JSON object with 'scores' of the judge's own")
     while len(verdicts) > 1 and _is_example(verdicts[0]):
         verdicts = verdicts[1:]
-    readings = [_read(found, criteria, is_of_hundred) for found in verdicts]
+    readings = [_read(found, criteria, *scale) for found in verdicts]
     if any(reading.scores != readings[0].scores for reading in readings[1:]):
         raise UnparsableJudgement("the reply holds {count} different verdicts", count=len(readings))
     _check_rest(body[verdicts[-1].start + len(verdicts[-1].source) :], readings[0].scores)
@@ -182,9 +190,9 @@ def _is_example(found: JsonObject) -> bool:
     )
 
 
-def _read(found: JsonObject, criteria: Sequence[str], is_of_hundred: bool) -> Judgement:
+def _read(found: JsonObject, criteria: Sequence[str], is_of_hundred: bool, was_told: bool) -> Judgement:
     notes = list(found.notes)
-    scores = _scores(found.value["scores"], criteria, notes, is_of_hundred)
+    scores = _scores(found.value["scores"], criteria, notes, is_of_hundred, was_told)
     given = reasons = found.value.get("rationale")
     reasons = {_plain(name): value for name, value in reasons.items()} if isinstance(reasons, Mapping) else {}
     rationale = {criterion: _text(reasons.get(_plain(criterion))) for criterion in criteria}
@@ -195,7 +203,9 @@ def _read(found: JsonObject, criteria: Sequence[str], is_of_hundred: bool) -> Ju
     return Judgement(scores, rationale, comment, tuple(notes))
 
 
-def _scores(given: Any, criteria: Sequence[str], notes: list[str], is_of_hundred: bool = False) -> dict[str, int]:
+def _scores(
+    given: Any, criteria: Sequence[str], notes: list[str], is_of_hundred: bool = False, was_told: bool = True
+) -> dict[str, int]:
     if not isinstance(given, Mapping):
         raise UnparsableJudgement("'scores' is not an object with one number per criterion")
     by_name = without_duplicates([(_plain(name), value) for name, value in given.items()])
@@ -206,9 +216,11 @@ def _scores(given: Any, criteria: Sequence[str], notes: list[str], is_of_hundred
     values = list(numbers.values())
     fractions = any(0 < number < 1 for number in values)
     # An answer that deserves nothing has such scores on any scale: a few points beside zeros. So has any answer if the
-    # judge is known to use the scale 0-100.
+    # judge is known to use the scale 0-100, or if it insists on fives and tens after it was told the scale.
     is_low = is_of_hundred or 2 * values.count(0) >= len(values)
-    of_five_or_ten = 0 < max(values) <= 5 or (max(values) <= 10 and any(number % 5 for number in values))
+    of_five_or_ten = 0 < max(values) <= (5 if was_told else 10) or (
+        max(values) <= 10 and any(number % 5 for number in values)
+    )
     if fractions or (of_five_or_ten and not is_low):
         raise UnparsableJudgement(
             "the scores are {scores}: it looks like another scale than 0-100",

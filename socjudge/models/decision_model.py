@@ -20,7 +20,7 @@ from ..prompts.for_rubric import anchors_of
 from ..records import AssistantAnswer, Completion, EvalQuestion, ModelRequest, Rubric
 from .openai_model import OpenAIModel
 from .pacing import RunGate
-from .prices import most_usd_of, usage_of
+from .prices import count_bytes, most_usd_of, usage_of
 
 WORDING = 1  # version of the questions' wording; part of the judge's settings, because another wording is another judge
 _PREFIX = re.compile(r"decisions(?:-([35]))?:(.+)")
@@ -107,15 +107,15 @@ class DecisionModel(OpenAIModel):
             ],
         }
 
-    def read(self, response: Any, sent: int = 0) -> Completion:
+    def read(self, response: Any, request: ModelRequest) -> Completion:
         """Return a response as a completion whose text is the list of decisions, as JSON. They are not checked here.
-        TypeError or a similar error if there is no such list. `sent` is the number of bytes of the request's text."""
+        TypeError or a similar error if there is no such list."""
         answers = response["answers"]
         if not isinstance(answers, list):
             raise TypeError("answers is no list")
         resolved = response.get("model")
         resolved = self.without_keys(resolved) if isinstance(resolved, str) and resolved else self.name
-        usage = usage_of(response.get("usage") or {}, self.own_name, resolved, sent=sent)
+        usage = usage_of(response.get("usage") or {}, self.own_name, resolved, sent=count_bytes(request.messages))
         text = self.without_keys(encodable(orjson.dumps(answers).decode()))
         return Completion(text, resolved, usage, "stop", levels=self.levels)
 

@@ -14,6 +14,7 @@ from ..base.conditions import UNTOLD
 from ..base.extras import missing_extra
 from ..base.messages import say
 from ..base.redact import hash_query, redact, show_url
+from ..base.service_errors import read_error
 from ..base.texts import encodable
 from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError, names_content
 from ..records import Completion, ModelRequest
@@ -134,6 +135,8 @@ class LangChainModel(PacedModel):
         try:
             message = self._chat_model.invoke([dict(message) for message in request.messages], **limit)
         except (Exception, SystemExit, KeyboardInterrupt) as error:
+            if _status(error) in (400, 422) and (told := read_error(error)).rejects_output:
+                return self.rejected(told, request)
             raise _failure(self, error, say("pass a chat model whose `invoke` takes a list of messages")) from None
         if not hasattr(message, "response_metadata"):
             raise ConfigError(
@@ -147,12 +150,14 @@ class LangChainModel(PacedModel):
         refusal = None if str(message.text) else _refusal(message)
         text = encodable(refusal or str(message.text))
         sizes = {"sent": count_bytes(request.messages), "came": len(text.encode())}
-        return Completion(
+        completion = Completion(
             text=self.without_keys(text),
             model=self.without_keys(resolved),
             usage=usage_of(message.usage_metadata or {}, self.name, resolved, **sizes),
             finish_reason="refusal" if refusal else str(next(filter(None, reasons), "")).lower(),
         )
+        self.check_reply(completion, message.id, request)
+        return completion
 
 
 class ForeignModel(PacedModel):
@@ -206,20 +211,26 @@ def _refusal(message: Any) -> str | None:
 
 def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
     """Choose socjudge's exception by the status code, because every provider has its own exception classes."""
-    reason = model.redact(str(error))[:300]
+    told = read_error(error)
+    reason = model.redact(told.words or str(error))[:300]
     if isinstance(error, TypeError | NotImplementedError):
         return ConfigError(
             "{model} cannot be called: {reason}; {remedy}", model=model.name, reason=reason, remedy=remedy
         )
     said = f"{type(error).__name__}: {reason}"
-    given = [getattr(error, name, None) for name in ("status_code", "code", "type", "body")]
-    status = next((each for each in given[:2] if isinstance(each, int)), None)
-    about_content = names_content(*given, said, model=model.name.partition(":")[2] or model.name)
+    status = _status(error)
+    name = model.name.partition(":")[2] or model.name
+    about_content = names_content(
+        *told.codes, getattr(error, "code", None), told.about, type(error).__name__, model=name
+    )
     if status in (401, 404) or (status == 403 and not about_content):
-        told = say(
-            "{model}: check the key and the model's name ({status}): {said}", model=model.name, status=status, said=said
+        return ConfigError(
+            "{model}: check the key and the model's name ({status}): {said}",
+            model=model.name,
+            status=status,
+            said=said,
+            of_one=status != 401,
         )
-        return ConfigError(told, of_one=status != 401)
     # Some clients raise errors without a status, such as ValueError. Their words do not reveal an outage.
     if status in (400, 413, 422) or (about_content and (status is None or status in (403, 451))):
         about_content |= status == 413
@@ -232,6 +243,11 @@ def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
         return RequestRefused(refused, about_content=about_content)
     # It is unknown here whether a failure without a status was processed.
     return Retryable(said, refused=status == 429, may_be_billed=status is None)
+
+
+def _status(error: BaseException) -> int | None:
+    given = (getattr(error, "status_code", None), getattr(error, "code", None))
+    return next((each for each in given if isinstance(each, int)), None)
 
 
 def settings_of(model: Any) -> str:

@@ -20,9 +20,10 @@ import orjson
 
 from ..base.messages import say
 from ..base.redact import hash_query, path_tokens, show_url
+from ..base.service_errors import Told, better_url, read_body, read_error
 from ..base.texts import encodable
 from ..errors import ConfigError, RequestRefused, names_content
-from ..records import WITHHELD, Completion, ModelRequest
+from ..records import REASONING, WITHHELD, Completion, ModelRequest
 from . import event_loop
 from .endings import MAKER, ended_line
 from .pacing import TIMEOUT_S, CallSettings, PacedModel, Retryable, RunGate, get_account
@@ -38,10 +39,9 @@ _UNSUPPORTED = re.compile(
     r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|not permitted|not allowed|invalid|extra|does not",
     re.IGNORECASE,
 )
+_ASKS = re.compile(rf"{_UNSUPPORTED.pattern}|must|should|has to|have to|only|expected|required|range", re.IGNORECASE)
 _FORMAT = re.compile(r"response_format|json_schema|json_object|grammar|structured.output|guided", re.IGNORECASE)
-# What FastAPI and pydantic say about the place. The rest of their message may repeat the whole body that was sent.
-_PLACE = re.compile(r"""['"]?loc['"]?\s*[:=]\s*[\[(]([^\])]*)""")
-_CONTEXT = re.compile(r"context (?:length|window|size)\D{0,40}?(\d+)", re.IGNORECASE)
+_CONTEXT = re.compile(r"context (?:length|window|size)(?:\D{0,40}?(\d+))?", re.IGNORECASE)
 _GIVEN = re.compile(r"(\d+)(?: tokens)? in the (?:messages|prompt|input)|(\d+) (?:input|prompt) tokens", re.IGNORECASE)
 _REQUEST_ID: ContextVar[str] = ContextVar("_REQUEST_ID", default="")  # the id of the response that this task read last
 _AT_MOST = re.compile(r"(?:at most|less than or equal to|<=|maximum (?:value )?(?:of|is|allowed))\D{0,12}(\d+)", re.I)
@@ -120,12 +120,17 @@ class OpenAIModel(PacedModel):
 
     def _connect(self) -> None:
         """Make the SDK's client and the `Account`. A forked process needs its own."""
+        import httpx2
         import openai
 
         self._pid = os.getpid()
         self._client = openai.AsyncOpenAI(
             api_key=self._api_key or "none", base_url=self._base_url or None, max_retries=0,
-            timeout=_timeout(TIMEOUT_S), http_client=openai.DefaultAioHttpClient(event_hooks={"response": [_check_response]}),
+            timeout=_timeout(TIMEOUT_S),
+            # Each call has its own connection: what comes second on a connection that is kept belongs to nobody's request.
+            http_client=openai.DefaultAioHttpClient(
+                event_hooks={"response": [_check_response]}, limits=httpx2.Limits(keepalive_expiry=1e-9)
+            ),
         )  # fmt: skip
         self._account = get_account(str(self._client.base_url), self._api_key)
         weakref.finalize(self, _close, self._client, self._pid)
@@ -145,8 +150,9 @@ class OpenAIModel(PacedModel):
             async with asyncio.timeout(CHECK_S):
                 await self._client.get(f"/models/{quote(self.own_name, safe='')}", cast_to=object)
         except openai.NotFoundError as error:
-            if self.own_name in error.message:  # many servers do not have such a list
-                raise self._status_error(error) from None
+            told = read_error(error)
+            if self.own_name in told.words:  # many servers do not have such a list
+                raise self._status_error(error, told) from None
         except Exception:
             pass
 
@@ -172,27 +178,32 @@ class OpenAIModel(PacedModel):
         was_cut = keep = False
         try:
             while True:
-                body = self._body(request, learned, limit)
+                body, response = self._body(request, learned, limit), None
                 try:
                     response = await self._post(body, run.settings)
                     _check_error(response)
-                    completion = self.read(response, count_bytes(request.messages))
+                    completion = self.read(response, request)
+                    self.check_reply(completion, response.get("id"), request)
                     completion = replace(completion, request_id=self.without_keys(_REQUEST_ID.get()[:200]))
                 except openai.APIStatusError as error:
+                    told = read_error(error)
+                    if error.status_code in (400, 422) and told.rejects_output:
+                        return self.rejected(told, request)
                     if error.status_code not in (400, 422, 500):
-                        raise self._status_error(error) from None
-                    room = None if was_cut else self._room(error.message, limit)
+                        raise self._status_error(error, told) from None
+                    room = None if was_cut else self._room(told.about, limit)
                     if room is not None:
                         limit, was_cut = room, True
-                    elif name := self._refused_name(error, body):
+                    elif name := self._refused_name(error.status_code, told, body):
                         learned.add(name)
                     else:
-                        raise self._status_error(error) from None
+                        raise self._status_error(error, told) from None
                     continue
                 except openai.APIConnectionError as error:
                     raise self._connection_error(error, run.settings) from None
                 except (openai.APIError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
-                    why = self.redact(f"{type(error).__name__}: {error}")[:200]
+                    told = Told("") if isinstance(response, dict) and "choices" in response else read_body(response)
+                    why = self.redact(told.words or f"{type(error).__name__}: {error}")[:200]
                     raise Retryable(
                         say(
                             "the response is no chat completion ({reason}); is OPENAI_BASE_URL right (it often "
@@ -250,9 +261,8 @@ class OpenAIModel(PacedModel):
         """Return what a budget counts: the higher price, because the requested or the answering model may be billed."""
         return dearest_usd(completion.usage, self.name, completion.model)
 
-    def read(self, response: Any, sent: int = 0) -> Completion:
-        """Return a response as a completion. `sent` is the number of bytes of the request's text.
-        TypeError or a similar error if the response is not a chat completion."""
+    def read(self, response: Any, request: ModelRequest) -> Completion:
+        """Return a response as a completion. TypeError or a similar error if it is not a chat completion."""
         choices = response["choices"]
         # Azure and Gemini, if they say nothing else.
         if not choices and (response.get("prompt_filter_results") or names_content(response, model=self.own_name)):
@@ -265,10 +275,18 @@ class OpenAIModel(PacedModel):
             content = "".join(part.get("text", "") for part in content)
         refusal = None if content else message.get("refusal")
         text = content or refusal or ""
+        if not text and isinstance(thought := message.get("reasoning_content") or message.get("reasoning"), str):
+            # Some servers take a reply for hidden reasoning. It is one if it is nothing but the JSON that was asked for.
+            text = thought if request.schema is not None and _is_object(thought) else ""
+            reason = reason if text or reason in ("length", *WITHHELD) else REASONING
+        if request.task == "answer" and not reason:
+            raise Retryable(say("the reply has no finish_reason, so it may be only a part"), may_be_billed=True)
         resolved = response.get("model")
         resolved = resolved if isinstance(resolved, str) and resolved else self.name
         came = len(text.encode(errors="ignore"))
-        usage = usage_of(response.get("usage") or {}, self.name, resolved, sent=sent, came=came)
+        usage = usage_of(
+            response.get("usage") or {}, self.name, resolved, sent=count_bytes(request.messages), came=came
+        )
         return Completion(
             self.without_keys(encodable(text)),
             self.without_keys(resolved),
@@ -295,14 +313,19 @@ class OpenAIModel(PacedModel):
                 parameters["response_format"] = {"type": "json_object"}
         return {"model": self.name, "messages": request.messages, **parameters}
 
-    def _refused_name(self, error: Any, sent: Mapping[str, Any]) -> str:
-        if error.code in ("context_length_exceeded", "content_filter"):
+    def _refused_name(self, status: int, told: Told, sent: Mapping[str, Any]) -> str:
+        said = told.param or told.about
+        # A failure of the server is no refusal, unless it names what the request must be.
+        if {"context_length_exceeded", "content_filter"} & {*told.codes} or (
+            status == 500 and not told.param and (told.rejects_output or not _ASKS.search(said))
+        ):
             return ""
-        said = error.param or " ".join(_PLACE.findall(error.message)) or error.message
         for name in ("temperature", *_LIMITS):
-            if name in sent and re.search(rf"\b{name}\b", said):
+            if name in sent and re.search(rf"(?<![a-zA-Z0-9_]){name}(?![a-zA-Z0-9_])", said):  # \b knows no 漢字
                 return name
-        about_json = error.param is None and _UNSUPPORTED.search(said) and re.search("json|schema", said)
+        about_json = (
+            status != 500 and not told.param and _UNSUPPORTED.search(said) and re.search("json|schema", said, re.I)
+        )
         if "response_format" in sent and (_FORMAT.search(said) or about_json):
             form = sent["response_format"]
             return "json_schema" if "json_schema" in form else "schema" if "schema" in form else "response_format"
@@ -322,38 +345,44 @@ class OpenAIModel(PacedModel):
                 return most
         return None
 
-    def _refusal(self, error: Any) -> RequestRefused:
-        said = self.redact(error.message)[:300]
-        if _CONTEXT.search(error.message):
+    def _refusal(self, status: int, told: Told) -> RequestRefused:
+        said = self._words(told)
+        if _CONTEXT.search(told.about):
             said = say(
                 "{said}. Start the server with a larger context (docs/servers.md), or ask for less: fewer "
                 "passages (k), a lower output_tokens",
                 said=said,
             )
-        about_content = error.status_code == 413 or self._names_content(error)
+        about_content = status == 413 or self._names_content(told)
         return RequestRefused(
             "{where} refused the request ({status}): {said}",
             where=self.where,
-            status=error.status_code,
+            status=status,
             said=said,
             about_content=about_content,
         )
 
-    def _names_content(self, error: Any) -> bool:
-        body = getattr(error, "body", None)
-        told = None if isinstance(body, str) else body  # a text is somebody's web page
-        return names_content(error.code, getattr(error, "type", ""), error.message, told, model=self.own_name)
+    def _names_content(self, told: Told) -> bool:
+        return names_content(*told.codes, told.about, model=self.own_name)
 
-    def _status_error(self, error: Any) -> Exception:
-        status, said = (
-            error.status_code,
-            self.redact(error.message.removeprefix(f"Error code: {error.status_code} - ")),
-        )
-        said = said[:300]
-        if status not in (401, 404, 408, 409, 425, 429) and (status < 500 or error.code) and self._names_content(error):
-            return self._refusal(error)
+    def _words(self, told: Told) -> str:
+        return self.redact(told.words)[:300] or say("it gave no reason")
+
+    def _status_error(self, error: Any, told: Told) -> Exception:
+        status, said = error.status_code, self._words(told)
+        if status not in (401, 404, 408, 409, 425, 429) and (status < 500 or told.codes) and self._names_content(told):
+            return self._refusal(status, told)
         if status == 404 and (ended := ended_line(self.own_name, self.service)):
             return ConfigError(ended, of_one=True)
+        better = better_url(self._base_url) if status in (404, 405) and self.own_name not in told.words else ""
+        if better:
+            return ConfigError(
+                "{where}: no chat service at this address ({status}); set OPENAI_BASE_URL to {better}",
+                where=self.where,
+                status=status,
+                better=better,
+                of_one=True,
+            )
         if status in (401, 403, 404):
             key = (
                 "{where}: no such model or path (404); check its name and OPENAI_BASE_URL: {said}"
@@ -361,13 +390,20 @@ class OpenAIModel(PacedModel):
                 else "{where} refused the key ({status}): check OPENAI_API_KEY. It said: {said}"
             )
             return ConfigError(key, where=self.where, status=status, said=said, of_one=status != 401)
-        if status == 429 and error.code == "insufficient_quota":
+        if status == 429 and "insufficient_quota" in told.codes:
             return ConfigError("{where}: the account's quota is used up (429): {said}", where=self.where, said=said)
         if status in (200, 408, 409, 425, 429) or status >= 500:
             wait_s = retry_after_s(error.response.headers)
             down = status in (502, 503, 504)
             return Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s, down=down)
-        return self._refusal(error)
+        return self._refusal(status, told)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(orjson.loads(text), dict)
+    except ValueError:
+        return False
 
 
 def _is_url(url: str) -> bool:
@@ -393,11 +429,10 @@ def _check_error(response: Any) -> None:
 
     choices = response.get("choices") or [{}]
     if error := response.get("error") or choices[0].get("error"):
-        error = error if isinstance(error, dict) else {"message": str(error)}
-        code = error.get("code")
+        code = error.get("code") if isinstance(error, dict) else None
         status = code if isinstance(code, int) and 400 <= code < 600 else 200
         answer: Any = SimpleNamespace(status_code=status, headers={}, request=None)
-        raise openai.APIStatusError(str(error.get("message") or error), response=answer, body=error)
+        raise openai.APIStatusError("", response=answer, body={**response, "error": error})
 
 
 async def _check_response(response: Any) -> None:

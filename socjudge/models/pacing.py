@@ -24,9 +24,11 @@ from typing import Any
 from ..base.messages import say
 from ..base.redact import redact as redact_keys
 from ..base.redact import without_secrets
+from ..base.service_errors import Told
 from ..errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError
-from ..records import Completion, ModelRequest
+from ..records import REASONING, REJECTED, Completion, ModelRequest, Usage
 from . import event_loop
+from .belonging import SeenReplies
 from .budget import Budget
 
 MAX_TRIES = 5
@@ -43,6 +45,8 @@ FIRST_CALLS = 2  # concurrent calls to a service about which nothing is known
 WAVE = 3  # refusals in a row that are no accident
 GROWTH = 0.1  # how much each success raises a limit while refusals are recent
 GAP_S = 0.002  # seconds between two calls; calls sent together return together, and then wait for each other
+# What services say of a reply that they did not finish: OpenRouter, vLLM, SGLang, DeepSeek, Zhipu.
+BROKEN = {"error", "abort", "aborted", "cancelled", "canceled", "insufficient_system_resource", "network_error"}
 CLEAN_S = 5.0  # seconds; if the last refusal is longer ago, each success raises the limit by one
 
 
@@ -115,6 +119,7 @@ class Account:
         # What the service's speed suggests, for servers that queue calls instead of refusing them.
         self.room = float(FIRST_CALLS)
         self.in_flight = 0
+        self.seen = SeenReplies()
         self.worked = False
         self._seconds = 0.0  # smoothed duration of a call
         self._cut_at = -math.inf
@@ -467,6 +472,28 @@ class PacedModel:
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
         """Send the request once and return the reply. Raises Retryable if another try may help."""
         raise NotImplementedError
+
+    def check_reply(self, completion: Completion, reply_id: object, request: ModelRequest) -> None:
+        """Raise Retryable if a reply is no whole reply to this request. A judge's JSON shows by itself if it is whole."""
+        reason = completion.finish_reason
+        if reason in BROKEN:
+            cause = say("the service broke the reply off (finish_reason: {reason})", reason=reason)
+        elif request.task == "answer" and reason == REASONING:
+            cause = say("the reply is empty: the server takes all of it for hidden reasoning (docs/servers.md)")
+        elif self._account.seen.is_of_another(reply_id, self.name, request, completion.text):
+            cause = say(
+                "the reply {id} has answered another request before; does a cache or a proxy mix up the replies?",
+                id=str(reply_id)[:60],
+            )
+        else:
+            return
+        raise Retryable(cause, may_be_billed=True)
+
+    def rejected(self, told: Told, request: ModelRequest) -> Completion:
+        """Return a judge's reply that the service rejected, to be treated like any that cannot be parsed."""
+        if request.task == "answer":
+            raise Retryable(self.redact(told.words)[:300], may_be_billed=True)
+        return Completion(self.without_keys(told.output), self.name, Usage(1, 0, 0, None), REJECTED)
 
     def redact(self, text: str) -> str:
         """Return the text on one line, without this model's keys and without all other known keys."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..base.extras import missing_extra
 from ..base.redact import redact
+from ..base.service_errors import better_url, read_error
 from ..base.texts import encodable
 from ..errors import ConfigError, ProviderError
 
@@ -233,8 +234,16 @@ def _make_openai_embeddings(model: str) -> Embedder:
             try:
                 return super().embed_documents(texts, chunk_size, **kwargs)
             except OpenAIError as error:
+                reason = redact(read_error(error).words or str(error))[:300]
+                if getattr(error, "status_code", None) in (404, 405) and (better := better_url(base_url or "")):
+                    raise ConfigError(
+                        "embedding with openai:{model} failed: {reason}; set OPENAI_BASE_URL to {better}",
+                        model=model,
+                        reason=reason,
+                        better=better,
+                    ) from None
                 raise ProviderError(
-                    "embedding with openai:{model} failed: {reason}", model=model, reason=redact(str(error))
+                    "embedding with openai:{model} failed: {reason}", model=model, reason=reason
                 ) from None
 
     # The length check would make tiktoken download its tables; passages are far below every limit.

@@ -20,7 +20,15 @@ from ..answering.assistant import prepare_answer
 from ..answering.own_assistant import Assistant
 from ..base.messages import say
 from ..base.redact import surprise_text
-from ..errors import ConfigError, NoAnswer, ProviderError, RequestRefused, RunStopped, SocJudgeError
+from ..errors import (
+    ConfigError,
+    NoAnswer,
+    ProviderError,
+    RequestRefused,
+    RunStopped,
+    SocJudgeError,
+    UnexpectedError,
+)
 from ..judging.asking import keeping
 from ..judging.judge import failed_evaluation, judge_answer
 from ..models import event_loop
@@ -180,8 +188,7 @@ class Engine:
         except SocJudgeError as error:
             self._fail(i, sample, answer, repeats, error)
         except Exception as surprise:  # a bug in one row must not cost the others what they paid for
-            said = surprise_text(surprise)[:300]
-            self._fail(i, sample, answer, repeats, RequestRefused(said, about_content=False))
+            self._fail(i, sample, answer, repeats, UnexpectedError(surprise_text(surprise)))
         return None
 
     def _fail(
@@ -199,6 +206,12 @@ class Engine:
             if error.about_content or self._has_answered["assistant" if answer is None else "judge"]:
                 self._add_failed(i, sample, answer, repeats, error)
             else:  # it never replied and did not name the text as its reason, so it may refuse all questions
+                self._gate.stop(error)
+            return
+        if isinstance(error, UnexpectedError):
+            self._add_failed(i, sample, answer, repeats, error)
+            self._failures_in_a_row += 1
+            if self._failures_in_a_row >= self._max_failures and self.n_left:
                 self._gate.stop(error)
             return
         # The service failed: there is no row, so that a resumed run requests the sample again.

@@ -16,7 +16,7 @@ from typing import Any
 from .._version import __version__
 from ..base.messages import say
 from ..base.redact import redact, surprise_text
-from ..errors import BudgetReached, ConfigError, ProviderError, RequestRefused, SocJudgeError
+from ..errors import BudgetReached, ConfigError, ProviderError, RequestRefused, SocJudgeError, UnexpectedError
 from ..models import event_loop
 from ..models.opening import Model, open_model
 from ..models.pacing import MAX_TRIES, CallSettings, RunGate
@@ -117,7 +117,7 @@ def run_remote_call(call: RemoteCall) -> Outcome:
         error = problem.with_traceback(None)
         error.__cause__ = error.__context__ = None  # they would travel too, and the SDK's hold the request with its key
     except Exception as surprise:  # only this process knows the keys that the text may contain
-        error = RequestRefused(surprise_text(surprise)[:300], about_content=False)
+        error = UnexpectedError(surprise_text(surprise))
     return error, gate.spent_usd
 
 

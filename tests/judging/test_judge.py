@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import itertools
 import json
 import re
 import socket
 import threading
 import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +19,8 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from service import CRITERIA, KEY, Reply, Service, error, judgement, serving
+from run_options import with_options
+from service import CRITERIA, KEY, Reply, Service, error, is_judge_call, judgement, serving
 
 from socjudge import (
     AssistantAnswer,
@@ -24,8 +29,10 @@ from socjudge import (
     Evaluation,
     constants,
     evaluate_answer,
+    handle_query,
     load_prompt,
     run_evaluation_suite,
+    summary_text,
 )
 from socjudge.base.redact import redact, show_url
 from socjudge.errors import ProviderError, RequestRefused, SocJudgeError
@@ -588,6 +595,336 @@ def test_whatever_the_words_and_the_status_the_parameter_that_an_error_names_is_
 def flat(request: dict[str, Any]) -> dict[str, Any]:
     """A request with no more of its response format than the type."""
     return {**request, "response_format": {"type": request["response_format"]["type"]}}
+
+
+# How others wrap what they say, and what they say in each: none of them as OpenAI does.
+SHAPES = {
+    "text beside error": lambda said: json.dumps({"error": said, "error_type": "validation"}),  # TGI, Ollama
+    "text in detail": lambda said: json.dumps({"detail": said}),  # FastAPI, Mistral
+    "list of places": lambda said: json.dumps(
+        {"detail": [{"type": "value_error", "loc": ["body"], "msg": said, "input": {"seed": 1}}]}
+    ),
+    "list around the object": lambda said: json.dumps([{"error": {"code": 400, "message": said}}]),  # Gemini
+    "list of errors": lambda said: json.dumps({"errors": [{"message": said, "code": 5006}], "success": False}),
+    "the object itself": lambda said: json.dumps({"object": "error", "message": said, "code": 400}),  # vLLM
+    "a sentence and a title": lambda said: json.dumps({"statusCode": 400, "message": [said], "error": "Bad Request"}),
+    "a flag beside the words": lambda said: json.dumps({"error": True, "message": said}),
+    "JSON in a gateway's words": lambda said: json.dumps(
+        {"error": {"message": f"Provider error: {json.dumps({'error': {'message': said}})}. Model Group=judge"}}
+    ),
+    "JSON in a field": lambda said: json.dumps(
+        {"error": {"message": "Provider returned error", "metadata": {"raw": json.dumps({"error": said})}}}
+    ),
+    "plain text": lambda said: said,
+    "a JSON text": json.dumps,
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
+def test_whatever_the_shape_of_an_error_what_can_be_learned_is_learned(
+    service: Service, shape: Callable[[str], str]
+) -> None:
+    def reply(request: dict[str, Any]) -> Reply:
+        if "temperature" in request:
+            return Reply(status=422, body=shape("`temperature` must be strictly positive"))
+        if request["response_format"]["type"] == "json_schema":
+            return Reply(status=400, body=shape("response_format: json_schema ist nicht verfügbar"))
+        return Reply(judgement(80))
+
+    service.default = reply
+    model = providers.OpenAIModel("theirs", base_url=service.base_url)
+    assert evaluate(model).error == ""
+    assert evaluate(model).status == "ok"
+    assert len(service.requests) == 4  # refused twice, not again
+
+
+@pytest.mark.parametrize("through", ["", "langchain"])
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
+def test_whatever_the_shape_of_an_error_its_words_are_told(
+    service: Service, shape: Callable[[str], str], through: str
+) -> None:
+    from langchain_openai import ChatOpenAI
+
+    service.default = Reply(status=400, body=shape("この部署には割り当てがありません"))
+    model: Any = ChatOpenAI(model="gpt-4o-mini") if through else "gpt-4o-mini"
+    with pytest.raises(RequestRefused, match="この部署には割り当てがありません"):
+        evaluate(model)
+    assert len(service.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("<html><head><title>403 Forbidden</title></head><body><h1>Blocked by proxy</h1></body></html>", "Blocked by proxy"),
+        ("", "no reason"),
+        ("{}", "no reason"),
+    ],
+    ids=["a page", "empty", "an empty object"],
+)  # fmt: skip
+def test_a_page_is_told_as_its_text_and_an_empty_error_as_without_a_reason(
+    service: Service, body: str, said: str
+) -> None:
+    service.default = Reply(status=400, body=body)
+    with pytest.raises(RequestRefused, match=said) as caught:
+        evaluate()
+    assert "<" not in str(caught.value)
+
+
+def test_nothing_is_learned_from_a_page(service: Service) -> None:
+    page = "<html><body>invalid request: temperature, json_schema, max_tokens</body></html>"
+    service.script = [Reply(status=400, body=page)]
+    with pytest.raises(RequestRefused):
+        evaluate()
+    evaluate()
+    assert {"temperature", "max_tokens", "response_format"} <= service.requests[-1].keys()
+
+
+QUOTING = {
+    "the output, cut": {"error": {"message": 'Failed to parse model output: {"scores": {"json_schema": "invalid'}},
+    "the output in a field": {"error": {"message": "invalid", "failed_generation": "temperature, json_schema"}},
+    "the request": {"detail": [{"loc": ["body", "user"], "msg": "invalid", "input": {"temperature": 0}}]},
+    "a long quotation": {"error": f'invalid reply: "{"端末を隔離する。temperature json_schema" * 5}"'},
+}
+
+
+@pytest.mark.parametrize("told", QUOTING.values(), ids=QUOTING.keys())
+@pytest.mark.parametrize("status", [422, 500])
+def test_nothing_is_learned_from_what_an_error_quotes(service: Service, told: Any, status: int) -> None:
+    model = providers.OpenAIModel("theirs", base_url=service.base_url)
+    service.script = [Reply(status=status, body=json.dumps(told))]
+    with contextlib.suppress(RequestRefused):
+        evaluate(model)
+    evaluate(model)
+    assert "temperature" in service.requests[-1]
+    assert service.requests[-1]["response_format"]["type"] == "json_schema"
+
+
+def test_nothing_is_learned_from_a_failure_that_only_uses_the_word(service: Service) -> None:
+    service.script = [Reply(status=500, body=json.dumps({"error": "device 0: temperature 96 C"}))]
+    evaluate()
+    assert "temperature" in service.requests[-1]
+
+
+REJECTIONS = {
+    "Groq": {
+        "error": {
+            "message": "Failed to generate JSON. Please adjust your prompt. See 'failed_generation' for more details.",
+            "type": "invalid_request_error",
+            "code": "json_validate_failed",
+            "failed_generation": '{"scores": {"根拠性": 8',
+        }
+    },
+    "a text": {"error": "The model produced output that does not match the expected format"},
+    "of a schema": {"detail": "Generated JSON does not match the expected schema."},
+}
+
+
+@pytest.mark.parametrize("through", ["", "langchain"])
+@pytest.mark.parametrize("told", REJECTIONS.values(), ids=REJECTIONS.keys())
+def test_a_reply_that_the_service_rejects_is_asked_for_again_like_one_that_cannot_be_parsed(
+    service: Service, told: Any, through: str
+) -> None:
+    from langchain_openai import ChatOpenAI
+
+    model: Any = ChatOpenAI(model="gpt-4o-mini") if through else "gpt-4o-mini"
+    service.script = [Reply(status=400, body=json.dumps(told))]
+    found = evaluate(model)
+    assert (found.status, found.attempts, found.usage.cost_usd) == ("ok", 2, None)  # the first may be billed
+    assert "reply 1: the service rejected the reply" in found.error
+    service.default = Reply(status=400, body=json.dumps(told))
+    found = evaluate(model)
+    assert (found.status, found.attempts) == ("unparsable", 3)
+
+
+def test_a_judge_whose_first_reply_the_service_rejects_does_not_end_the_run(
+    service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    def reply(request: dict[str, Any]) -> Reply | str:
+        if not is_judge_call(request):
+            return "端末を隔離します。"
+        if len(request["messages"]) == 1 and service.judge_calls % 2:
+            return Reply(status=400, body=json.dumps(REJECTIONS["Groq"]))
+        return judgement(80)
+
+    service.default = reply
+    how: dict[str, Any] = {"judge_model": "gpt-4o-mini", "assistant_model": "gpt-4o-mini", "logs_dir": tmp_path}
+    run = run_evaluation_suite(questions[:3], index=index, **how)
+    assert [result.evaluation.status for result in run.results] == ["ok"] * 3
+
+
+# -- replies whose text is somewhere else, or whose end is missing
+
+
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
+def test_a_judgement_that_the_server_takes_for_reasoning_is_read_if_it_is_nothing_else(
+    service: Service, field: str
+) -> None:
+    def reply(text: str) -> Reply:
+        message = {"role": "assistant", "content": None, field: text}
+        return chat(choices=[{"index": 0, "message": message, "finish_reason": "stop"}])
+
+    service.script = [reply(f"\n{judgement(70)}")]
+    assert evaluate().average_score == 70.0
+    service.default = reply(f"まず {judgement(70)} と考えたが、")
+    found = evaluate()
+    assert (found.status, found.average_score) == ("unparsable", 0.0)
+    assert "hidden reasoning" in found.error
+
+
+@pytest.mark.parametrize("end", [None, "", "error", "abort"])
+def test_no_answer_is_made_of_a_reply_whose_end_is_missing(
+    service: Service, index: RunbookIndex, end: str | None
+) -> None:
+    message = {"role": "assistant", "content": "端末を隔離します。ただし、"}
+    service.script = [chat(choices=[{"index": 0, "message": message, "finish_reason": end}])]
+    service.default = "端末を隔離します。"
+    answer = handle_query("感染端末の初動は？", index=index, model="gpt-4o-mini")
+    assert "ただし" not in answer.answer and "finish_reason" in " ".join(answer.retries)
+
+
+@pytest.mark.parametrize("end", ["error", "abort", "insufficient_system_resource"])
+def test_no_judgement_is_made_of_a_reply_that_the_service_broke_off(service: Service, end: str) -> None:
+    service.script = [Reply(judgement(100), finish_reason=end)]
+    found = evaluate()
+    assert found.average_score == 80.0 and end in found.error
+
+
+# -- whose reply it is
+
+
+def test_a_reply_that_comes_twice_on_a_connection_is_not_the_next_questions(
+    index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    """A gateway that sends each reply again on the connection, a moment later or at once, with another id."""
+    scores = {question.question: 10 * number for number, question in enumerate(questions[:6], 4)}
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            prompt = request["messages"][0]["content"]
+            score = next(score for text, score in scores.items() if text in prompt)
+            for wait_s in (0, 0.02):
+                time.sleep(wait_s)
+                body = str(chat(id=f"chatcmpl-{time.monotonic_ns()}", choices=[{
+                    "index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": judgement(score)}
+                }]).body).encode()  # fmt: skip
+                self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n")
+                self.wfile.write(b"content-length: %d\r\n\r\n" % len(body) + body)
+                self.wfile.flush()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        judge = providers.OpenAIModel("theirs", base_url=f"http://127.0.0.1:{server.server_port}/v1")
+        how: dict[str, Any] = {"judge_model": judge, "assistant_model": "offline", "logs_dir": tmp_path}
+        run = run_evaluation_suite(questions[:6], index=index, **with_options(max_concurrency=1, **how))
+        server.shutdown()
+    assert [result.evaluation.average_score for result in run.results] == list(scores.values())
+
+
+def test_a_reply_whose_id_and_text_came_before_is_not_another_answers(service: Service) -> None:
+    """A gateway or a cache that hands out an earlier reply, once."""
+    kept: list[Reply] = []
+
+    def reply(request: dict[str, Any]) -> Reply:
+        kept.append(chat(id=f"chatcmpl-{len(kept)}", choices=[{"index": 0, "finish_reason": "stop", "message": {
+            "role": "assistant", "content": judgement(10 * len(kept) + 50)
+        }}]))  # fmt: skip
+        return kept[1] if len(kept) == 3 else kept[-1]
+
+    service.default = reply
+    answers = [AssistantAnswer(QUESTION.question, f"{n}台の端末を隔離します。", "文脈") for n in range(3)]
+    found = [evaluate_answer(QUESTION, answer, model="gpt-4o-mini") for answer in answers]
+    assert [each.average_score for each in found] == [50, 60, 80]
+    assert "has answered another request before" in found[2].error
+
+
+def test_a_gateway_that_answers_everything_from_one_reply_is_told(service: Service) -> None:
+    first, always = chat(id="chatcmpl-a"), chat(id="chatcmpl-b")
+    service.script, service.default = [first], always
+    answers = [AssistantAnswer(QUESTION.question, f"{n}台の端末を隔離します。", "文脈") for n in range(3)]
+    assert [evaluate_answer(QUESTION, each, model="gpt-4o-mini").status for each in answers[:2]] == ["ok", "ok"]
+    with pytest.raises(ProviderError, match="chatcmpl-b has answered another request before"):
+        evaluate_answer(QUESTION, answers[2], model="gpt-4o-mini")
+
+
+def test_one_id_for_all_replies_is_no_reason_to_doubt_them(service: Service) -> None:
+    numbers = itertools.count(60)
+
+    def reply(request: dict[str, Any]) -> Reply:
+        message = {"role": "assistant", "content": judgement(next(numbers))}
+        return chat(id="chatcmpl-0", choices=[{"index": 0, "finish_reason": "stop", "message": message}])
+
+    service.default = reply
+    answers = [AssistantAnswer(QUESTION.question, f"{n}台の端末を隔離します。", "文脈") for n in range(4)]
+    found = [evaluate_answer(QUESTION, answer, model="gpt-4o-mini") for answer in answers]
+    assert [(each.average_score, each.error) for each in found] == [(60 + n, "") for n in range(4)]
+    # The same text for each answer as well: asked once more, once.
+    service.default = chat(id="always-this")
+    model = providers.OpenAIModel("another", base_url=service.base_url)
+    before = len(service.requests)
+    assert [evaluate_answer(QUESTION, answer, model=model).status for answer in answers] == ["ok"] * 4
+    assert len(service.requests) - before == 5
+
+
+def test_a_cache_may_answer_the_same_request_again(service: Service) -> None:
+    service.script, service.default = [chat(id="chatcmpl-a")], chat(id="chatcmpl-b")
+    other = AssistantAnswer(QUESTION.question, "別の回答です。", "文脈")
+    assert evaluate_answer(QUESTION, other, model="gpt-4o-mini").status == "ok"
+    assert [evaluate().error for _ in range(3)] == ["", "", ""]
+
+
+# -- the address, and the scale
+
+
+@pytest.mark.parametrize(("status", "body"), [(404, '{"detail":"Not Found"}'), (405, "Method Not Allowed"), (404, "")])
+@pytest.mark.parametrize("path", ["", "/", "/api", "/v1/chat/completions"])
+def test_an_address_without_v1_is_told_with_the_one_that_was_meant(
+    service: Service, monkeypatch: pytest.MonkeyPatch, path: str, status: int, body: str
+) -> None:
+    root = service.base_url.removesuffix("/v1")
+    monkeypatch.setenv("OPENAI_BASE_URL", root + path)
+    service.default = Reply(status=status, body=body)
+    right = f"{root}{'/api' if path == '/api' else ''}/v1"
+    with pytest.raises(ConfigError, match=rf"set OPENAI_BASE_URL to {right}$"):
+        evaluate()
+
+
+def test_a_model_that_is_not_there_is_not_taken_for_a_wrong_address(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", service.base_url.removesuffix("/v1"))
+    service.default = Reply(status=404, body=json.dumps({"error": "model 'llama9' not found, try pulling it first"}))
+    with pytest.raises(ConfigError, match="no such model or path.*try pulling it first"):
+        evaluate("llama9")
+
+
+TENS = dict(zip(CRITERIA, [10, 10, 5, 10, 5, 10], strict=True))
+
+
+def test_scores_of_five_and_ten_are_asked_for_again_and_believed_if_they_are_repeated(service: Service) -> None:
+    service.script = [Reply(judgement(TENS))]
+    found = evaluate()
+    assert (found.average_score, found.attempts) == (80.0, 2)
+    assert "another scale than 0-100" in found.error
+    service.script = [Reply(judgement(TENS))] * 2
+    assert evaluate().scores == TENS
+
+
+def test_a_run_whose_scores_are_all_at_most_ten_says_so(
+    service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    how: dict[str, Any] = {"judge_model": "gpt-4o-mini", "assistant_model": "offline", "logs_dir": tmp_path}
+    service.default = judgement(TENS)
+    said = summary_text(run_evaluation_suite(questions[:2], index=index, **how))
+    assert "12件の点数がすべて10点以下" in said or "all 12 scores are at most 10" in said
+    service.script = [Reply(judgement(20))]
+    fine = summary_text(run_evaluation_suite(questions[:2], index=index, **{**how, "judge_model": "gpt-4o"}))
+    assert "at most 10" not in fine and "10点以下" not in fine
 
 
 def test_what_was_learned_is_kept_when_the_next_try_gets_no_reply(service: Service) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import http.server
 import json
+import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -469,7 +470,9 @@ def embedding_service(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str
             vectors = LetterEmbeddings().embed_documents(body["input"])
             data = [{"object": "embedding", "index": i, "embedding": v} for i, v in enumerate(vectors)]
             reply = json.dumps({"object": "list", "model": "m", "data": data, "usage": {"prompt_tokens": 1}})
-            self.send_response(401 if body["model"] == "broken" else 200)
+            if body["model"] == "too-much":
+                reply = json.dumps({"detail": [{"loc": ["body", "input"], "msg": "入力が長すぎます", "input": "x"}]})
+            self.send_response(200 if body["model"] == "my-model" else 404 if "/v1" not in self.path else 401)
             self.send_header("Content-Type", "application/json")
             self.end_headers()
             self.wfile.write(reply.encode())
@@ -499,6 +502,17 @@ def test_openai_compatible_service_embeds_texts_as_they_are(
 def test_failing_service_is_a_provider_error(embedding_service: list[dict[str, object]]) -> None:
     with pytest.raises(ProviderError, match="openai:broken"):
         make_embeddings("openai:broken").embed_query("隔離")
+
+
+def test_the_words_of_a_failing_service_are_told_and_the_address_that_was_meant(
+    embedding_service: list[dict[str, object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ProviderError, match="input: 入力が長すぎます$"):
+        make_embeddings("openai:too-much").embed_query("隔離")
+    root = os.environ["OPENAI_BASE_URL"].removesuffix("/v1")
+    monkeypatch.setenv("OPENAI_BASE_URL", root)
+    with pytest.raises(ConfigError, match=f"set OPENAI_BASE_URL to {root}/v1$"):
+        make_embeddings("openai:my-other").embed_query("隔離")
 
 
 # --- the labelled questions and playbooks we did not write

@@ -39,7 +39,7 @@ from socjudge import (
 from socjudge.base.pass_rule import PassRule
 from socjudge.base.verdict import run_verdict, summarise_results, summary_text
 from socjudge.cli.shared import report_run
-from socjudge.errors import ProviderError
+from socjudge.errors import ProviderError, UnexpectedError
 from socjudge.judge import save_evaluation_results
 from socjudge.records import EvaluationResult, Passage, Rubric, RunInfo, RunOptions
 from socjudge.runbooks.index import RunbookIndex
@@ -449,24 +449,39 @@ def test_a_failing_callback_loses_nothing(
     assert unfinished.done == service.judge_calls >= 3
 
 
-def test_a_bug_in_one_row_costs_the_others_nothing(
+@pytest.mark.parametrize("row", [1, 2])
+def test_a_bug_in_one_row_costs_the_others_nothing_and_is_named_with_its_place(
+    service: Service,
+    index: RunbookIndex,
+    questions: list[EvalQuestion],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    row: int,
+) -> None:
+    real = engine.judge_answer
+
+    def buggy(question: EvalQuestion, *arguments: Any, **keywords: Any) -> Any:
+        if question.id == row:
+            raise KeyError("surprise")
+        return real(question, *arguments, **keywords)
+
+    monkeypatch.setattr(engine, "judge_answer", buggy)
+    run = run_suite(questions[:3], tmp_path, index=index)
+    failed = {result.question.id for result in run.results if result.evaluation.status == "failed"}
+    assert failed == {row}
+    assert re.search(r"unexpected KeyError.*\(socjudge/runs/engine\.py:\d+\)", run.results[row - 1].evaluation.error)
+
+
+def test_a_bug_in_every_row_stops_the_run_and_is_no_refusal(
     service: Service,
     index: RunbookIndex,
     questions: list[EvalQuestion],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    real = engine.judge_answer
-
-    def buggy(question: EvalQuestion, *arguments: Any, **keywords: Any) -> Any:
-        if question.id == 2:
-            raise KeyError("surprise")
-        return real(question, *arguments, **keywords)
-
-    monkeypatch.setattr(engine, "judge_answer", buggy)
-    run = run_suite(questions[:3], tmp_path, index=index)
-    assert [r.evaluation.status for r in run.results] == ["ok", "failed", "ok"]
-    assert "unexpected KeyError" in run.results[1].evaluation.error
+    monkeypatch.setattr(engine, "judge_answer", None)
+    with pytest.raises(UnexpectedError, match=r"unexpected TypeError.*\(socjudge/runs/engine\.py:\d+\)"):
+        run_suite(questions, tmp_path, index=index, max_failures=3)
 
 
 @pytest.mark.slow
