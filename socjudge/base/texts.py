@@ -35,6 +35,14 @@ _FILLERS = "\u115f\u1160\u3164\uffa0\u2800\U0001d159"  # Unicode calls them lett
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
 )
+# PDFs often give a radical in place of the letter that looks the same. NFKC keeps those of the first block, and for
+# four of the second (戸青黄黒) it takes letters that are not used in Japan.
+_RADICALS = "⺁⺄⺊⺎⺒⺓⺜⺝⺟⺠⺧⺩⺬⺮⺶⺼⺽⻁⻄⻆⻑⻗⻘⻝⻞⻣⻤⻨⻩⻫⻭⻯⻱⻲⼾⾭⿈⿊"
+_LETTERS = "厂乙卜兀巳幺日月母民牛王示竹羊月臼虎西角長雨青食食骨鬼麦黄斉歯竜龜亀戸青黄黒"
+_WHOLE = {code: unicodedata.normalize("NFKC", chr(code)) for code in range(0x2F00, 0x2FD6)}
+_WHOLE |= dict(zip(map(ord, _RADICALS), _LETTERS, strict=True))
+# What one letter of Shift_JIS becomes depends on who reads it: Windows, or JIS. NFKC tells these apart.
+_SAME: dict[int, str] = _WHOLE | dict.fromkeys(map(ord, "‐‑‒–—―−"), "-") | {ord("∥"): "‖"}
 # Windows takes a file of such a name for a device, whatever its extension is.
 DEVICE_NAME = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
 
@@ -130,9 +138,20 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧", text.replace("\r\n", "\n"))
 
 
+def whole_letters(text: str) -> str:
+    """Return the text with whole letters in place of radicals that look the same, such as 長 for ⻑."""
+    return text.translate(_WHOLE)
+
+
+def normalise_text(text: str) -> str:
+    """Return a text in NFKC and lower case, for comparing texts. NFKC turns ＥＤＲ into EDR and ｴﾗｰ into エラー.
+    Letters that look the same become the same: radicals of PDFs, and dashes and bars of different encodings."""
+    return unicodedata.normalize("NFKC", text.translate(_SAME)).lower()
+
+
 def fold(text: str) -> str:
-    """Return the text in a form for comparisons: NFKC, in lower case, without spaces and punctuation."""
-    return _IGNORED.sub("", unicodedata.normalize("NFKC", text).lower())
+    """Return the text in a form for comparisons: `normalise_text` without spaces and punctuation."""
+    return _IGNORED.sub("", normalise_text(text))
 
 
 @lru_cache(maxsize=2_000)

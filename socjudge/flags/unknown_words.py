@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from ..runbooks.bm25 import normalise_text
+from ..base.texts import normalise_text
 
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex

@@ -78,12 +78,13 @@ def check_runbooks(folder: Path | str | None = None) -> pd.DataFrame:
         except (ConfigError, OSError) as error:
             found.append(_unreadable(source, error, path))
             continue
-        found += [
-            _Finding(
-                "note", source, "", "encoding", note, say("check the text that was read, and save the file as UTF-8")
+        for note in notes:
+            remedy = (
+                say("check the text that was read, and save the file as UTF-8")
+                if note.problem == "encoding"
+                else say("write what an answer needs of it as plain text, or leave it")
             )
-            for note in notes
-        ]
+            found.append(_Finding("note", source, listed(note.places), note.problem, note.what, remedy))
         if not split_runbook(text, source):
             no_text = say("{path}: no text below its headings; skipped", path=path)
             found.append(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from ..base.texts import normalise_text
+
 # BM25's usual values. Other values (0.9 to 2, and 0.3 to 0.75) moved R@5 by at most 0.01.
 K1 = 1.5
 B = 0.75
 # A word in kanji gives several tokens. A Latin word or number gives one, and is often the subject: docs/retrieval.md.
 LATIN_WEIGHT = 2
-TOKENS_VERSION = 2  # raise it when `tokenise` or LATIN_WEIGHT changes: index fingerprints depend on it
+TOKENS_VERSION = 3  # raise it when `tokenise` or LATIN_WEIGHT changes: index fingerprints depend on it
 
 # One alternative per script. \w is last: letters of any other script, such as é or 한.
 _KANJI = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -32,11 +33,6 @@ _RUNS = re.compile(
 
 _ONLY_HIRAGANA = re.compile(f"[{_HIRAGANA}]+")
 _REMEMBERED = 500  # characters; the words of longer texts are not cached
-
-
-def normalise_text(text: str) -> str:
-    """Return a text in NFKC and lower case, for comparing texts. NFKC turns ＥＤＲ into EDR and ｴﾗｰ into エラー."""
-    return unicodedata.normalize("NFKC", text).lower()
 
 
 def tokenise(text: str) -> list[str]:

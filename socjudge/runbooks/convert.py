@@ -1,24 +1,31 @@
-"""Convert Word, Excel, PDF and HTML files to Markdown, with the optional libraries of the extra `convert`.
+"""Read Word, Excel, PDF and HTML files as Markdown, and name what a person sees in them that is not read.
 
-There is one small library for each format: mammoth, openpyxl, pypdfium2 and markdownify (12 MB together). markitdown,
-which converts all formats, was tried and not chosen. It needs 125 MB with an ONNX runtime, writes "NaN" for empty Excel
-cells, garbles HTML without a declared charset, and returns the bytes of a damaged file as text.
+Word and Excel are read from their XML. Of the libraries that were tried, none leaves out what is struck out, hidden or
+furigana, reads text boxes and merged cells, and says what it did not read.
 """
 
 from __future__ import annotations
 
-import io
+import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from ..base.archives import unpack_office
+from ..base.messages import say
 from ..errors import ConfigError
+from .document import Document
+from .excel import read_excel
+from .word import read_word
+
+if TYPE_CHECKING:
+    from bs4 import Tag
 
 
-def convert_to_markdown(data: bytes, suffix: str, name: str) -> str:
-    """Return the contents of a file as Markdown. HTML must already be UTF-8 (`reading.py` decodes it).
+def convert_to_markdown(data: bytes, suffix: str, name: str) -> tuple[str, dict[str, list[str]]]:
+    """Return the contents of a file as Markdown, and {what was not read: places}. HTML must already be UTF-8.
     Raises ConfigError without the extra, or if the file is damaged, encrypted or not of the type of its suffix."""
+    document = Document()
     try:
-        return CONVERTERS[suffix](data)
+        CONVERTERS[suffix](data, document)
     except ImportError as error:
         raise ConfigError(
             "{name}: reading {suffix} files needs {package}; run: pip install 'socjudge[convert]'",
@@ -35,70 +42,93 @@ def convert_to_markdown(data: bytes, suffix: str, name: str) -> str:
             suffix=suffix,
             reason=reason,
         ) from error
+    return "\n\n".join(document.blocks), document.left
 
 
-def _html(data: bytes) -> str:
+_UNSEEN = ["script", "style", "head", "noscript", "template", "rt", "rp"]  # rt and rp are furigana
+
+
+def _html(data: bytes, document: Document) -> None:
     from bs4 import BeautifulSoup
     from markdownify import MarkdownConverter
+
+    class Converter(MarkdownConverter):  # type: ignore[misc]
+        def convert_table(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+            return "\n\n" + _table(el) + "\n\n"
 
     text = data.decode("utf-8")
     end = text.rfind(">") + 1  # a tag that is never closed is text; the parser would search for its end again and again
     soup = BeautifulSoup(text[:end] + text[end:].replace("<", "&lt;"), "html.parser")
-    for tag in soup(["script", "style", "head", "noscript"]):
+    struck = [*soup(["del", "s", "strike"]), *soup(style=re.compile("line-through"))]
+    hidden = [*soup(hidden=True), *soup(style=re.compile(r"display\s*:\s*none"))]
+    for tag in [*soup(_UNSEEN), *struck, *hidden]:
         if not tag.decomposed:
+            if tag.name not in _UNSEEN:
+                document.leave(
+                    say("struck out, and left out" if tag in struck else "hidden, and left out"), tag.get_text()
+                )
             tag.decompose()
+    for picture in soup(["img", "svg", "canvas", "object", "iframe"]):
+        document.leave(
+            say("text in pictures is not read"), after=str(picture.find_previous(string=re.compile(r"\S")) or "")
+        )
     # no autolinks and no escaping, because the text is searched and quoted, never rendered
-    converter = MarkdownConverter(
+    converter = Converter(
         heading_style="ATX",
-        strip=["img"],
+        strip=["img", "b", "strong", "em", "i"],
         autolinks=False,
         bullets="-",
         escape_underscores=False,
         escape_asterisks=False,
     )
-    return str(converter.convert_soup(soup))
+    document.add(str(converter.convert_soup(soup)), is_markdown=True)
 
 
-def _docx(data: bytes) -> str:
-    import mammoth
-
-    unpack_office(data)
-    html = mammoth.convert_to_html(io.BytesIO(data)).value
-    return _html(html.encode("utf-8"))
-
-
-def _xlsx(data: bytes) -> str:
-    from openpyxl import load_workbook
-
-    unpack_office(data)
-    workbook = load_workbook(io.BytesIO(data), read_only=True, data_only=True)
-    lines: list[str] = []
-    for sheet in workbook.worksheets:
-        lines.append(f"## {sheet.title}\n")
-        for row in sheet.iter_rows(values_only=True):
-            cells = ["" if cell is None else str(cell).replace("\n", " ") for cell in row]
-            if any(cells):
-                lines.append("| " + " | ".join(cells) + " |")
-        lines.append("")
-    workbook.close()
-    return "\n".join(lines)
+def _table(table: Tag) -> str:
+    rows, merged = list[dict[int, str]](), dict[int, dict[int, str]]()
+    for number, line in enumerate(line for line in table("tr") if line.find_parent("table") is table):
+        row, column = dict[int, str](), 0
+        for cell in line(["td", "th"], recursive=False):
+            while column in merged.get(number, {}):
+                column += 1
+            row[column] = cell.get_text(" ")
+            wide, high = (int(str(cell.get(name) or 1)) for name in ("colspan", "rowspan"))
+            for below in range(number + 1, number + min(high, 1_000)):
+                merged.setdefault(below, {}).update(
+                    {column: row[column]} | dict.fromkeys(range(column + 1, column + wide), "")
+                )
+            column += wide
+        rows.append(row)
+    inner = Document()
+    inner.add_table(rows, merged, " --- |")
+    return "\n\n".join([*(caption.get_text() for caption in table("caption")), *inner.blocks])
 
 
-def _pdf(data: bytes) -> str:
+def _pdf(data: bytes, document: Document) -> None:
     import pypdfium2
+    from pypdfium2 import raw
 
-    document = pypdfium2.PdfDocument(data)
+    pdf = pypdfium2.PdfDocument(data)
     try:
-        pages = [page.get_textpage().get_text_bounded() for page in document]
+        for number, page in enumerate(pdf, start=1):
+            place = say("page {page}", page=number)
+            lines = page.get_textpage().get_text_bounded().split("\r\n")
+            document.add("\n".join(lines))
+            if not "".join(lines).strip():
+                document.leave(say("pages without text are not read"), place=place)
+            elif next(page.get_objects([raw.FPDF_PAGEOBJ_IMAGE]), None):
+                document.leave(say("text in pictures is not read"), place=place)
+            notes = (raw.FPDFPage_GetAnnot(page, n) for n in range(raw.FPDFPage_GetAnnotCount(page)))
+            if {raw.FPDFAnnot_GetSubtype(note) for note in notes} - {raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP}:
+                document.leave(say("comments, stamps and fields of a form are not read"), place=place)
     finally:
-        document.close()
-    return "\n\n".join(page.replace("\r\n", "\n") for page in pages)
+        pdf.close()
 
 
-CONVERTERS: dict[str, Callable[[bytes], str]] = {
+CONVERTERS: dict[str, Callable[[bytes, Document], None]] = {
     ".html": _html,
     ".htm": _html,
-    ".docx": _docx,
-    ".xlsx": _xlsx,
+    ".docx": read_word,
+    ".xlsx": read_excel,
     ".pdf": _pdf,
 }

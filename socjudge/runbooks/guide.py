@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from .. import constants
 from ..base.quoting import find_severities
+from ..base.texts import normalise_text
 from ..records import Passage
 from .asking import asks_leave, find_asking, is_of_stage, split_clauses, wants_leave
-from .bm25 import normalise_text
 from .points import Point, asks_command, details_asked, find_points, rank_statements
 from .reading import split_sentences, unnumbered
 

@@ -20,12 +20,13 @@ import numpy as np
 from .. import constants
 from ..base.messages import say
 from ..base.showing import facts_html, shown_path
+from ..base.texts import normalise_text
 from ..constants import BACKGROUND_SECTIONS, CARRIED_DIR
 from ..errors import ConfigError
 from ..records import Passage
 from . import bm25
 from .asking import split_clauses
-from .bm25 import Bm25, normalise_text, tokenise
+from .bm25 import Bm25, tokenise
 from .embeddings import VectorCache, Vectors, get_embedder_name, hash_text
 from .index_files import StoredIndex, load_stored_index, save_stored_index, stamp_stored_index
 from .organisation import load_organisation

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.json_files import read_json
-from ..base.messages import explained, say
+from ..base.messages import explained, listed, say
+from ..base.texts import normalise_text, whole_letters
 from ..errors import ConfigError
-from .bm25 import normalise_text
 from .convert import CONVERTERS, convert_to_markdown
 
 if TYPE_CHECKING:
@@ -50,6 +50,10 @@ _ENCODINGS = ["cp932", "euc_jis_2004", "utf_16", "utf_16_le", "utf_16_be"]
 _ENCODINGS_7_BIT = ["iso2022_jp", "iso2022_jp_2004", "iso2022_jp_ext"]
 
 
+# Not a heading: #!/bin/sh, #123 or #command, which have one mark and no space.
+_LOOSE_HEADING = re.compile(
+    r"^( {0,3})([#＃]{1,6})(?:[^\S\n]+(?=\S)|(?<=[#＃]{2})(?![#＃!\s])|(?=[^\W\d_])(?![a-zA-Z]))", re.M
+)
 _NUMBER = re.compile(r"^第?[0-9０-９]+(?:[.．－-][0-9０-９]+)*\s*[章節項.．、)）:：]?\s*")
 
 
@@ -100,10 +104,10 @@ def load_runbooks(folder: Path | str) -> list[Runbook]:
         data = _read_bytes(path)
         text, notes = decode_runbook(data, path)
         chunks = split_runbook(text, source)
-        if not chunks:
-            notes = [*notes, say("{path}: no text below its headings; skipped", path=path)]
         for note in notes:
-            warnings.warn(note, stacklevel=2)
+            warnings.warn(f"{path}: {note.what}{note.shown_places}", stacklevel=2)
+        if not chunks:
+            warnings.warn(say("{path}: no text below its headings; skipped", path=path), stacklevel=2)
         if chunks:
             runbooks.append(Runbook(source, hashlib.sha256(data).hexdigest(), tuple(chunks)))
     if not runbooks:
@@ -278,11 +282,11 @@ def split_front_matter(text: str, name: str) -> tuple[dict[str, Any], str]:
 
 def split_runbook(text: str, source: str, *, chunk_size: int = CHUNK_SIZE) -> list[Chunk]:
     """Split the text of one runbook into passages of at most `chunk_size` characters, in order. No body text is lost.
-    Sections follow the headings of CommonMark, or in a .txt file, headings such as ■初動対応.
+    Sections follow the headings of CommonMark, or in a .txt or .pdf file, headings such as ■初動対応.
     Of the front matter, only the title is used."""
     front_matter, body = split_front_matter(text, source)
     lines = body.split("\n")
-    headings = _plain_headings(lines) if source.lower().endswith(".txt") else _markdown_headings(body)
+    headings = _plain_headings(lines) if source.lower().endswith((".txt", ".pdf")) else _markdown_headings(body)
     # The only H1 of a text is its title, and no part of the heading paths.
     top = [title for _, _, level, title in headings if level == 1]
     title = str(front_matter.get("title") or (top[0] if len(top) == 1 else Path(source).stem))
@@ -322,22 +326,37 @@ def _read_bytes(path: Path) -> bytes:
         return path.read_bytes()
 
 
-def decode_runbook(data: bytes, path: Path) -> tuple[str, list[str]]:
-    """Return a runbook's text as Markdown with its front matter, and a list with a note if the encoding was guessed.
+class Note(NamedTuple):
+    """Hold what a reader of a runbook must know: of its encoding, or what a person sees in it that was not read."""
+
+    problem: str  # a short name, for tables
+    what: str
+    places: tuple[str, ...] = ()
+
+    @property
+    def shown_places(self) -> str:
+        """Return the first places, in brackets."""
+        more = (
+            [say("{count} more places", count=len(self.places) - MOST_NAMED)] if len(self.places) > MOST_NAMED else []
+        )
+        return f" ({listed([*self.places[:MOST_NAMED], *more])})" if self.places else ""
+
+
+def decode_runbook(data: bytes, path: Path) -> tuple[str, list[Note]]:
+    """Return a runbook's text as Markdown with its front matter, and what its reader must know.
     Raises ConfigError if the file cannot be decoded or converted."""
     suffix = path.suffix.lower()
-    if suffix in CONVERTERS and not suffix.startswith(".htm"):
-        return convert_to_markdown(data, suffix, str(path)), []
-    text, encoding = _decode(data, path)
-    notes = (
-        []
-        if encoding == "utf-8"
-        else [say("{path}: read as {encoding}; save it as UTF-8 to be sure", path=path, encoding=encoding)]
-    )
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    notes = []
+    if suffix not in CONVERTERS or suffix.startswith(".htm"):
+        text, encoding = _decode(data, path)
+        if encoding != "utf-8":
+            notes.append(Note("encoding", say("read as {encoding}; save it as UTF-8 to be sure", encoding=encoding)))
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        data = text.encode("utf-8")
     if suffix in CONVERTERS:
-        text = convert_to_markdown(text.encode("utf-8"), suffix, str(path))
-    return text, notes
+        text, left = convert_to_markdown(data, suffix, str(path))
+        notes += [Note("not read", what, tuple(places)) for what, places in left.items()]
+    return whole_letters(text), notes
 
 
 def _decode(data: bytes, path: Path) -> tuple[str, str]:
@@ -376,7 +395,10 @@ def _markdown_headings(body: str) -> list[_Heading]:
     """LangChain's MarkdownHeaderTextSplitter strips lines, and takes an indented `# comment` for a heading."""
     from markdown_it import MarkdownIt
 
-    tokens = MarkdownIt("commonmark").parse(body)
+    # Text is written by people: ##題, ##　題 (with U+3000 or U+00A0) and ＃＃ 題 are headings to whoever sees them.
+    tokens = MarkdownIt("commonmark").parse(
+        _LOOSE_HEADING.sub(lambda found: found[1] + "#" * len(found[2]) + " ", body)
+    )
     headings = []
     for token, inline in pairwise(tokens):
         if token.type != "heading_open" or token.level or not token.map:

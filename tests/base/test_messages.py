@@ -46,7 +46,7 @@ MATERIAL = re.compile(
     r"|answering/(assistant|citations|dataset|own_answers|stored_answers)"
     r"|judging/(judge|replies|shown_verdicts)"
     r"|prompts/(for_rubric)"
-    r"|runbooks/(bm25|asking|guide|points|reading)"
+    r"|runbooks/(bm25|asking|excel|guide|points|reading|word)"
 )
 # The specification's words; values in frames and certificates; what is in answers, prompts and runbooks; what is typed.
 KEPT = {*SPECIFIED_CRITERIA, FINISHED, SUMMARY, COSTS_MONEY, "[出典: ", *"""

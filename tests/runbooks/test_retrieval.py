@@ -21,11 +21,12 @@ from hypothesis import strategies as st
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 
+from socjudge.base.texts import normalise_text
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.errors import ConfigError, ProviderError
 from socjudge.records import Passage
 from socjudge.runbooks import index as index_module
-from socjudge.runbooks.bm25 import Bm25, content_words, normalise_text, tokenise
+from socjudge.runbooks.bm25 import Bm25, content_words, tokenise
 from socjudge.runbooks.embeddings import VectorCache, make_embeddings
 from socjudge.runbooks.index import (
     RunbookIndex,
