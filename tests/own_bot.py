@@ -19,12 +19,15 @@ CITED = [{"text": "端末を隔離する。", "source": "malware.md"}, {"text": 
 
 @dataclass(frozen=True)
 class Said:
-    """One HTTP response. body: text as it is, or what becomes JSON."""
+    """One HTTP response. body: text or bytes as they are, or what becomes JSON. The connection may be cut before its
+    end, or the end of the connection may be the only end of the body."""
 
     body: Any = ""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     kind: str = "application/json"
+    is_cut: bool = False
+    has_length: bool = True
 
 
 class Bot:
@@ -53,9 +56,12 @@ def running(reply: Callable[[Any], Said]) -> Iterator[Bot]:
                 bot.asked.append(asked)
                 bot.headers.append(dict(self.headers))
             said = bot.reply(asked)
-            data = (said.body if isinstance(said.body, str) else json.dumps(said.body, ensure_ascii=False)).encode()
+            body = said.body if isinstance(said.body, str | bytes) else json.dumps(said.body, ensure_ascii=False)
+            data = body if isinstance(body, bytes) else body.encode()
+            length = {"Content-Length": str(len(data) + 9 * said.is_cut)} if said.has_length else {}
+            self.close_connection |= said.is_cut or not said.has_length
             self.send_response(said.status)
-            for name, value in {"Content-Type": said.kind, "Content-Length": str(len(data)), **said.headers}.items():
+            for name, value in {"Content-Type": said.kind, **length, **said.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(data)

@@ -12,25 +12,35 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from ipaddress import ip_address, ip_network
 from typing import Any
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urljoin, urlsplit
+from urllib.request import getproxies
 
 from ..base.former_names import instead_of
 from ..base.messages import say
-from ..base.redact import hash_query, redact, show_url, without_secrets
+from ..base.redact import hash_query, is_secret_name, path_tokens, redact, redact_links, show_url, without_secrets
 from ..base.showing import one_line
 from ..errors import ConfigError, NoAnswer
 from ..models.openai_model import CONNECT_S, MAX_BYTES, retry_after_s
 from ..models.pacing import Retryable
+from .event_stream import Event, answer_in, follow, read_events
 
 _NAME = re.compile(r"\{(question|question_id|category|repeat)\}|\$\{([A-Za-z_]\w*)\}")
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+|\*)\]")
 _PATH = re.compile(r"(?:\.?[^.\[\]]++|\[(?:\d+|\*)\])++")
 _IS_PATH = re.compile(r"[A-Za-z_][\w-]*(?:\[(?:\d+|\*)\]|\.[A-Za-z_][\w-]*)+|path:.+")
-_SECRET = re.compile(r"auth|key|token|cookie|secret|passw|passphrase|pwd|credential", re.IGNORECASE)
+# Many servers call every text Latin-1, which cannot hold Japanese. What is called Shift_JIS or EUC-JP often has letters
+# beyond the standard, such as ①.
+_CHARSETS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("iso-8859-1", "latin-1", "latin1", "us-ascii", "windows-1252"), ("utf-8",)),
+    **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis", "windows-31j", "cswindows31j"), ("cp932",)),
+    **dict.fromkeys(("euc-jp", "euc_jp", "x-euc-jp"), ("euc_jp", "euc_jis_2004")),
+}
 _OF_REPLY = ("contexts", "sources", "headings", "model", "input_tokens", "output_tokens", "cost_usd")
-KEYS = ("url", "method", "headers", "body", "answer", *_OF_REPLY, "version", "timeout_s", "concurrency")
+KEYS = ("url", "method", "headers", "body", "answer", "events", *_OF_REPLY, "version", "timeout_s", "concurrency")
 
 
 class HttpAssistant:
@@ -46,7 +56,7 @@ class HttpAssistant:
                 known=", ".join(KEYS),
             )
             raise ConfigError("\n".join(filter(None, [told, *map(instead_of, unknown)])))
-        self._table = table
+        self._table, self._events = table, table.get("events", [])
         self._url, self._answer = str(table["url"]), str(table.get("answer") or "")
         if not self._answer:
             raise ConfigError(
@@ -61,9 +71,13 @@ class HttpAssistant:
                     name=name,
                     path=path,
                 )
+        if not isinstance(self._events, list) or not all(isinstance(kind, str) for kind in self._events):
+            raise ConfigError(
+                '{where}: events must be a list of the kinds of events, such as events = ["message"]', where=where
+            )
         if "sources" in table and "contexts" not in table:
             raise ConfigError("{where}: sources without contexts; say with contexts where the texts stand", where=where)
-        texts = list(_strings([self._url, table.get("headers", {}), table.get("body", {})]))
+        texts = [text for _, text in _named_texts([self._url, table.get("headers", {}), table.get("body", {})])]
         self.variables = sorted({found[2] for text in texts for found in _NAME.finditer(text) if found[2]})
         if not any("{question}" in text for text in texts):
             raise ConfigError(
@@ -77,6 +91,11 @@ class HttpAssistant:
             )
         url = self._fill(self._url, {}, quoted=True)
         parts = urlsplit(url)
+        self._secrets = [os.environ.get(name, "").strip() for name in self.variables]
+        # Those that the table holds itself. Of "Bearer …", only the last word is secret.
+        named = [*_named_texts([table.get("headers"), table.get("body")]), *parse_qsl(parts.query)]
+        written = (text for name, text in named if is_secret_name(name) and text.strip() and not _NAME.search(text))
+        self._secrets += [parts.password or "", *path_tokens(url), *(text.split()[-1] for text in written)]
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(
                 "{where}: url is no address with http:// or https:// ({url})",
@@ -100,11 +119,11 @@ class HttpAssistant:
     def decides(self) -> dict[str, Any]:
         """Return everything that determines the assistant's answers: method, address, headers, body and paths.
         Headers named like secrets are left out, and variables named like secrets are not replaced by their values."""
-        table, url = self._table, self._fill(self._url, {}, keep=_SECRET)
-        open_headers = {name: text for name, text in table.get("headers", {}).items() if not _SECRET.search(name)}
-        headers = self._fill_all(open_headers, {}, keep=_SECRET)
-        told = {name: table.get(name) for name in ("method", "answer", *_OF_REPLY)} | {"headers": headers}
-        told |= {"body": self._fill_all(table.get("body"), {}, keep=_SECRET)}
+        table, url = self._table, self._fill(self._url, {}, keep_secrets=True)
+        open_headers = {name: text for name, text in table.get("headers", {}).items() if not is_secret_name(name)}
+        headers = self._fill_all(open_headers, {}, keep_secrets=True)
+        told = {name: table.get(name) for name in ("method", "answer", "events", *_OF_REPLY)} | {"headers": headers}
+        told |= {"body": self._fill_all(table.get("body"), {}, keep_secrets=True)}
         return told | {"url": show_url(url), "query": hash_query(url)}
 
     async def ask(self, values: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
@@ -112,39 +131,43 @@ class HttpAssistant:
         NoAnswer if there is no usable reply, or no answer in it. Retryable if the service says how long to wait."""
         return self._mapped(*await self.reply(values, timeout_s))
 
-    async def reply(self, values: Mapping[str, Any], timeout_s: float) -> tuple[list[Any], bool]:
-        """Send one question. Return the values in the reply, and whether it is an event stream, with a value per event.
-        Errors as in `ask`."""
+    async def reply(self, values: Mapping[str, Any], timeout_s: float) -> tuple[list[Event], bool | None]:
+        """Send one question. Return the reply as one event and None, or the events of a stream and whether it is whole
+        only if it says so. Errors as in `ask`."""
         import aiohttp
 
         body = self._fill_all(self._table.get("body"), values)
         method = str(self._table.get("method") or ("GET" if body is None else "POST")).upper()
         headers = {name: self._fill(text, values) for name, text in self._table.get("headers", {}).items()}
         url = self._fill(self._url, values, quoted=True)
+        proxy = proxy_for(url)
         # Each question has its own connection. A kept one may be closing, and a lost question cannot be asked again.
         try:
             async with (
                 asyncio.timeout(CONNECT_S + timeout_s),
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_S)) as session,
-                session.request(method, url, json=body, headers=headers, allow_redirects=False) as response,
+                session.request(
+                    method, url, json=body, headers=headers, allow_redirects=False, proxy=proxy or None
+                ) as response,
             ):
                 raw = await self._read(response)
-                told = dict(response.headers)
-                status, kind = response.status, response.content_type
+                told = {name.lower(): value for name, value in response.headers.items()}
+                status, kind, charset = response.status, response.content_type, response.charset or ""
         except TimeoutError:
             raise NoAnswer(
                 "no answer within {seconds:g} seconds; give a longer timeout_s if it needs more", seconds=timeout_s
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             said = self._hide(str(error) or type(error).__name__)
+            if proxy:
+                raise self._proxy_error(proxy, said) from None
             raise NoAnswer(
                 "{where} cannot be reached, or the connection was lost ({reason})",
                 where=self.service,
                 reason=one_line(said, 200),
             ) from None
-        text = raw.decode("utf-8", "replace")
         if 300 <= status < 400:
-            there = show_url(urljoin(url, told.get("Location", "")))
+            there = show_url(urljoin(url, told.get("location", "")))
             raise NoAnswer(
                 "{here} redirects to {there} (HTTP {status}), which is not followed; put that address into url",
                 here=self.service,
@@ -152,13 +175,27 @@ class HttpAssistant:
                 status=status,
             )
         if status >= 400:
-            said = one_line(self._hide(text), 200)
-            wait_s = retry_after_s({name.lower(): value for name, value in told.items()})
+            said = one_line(self._hide(raw.decode("utf-8", "replace")), 200)
+            if proxy and status == 407:
+                raise self._proxy_error(proxy, f"HTTP 407 {said}")
+            wait_s = retry_after_s(told)
             if status in (429, 503) and wait_s is not None:
                 raise Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s)
             raise NoAnswer("HTTP {status} ({said})", status=status, said=said)
-        streams = kind == "text/event-stream"
-        return list(_events(text)) if streams else [_json(text, kind)], streams
+        text = self._without_secrets(_decoded(raw, charset))
+        if kind != "text/event-stream":
+            return [Event("", self._without_secrets(_json(text, kind)))], None
+        events = [Event(event.name, self._without_secrets(event.value)) for event in read_events(text)]
+        return events, not told.keys() & {"content-length", "transfer-encoding"}
+
+    def _proxy_error(self, proxy: str, said: str) -> NoAnswer:
+        return NoAnswer(
+            "{where} cannot be reached through the proxy {proxy} ({reason}); check HTTP_PROXY, HTTPS_PROXY (with "
+            "USER:PASSWORD@, if the proxy asks for it) and NO_PROXY",
+            where=self.service,
+            proxy=show_url(proxy),
+            reason=one_line(said, 200),
+        )
 
     async def _read(self, response: Any) -> bytes:
         content = bytearray()
@@ -170,23 +207,24 @@ class HttpAssistant:
                 )
         return bytes(content)
 
-    def _mapped(self, replies: list[Any], streams: bool) -> dict[str, Any]:
+    def _mapped(self, events: list[Event], must_end: bool | None) -> dict[str, Any]:
+        replies = [event.value for event in events]
         for reply in replies:
-            if streams and isinstance(reply, dict) and (reply.get("event") == "error" or reply.get("error")):
-                raise NoAnswer(
-                    "the assistant reports an error: {said}",
-                    said=one_line(self._hide(json.dumps(reply, ensure_ascii=False)), 200),
-                )
-        pieces = [found for reply in replies if isinstance(found := _find(reply, self._answer), str)]
-        if not pieces:
+            if isinstance(reply, Mapping) and reply.get("error"):
+                said = one_line(redact(json.dumps(reply, ensure_ascii=False)), 200)
+                raise NoAnswer("the assistant reports an error: {said}", said=said)
+        if must_end is None:
+            answer = _find(replies[0], self._answer)
+        else:
+            answer = answer_in(events, _steps(self._answer) or [], only=self._events, must_end=must_end)
+        if not isinstance(answer, str):
             reply = replies[-1] if replies else ""
             raise NoAnswer(
                 "the reply has no {path}, only {found}",
                 path=self._answer,
-                found=one_line(self._hide(_outline(reply)), 200),
+                found=one_line(redact(_outline(reply)), 200),
             )
-        # In an event stream, the pieces of the answer are joined. Of every other key, the last value counts.
-        reply_of: dict[str, Any] = {"answer": self._hide("".join(pieces), keep=True)}
+        reply_of: dict[str, Any] = {"answer": answer}  # of every other key, the last value in a stream counts
         paths = {name: self._table.get(name) for name in _OF_REPLY}
         told = {name: _last(replies, path) for name, path in paths.items() if path not in (None, "runbooks")}
         reply_of |= {
@@ -214,17 +252,15 @@ class HttpAssistant:
                     contexts=len(texts),
                 )
         return [
-            {"text": self._hide(text or "", keep=True), "source": source, "heading": heading}
+            {"text": text or "", "source": source, "heading": heading}
             if isinstance(text, str | None) else text
             for text, source, heading in zip(texts, names["sources"], names["headings"], strict=True)
         ]  # fmt: skip
 
-    def _fill(
-        self, text: str, values: Mapping[str, Any], *, quoted: bool = False, keep: re.Pattern[str] | None = None
-    ) -> str:
+    def _fill(self, text: str, values: Mapping[str, Any], *, quoted: bool = False, keep_secrets: bool = False) -> str:
         def value(found: re.Match[str]) -> str:
-            # With `keep`, names in braces stay as they are, and so do the variables whose names it matches.
-            if keep is not None and (found[1] or keep.search(found[2])):
+            # With `keep_secrets`, names in braces stay as they are, and so do the variables that are named like secrets.
+            if keep_secrets and (found[1] or is_secret_name(found[2])):
                 return found[0]
             if found[2]:
                 return os.environ.get(found[2], "").strip()
@@ -232,26 +268,31 @@ class HttpAssistant:
 
         return _NAME.sub(value, text)
 
-    def _fill_all(self, template: Any, values: Mapping[str, Any], *, keep: re.Pattern[str] | None = None) -> Any:
-        if isinstance(template, str):
-            return self._fill(template, values, keep=keep)
-        if isinstance(template, Mapping):
-            return {key: self._fill_all(value, values, keep=keep) for key, value in template.items()}
-        if isinstance(template, list):
-            return [self._fill_all(item, values, keep=keep) for item in template]
-        return template
+    def _fill_all(self, template: Any, values: Mapping[str, Any], *, keep_secrets: bool = False) -> Any:
+        return _each_text(template, lambda text: self._fill(text, values, keep_secrets=keep_secrets))
 
-    def _hide(self, text: str, *, keep: bool = False) -> str:
-        text = without_secrets(text, [os.environ.get(name, "").strip() for name in self.variables])
-        return text if keep else redact(text)  # `keep` is for an answer: nothing else of it is changed
+    def _without_secrets(self, reply: Any) -> Any:
+        """Nothing else of a reply is changed."""
+        return _each_text(reply, lambda text: redact_links(without_secrets(text, self._secrets)))
+
+    def _hide(self, text: str) -> str:
+        return redact(self._without_secrets(text))
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        yield value
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: _each_text(inner, change) for key, inner in value.items()}
+    return [_each_text(inner, change) for inner in value] if isinstance(value, list) else value
+
+
+def _named_texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield name, value
     elif isinstance(value, Mapping | list):
-        for inner in value.values() if isinstance(value, Mapping) else value:
-            yield from _strings(inner)
+        for key, inner in value.items() if isinstance(value, Mapping) else ((name, item) for item in value):
+            yield from _named_texts(inner, key)
 
 
 def _steps(path: Any) -> list[str | int] | None:
@@ -267,41 +308,58 @@ def _last(replies: list[Any], path: str) -> Any:
 
 
 def _find(data: Any, path: str) -> Any:
-    return _follow(data, _steps(path) or [])
+    return follow(data, _steps(path) or [])
 
 
-def _follow(data: Any, steps: list[str | int]) -> Any:
-    for i, step in enumerate(steps):
-        if step == "*":
-            # None for an item from which the path leads to no value
-            return [_follow(item, steps[i + 1 :]) for item in data] if isinstance(data, list) else None
-        if isinstance(step, int):
-            data = data[step] if isinstance(data, list) and step < len(data) else None
-        else:
-            data = data.get(step) if isinstance(data, Mapping) else None
-    return data
+def _decoded(raw: bytes, charset: str) -> str:
+    for name in _CHARSETS.get(charset.lower(), (charset or json.detect_encoding(raw),)):
+        with suppress(LookupError, ValueError):
+            return raw.decode(name)
+    raise NoAnswer(
+        "the reply is not text in {charset}; have the service send the encoding that its Content-Type declares, or UTF-8",
+        charset=charset or "UTF-8",
+    )
 
 
 def _json(text: str, kind: str) -> Any:
     try:
-        return json.loads(text)
-    except ValueError:
-        if kind == "application/json":
+        return json.loads(text.removeprefix("\ufeff"))
+    except (ValueError, RecursionError):
+        if kind.endswith("json") or text.lstrip().startswith("{"):
             raise NoAnswer("the reply is broken JSON ({found})", found=one_line(redact(text), 120)) from None
         return text
 
 
-def _events(text: str) -> Iterator[Any]:
-    for block in re.split(r"\r?\n\r?\n", text):
-        data = "\n".join(line[5:].lstrip(" ") for line in block.splitlines() if line.startswith("data:"))
-        try:
-            yield json.loads(data)
-        except ValueError:  # other data, such as [DONE]
-            continue
-
-
 def _outline(reply: Any) -> str:
     return ", ".join(map(str, reply)) if isinstance(reply, Mapping) else repr(reply)
+
+
+def proxy_for(url: str) -> str:
+    """Return the proxy by which the environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY) has this URL reached, or
+    "". The variables are read as the judge's client reads them."""
+    known, parts = getproxies(), urlsplit(url)
+    proxy = known.get(parts.scheme) or known.get("all") or ""
+    if any(_is_direct(parts, entry.strip().lower()) for entry in known.get("no", "").split(",")):
+        return ""
+    return proxy if not proxy or "://" in proxy else f"http://{proxy}"
+
+
+def _is_direct(parts: SplitResult, entry: str) -> bool:
+    """Return whether an entry of NO_PROXY is about this URL: a name, an address or a network, perhaps with a port."""
+    scheme, _, entry = entry.rpartition("://")
+    host = parts.hostname or ""
+    if entry in ("", "*") or scheme not in ("", parts.scheme):
+        return entry == "*"
+    with suppress(ValueError):
+        return ip_address(host) in ip_network(entry.strip("[]"), strict=False)
+    name, _, port = entry.rpartition(":")
+    if name and port.isdigit():
+        if int(port) != parts.port:
+            return False
+        entry = name.strip("[]")
+    if entry.startswith((".", "*.")):
+        return host.endswith(entry.removeprefix("*"))
+    return host == entry or host.endswith(f".{entry}")
 
 
 def guess_paths(reply: Any) -> dict[str, str]:

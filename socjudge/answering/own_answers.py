@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..base.messages import listed
+from ..base.redact import redact
 from ..base.showing import one_line
 from ..base.texts import encodable
 from ..errors import ConfigError, NoAnswer
@@ -52,7 +53,7 @@ def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str
             keys=", ".join(KEYS),
         )
     if given.get("error"):
-        raise NoAnswer("the assistant reports an error: {said}", said=one_line(given["error"], 300))
+        raise NoAnswer("the assistant reports an error: {said}", said=one_line(redact(str(given["error"])), 300))
     if not isinstance(given.get("answer"), str):
         raise ConfigError(
             "the answer's dict has no answer that is a text, only {keys}; where there is none, give the reason "
@@ -139,7 +140,7 @@ def _passage(item: Any, k: int, count: int) -> Passage:
         raise ConfigError(
             "contexts: number {place} is neither a text nor a dict of text, source and heading: {found}",
             place=k,
-            found=one_line(repr(item)),
+            found=one_line(redact(repr(item))),
         )
     text, source, heading = (encodable(str(parts.get(name) or "")).strip() for name in _OF_CONTEXT)
     return Passage(text, citable(source).replace(">", "›") or numbered_name(k, count), citable(heading))
@@ -156,7 +157,7 @@ def _flags(given: Any) -> Flags:
     ):
         raise ConfigError(
             "flags must be a dict of true or false for {known}, not {found}",
-            found=one_line(repr(given)),
+            found=one_line(redact(repr(given))),
             known=", ".join(_FLAGS),
         )
     return Flags(**names)
@@ -165,7 +166,7 @@ def _flags(given: Any) -> Flags:
 def _text(name: str, given: Any) -> str:
     if given is None or isinstance(given, str | int | float):
         return "" if given is None else encodable(str(given))
-    raise ConfigError("the answer's {name} cannot be read: {found}", name=name, found=one_line(repr(given)))
+    raise ConfigError("the answer's {name} cannot be read: {found}", name=name, found=one_line(redact(repr(given))))
 
 
 def _number(name: str, given: Any) -> float | None:
@@ -177,4 +178,4 @@ def _number(name: str, given: Any) -> float | None:
         number = math.nan
     if 0 <= number < math.inf:
         return number
-    raise ConfigError("the answer's {name} cannot be read: {found}", name=name, found=one_line(repr(given)))
+    raise ConfigError("the answer's {name} cannot be read: {found}", name=name, found=one_line(redact(repr(given))))

@@ -12,7 +12,7 @@ import json
 import re
 import secrets
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 # parameters besides the question; the keypoints are never passed
 _ASKABLE = ("question_id", "category", "repeat", "previous")
+_MOST_THREADS = 64  # of a function, if no `concurrency` is given
 _PLAIN = (str, int, float, bool, type(None))  # types of defaults that a fingerprint can include
 
 
@@ -67,7 +68,9 @@ class Assistant:
         without a heading gets the heading of the runbook section that contains it word for word. The log records what
         was added.
     timeout_s
-        The longest wait for an answer, in seconds. If left out, it is that of the run (`RunOptions.timeout_s`).
+        The longest wait for an answer, in seconds. If left out, it is that of the run (`RunOptions.timeout_s`). It cannot
+        stop a function that is not async: the function runs on in its thread, and what it calls may be billed. Until it
+        returns, it counts against `concurrency` (against 64, if that is left out). Give its client a time-out of its own.
 
     Raises
     ------
@@ -137,6 +140,8 @@ class Assistant:
         self._account = Account()
         self._account.room = float(concurrency or 1)
         self._places: asyncio.Semaphore | None = None
+        self._needs_thread = self._http is None and not self._runnable and not inspect.iscoroutinefunction(target)
+        self._n_overdue = 0  # calls that run on in their threads after their time-out
 
     def __repr__(self) -> str:
         return f"<Assistant {one_line(self.name)[1:-1]}" + (
@@ -206,8 +211,7 @@ class Assistant:
         NoAnswer if the assistant does not answer, for any cause. ConfigError if its reply does not have the form of an
         answer.
         """
-        self._places = self._places or (asyncio.Semaphore(self.concurrency) if self.concurrency else None)
-        made: list[AssistantAnswer] = []
+        made, threads = list[AssistantAnswer](), list[asyncio.Future[Any]]()
         values = {
             "question": question.question, "question_id": question.id, "category": question.category, "repeat": repeat,
             "previous": None,
@@ -215,12 +219,12 @@ class Assistant:
         timeout_s = self._timeout_s or run.settings.timeout_s
 
         async def send() -> Completion:
-            reply = await self._reply(values, timeout_s)
+            reply = await self._reply(values, timeout_s, threads)
             made.append(replace(as_answer(reply, question=question.question), question=question.question))
             return Completion("", self.name, made[-1].usage)
 
         try:
-            async with self._places or contextlib.nullcontext():
+            async with self._place(timeout_s, threads):
                 done = await send_with_retries(
                     send, what=self.name, account=self._account, run=run, timeout_s=timeout_s
                 )
@@ -235,7 +239,41 @@ class Assistant:
             answer = await event_loop.in_thread(with_contexts, answer, index, k)
         return answer
 
-    async def _reply(self, values: Mapping[str, Any], timeout_s: float) -> Any:
+    @contextlib.asynccontextmanager
+    async def _place(self, timeout_s: float, threads: list[asyncio.Future[Any]]) -> AsyncIterator[None]:
+        """Hold one of the places that `concurrency` allows, until the threads of the call have ended."""
+        most = self.concurrency or (_MOST_THREADS if self._needs_thread else sys.maxsize)
+        places = self._places = self._places or asyncio.Semaphore(most)
+        is_in = False
+        while not is_in:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    is_in = await places.acquire()
+            except TimeoutError:
+                if self._n_overdue >= most:
+                    raise NoAnswer(
+                        "{count} earlier calls of {name} still run after their time-out, which is as many as may run at "
+                        "once, so this question was not asked; give what the function calls a time-out of its own",
+                        count=self._n_overdue,
+                        name=self.name,
+                    ) from None
+        try:
+            yield
+        finally:
+            overdue = [thread for thread in threads if not thread.done()]
+            self._n_overdue += len(overdue)
+            for thread in overdue:
+                thread.add_done_callback(self._leave)
+            if not overdue:
+                places.release()
+
+    def _leave(self, thread: asyncio.Future[Any]) -> None:
+        thread.exception()  # nobody waits for it any more
+        self._n_overdue -= 1
+        if self._places is not None:
+            self._places.release()
+
+    async def _reply(self, values: Mapping[str, Any], timeout_s: float, threads: list[asyncio.Future[Any]]) -> Any:
         if self._http is not None:
             return await self._http.ask(values, timeout_s)
         try:
@@ -250,7 +288,8 @@ class Assistant:
                 )
                 if inspect.iscoroutinefunction(self._target):
                     return await ask()
-                reply = await event_loop.in_thread(ask)
+                threads.append(asyncio.ensure_future(event_loop.in_thread(ask)))
+                reply = await asyncio.shield(threads[-1])
                 return await reply if inspect.isawaitable(reply) else reply
         except TimeoutError:
             raise NoAnswer(

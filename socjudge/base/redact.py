@@ -14,7 +14,7 @@ import re
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from .messages import say
 
@@ -23,8 +23,15 @@ _KEY_LIKE = re.compile(
     r"|(?<=//)[^/\s@]+@|(?<=key=)[^&\s\"']+"
 )
 _LEAST = 6  # characters of a secret; shorter ones occur in many texts by chance
-_SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
-_SECRET_PARAMETER = re.compile(r"key|token|secret|password|sig|code", re.IGNORECASE)
+# Of a variable, a header, a parameter of a URL, or a key of JSON.
+_SECRET_NAME = re.compile(
+    r"key(?!board|cloak|word)|token(?!iz)|secret|passw|passphrase|pwd|credential|cookie|auth(?!or(?!i))|signature"
+    r"|pass(?:\d*$|[\W_])|(?<![a-z])(?:pat|pw|sig)(?![a-z])",
+    re.IGNORECASE,
+)
+_NO_SECRET = re.compile(r"(?:TYPE|SCHEME|MODE|SOCK|URL|FILE|PATH|DIR|HOST|NAME|USER)$", re.IGNORECASE)
+_PASSWORD = re.compile(r"(?<=//)[^/\s:@]*:([^/\s@]+)@")  # of a URL
+_PARAMETER = re.compile(r"(?<=[?&])([\w.-]+)=([^&#\s\"'<>()\[\]\\]+)")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _LONG, _ONE_KIND = re.compile(r"[0-9A-Za-z]{16,}"), re.compile(r"[0-9]+|[a-z]+|[A-Z]+")
 _URL_SAFE = str.maketrans("+/", "-_")
@@ -32,11 +39,24 @@ _PACKAGE = Path(__file__).parent.parent
 _USUAL_PORTS = {"http": 80, "https": 443}
 
 
+def is_secret_name(name: str) -> bool:
+    """Return whether a variable, header, parameter or key of this name usually holds a secret."""
+    return bool(_SECRET_NAME.search(name))
+
+
 def redact(text: str) -> str:
     """Return the text with [key] in place of each secret: the values of environment variables that hold keys or
     passwords, and anything that looks like a key."""
-    secrets = [value.strip() for name, value in os.environ.items() if _SECRET_NAME.search(name)]
+    secrets = [unquote(found[1]) for value in os.environ.values() for found in _PASSWORD.finditer(value)]
+    secrets += [
+        value.strip() for name, value in os.environ.items() if is_secret_name(name) and not _NO_SECRET.search(name)
+    ]
     return _KEY_LIKE.sub("[key]", without_secrets(text, secrets))
+
+
+def redact_links(text: str) -> str:
+    """Return the text with [key] in place of the values of secret parameters in URLs, such as ?token=…"""
+    return _PARAMETER.sub(lambda found: f"{found[1]}=[key]" if is_secret_name(found[1]) else found[0], text)
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
@@ -100,5 +120,9 @@ def path_tokens(url: str) -> tuple[str, ...]:
 def hash_query(url: str) -> str:
     """Return a short hash of a URL's query without the parameters that are named like secrets. Return "" if there are
     no others."""
-    told = [pair for pair in parse_qsl(urlsplit(url).query, True) if not _SECRET_PARAMETER.search(pair[0])]
+    told = [
+        pair
+        for pair in parse_qsl(urlsplit(url).query, True)
+        if not (is_secret_name(pair[0]) or re.search("sig|code", pair[0], re.IGNORECASE))
+    ]
     return hashlib.sha256(repr(sorted(told)).encode()).hexdigest()[:16] if told else ""

@@ -94,7 +94,7 @@ def add_assistant(folder: Path, url: str) -> None:
                 path=path,
             )
         )
-    reply = replies[-1] if replies else ""
+    reply = replies[-1].value if replies else ""
     echo(say("reply: {reply}", reply=json.dumps(reply, ensure_ascii=False)[:1000]), err=True)
     guessed = guess_paths(reply)
     table["answer"] = _answer_to("where the answer stands", guessed.get("answer", "answer"))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import re
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +192,193 @@ def test_how_it_is_called_and_its_keys_are_not() -> None:
     first = Assistant(table("http://127.0.0.1:9"), name="bot")
     same = {"timeout_s": 5, "concurrency": 3, "headers": {"Authorization": "Bearer ${BOT_KEY}"}}
     assert first.fingerprint == Assistant(table("http://127.0.0.1:9") | same, name="bot").fingerprint
+
+
+# -- encodings
+
+JAPANESE = "端末①を隔離し、情報ｼｽﾃﾑ課へ～連絡する。"
+
+
+@pytest.mark.parametrize(
+    ("kind", "encoding"),
+    [
+        ("application/json; charset=Shift_JIS", "cp932"), ("application/json;charset=windows-31j", "cp932"),
+        ('application/json; charset="x-sjis"', "cp932"), ("text/json; charset=UTF-16", "utf-16"),
+        ("application/json; charset=iso-8859-1", "utf-8"), ("application/json", "utf-8-sig"),
+        ("application/json", "utf-16-le"), ("application/problem+json; charset=utf-8", "utf-8"),
+        ("application/json; charset=EUC-JP", "euc_jis_2004"),
+    ],
+)  # fmt: skip
+def test_a_reply_is_read_in_the_encoding_that_it_declares(kind: str, encoding: str) -> None:
+    body = json.dumps({"reply": {"text": JAPANESE}}, ensure_ascii=False).encode(encoding)
+    with running(lambda asked: Said(body, kind=kind)) as bot:
+        assert Assistant(table(bot.url), name="bot").ask("初動は。").answer == JAPANESE
+
+
+@pytest.mark.parametrize(
+    "kind", ["application/json", "application/json; charset=utf-8", "text/plain; charset=no-such", "text/html", "x/y; charset=hex"]
+)  # fmt: skip
+def test_text_that_cannot_be_decoded_is_no_answer(kind: str) -> None:
+    body = json.dumps({"reply": {"text": JAPANESE}}, ensure_ascii=False).encode("cp932")
+    with running(lambda asked: Said(body, kind=kind)) as bot, pytest.raises(NoAnswer, match="Content-Type"):
+        Assistant(table(bot.url), name="bot").ask("初動は。")
+
+
+# -- streams
+
+STREAM = "text/event-stream"
+
+
+def stream(*events: Any, name: str = "", end: str = "\n") -> str:
+    """Events as a service sends them: a dict as JSON, a text as it is."""
+    lines = []
+    for event in events:
+        named = [f"event: {event.pop('sse')}"] if isinstance(event, dict) and "sse" in event else []
+        data = event if isinstance(event, str) else json.dumps(event, ensure_ascii=False)
+        lines.append(end.join([*named, f"data: {data}", "", ""]))
+    return "".join(lines)
+
+
+def said_in(body: str | bytes, answer: str = "text", **how: Any) -> str:
+    more = how.pop("table", {})
+    with running(lambda asked: Said(body, kind=STREAM, **how)) as bot:
+        return Assistant(table(bot.url, **more) | {"answer": answer}, name="bot").ask("初動は。").answer
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [{"event": "message", "text": "社外秘の"}, {"event": "message_replace", "text": "お答えできません。"}],
+        [{"text": "社外秘の"}, {"text": "お答えできません。", "replace": True}],
+        [{"sse": "token", "text": "社外秘の"}, {"sse": "revised", "text": "お答えできません。"}],
+        [{"type": "delta", "text": "社外秘の"}, {"type": "overwrite", "text": "お答え"}, {"type": "delta", "text": "できません。"}],
+        [{"text": "お答え"}, {"text": "お答えできま"}, {"text": "お答えできません。"}],  # the text so far
+        [{"type": "d", "text": "お答え"}, {"type": "d", "text": "できません。"}, {"type": "all", "text": "お答えできません。"}],
+    ],
+)  # fmt: skip
+def test_an_event_that_replaces_what_was_said_replaces_it(events: list[Any]) -> None:
+    assert said_in(stream(*events)) == "お答えできません。"
+
+
+@pytest.mark.parametrize(
+    ("events", "told"),
+    [
+        (
+            [{"type": "answer", "text": "隔離します。"}, {"type": "thought", "text": "これでよいか。"}],
+            "answer, thought",
+        ),
+        ([{"event": "message", "text": "隔離"}, {"event": "verdict", "text": "中止"}], "message, verdict"),
+        ([{"text": "隔離します。"}, {"sse": "moderation", "blocked": True}], "moderation"),
+        ([{"text": "隔離します。"}, {"event": "retract"}], "retract"),
+        ([{"text": "隔離"}, {"sse": "error", "detail": "out of memory"}], "out of memory"),
+        ([{"text": "隔離"}, {"type": "response.failed", "why": "overloaded"}], "overloaded"),
+        ([{"text": "隔離"}, '{"text": "します'], "JSON"),
+    ],
+)
+def test_an_event_that_is_not_known_is_told(events: list[Any], told: str) -> None:
+    with pytest.raises(NoAnswer, match=told):
+        said_in(stream(*events))
+
+
+def test_which_events_are_the_answer_can_be_said() -> None:
+    body = stream(
+        {"type": "answer", "text": "隔離"}, {"type": "thought", "text": "ふむ"}, {"type": "answer", "text": "します。"}
+    )
+    assert said_in(body, table={"events": ["answer"]}) == "隔離します。"
+    with pytest.raises(ConfigError, match="events"):
+        Assistant(table("http://127.0.0.1:9", events="answer"))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_only_the_ends_of_lines_end_a_line(end: str) -> None:
+    text = "一行目\u2028二行目\u0085三行目\x0b\x0c\x1c四行目。"
+    assert said_in(stream({"text": text[:5]}, {"text": text[5:]}, end=end)) == text.encode().decode()
+
+
+def test_plain_text_of_a_stream_keeps_its_spaces_and_numbers() -> None:
+    assert said_in(stream("run", " isolate", "7", "。", "[DONE]"), answer="$") == "run isolate7。"
+
+
+HALF = [{"text": "端末を隔離し"}, {"text": "、承認なく再起動しな"}]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        Said({"reply": {"text": "端末を隔離し"}}, is_cut=True),
+        Said('{"reply": {"text": "端末を隔', has_length=False, kind="text/plain"),
+        Said(stream(*HALF), kind=STREAM, is_cut=True),
+        Said(stream(*HALF), kind=STREAM, has_length=False),
+        Said(stream(*({**each, "done": False} for each in HALF)), kind=STREAM),
+        Said(stream({"type": "message_start"}, *HALF), kind=STREAM),
+        Said(stream(*HALF) + 'data: {"text": "いこ', kind=STREAM),
+    ],
+)
+def test_a_reply_that_stops_in_the_middle_is_no_answer(body: Said) -> None:
+    with running(lambda asked: body) as bot, pytest.raises(NoAnswer):
+        Assistant(table(bot.url) | {"answer": "text" if body.kind == STREAM else "reply.text"}).ask("初動は。")
+
+
+@pytest.mark.parametrize(("reply", "path"), [(dify, "answer"), (chat, "choices[0].delta.content")])
+def test_nor_is_a_stream_without_the_end_that_its_service_marks(reply: Any, path: str) -> None:
+    asked = {"query": "初動は。", "user": "x", "inputs": {}, "response_mode": "streaming", "stream": True}
+    whole = reply(asked).body
+    half = re.split(r'data: (?=\{"event": "message_end|.*finish_reason|\[DONE)', whole)[0]
+    assert said_in(whole, path) == ANSWER
+    with pytest.raises(NoAnswer, match="before its end"):
+        said_in(half, path)
+
+
+def test_a_stream_that_ends_with_the_connection_needs_an_end_mark() -> None:
+    whole = [*HALF, {"text": "い。"}]
+    assert said_in(stream(*whole), has_length=True).endswith("再起動しない。")
+    assert said_in(stream(*whole, "[DONE]"), has_length=False).endswith("再起動しない。")
+    assert said_in(stream(*whole, {"sse": "end"}), has_length=False).endswith("再起動しない。")
+
+
+# -- secrets
+
+
+def everywhere(value: Any) -> list[str]:
+    """All texts of a record."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [text for inner in value.values() for text in everywhere(inner)]
+    return [text for inner in value for text in everywhere(inner)] if isinstance(value, list | tuple) else []
+
+
+@pytest.mark.parametrize(
+    "echo", [KEY, KEY.upper(), base64.b64encode(KEY.encode()).decode(), f"https://wiki/a?id=1&token={KEY}#初動"]
+)
+def test_a_secret_that_comes_back_in_any_field_is_hidden(echo: str) -> None:
+    reply = {
+        "reply": {"text": f"隔離します[1]。{echo}"}, "sources": [{"body": f"隔離する。{echo}", "name": f"a {echo}", "h": f"h {echo}"}],
+        "model": f"m {echo}", "v": f"7 {echo}",
+    }  # fmt: skip
+    paths = {"contexts": "sources[*].body", "sources": "sources[*].name", "headings": "sources[*].h", "model": "model"}
+    with running(said(reply)) as bot:
+        headers = {"X-Auth": "${BOT_KEY}"}
+        answer = Assistant(table(bot.url, headers=headers, version="path:v", **paths), name="bot").ask("初動は。")
+    texts = everywhere(asdict(answer))
+    assert sum(bool(re.search(r"[\[(]key[\])]", text)) for text in texts) == 7
+    assert not any(KEY.lower() in text.lower() or echo in text for text in texts)
+
+
+def test_a_secret_that_the_table_holds_itself_is_hidden_too() -> None:
+    reply = {"reply": {"text": "tok-0123456789 と body-secret-1 と query-secret-2"}}
+    with running(said(reply)) as bot:
+        described = table(f"{bot.url}/x?api_key=query-secret-2#", headers={"Authorization": "Bearer tok-0123456789"})
+        described["body"] = {"q": "{question}", "auth": {"token": "body-secret-1"}}
+        assert Assistant(described, name="bot").ask("初動は。").answer == "[key] と [key] と [key]"
+
+
+def test_a_token_in_a_link_is_hidden_wherever_it_comes_from() -> None:
+    link = "https://files.example/a.pdf?page=3&sig=zzYYxx11&keyword=隔離"
+    reply = {"reply": {"text": f"手順: {link}"}, "sources": [{"body": "隔離する。", "name": link}]}
+    with running(said(reply)) as bot:
+        described = table(bot.url, contexts="sources[*].body", sources="sources[*].name")
+        answer = Assistant(described, name="bot").ask("初動は。")
+    hidden = "https://files.example/a.pdf?page=3&sig=[key]&keyword=隔離"
+    assert answer.answer == f"手順: {hidden}"
+    assert "zzYYxx11" not in str(asdict(answer))

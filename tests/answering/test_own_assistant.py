@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ import pytest
 
 from socjudge.answering.own_answers import as_answer
 from socjudge.answering.own_assistant import Assistant
-from socjudge.errors import ConfigError, NoAnswer
+from socjudge.base.redact import redact
+from socjudge.errors import ConfigError, NoAnswer, SocJudgeError
 from socjudge.models.pacing import RunGate
 from socjudge.records import EvalQuestion
 
@@ -97,6 +100,70 @@ def test_a_failure_of_the_assistant_is_no_answer(ask: Any, cause: str) -> None:
     with pytest.raises(NoAnswer, match=cause) as failure:
         Assistant(ask).ask("初動は。")
     assert "0123456789" not in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["BOT_AUTH", "BOT_PASS", "AZURE_KEY1", "GITHUB_PAT", "bot_api_key", "SMTPPASS", "DB_PASSWORD_2", "MY_PWD",
+             "CLIENT_CREDENTIALS", "SLACK_SIG", "PROXY_AUTHORIZATION", "SESSION_COOKIE"],
+)  # fmt: skip
+def test_a_secret_of_the_environment_is_not_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "blue-horse-42")
+
+    def fails(question: str) -> str:
+        raise RuntimeError(f"401 for user soc, {os.environ[name]}")
+
+    def says(question: str) -> dict[str, str]:
+        return {"error": f"401 for user soc, {os.environ[name]}"}
+
+    for ask in (fails, says, lambda question: {"answer": "x", "contexts": [{"key": os.environ[name]}]}):
+        with pytest.raises(SocJudgeError) as told:
+            Assistant(ask).ask("初動は。")
+        assert "blue-horse" not in str(told.value) and "[key]" in str(told.value)
+
+
+def test_what_is_no_secret_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"GIT_AUTHOR_NAME": "Yamada Taro", "KEYBOARD_LAYOUT": "jp-106", "AUTH_TYPE": "Bearer", "COMPAT": "version-2",
+            "TOKENIZERS_PARALLELISM": "disabled", "SSH_AUTH_SOCK": "/tmp/agent.1", "SIGNAL": "SIGTERM"}  # fmt: skip
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    said = " ".join(text for name, text in told.items() if name != "AUTH_TYPE")
+    assert redact(f"{said}: Bearer abcdefgh12345678") == f"{said}: [key]"
+
+
+def test_a_password_in_an_address_of_the_environment_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgres://bot:blue%2Dhorse%2D42@db/soc")
+    assert redact("login failed for bot with blue-horse-42") == "login failed for bot with [key]"
+
+
+# -- functions that take longer than they may
+
+
+def test_a_function_that_runs_on_counts_against_concurrency() -> None:
+    going, running, most = threading.Event(), 0, 0
+    lock = threading.Lock()
+
+    def slow(question: str) -> str:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        going.wait(20)
+        with lock:
+            running -= 1
+        return "隔離します。"
+
+    assistant = Assistant(slow, name="slow", concurrency=2, timeout_s=0.1)
+    try:
+        for _ in range(2):
+            with pytest.raises(NoAnswer, match=r"0\.1 seconds"):
+                assistant.ask("初動は。")
+        with pytest.raises(NoAnswer, match="2 earlier calls of slow still run"):
+            assistant.ask("初動は。")
+        assert (running, most) == (2, 2)
+    finally:
+        going.set()
+    assert assistant.ask("初動は。").answer == "隔離します。"  # as soon as they have ended
+    assert most == 2
 
 
 @pytest.mark.parametrize(
