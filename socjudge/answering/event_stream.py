@@ -82,9 +82,8 @@ def follow(data: Any, steps: Steps) -> Any:
 
 
 def answer_in(events: Sequence[Event], steps: Steps, *, only: Collection[str], must_end: bool) -> str | None:
-    """Return the answer in a stream, or None if there is no text at its path. Of the events that add a text, those of
-    the kinds `only` count; without `only`, they must be of one kind. `must_end` says that a stream without an end mark
-    is not whole. NoAnswer if the stream reports an error or is not whole, or if it is not clear what an event adds."""
+    """Return the answer in a stream, or None if there is none. Events that add a text must be of one kind, or of `only`.
+    With `must_end`, a stream without an end mark is not whole. NoAnswer if it is not clear what the answer is."""
     pieces, kinds, has_ended = list[str](), list[str](), False
     for event in events:
         kind, words, ends = _told(event, steps)
