@@ -253,8 +253,8 @@ class Evaluation(_Shown):
     raw_text: str = ""  # the reply as received; empty if the whole reply could be used unchanged
     # {criterion: why its score is missing}. The causes are "no_measure" (the embedded judge cannot measure the
     # criterion), "no_keypoints" (the embedded judge measures the criterion by keypoints, and the question has none),
-    # "refused" (the judge refused to score the criterion) and "no_context" (the answer came without the sources that
-    # the criterion needs).
+    # "refused" (the judge refused to score the criterion), "no_context" (the answer came without the sources that the
+    # criterion needs) and "absent" (the log has no score, although the run's rubric has the criterion).
     missing: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
     # {criterion: the probability of each of its levels}, only for a decision model. The first level stands for 0
     # points, the last one for 100. The score is the expected value of these points.

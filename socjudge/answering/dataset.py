@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 
 from .. import constants
 from ..base.atomic_files import replacing
-from ..base.json_files import read_json
+from ..base.json_files import once, read_json
 from ..base.messages import listed, say
 from ..base.sheets import TABLES, read_table
 from ..errors import ConfigError
@@ -153,7 +153,7 @@ def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
 def _json(path: Path) -> object:
     raw = path.read_bytes()
     try:
-        return read_json(raw, object_pairs_hook=_fields)
+        return read_json(raw, object_pairs_hook=once)
     except ValueError as error:
         raise ConfigError("{path}: not valid JSON (UTF-8): {reason}", path=path, reason=error) from None
 
@@ -265,17 +265,6 @@ def _read(data: object, rows: Sequence[int] = ()) -> tuple[list[EvalQuestion], l
     if not items and not problems:
         problems.append(say("the list is empty; add at least one question"))
     return [EvalQuestion(it.id, it.category, it.question, tuple(it.expected_keypoints)) for it in items], problems
-
-
-def _fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Refuse a name that occurs twice, because the json module would keep the second value and say nothing."""
-    names = [name for name, _ in pairs]
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        raise ValueError(
-            say("an item gives {fields} twice: {item}", fields=", ".join(sorted(twice)), item=f"{dict(pairs)!r:.80}")
-        )
-    return dict(pairs)
 
 
 def _told(data: object, problem: Any) -> str:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from ..base.json_files import once, read_json
 from ..base.messages import listed, say
 from ..base.sheets import TABLES, read_table, table_text
 from ..base.showing import one_line
-from ..base.texts import fold
+from ..base.texts import encodable, fold
 from ..errors import ConfigError, NoAnswer
 from ..records import AssistantAnswer, EvalQuestion
 from .own_answers import KEYS, as_answer, with_contexts
@@ -26,6 +30,9 @@ _OTHER_NAMES = {
     "contexts": ("context", "retrieved_contexts", "retrieval_context"),
 }  # fmt: skip
 _TOLD = 20  # answers without a match that an error names
+_LOOKS_LIKE_A_LIST = re.compile(r"\s*\[\s*(?:['\"{]|$)")
+# A text or the end of a dict as Python prints it, and the space before the next one: numpy puts no comma there.
+_PRINTED = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\})(\s+(?=['"{]))?|\\.""", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -45,31 +52,48 @@ class StoredAnswers:
     def for_questions(self, questions: Sequence[EvalQuestion]) -> list[AssistantAnswer]:
         """Return the answer to each of these questions. Answers to other questions are ignored.
         The ConfigError lists the questions that have no answer, or more than one."""
-        by_id: dict[str, list[AssistantAnswer]] = {}
-        by_text: dict[str, list[AssistantAnswer]] = {}
-        for question_id, text, answer in self.rows:
-            if question_id:
-                by_id.setdefault(question_id, []).append(answer)
-            elif text:
-                by_text.setdefault(fold(text), []).append(answer)
+        by_id: dict[str, list[tuple[str, str, AssistantAnswer]]] = {}
+        by_text: dict[str, list[tuple[str, str, AssistantAnswer]]] = {}
+        for row in self.rows:
+            by_id.setdefault(row[0], []).append(row)
+            by_text.setdefault(fold(row[1]), []).append(row)
         found, problems = [], []
         for question in questions:
-            answers = by_id.get(str(question.id), []) or by_text.get(fold(question.question), [])
-            if len(answers) == 1:
-                found.append(replace(answers[0], question=question.question))
+            text = fold(question.question)
+            same_text = by_text.get(text, []) if text else []
+            rows = by_id.get(str(question.id), []) + [row for row in same_text if not row[0]]
+            rows = rows or same_text  # under an id that the dataset does not have
+            if len(rows) == 1:
+                question_id, asked, answer = rows[0]
+                asked = asked or answer.question
+                if question_id not in ("", str(question.id)) or is_of_another(asked, question):
+                    problems.append(contradiction(question, asked, question_id))
+                found.append(replace(answer, question=question.question))
             else:
-                key = "id {id} {question}: no answer" if not answers else "id {id} {question}: more than one answer"
+                key = "id {id} {question}: no answer" if not rows else "id {id} {question}: more than one answer"
                 problems.append(say(key, id=question.id, question=one_line(question.question, 40)))
         if problems:
             more = [say("… and {count:,} more", count=len(problems) - _TOLD)] * (len(problems) > _TOLD)
             told = "\n  ".join([*problems[:_TOLD], *more])
             raise ConfigError(
-                "{where}: these questions have not one answer each; check the columns question_id and "
-                "question, or pass only the questions that have one:\n  {problems}",
+                "{where}: these questions have not one answer each; correct the columns question_id and question, "
+                "leave out the one that is wrong, or pass only the questions that have an answer:\n  {problems}",
                 where=self.where,
                 problems=told,
             )
         return found
+
+
+def is_of_another(text: str, question: EvalQuestion) -> bool:
+    """Return whether the text to which an answer belongs is that of another question."""
+    return bool(text) and fold(encodable(text)) != fold(encodable(question.question))
+
+
+def contradiction(question: EvalQuestion, asked: str, question_id: str = "") -> str:
+    """Return a text that names the question of the dataset, and the one to which its answer belongs."""
+    told = question_id and f"id {question_id} "
+    key = "id {id} {question}: its answer belongs to {asked}"
+    return say(key, id=question.id, question=one_line(question.question, 60), asked=told + one_line(asked, 60))
 
 
 def load_answers(
@@ -96,22 +120,29 @@ def load_answers(
     """
     if hasattr(source, "to_dict") and hasattr(source, "columns"):
         where = say("the DataFrame")
-        rows: list[Mapping[str, Any]] = source.to_dict("records")
+        rows: list[Mapping[str, Any]]
+        frame: Any = source
+        head = [str(name) for name in frame.columns]
+        cells, absent = frame.astype(object).to_numpy(), frame.isna().to_numpy()  # a frame has several forms of None
+        rows = [
+            {name: None if is_absent else cell for name, cell, is_absent in zip(head, *row, strict=True)}
+            for row in zip(cells.tolist(), absent.tolist(), strict=True)
+        ]
     else:
         path = Path(source)
         where = str(path)
-        rows = _read(path)
+        head, rows = _read(path)
     if not rows:
         raise ConfigError("{where}: there is no row", where=where)
-    names = _names(rows, columns or {}, where)
+    names = _names(head, columns or {}, where)
     answers = []
     for number, row in enumerate(rows, start=1):
         values = {ours: _plain(row.get(theirs)) for ours, theirs in names.items()}
         values = {name: value for name, value in values.items() if value is not None}
         place = {name: _id_text(values.pop(name, "")) for name in _PLACE}
-        if isinstance(cell := values.get("contexts"), str):
-            values["contexts"] = _cell(cell)
         try:
+            if isinstance(cell := values.get("contexts"), str):
+                values["contexts"] = _cell(cell)
             answer = as_answer({"answer": "", **values}, question=place["question"])
         except NoAnswer:
             answer = AssistantAnswer(place["question"], "")
@@ -123,8 +154,8 @@ def load_answers(
     return StoredAnswers(tuple(answers), where)
 
 
-def _names(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], where: str) -> dict[str, str]:
-    there = list(dict.fromkeys(str(name) for row in rows for name in row))
+def _names(head: Sequence[str], columns: Mapping[str, str], where: str) -> dict[str, str]:
+    there = list(dict.fromkeys(filter(None, head)))
     if unknown := [name for name in columns if name not in (*_PLACE, *KEYS)]:
         raise ConfigError(
             "columns has unknown names: {found}; known are {known}",
@@ -153,31 +184,43 @@ def _names(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], where:
             where=where,
             there=listed(there),
         )
+    if twice := [name for name, count in Counter(head).items() if count > 1 and name in names.values()]:
+        raise ConfigError("{where}: several columns are called {names}; keep one", where=where, names=listed(twice))
     return names
 
 
-def _read(path: Path) -> list[Mapping[str, Any]]:
+def _read(path: Path) -> tuple[list[str], list[Mapping[str, Any]]]:
+    """Return the names of the columns, and the rows."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise ConfigError("{path}: answers are read from {known}", path=path, known=", ".join(SUFFIXES))
     try:
         if suffix in TABLES:
-            return [row for _, row in read_table(path)[1]]
+            head, numbered = read_table(path)
+            return head, [row for _, row in numbered]
         text = table_text(path.read_bytes())
-        texts = [text] if suffix == ".json" else filter(str.strip, text.splitlines())
-        data = [json.loads(each) for each in texts]
-        data = data[0] if suffix == ".json" else data
+        data = read_json(text, object_pairs_hook=once) if suffix == ".json" else _lines(text)
     except ValueError as error:
         raise ConfigError("{path}: it cannot be read ({reason})", path=path, reason=error) from None
     if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
         raise ConfigError("{path}: each row must be an object", path=path)
-    return data
+    return list(dict.fromkeys(name for row in data for name in row)), data
+
+
+def _lines(text: str) -> list[Any]:
+    rows = []
+    for number, line in enumerate(text.split("\n"), start=1):  # a text may have other line ends in it
+        if line.strip():
+            try:
+                rows.append(read_json(line, object_pairs_hook=once))
+            except ValueError as error:
+                raise ValueError(say("line {number} ({reason})", number=number, reason=error)) from None
+    return rows
 
 
 def _plain(value: Any) -> Any:
-    if value is None or value == "" or (isinstance(value, float) and value != value):  # NaN in a DataFrame
-        return None
-    return value.item() if hasattr(value, "item") else value
+    value = value.tolist() if hasattr(value, "tolist") else value  # an array or a number of numpy
+    return None if isinstance(value, str | float) and (value == "" or value != value) else value
 
 
 def _id_text(value: Any) -> str:
@@ -186,6 +229,16 @@ def _id_text(value: Any) -> str:
 
 
 def _cell(cell: str) -> Any:
-    with contextlib.suppress(ValueError):
-        return json.loads(cell) if cell.lstrip().startswith("[") else [cell]
+    """Return the contexts in a cell: a JSON list, a list as Python, pandas or numpy print it, or one text."""
+    if not cell.lstrip().startswith(("[", "(")):
+        return [cell]
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(cell)
+    with contextlib.suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        found = ast.literal_eval(_PRINTED.sub(lambda part: f"{part[1]}, " if part[2] else part[0], cell.strip()))
+        return found if isinstance(found, list | tuple) else [cell]
+    if _LOOKS_LIKE_A_LIST.match(cell):
+        raise ConfigError(
+            "contexts begin like a list and cannot be read as one; was the cell cut? {found}", found=one_line(cell, 80)
+        )
     return [cell]

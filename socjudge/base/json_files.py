@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from .texts import visible
 if TYPE_CHECKING:
     import json
 
+UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff")  # the byte order marks
 NEAR = 30  # characters of a line that are shown
 _QUOTES = "“”„‟＂「」‘’＇"
 # A part of the parser's message, and our message for it.
@@ -27,12 +29,12 @@ _CAUSES = (
 )
 
 
-def read_json(raw: bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+def read_json(raw: bytes | str, *, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     """Return the contents of a JSON file. Raises ValueError if it is not valid, with the number of the faulty line, the
     text there, and how to correct it."""
     import json
 
-    text = decoded(raw)
+    text = raw if isinstance(raw, str) else decoded(raw)
     try:
         return json.loads(text, object_pairs_hook=object_pairs_hook)
     except json.JSONDecodeError as error:
@@ -41,19 +43,38 @@ def read_json(raw: bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]]
         raise ValueError(say("brackets are nested too deeply")) from None
 
 
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a name that occurs twice, because the json module would keep the second value and say nothing."""
+    names = [name for name, _ in pairs]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise ValueError(
+            say("an item gives {fields} twice: {item}", fields=", ".join(sorted(twice)), item=f"{dict(pairs)!r:.80}")
+        )
+    return dict(pairs)
+
+
 def decoded(raw: bytes) -> str:
     """Return the text of a file that should be UTF-8. Raises ValueError with the number of the first line that is not,
     and the encoding that the file seems to have."""
     try:
-        return raw.decode("utf-8-sig")
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(_encoding_reason(raw, error)) from None
+    return without_nul(text)
+
+
+def without_nul(text: str) -> str:
+    """Return a text. Raises ValueError if it has U+0000, which only a wrong decoding of UTF-16 or UTF-32 makes."""
+    if (start := text.find("\0")) < 0:
+        return text
+    line = text[:start].count("\n") + 1
+    raise ValueError(say("line {line} has U+0000, as in a file saved as UTF-16; save it as UTF-8", line=line))
 
 
 def _encoding_reason(raw: bytes, error: UnicodeDecodeError) -> str:
     line = raw[: error.start].count(b"\n") + 1
-    has_mark = raw[:2] in (b"\xff\xfe", b"\xfe\xff")
-    name, encoding = ("UTF-16", "utf-16") if has_mark else ("Shift_JIS", "cp932")
+    name, encoding = ("UTF-16", "utf-16") if UTF_16.match(raw) or b"\0" in raw else ("Shift_JIS", "cp932")
     with contextlib.suppress(UnicodeDecodeError):
         raw.decode(encoding)
         return say("it seems to be saved as {encoding} (line {line}); save it as UTF-8", line=line, encoding=name)

@@ -7,18 +7,20 @@ import io
 from pathlib import Path
 from typing import Any
 
+from .archives import unpack_office
 from .extras import missing_extra
-from .json_files import decoded
+from .json_files import UTF_16, decoded, without_nul
 from .messages import say
 
 TABLES = (".csv", ".tsv", ".xlsx")
+MOST_CELLS = 10_000_000  # of a sheet, empty ones included
 
 
 def read_table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
     """Return the names of a table's columns, and its rows that are not empty with their numbers in a spreadsheet.
     Raises OSError or ValueError for an unreadable file, and ConfigError for a workbook without openpyxl."""
     raw = path.read_bytes()
-    rows = _sheet_rows(raw, path) if path.suffix.lower() == ".xlsx" else _text_rows(raw, path)
+    rows = _sheet_rows(raw, path) if path.suffix.lower() == ".xlsx" else text_rows(raw, path)
     filled = [(number, row) for number, row in enumerate(rows, start=1) if any(cell not in (None, "") for cell in row)]
     head = [str(cell).strip() if cell is not None else "" for cell in filled[0][1]] if filled else []
     return head, [
@@ -29,18 +31,20 @@ def read_table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]
 def table_text(raw: bytes) -> str:
     """Return the text of a file in UTF-8, in UTF-16 with a byte order mark, or in cp932, the encoding of Excel's CSV
     files in Japan. Raises ValueError if it is none of them."""
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):  # cp932 would make other letters of it
-        return raw.decode("utf-16")
+    if UTF_16.match(raw):  # cp932 would make other letters of it
+        return without_nul(raw.decode("utf-16"))
     try:
         return decoded(raw)
     except ValueError as error:
         try:
-            return raw.decode("cp932")
-        except UnicodeDecodeError:
+            return without_nul(raw.decode("cp932"))
+        except ValueError:
             raise error from None
 
 
-def _text_rows(raw: bytes, path: Path) -> list[list[Any]]:
+def text_rows(raw: bytes, path: Path) -> list[list[Any]]:
+    """Return the rows of a CSV or TSV file, the head included. Raises ValueError if a row cannot be right."""
+    csv.field_size_limit(max(csv.field_size_limit(), len(raw)))  # the file is in memory already
     text = io.StringIO(table_text(raw), newline="")
     # Strict, because otherwise a quote that is never closed swallows all rows below it.
     reader = csv.reader(text, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
@@ -72,8 +76,20 @@ def _sheet_rows(raw: bytes, path: Path) -> list[tuple[Any, ...]]:
     except ImportError as error:
         raise missing_extra(error, wanted=str(path)) from error
     try:
+        unpack_office(raw)
         sheet = load_workbook(io.BytesIO(raw), read_only=True, data_only=True).worksheets[0]
         sheet.reset_dimensions()  # other programs than Excel may state a smaller area than they fill
-        return list(sheet.iter_rows(values_only=True))
+        rows: list[tuple[Any, ...]] = []
+        cells = 0
+        for row in sheet.iter_rows(values_only=True):
+            rows.append(row)
+            cells += len(row)  # a row with one cell far to the right has many empty ones before it
+            if cells > MOST_CELLS:
+                raise ValueError(
+                    say("the sheet has more than {most:,} cells; remove what is not needed", most=MOST_CELLS)
+                )
+        return rows
+    except ValueError:
+        raise
     except Exception as error:  # for a damaged file, its reader may raise any error
         raise ValueError(f"{type(error).__name__}: {error}") from None

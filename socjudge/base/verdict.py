@@ -28,6 +28,7 @@ _WORDS: dict[Outcome, str] = {
 _CAUSES = {
     "no_measure": "this judge has no measure for it: have another judge or a person score it",
     "refused": "the judge refused to score it: have another judge or a person score it",
+    "absent": "the log has no score for it: judge the answer again",
     "no_context": (
         "the answer brings no context with names: have your assistant return its contexts (in a file of answers: the "
         'column contexts), fill them from the runbooks (contexts="runbooks"), or use a rubric without this criterion'

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..base.atomic_files import replacing
+from ..base.atomic_files import refuse_links, replacing
 from ..base.messages import os_reason, say
 from ..base.storage import as_path
 from ..errors import ConfigError
@@ -117,6 +117,7 @@ def _made() -> bytes:
 def _save(folder: Path, tables: Tables) -> None:
     marks = {b"made": _made(), b"pair": secrets.token_hex(8).encode()}
     with contextlib.suppress(OSError):  # a folder that cannot be written is read again each time
+        refuse_links(folder)
         folder.mkdir(exist_ok=True)
         for name, table in (("results", tables.results), ("runs", tables.runs)):
             with replacing(folder / f"{name}.parquet") as file:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from ..answering.dataset import dataset_notes, load_eval_dataset
 from ..base.messages import listed, os_reason, say
 from ..base.storage import as_path
 from ..errors import ConfigError
+from ..prompts.templates import pretended_name
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun
 from ..runbooks.organisation import load_organisation
 from ..runbooks.reading import decode_runbook, find_runbooks, load_questions, load_synonyms, split_runbook
@@ -124,7 +124,8 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
           numbers of the log. "note": for information only
         - file: the name of the file
         - where: the place in the file, "" for the whole file
-        - problem: a short name: "unreadable", "duplicate", "unscored", "criterion missing", "unfinished" (a journal)
+        - problem: a short name: "unreadable", "duplicate", "unscored", "criterion missing", "prompt" (it has a
+          built-in prompt's name and another text), "unfinished" (a journal)
         - what: what was found
         - remedy: what to do
 
@@ -170,31 +171,30 @@ def _unreadable(name: str, error: ConfigError | OSError, path: Path) -> _Finding
 
 
 def _of_run(run: EvaluationRun, log: str) -> Iterator[_Finding]:
-    ids = Counter((result.question.id, result.answer_repeat, result.judge_repeat) for result in run.results)
-    for (question, _, _), count in ids.items():
-        if count > 1:
-            what = say(
-                "question {question} occurs {count} times; the loaders keep all, which count as repeats",
-                question=question,
-                count=count,
-            )
-            yield _Finding("warning", log, "results", "duplicate", what, say("give each question an id of its own"))
+    if name := pretended_name(run.run.judge_prompt_id):
+        what = say("its judge prompt is called {name}, and the text is not that of {name}", name=name)
+        remedy = say(
+            "read judge_prompt_text in the log, or judge its answers again: socjudge rejudge {log} --judge-prompt {name}",
+            log=shlex.quote(log),
+            name=name,
+        )
+        yield _Finding("warning", log, "run", "prompt", what, remedy)
     places: dict[tuple[str, str], list[int]] = {}
     for place, result in enumerate(run.results):
-        if told := _lacks(result, run.rubric.criteria):
+        if told := _lacks(result):
             places.setdefault(told, []).append(place)
     for (problem, what), at in places.items():
         is_known = run.run.judge_model != UNKNOWN  # only the judge of the other rows may fill the gaps
         only_failed = problem == "unscored" and is_known
         remedy = (
-            say("judge the answers without scores again: socjudge rejudge {log} --only-failed", log=log)
+            say("judge the answers without scores again: socjudge rejudge {log} --only-failed", log=shlex.quote(log))
             if only_failed
             else _rejudging(run, log)
         )
         yield _Finding("warning", log, _where(run, at), problem, what, remedy)
 
 
-def _lacks(result: EvaluationResult, criteria: Iterable[str]) -> tuple[str, str] | None:
+def _lacks(result: EvaluationResult) -> tuple[str, str] | None:
     evaluation = result.evaluation
     if evaluation.status != "ok" and evaluation.error:
         return "unscored", say(
@@ -202,14 +202,17 @@ def _lacks(result: EvaluationResult, criteria: Iterable[str]) -> tuple[str, str]
         )
     if evaluation.status != "ok":
         return "unscored", say("the answer has no score ({status})", status=evaluation.status)
-    absent = [criterion for criterion in criteria if criterion not in evaluation.scores]
+    absent = [criterion for criterion, cause in evaluation.missing.items() if cause == "absent"]
     return ("criterion missing", say("there is no score for {criteria}", criteria=listed(absent))) if absent else None
 
 
 def _rejudging(run: EvaluationRun, log: str) -> str:
-    said = {"--judge-model": run.run.judge_model, "--judge-prompt": run.run.judge_prompt_id}
+    prompt = pretended_name(run.run.judge_prompt_id) or run.run.judge_prompt_id
+    said = {"--judge-model": run.run.judge_model, "--judge-prompt": prompt}
     options = [f" {name} {shlex.quote(value)}" for name, value in said.items() if value != UNKNOWN]
-    return say("judge its answers again: socjudge rejudge {log}{options}", log=log, options="".join(options))
+    return say(
+        "judge its answers again: socjudge rejudge {log}{options}", log=shlex.quote(log), options="".join(options)
+    )
 
 
 def _where(run: EvaluationRun, places: list[int]) -> str:

@@ -6,8 +6,6 @@ Scores that people wrote into a spreadsheet are read from a CSV file.
 from __future__ import annotations
 
 import codecs
-import csv
-import io
 import math
 import re
 import unicodedata
@@ -24,7 +22,7 @@ import pandas as pd
 from .. import constants
 from ..base.atomic_files import append_line
 from ..base.messages import explained, os_reason, say
-from ..base.sheets import table_text
+from ..base.sheets import text_rows
 from ..base.texts import DEVICE_NAME, plain_name
 from ..errors import ConfigError
 from ..runs.logs import to_json
@@ -219,14 +217,14 @@ def _folder_rows(folder: Path) -> list[tuple[Any, ...]]:
 
 def _csv_rows(path: Path) -> list[tuple[Any, ...]]:
     try:
-        table = list(csv.reader(io.StringIO(table_text(path.read_bytes()), newline="")))
+        table = text_rows(path.read_bytes(), path)
     except OSError as error:
         raise ConfigError(
             "{path}: labels cannot be read ({reason}); name the folder of LabelPanel or a CSV file",
             path=path,
             reason=os_reason(error),
         ) from None
-    except (ValueError, csv.Error) as error:
+    except ValueError as error:
         raise ConfigError(
             "{path}: labels cannot be read ({reason}); name the folder of LabelPanel or a CSV file",
             path=path,

@@ -43,7 +43,15 @@ from ..records import (
     RunSummary,
     Status,
 )
-from ..runs.log_json import RULE_LIMITS, answer_sha256, log_fields, rule_agrees
+from ..runs.log_json import (
+    RULE_LIMITS,
+    answer_sha256,
+    criteria_of,
+    log_fields,
+    rule_agrees,
+    same_judgements,
+    true_prompts,
+)
 from ..runs.logs import bare_info, load_log, parse_log
 from .schema import (
     OF_INFO,
@@ -239,12 +247,18 @@ def _read_usual(
     found, criteria = _decode(raw, text, guess)
     if any(not 0 <= (getattr(found.run, name, 0) or 0) <= most for name, most in RULE_LIMITS.items()):
         raise _Unusual("a pass rule out of its range")
-    if found.run is not None and not rule_agrees(found.run):
-        raise _Unusual("two pass rules")
+    if found.run is not None and not (rule_agrees(found.run) and true_prompts(found.run) is found.run):
+        raise _Unusual("two pass rules, or a prompt under another one's name")
     values = _values(text, True)
     info = found.run or bare_info(log)
     line = run_rule(info).line
+    if same_judgements((row.question_id, row.answer_repeat, row.judge_repeat) for row in found.results):
+        raise _Unusual("two results of one judgement")
     rows = [_row(row, log, criteria, values(row), text, line, plain) for row in found.results]
+    there = dict.fromkeys(name for names in {row[_CRITERIA] for row in rows} for name in json_names(names))
+    wanted = set(criteria_of(info, there))
+    if any(not wanted <= set(json_names(names)) for names in {row[_CRITERIA] for row in rows}):
+        raise _Unusual("a score that is absent")
     return info, found.summary, rows
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..answering.own_answers import as_answer
 from ..answering.own_assistant import Assistant
-from ..answering.stored_answers import SUFFIXES, StoredAnswers, load_answers
+from ..answering.stored_answers import SUFFIXES, StoredAnswers, contradiction, is_of_another, load_answers
 from ..errors import ConfigError, NoAnswer
 from ..records import AssistantAnswer, EvalQuestion
 from ..settings import assistant_tables
@@ -59,7 +59,10 @@ def _is_file(text: str) -> bool:
 
 def _one(given: str | Mapping[str, Any] | AssistantAnswer, question: EvalQuestion, place: int) -> AssistantAnswer:
     try:
-        return as_answer(given, question=question.question)
+        answer = as_answer(given, question=question.question)
+        if is_of_another(answer.question, question):
+            raise ConfigError(contradiction(question, answer.question))
+        return answer
     except NoAnswer:
         return AssistantAnswer(question.question, "")
     except ConfigError as error:

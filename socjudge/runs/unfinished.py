@@ -20,7 +20,7 @@ from ..base.storage import as_path
 from ..base.verdict import summarise_results
 from ..errors import ConfigError
 from ..records import AssistantAnswer, EvaluationResult, EvaluationRun, RunInfo, Usage
-from .log_json import from_dict, run_info_from_dict
+from .log_json import checked_results, from_dict, run_info_from_dict
 from .logs import is_ours
 
 SUFFIX = ".partial.jsonl"
@@ -124,8 +124,9 @@ def load_unfinished(path: Path) -> EvaluationRun:
             rows[line["sample"], line["repeat"]] = line["row"]
     if not header:
         raise ConfigError("{path}: the journal is empty; nothing was finished before the run was broken off", path=path)
-    results = tuple(from_dict(EvaluationResult, rows[place], f"{path}: sample {place[0]}") for place in sorted(rows))
     info = run_info_from_dict(header["run"], where=str(path))
+    found = (from_dict(EvaluationResult, rows[place], f"{path}: sample {place[0]}") for place in sorted(rows))
+    results = checked_results(found, info, where=str(path))
     return EvaluationRun(results, summarise_results(results, run_rule(info)), info)
 
 
