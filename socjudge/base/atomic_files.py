@@ -13,14 +13,31 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
+from .. import constants
+from .messages import say
+
 # Errors of os.link on drives without hard links: exFAT, many network drives, and Windows with either.
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL}
+
+
+def refuse_links(path: Path, *, project: Path | None = None) -> None:
+    """Raise OSError if a path that is to be written, or a folder on the way to it inside the project, is a link. Git
+    keeps links, so that a link in somebody else's project would choose which of the user's files is written."""
+    path, project = Path(os.path.abspath(path)), Path(os.path.abspath(project or constants.PROJECT_DIR))
+    for each in (path, *(folder for folder in path.parents if project in folder.parents)):
+        if each.is_symlink():
+            raise OSError(
+                errno.ELOOP,
+                say("{path} is a link; remove it, or name the place that it leads to", path=each),
+                str(path),
+            )
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """Yield a temporary file for the new contents of `path`. When the `with` block ends, it replaces the file at
     `path`. After an error it is deleted, and the file at `path` stays as it was."""
+    refuse_links(path)
     with _beside(path.parent) as file:
         yield file
         _complete(file)
@@ -30,7 +47,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 def write_new(folder: Path, names: Iterable[str], chunks: Iterable[bytes]) -> Path:
     """Write the chunks to a new file in the folder, under the first of `names` that is free, and return the file's
     path. Raises FileExistsError if all names are taken."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with _beside(folder) as file:
         file.writelines(chunks)
         _complete(file)
@@ -41,9 +58,15 @@ def write_new(folder: Path, names: Iterable[str], chunks: Iterable[bytes]) -> Pa
     raise FileExistsError(str(folder / name))
 
 
+def make_folder(folder: Path) -> None:
+    """Create a folder in which files are to be written, unless it exists. Raises OSError as `refuse_links` does."""
+    refuse_links(folder / "file")
+    folder.mkdir(parents=True, exist_ok=True)
+
+
 def check_writable(folder: Path) -> None:
     """Raise OSError if the folder cannot be created, or if its disk does not take a new file."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with _beside(folder) as file:
         file.write(bytes(4096))
         _complete(file)
@@ -67,8 +90,9 @@ def _put(file: str, path: Path) -> None:
 def append_line(path: Path, line: bytes) -> None:
     """Append a line, given without its line end. When the function returns, the line is safely on the disk. A missing
     folder is created."""
+    refuse_links(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o644)
+    handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o644)
     try:
         line += b"\n"
         if os.fstat(handle).st_size and _last_byte(handle) != b"\n":

@@ -183,14 +183,16 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[Dif
     """Return the conditions (from `conditions_of`) that differ between two groups of runs, in the order of
     `CONDITIONS`."""
     found = [Difference(each, before.get(each.column, ""), after.get(each.column, "")) for each in CONDITIONS]
+    same_index = before.get("index_fingerprint", "") == after.get("index_fingerprint")
     told = {each.condition.column for each in found if each.before != each.after and each.before and each.after}
     return [
         each
         for each in found
         if each.before != each.after
-        # File names say more than the index's hash. If only one side has them, the hash is used.
+        # File names say more than the index's hash. If only one side has them, the hash is used. Older logs have hashes
+        # of the files, which differ in line ends too.
         and (each.condition.column != "index_fingerprint" or "runbooks" not in told)
-        and (each.condition.column != "runbooks" or (each.before and each.after))
+        and (each.condition.column != "runbooks" or (each.before and each.after and not same_index))
         # The embedded default has no service, and old logs have no settings. The name already shows another model.
         and (not each.condition.column.endswith(("_service", "_settings")) or (each.before and each.after))
     ]

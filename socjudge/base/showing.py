@@ -454,15 +454,25 @@ def show_table(frame: pd.DataFrame, *, digits: int = 1) -> Styler:
     >>> "–" in sj.show_table(pd.DataFrame({"mean": [80.25, None]})).to_html()
     True
     """
+    import numpy as np
+
     words: Any = {}
-    for name in frame.columns[[kind.kind not in "iufb" for kind in frame.dtypes]]:
-        is_short = frame[name].astype(str).str.len().max() <= 20
+    for column in frame.columns[[kind.kind not in "iufb" for kind in frame.dtypes]]:
+        is_short = frame[column].astype(str).str.len().max() <= 20
         props = "text-align: left; " + ("white-space: nowrap" if is_short else "white-space: pre-wrap; min-width: 20em")
-        words[name] = [{"selector": "", "props": props}]
-    styled = frame.style.format(precision=digits, na_rep="–", escape="html").set_table_styles(words)
+        words[column] = [{"selector": "", "props": props}]
+
+    def cell(value: Any) -> str:
+        return f"{value:.{digits}f}" if isinstance(value, float | np.floating) else escape(value)
+
+    def name(given: Any) -> Any:
+        return None if given is None else escape(given)
+
+    frame = frame.rename_axis(index=name, columns=name)
+    styled = frame.style.format(cell, na_rep="–").set_table_styles(words)
     top: Any = [
         {"selector": "th, td", "props": "vertical-align: top"},
         {"selector": "thead th", "props": "white-space: nowrap"},
     ]
     styled = styled.set_table_styles(top, overwrite=False)
-    return styled.format_index(escape="html").format_index(axis=1, escape="html")
+    return styled.format_index(escape).format_index(escape, axis=1)

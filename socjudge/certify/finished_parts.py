@@ -14,10 +14,12 @@ from pathlib import Path
 import orjson
 
 from ..base.atomic_files import replacing
+from ..base.messages import explained
 from ..errors import ConfigError
 from ..records import EvaluationRun
 from ..runs.assignment import Assignment
 from ..runs.load import load_run
+from ..runs.logs import fallback_folder, is_log_name
 
 
 class FinishedParts:
@@ -30,8 +32,8 @@ class FinishedParts:
         self._logs: dict[str, str] = {}  # {index of the part: path of its log}
         if fresh:
             self.forget()
-        with contextlib.suppress(OSError, orjson.JSONDecodeError):
-            self._logs = orjson.loads(self._path.read_bytes())
+        if self._path.exists():
+            self._logs = _listed(self._path)
 
     def load(self) -> Iterator[tuple[int, EvaluationRun]]:
         for place, log in self._logs.items():
@@ -52,9 +54,31 @@ def forget_parts(folder: Path, logs: Iterable[Path | None]) -> None:
     """Remove from the folder each list of finished parts that names only logs from `logs`."""
     over = {_where(log) for log in logs}
     for path in folder.glob(".parts_*.json"):
-        with contextlib.suppress(OSError, orjson.JSONDecodeError):
-            if {*orjson.loads(path.read_bytes()).values()} <= over:
+        with contextlib.suppress(OSError, ConfigError):
+            if {*_listed(path).values()} <= over:
                 path.unlink()
+
+
+def _listed(path: Path) -> dict[str, str]:
+    """Return {index of the part: path of its log}. ConfigError if the file is no such list: it may be somebody else's,
+    and names no file elsewhere."""
+    places = path.parent.absolute(), fallback_folder()
+    with explained("{path}: the list of finished parts cannot be read ({reason})", path=path):
+        raw = path.read_bytes()
+    try:
+        found = orjson.loads(raw)
+        fits = all(
+            part.isdecimal() and Path(log).parent in places and is_log_name(Path(log).name)
+            for part, log in found.items()
+        )
+    except (orjson.JSONDecodeError, AttributeError, TypeError):
+        fits = False
+    if not fits:
+        raise ConfigError(
+            "{path}: this is no list of an experiment's finished parts; remove it, and these parts are judged again",
+            path=path,
+        )
+    return dict(found)
 
 
 def _where(log: Path | None) -> str:

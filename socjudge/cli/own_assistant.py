@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import constants, settings
-from ..base.messages import listed, say
+from ..base.atomic_files import append_line
+from ..base.messages import explained, listed, say
 from ..base.project_file import ASSISTANTS
 from ..errors import NoAnswer
 from ..records import EvalQuestion
@@ -105,8 +106,8 @@ def add_assistant(folder: Path, url: str) -> None:
     echo(assistant.told_before, err=True)
     _show(assistant.ask(_TRIED))
     lines = [f"[{ASSISTANTS}.{_key(name)}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
-    with path.open("a", encoding="utf-8") as file:
-        file.write("\n" + "\n".join(lines) + "\n")
+    with explained("{path}: cannot be written ({reason})", path=path):
+        append_line(path, ("\n" + "\n".join(lines)).encode())
     echo(say("[assistants.{name}] is in {path}; next: socjudge run --answers {name}", name=name, path=path))
 
 

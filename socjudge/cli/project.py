@@ -17,6 +17,7 @@ import typer
 
 from .. import constants, settings
 from .._version import __version__
+from ..base.atomic_files import refuse_links, replacing
 from ..base.extras import missing_extra
 from ..base.messages import say
 from ..errors import ConfigError
@@ -109,8 +110,10 @@ def init(
                 )
             )
         for name in FOLDERS:
+            refuse_links(folder / name, project=folder)
             (folder / name).mkdir(parents=True, exist_ok=True)
         for name, content in _files(example).items():
+            refuse_links(folder / name, project=folder)
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             try:
                 with (folder / name).open("xb") as file:
@@ -183,7 +186,8 @@ def open_app(context: typer.Context) -> Never:
         )
     safe = page.with_name("voila.json")  # only this machine, with a token, and nothing from elsewhere
     if not safe.exists():
-        safe.write_bytes((constants.CARRIED_DIR / "notebooks" / "voila.json").read_bytes())
+        with replacing(safe) as file:
+            file.write((constants.CARRIED_DIR / "notebooks" / "voila.json").read_bytes())
     if importlib.util.find_spec("voila") is None:
         stop(str(missing_extra(ModuleNotFoundError(name="voila"), wanted="socjudge app")))
     command = [sys.executable, "-m", "voila", page.name, *context.args]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from .. import constants
 from ..base.atomic_files import write_new
+from ..base.messages import say
 from ..base.texts import DEVICE_NAME
 from ..errors import ConfigError
 from ..records import Rubric, RunInfo
@@ -26,6 +27,7 @@ from .templates import (
     default_prompt_id,
     is_prompt_id,
     load_prompt,
+    pretended_name,
     read_prompt_file,
 )
 
@@ -154,6 +156,28 @@ def judge_prompt_of(info: RunInfo) -> Prompt | None:
     if info.judge_prompt_text:
         return Prompt(info.judge_prompt_id, info.judge_prompt_text)
     return find_prompt(info.judge_prompt_sha256, "judge") if info.judge_prompt_sha256 else None
+
+
+def foreign_prompt_note(info: RunInfo) -> str:
+    """Return a remark on the judge prompt of a run, if its text is in the log alone. Return "" otherwise."""
+    prompt = judge_prompt_of(info)
+    if prompt is None or prompt.id == OF_RUBRIC or find_prompt(prompt.sha256, "judge"):
+        return ""
+    if name := pretended_name(prompt.id):
+        return say(
+            "The log calls its judge prompt {name}, and its text is not that of {name}: it is used as '{id}'. Read it "
+            "before you trust the scores, or judge with the built-in prompt: --judge-prompt {name} (judge_prompt=)",
+            panel=(
+                "The log calls its judge prompt {name}, and its text is not that of {name}: it is used as '{id}'. Read "
+                "it before you trust the scores, or choose {name} as the judge's prompt"
+            ),
+            name=name,
+            id=prompt.id,
+        )
+    return say(
+        "The judge prompt '{id}' is in the log alone, and not among the prompts here. Read it before you trust the scores",
+        id=prompt.id,
+    )
 
 
 def _info(name: str, saved: Mapping[str, str], text: str) -> PromptInfo:

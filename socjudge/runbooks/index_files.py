@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.atomic_files import replacing
+from ..base.atomic_files import make_folder, replacing
 from ..base.messages import explained, say
 from ..errors import ConfigError
 from .embeddings import Vectors
@@ -76,7 +76,7 @@ def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
         panel="{folder}: the index cannot be written ({reason}); free space or change the permissions",
         folder=index_dir,
     ):
-        index_dir.mkdir(parents=True, exist_ok=True)
+        make_folder(index_dir)
         # The manifest is written last. Until then, the checksums do not fit and the index does not load.
         _write(index_dir / "vectors.npy", vectors)
         _write(index_dir / "passages.jsonl", passages)

@@ -41,6 +41,7 @@ from ..records import (
 )
 from ..settings import current_project, default_k
 from .given_answers import Given, needs_index, open_answers
+from .log_json import refuse_doubles
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -194,6 +195,7 @@ def assign_rejudging(
 ) -> Assignment:
     """Work out what `rejudge` has to do. No request is sent. ConfigError if an argument is unfit."""
     check_counts(judge_repeats=judge_repeats)
+    refuse_doubles(run.results, where=run.log_path or say("the run"))
     judge_prompt, rubric = judge_prompt or judge_prompt_of(run.run), rubric or run.rubric
     first_judged = {(r.question.id, r.answer_repeat): r for r in reversed(run.results)}
     samples = [Sample(r.question, r.answer_repeat, r.answer) for r in reversed(first_judged.values())]
@@ -329,7 +331,7 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
         assistant_prompt_sha256=plan.assistant_prompt.sha256 if plan.assistant_prompt else "",
         dataset_sha256=_sha256(questions),
         index_fingerprint=plan.index.fingerprint if plan.index is not None and uses_index else "",
-        runbooks=plan.index.files if plan.index is not None and uses_index else {},
+        runbooks=plan.index.contents if plan.index is not None and uses_index else {},
         k=plan.k if uses_index else None,
         judge_repeats=plan.judge_repeats,
         pass_threshold=plan.rubric.pass_threshold,

@@ -25,6 +25,7 @@ from typing import Any
 import filelock
 import orjson
 
+from ..base.atomic_files import refuse_links
 from ..base.messages import os_reason, say
 from ..base.missing_scores import outcome_of, span_of
 from ..base.pass_rule import run_rule
@@ -298,7 +299,8 @@ def drop_journal(path: Path) -> None:
 
 def _held(folder: Path, key: Mapping[str, Any]) -> filelock.BaseFileLock:
     short = hashlib.sha256(orjson.dumps(dict(key), option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
-    lock = filelock.FileLock(folder / f".judge_eval_{short}.lock", thread_local=False)
+    refuse_links(path := folder / f".judge_eval_{short}.lock")
+    lock = filelock.FileLock(path, thread_local=False)
     try:
         lock.acquire(timeout=0)
     except filelock.Timeout:

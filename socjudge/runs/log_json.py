@@ -10,19 +10,21 @@ import functools
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass, replace
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import orjson
 
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..base.pass_rule import run_rule
 from ..base.rubric_check import MOST
 from ..base.verdict import summarise_results
 from ..errors import ConfigError
-from ..records import POINTS, Evaluation, EvaluationResult, EvaluationRun, RunInfo, RunSummary
+from ..prompts.templates import true_id
+from ..records import POINTS, SPECIFIED_CRITERIA, Evaluation, EvaluationResult, EvaluationRun, RunInfo, RunSummary
 
 # The keys of an element of `results`, in order.
 _ROW = (
@@ -152,6 +154,7 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
     summary = from_dict(RunSummary, top.get("summary"), f"{where}: summary")
     block = top.get("run")
     info = bare if block is None else run_info_from_dict(block, where=f"{where}: run")
+    results = checked_results(results, info, where=where)
     # Counted from the rows, because older logs and the specification's do not state it.
     rows = summarise_results(results, run_rule(info))
     summary = replace(
@@ -162,9 +165,55 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
     return EvaluationRun(results, summary, info, extra=extra)
 
 
+def checked_results(results: Iterable[EvaluationResult], info: RunInfo, *, where: str) -> tuple[EvaluationResult, ...]:
+    """Return the results of one run, with a missing score for each criterion of the run that an answer has no score for.
+    ConfigError if two results are of the same judgement."""
+    results = tuple(results)
+    refuse_doubles(results, where=where)
+    there = dict.fromkeys(name for each in results for name in each.evaluation.scores)
+    return tuple(_whole(each, criteria_of(info, there)) for each in results)
+
+
+def refuse_doubles(results: Iterable[EvaluationResult], *, where: object) -> None:
+    """Raise ConfigError if two results are of the same judgement."""
+    if twice := same_judgements((each.question.id, each.answer_repeat, each.judge_repeat) for each in results):
+        raise ConfigError(
+            "{where}: question {questions} has several results for the same answer and judgement. Keep runs that were "
+            "joined in a log each; otherwise give each question an id of its own, or each repeat its own answer_repeat "
+            "or judge_repeat",
+            where=where,
+            questions=listed(twice[:5]),
+        )
+
+
+def same_judgements(judgements: Iterable[tuple[int | str, int, int]]) -> list[str]:
+    """Return the ids of the questions that occur more than once with the same answer repeat and judge repeat."""
+    # by the id as text, as in a dataset
+    counts = Counter((str(question), answer, judgement) for question, answer, judgement in judgements)
+    return list(dict.fromkeys(question for (question, _, _), count in counts.items() if count > 1))
+
+
+def criteria_of(info: RunInfo, there: Collection[str]) -> Collection[str]:
+    """Return the criteria of a run whose results have scores for the criteria `there`."""
+    if info.rubric is not None:
+        return info.rubric.criteria
+    # The specification's log does not name them. It has its six, unless there is one of somebody else's.
+    return SPECIFIED_CRITERIA if there and set(there) <= set(SPECIFIED_CRITERIA) else there
+
+
+def _whole(result: EvaluationResult, criteria: Collection[str]) -> EvaluationResult:
+    evaluation = result.evaluation
+    absent = [name for name in criteria if name not in evaluation.scores]
+    if evaluation.status != "ok" or not absent:
+        return result
+    scores = {**evaluation.scores, **dict.fromkeys(absent)}
+    missing = {**evaluation.missing, **dict.fromkeys(absent, "absent")}
+    return replace(result, evaluation=replace(evaluation, scores=scores, missing=missing))
+
+
 def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
     """Read the run's info from the `run` block of a log. If a field is unfit, the ConfigError names its place."""
-    info = from_dict(RunInfo, data, where)
+    info = true_prompts(from_dict(RunInfo, data, where))
     for name, most in RULE_LIMITS.items():
         if (value := getattr(info, name)) is not None and not 0 <= value <= most:
             raise _unfit(where, name, value, say("a number from 0 to {most}", most=most))
@@ -175,6 +224,19 @@ def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
             where=where,
         )
     return info
+
+
+def true_prompts(info: RunInfo) -> RunInfo:
+    """Return the info with the hash of the judge prompt's own text, and without a built-in prompt's name for another
+    text. A log may come from somebody else."""
+    text = info.judge_prompt_text.encode("utf-8", "replace")
+    sha256 = hashlib.sha256(text).hexdigest() if text else info.judge_prompt_sha256
+    true: dict[str, Any] = {
+        "judge_prompt_sha256": sha256,
+        "judge_prompt_id": true_id(info.judge_prompt_id, sha256, info.rubric),
+        "assistant_prompt_id": true_id(info.assistant_prompt_id, info.assistant_prompt_sha256),
+    }
+    return info if all(getattr(info, name) == value for name, value in true.items()) else replace(info, **true)
 
 
 def rule_agrees(info: RunInfo) -> bool:

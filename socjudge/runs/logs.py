@@ -31,7 +31,7 @@ from ..base.messages import explained, os_reason, say
 from ..base.storage import as_path, load_bytes
 from ..errors import ConfigError
 from ..records import BARE, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Usage
-from .log_json import from_dict, result_to_dict, run_from_dict, to_dict, writable
+from .log_json import from_dict, refuse_doubles, result_to_dict, run_from_dict, to_dict, writable
 
 MAX_UNPACKED = 512 * 2**20  # bytes of an unpacked .gz log; a larger one may be a zip bomb
 _STAMP = "%Y%m%d_%H%M%S"
@@ -47,6 +47,7 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
     ConfigError if it cannot be written there either. `run_evaluation_suite` has already saved the run that it returns.
     """
     logs_dir = logs_dir or constants.LOGS_DIR
+    refuse_doubles(run.results, where=say("the run"))
     rows = (result_to_dict(result) for result in run.results)
     # Called again if the first folder fails, so it is not a generator.
     chunks = list(log_chunks(rows, lambda: (run.summary, run.run), run.extra))

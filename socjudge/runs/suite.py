@@ -13,7 +13,7 @@ from ..base.conditions import rubric_changes
 from ..base.messages import aside, say
 from ..errors import ConfigError
 from ..models.opening import Model
-from ..prompts.saved import judge_prompt_of
+from ..prompts.saved import foreign_prompt_note, judge_prompt_of
 from ..prompts.templates import Prompt
 from ..records import EvalQuestion, EvaluationResult, EvaluationRun, Rubric, RunOptions, Usage
 from ..settings import project_rubric
@@ -213,6 +213,8 @@ def rejudge(
     judging: dict[str, Any] = {
         "judge_model": judge_model, "judge_prompt": judge_prompt, "rubric": rubric, "judge_repeats": judge_repeats,
     }  # fmt: skip
+    if judge_prompt is None and (told := foreign_prompt_note(run.run)):
+        print(told, file=aside())
     if only_failed:
         kept = [_paid(row) for row in run.results if row.evaluation.status == "ok"]
         return run_assignment(assign_failed(run, **judging), terms, known=kept)

@@ -208,3 +208,13 @@ def test_a_table_escapes_what_it_shows_and_has_a_dash_where_nothing_is_known() -
     page = sj.show_table(frame).to_html()
     assert not any(tag in page for tag in ("<script>", "<i>", "<b>", "nan", "None"))
     assert page.count("–") == 2 and "80.2" in page
+
+
+def test_a_table_shows_control_and_direction_characters_as_what_they_are() -> None:
+    hostile = "\x1b[31m\u202egnirts\u200b"
+    frame = pd.DataFrame(
+        {hostile: [hostile, 1], "list": [[hostile, "<i>"], None]}, index=pd.Index([hostile, 2.5], name=hostile)
+    )
+    page = sj.show_table(frame.rename_axis(columns=hostile)).to_html()
+    assert not any(letter in page for letter in "\x1b\u202e\u200b") and "<i>" not in page
+    assert page.count("⟦U+202E⟧") >= 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import tempfile
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 from socjudge import ConfigError, constants, load_prompt, save_prompt
 from socjudge.prompts.saved import list_prompts
+from socjudge.prompts.templates import Prompt, check_assistant_prompt, check_judge_prompt
+from socjudge.records import SPECIFIED_CRITERIA
 
 GUIDE = load_prompt("guide-1")
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -199,3 +202,26 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="the prompt cannot be written"):
         save_prompt(GUIDE.text, name="mine", parent="guide-1", prompts_dir=tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    "odd", ["｛context｝", "{ｃｏｎｔｅｘｔ}", "｛context}", "{ context }", "{Context}", "{CONTEXT}"]
+)
+def test_what_looks_like_a_placeholder_and_is_not_filled_is_told(odd: str) -> None:
+    prompt = Prompt("mine", GUIDE.text.replace("{context}", odd))
+    with pytest.raises(ConfigError, match=re.escape(f"has {odd} ({{context}}), which must be written as in brackets")):
+        check_judge_prompt(prompt, SPECIFIED_CRITERIA)
+    with pytest.raises(ConfigError, match="as in brackets"):
+        check_assistant_prompt(Prompt("mine", f"{{question}}{{context}}{odd}"))
+
+
+def test_other_braces_are_text() -> None:
+    text = GUIDE.text + '\n{"context": "…"} ｛手順書｝ {文脈} {{context}}'
+    check_judge_prompt(Prompt("mine", text), SPECIFIED_CRITERIA)
+
+
+def test_a_prompt_in_utf_16_is_named(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "mine.txt").write_bytes(GUIDE.text.encode("utf-16"))
+    with pytest.raises(ConfigError, match="UTF-16"):
+        load_prompt("mine")

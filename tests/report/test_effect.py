@@ -361,6 +361,28 @@ def test_runbooks_are_named_that_were_added_removed_and_changed(tmp_path: Path) 
     assert found.conditions["phrase"].tolist() == [f"手順書: 追加 {names[3]} / 削除 {names[0]} / 変更 {names[1]}"]
 
 
+@pytest.mark.usefixtures("makes_runs")
+def test_runbooks_of_other_line_ends_are_the_same(tmp_path: Path) -> None:
+    """Of checkouts on Windows and elsewhere; also if one log is older, and has hashes of the files."""
+    name, runs = "malware_response.md", []
+    text = (RUNBOOKS_DIR / name).read_text("utf-8")
+    for newline in ("\n", "\r\n"):
+        folder = tmp_path / repr(newline)
+        folder.mkdir()
+        (folder / name).write_text(text, encoding="utf-8", newline=newline)
+        index = build_index(folder, index_dir=folder / "index")
+        runs.append(
+            run_suite(
+                [EvalQuestion(1, "正常系", "マルウェア検知時の初動は？", ("隔離",))], index=index, progress=False,
+                assistant_model="offline", judge_model="offline", logs_dir=tmp_path / "logs",
+            )
+        )  # fmt: skip
+        files = index.files
+    assert compare_runs(*runs).conditions.empty
+    older = replace(runs[1], run=replace(runs[1].info, runbooks=files))
+    assert compare_runs(runs[0], older).conditions.empty
+
+
 @pytest.mark.slow
 def test_it_speaks_english_too() -> None:
     with speaking("en"):

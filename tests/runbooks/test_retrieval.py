@@ -21,7 +21,11 @@ from hypothesis import strategies as st
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 
+<<<<<<< HEAD
 from socjudge.base.texts import normalise_text
+=======
+from socjudge import constants
+>>>>>>> 0f820b63 (Let no file of somebody else choose a folder, a link target or a prompt)
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.errors import ConfigError, ProviderError
 from socjudge.records import Passage
@@ -308,11 +312,12 @@ def test_index_older_than_its_runbooks_says_so(runbooks: Path, index_dir: Path) 
     assert index.stale_files(runbooks) == ["isolation.md", "new.md", "phishing.md"]
 
 
-def test_a_moved_clone_still_finds_its_runbooks(tmp_path: Path) -> None:
+def test_a_moved_clone_still_finds_its_runbooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a" / "books").mkdir(parents=True)
     (tmp_path / "a" / "books" / "x.md").write_text(ISOLATION, encoding="utf-8")
     build_index(tmp_path / "a" / "books", index_dir=tmp_path / "a" / "index")
     (tmp_path / "a").rename(tmp_path / "b")
+    monkeypatch.setattr(constants, "PROJECT_DIR", tmp_path / "b")
     index = load_index(tmp_path / "b" / "index")
     assert index.runbooks == tmp_path / "b" / "books" and index.stale_files() == []
 

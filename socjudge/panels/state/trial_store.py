@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from ...base.atomic_files import append_line
+from ...base.atomic_files import append_line, refuse_links
 from ...base.messages import explained, os_reason, say
 from ...errors import ConfigError
 from ...prompts.templates import Kind, default_prompt_id, is_prompt_id
@@ -80,6 +80,7 @@ def save_trial(folder: Path, trial: Trial) -> None:
     """Append a line with a trial that is new or has changed. Raises ConfigError if the file cannot be written."""
     path = folder / "trials.jsonl"
     with explained("{path}: the trial cannot be noted ({reason}); free space or fix the permissions", path=path):
+        refuse_links(folder)
         append_line(path, orjson.dumps(asdict(trial)))
 
 
