@@ -24,7 +24,7 @@ from ..base.rubric_check import MOST
 from ..base.verdict import summarise_results
 from ..errors import ConfigError
 from ..prompts.templates import true_id
-from ..records import POINTS, SPECIFIED_CRITERIA, Evaluation, EvaluationResult, EvaluationRun, RunInfo, RunSummary
+from ..records import BARE, POINTS, SPECIFIED_CRITERIA, Evaluation, EvaluationResult, EvaluationRun, RunInfo, RunSummary
 
 # The keys of an element of `results`, in order.
 _ROW = (
@@ -197,8 +197,8 @@ def criteria_of(info: RunInfo, there: Collection[str]) -> Collection[str]:
     """Return the criteria of a run whose results have scores for the criteria `there`."""
     if info.rubric is not None:
         return info.rubric.criteria
-    # The specification's log does not name them. It has its six, unless there is one of somebody else's.
-    return SPECIFIED_CRITERIA if there and set(there) <= set(SPECIFIED_CRITERIA) else there
+    is_specified = info.schema_version == BARE and there and set(there) <= set(SPECIFIED_CRITERIA)
+    return SPECIFIED_CRITERIA if is_specified else there
 
 
 def _whole(result: EvaluationResult, criteria: Collection[str]) -> EvaluationResult:
