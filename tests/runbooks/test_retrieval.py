@@ -21,11 +21,8 @@ from hypothesis import strategies as st
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 
-<<<<<<< HEAD
-from socjudge.base.texts import normalise_text
-=======
 from socjudge import constants
->>>>>>> 0f820b63 (Let no file of somebody else choose a folder, a link target or a prompt)
+from socjudge.base.texts import normalise_text
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.errors import ConfigError, ProviderError
 from socjudge.records import Passage
