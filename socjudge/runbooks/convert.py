@@ -7,7 +7,7 @@ furigana, reads text boxes and merged cells, and says what it did not read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ..base.messages import say
@@ -18,6 +18,7 @@ from .word import read_word
 
 if TYPE_CHECKING:
     from bs4 import Tag
+    from pypdfium2 import PdfPage
 
 
 def convert_to_markdown(data: bytes, suffix: str, name: str) -> tuple[str, dict[str, list[str]]]:
@@ -46,10 +47,13 @@ def convert_to_markdown(data: bytes, suffix: str, name: str) -> tuple[str, dict[
 
 
 _UNSEEN = ["script", "style", "head", "noscript", "template", "rt", "rp"]  # rt and rp are furigana
+_STRUCK = re.compile(r"text-decoration[^;]*line-through")
+_HIDDEN = re.compile(r"display\s*:\s*none")
 
 
 def _html(data: bytes, document: Document) -> None:
     from bs4 import BeautifulSoup
+    from bs4.element import PreformattedString
     from markdownify import MarkdownConverter
 
     class Converter(MarkdownConverter):  # type: ignore[misc]
@@ -59,8 +63,14 @@ def _html(data: bytes, document: Document) -> None:
     text = data.decode("utf-8")
     end = text.rfind(">") + 1  # a tag that is never closed is text; the parser would search for its end again and again
     soup = BeautifulSoup(text[:end] + text[end:].replace("<", "&lt;"), "html.parser")
-    struck = [*soup(["del", "s", "strike"]), *soup(style=re.compile("line-through"))]
-    hidden = [*soup(hidden=True), *soup(style=re.compile(r"display\s*:\s*none"))]
+    struck = [*soup(["del", "s", "strike"]), *soup(style=_STRUCK)]
+    hidden = [*soup(hidden=True), *soup(style=_HIDDEN)]
+    for names, look in re.findall(r"([^{}]+)\{([^{}]*)\}", " ".join(style.get_text() for style in soup("style"))):
+        for name in re.findall(r"\.([\w-]+)\s*(?:,|$)", names.strip()):  # the rules of classes
+            struck += soup(class_=name) if _STRUCK.search(look) else []
+            hidden += soup(class_=name) if _HIDDEN.search(look) else []
+    for note in soup(string=lambda text: isinstance(text, PreformattedString)):
+        note.extract()  # comments, and what only Office reads
     for tag in [*soup(_UNSEEN), *struck, *hidden]:
         if not tag.decomposed:
             if tag.name not in _UNSEEN:
@@ -68,6 +78,12 @@ def _html(data: bytes, document: Document) -> None:
                     say("struck out, and left out" if tag in struck else "hidden, and left out"), tag.get_text()
                 )
             tag.decompose()
+    for link in soup("a", href=re.compile("^#")):
+        link.unwrap()
+    for table in soup("table"):
+        if table.find(["table", "h1", "h2", "h3", "h4"]):  # for the layout of the page
+            for part in [table, *(each for each in table(["tbody", "tr", "td"]) if each.find_parent("table") is table)]:
+                part.name = "div"
     for picture in soup(["img", "svg", "canvas", "object", "iframe"]):
         document.leave(
             say("text in pictures is not read"), after=str(picture.find_previous(string=re.compile(r"\S")) or "")
@@ -88,15 +104,15 @@ def _table(table: Tag) -> str:
     rows, merged = list[dict[int, str]](), dict[int, dict[int, str]]()
     for number, line in enumerate(line for line in table("tr") if line.find_parent("table") is table):
         row, column = dict[int, str](), 0
-        for cell in line(["td", "th"], recursive=False):
+        cells = line(["td", "th"], recursive=False)
+        for cell in cells:
             while column in merged.get(number, {}):
                 column += 1
-            row[column] = cell.get_text(" ")
-            wide, high = (int(str(cell.get(name) or 1)) for name in ("colspan", "rowspan"))
-            for below in range(number + 1, number + min(high, 1_000)):
-                merged.setdefault(below, {}).update(
-                    {column: row[column]} | dict.fromkeys(range(column + 1, column + wide), "")
-                )
+            wide, high = (min(int(str(cell.get(name) or 1)), 1_000) for name in ("colspan", "rowspan"))
+            places = range(column, column + (wide if len(cells) > 1 else 1))
+            row |= dict.fromkeys(places, cell.get_text(" "))
+            for below in range(number + 1, number + high):
+                merged.setdefault(below, {}).update(dict.fromkeys(places, cell.get_text(" ")))
             column += wide
         rows.append(row)
     inner = Document()
@@ -112,9 +128,12 @@ def _pdf(data: bytes, document: Document) -> None:
     try:
         for number, page in enumerate(pdf, start=1):
             place = say("page {page}", page=number)
-            lines = page.get_textpage().get_text_bounded().split("\r\n")
-            document.add("\n".join(lines))
-            if not "".join(lines).strip():
+            text = page.get_textpage().get_text_bounded().replace("\r\n", "\n")
+            for struck in _struck(page):
+                document.leave(say("struck out, and left out"), struck, place=place)
+                text = text.replace(struck, "", 1)
+            document.add(text)
+            if not text.strip():
                 document.leave(say("pages without text are not read"), place=place)
             elif next(page.get_objects([raw.FPDF_PAGEOBJ_IMAGE]), None):
                 document.leave(say("text in pictures is not read"), place=place)
@@ -123,6 +142,48 @@ def _pdf(data: bytes, document: Document) -> None:
                 document.leave(say("comments, stamps and fields of a form are not read"), place=place)
     finally:
         pdf.close()
+
+
+def _struck(page: PdfPage) -> Iterator[str]:
+    """Yield each text of a page through whose middle a line is drawn."""
+    from pypdfium2 import raw
+
+    bounds = [each.get_bounds() for each in page.get_objects([raw.FPDF_PAGEOBJ_PATH])]
+    lines = [(left, (low + high) / 2, right) for left, low, right, high in bounds if high - low < 3 < 10 < right - left]
+    text = page.get_textpage()
+    boxes = [text.get_charbox(n, loose=True) for n in range(text.count_chars())] if lines else []
+    for start, middle, end in lines:
+        through = [
+            n
+            for n, (left, low, right, high) in enumerate(boxes)
+            if start - 2 < left < right < end + 2 and low + (high - low) / 4 < middle < high - (high - low) / 4
+        ]
+        if through and (found := text.get_text_range(through[0], len(through)).strip()):
+            yield found
+
+
+_MARKDOWN = re.compile(
+    r"(?P<code>^[ \t]*(?P<fence>```|~~~).*?(?:^[ \t]*(?P=fence)[^\n]*$|\Z)|`[^`\n]+`)"
+    r"|~~(?P<struck>[^~\n]+)~~|<(?P<tag>del|s|strike)>(?P<tagged>.*?)</(?P=tag)>|<!--(?P<hidden>.*?)-->"
+    r"|<(?P<furigana>r[tp])>.*?</(?P=furigana)>|</?(?:ruby|rb)>|(?P<picture>!\[[^\]\n]*\]\([^)\n]*\))",
+    re.DOTALL | re.MULTILINE | re.IGNORECASE,
+)
+
+
+def clean_markdown(text: str) -> tuple[str, dict[str, list[str]]]:
+    """Return the text of a Markdown file without what a viewer strikes out or hides, and {what was left out: places}."""
+    document = Document()
+
+    def seen(found: re.Match[str]) -> str:
+        if struck := found["struck"] or found["tagged"]:
+            document.leave(say("struck out, and left out"), struck)
+        if found["hidden"]:
+            document.leave(say("hidden, and left out"), found["hidden"])
+        if found["picture"]:
+            document.leave(say("text in pictures is not read"), place=found["picture"])
+        return found["code"] or found["picture"] or ""
+
+    return _MARKDOWN.sub(seen, text), document.left
 
 
 CONVERTERS: dict[str, Callable[[bytes, Document], None]] = {

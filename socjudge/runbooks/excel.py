@@ -15,9 +15,10 @@ _NARROW = 5  # letters; the columns of a sheet that is used as squared paper are
 # The formats that Excel knows by number alone, as Japanese Excel shows them.
 _FORMS = {1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 18: "h:mm", 19: "h:mm:ss", 20: "h:mm"}
 _FORMS |= {21: "h:mm:ss", 22: "yyyy/m/d h:mm", 32: "h時mm分", 33: "h時mm分ss秒", 37: "#,##0", 38: "#,##0"}
-_FORMS |= dict.fromkeys((14, 27, 30, 36, 50, 57), "yyyy/m/d") | dict.fromkeys((28, 29, 31, 51, 54, 58), "yyyy年m月d日")
+_FORMS |= {14: "yyyy/m/d", 30: "m/d/yy", 31: "yyyy年m月d日"}
+_FORMS |= dict.fromkeys((27, 36, 50, 57), "ge.m.d") | dict.fromkeys((28, 29, 51, 54, 58), "ggge年m月d日")
 _FORMS |= dict.fromkeys((34, 52, 55), "yyyy年m月") | dict.fromkeys((35, 53, 56), "m月d日")
-_DATE_PART = re.compile(r"h+(?P<gap>[^a-z]+)m+|y+|m+|d+|h+|s+|a{3,4}", re.IGNORECASE)
+_DATE_PART = re.compile(r"h+(?P<gap>[^a-z]+)m+|y+|m+|d+|h+|s+|g+|e+|a{3,4}", re.IGNORECASE)
 _NUMBER_PART = re.compile(r"[#,]*0[0,]*(?:\.(0+))?")
 _FOOTER_CODE = re.compile(r'&(?:"[^"]*"|\d+|K[0-9A-F]{6}|.)')
 
@@ -172,12 +173,15 @@ def _shown(number: float, form: str, first_day: datetime) -> str:
     if is_date:
         moment = first_day + timedelta(seconds=round(number * 86_400))
         day = "月火水木金土日"[moment.weekday()]
-        values = {"y": moment.year, "m": moment.month, "d": moment.day, "h": moment.hour, "s": moment.second, "a": day}
+        era, before = ("令和", 2018) if moment >= datetime(2019, 5, 1) else ("平成", 1988)
+        values = {"y": moment.year, "m": moment.month, "d": moment.day, "h": moment.hour, "s": moment.second}
+        words = {"a": day, "g": era, "e": str(moment.year - before)}
 
         def part(found: re.Match[str]) -> str:
             if found["gap"]:
                 return f"{moment.hour}{found['gap']}{moment.minute:02}"
-            return str(values[found[0][0].lower()]).zfill(len(found[0]) if found[0][0] not in "aA" else 0)
+            letter = found[0][0].lower()
+            return words.get(letter) or str(values[letter]).zfill(len(found[0]))
 
         return _DATE_PART.sub(part, form)
     found = _NUMBER_PART.search(form)

@@ -20,7 +20,7 @@ from ..base.json_files import read_json
 from ..base.messages import explained, listed, say
 from ..base.texts import normalise_text, whole_letters
 from ..errors import ConfigError
-from .convert import CONVERTERS, convert_to_markdown
+from .convert import CONVERTERS, clean_markdown, convert_to_markdown
 
 if TYPE_CHECKING:
     from langchain_text_splitters import RecursiveCharacterTextSplitter
@@ -54,6 +54,9 @@ _ENCODINGS_7_BIT = ["iso2022_jp", "iso2022_jp_2004", "iso2022_jp_ext"]
 _LOOSE_HEADING = re.compile(
     r"^( {0,3})([#＃]{1,6})(?:[^\S\n]+(?=\S)|(?<=[#＃]{2})(?![#＃!\s])|(?=[^\W\d_])(?![a-zA-Z]))", re.M
 )
+_ITEM = r"[　 ]{0,3}[０-９]{1,2}[．.、　][^\n。]{1,30}\n"
+_LONE_NUMBER = re.compile(rf"(\A|\n[^\S\n]*\n)(?!{_ITEM}\s*{_ITEM})({_ITEM})(?=[^\S\n]*\n)")
+_NUMBERED = re.compile(r"\s*()()【[\d一二三四五六七八九十]{1,3}】\s*[^。]+")  # 【１】　目的
 _NUMBER = re.compile(r"^第?[0-9０-９]+(?:[.．－-][0-9０-９]+)*\s*[章節項.．、)）:：]?\s*")
 
 
@@ -353,9 +356,12 @@ def decode_runbook(data: bytes, path: Path) -> tuple[str, list[Note]]:
             notes.append(Note("encoding", say("read as {encoding}; save it as UTF-8 to be sure", encoding=encoding)))
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         data = text.encode("utf-8")
+    left: dict[str, list[str]] = {}
     if suffix in CONVERTERS:
         text, left = convert_to_markdown(data, suffix, str(path))
-        notes += [Note("not read", what, tuple(places)) for what, places in left.items()]
+    elif suffix != ".txt":
+        text, left = clean_markdown(text)
+    notes += [Note("not read", what, tuple(places)) for what, places in left.items()]
     return whole_letters(text), notes
 
 
@@ -395,10 +401,10 @@ def _markdown_headings(body: str) -> list[_Heading]:
     """LangChain's MarkdownHeaderTextSplitter strips lines, and takes an indented `# comment` for a heading."""
     from markdown_it import MarkdownIt
 
-    # Text is written by people: ##題, ##　題 (with U+3000 or U+00A0) and ＃＃ 題 are headings to whoever sees them.
-    tokens = MarkdownIt("commonmark").parse(
-        _LOOSE_HEADING.sub(lambda found: found[1] + "#" * len(found[2]) + " ", body)
-    )
+    # Text is written by people: ##題, ##　題 (with U+3000 or U+00A0) and ＃＃ 題 are headings to whoever sees them, and
+    # so is １．目的 alone between empty lines. It may be below any other heading.
+    body = _LOOSE_HEADING.sub(lambda found: f"{found[1]}{'#' * len(found[2])} ", body)
+    tokens = MarkdownIt("commonmark").parse(_LONE_NUMBER.sub(_lone_heading, body))
     headings = []
     for token, inline in pairwise(tokens):
         if token.type != "heading_open" or token.level or not token.map:
@@ -409,6 +415,12 @@ def _markdown_headings(body: str) -> list[_Heading]:
     return headings
 
 
+def _lone_heading(found: re.Match[str]) -> str:
+    before = found.string[max(found.start() - 50, 0) : found.start()].strip().rpartition("\n")[2]
+    is_last_item = re.match(_ITEM, f"{before}\n")
+    return found[0] if is_last_item else f"{found[1]}###### {found[2]}"
+
+
 def _plain(title: str) -> str:
     title = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", title)
     return re.sub(r"\*\*|__|`", "", title).strip()
@@ -417,9 +429,9 @@ def _plain(title: str) -> str:
 def _plain_headings(lines: list[str]) -> list[_Heading]:
     headings = []
     for number, line in enumerate(lines):
-        match = re.fullmatch(r"\s*(?:[■◆●]\s*(\S.*?)|【([^】]+)】)\s*", line)
+        match = re.fullmatch(r"\s*(?:[■◆●]\s*(\S.*?)|【([^】]+)】)\s*", line) or _NUMBERED.fullmatch(line)
         if match:
-            headings.append((number, number + 1, 2, match[1] or match[2]))
+            headings.append((number, number + 1, 2, match[1] or match[2] or match[0].strip()))
     return headings
 
 

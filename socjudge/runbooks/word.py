@@ -81,9 +81,10 @@ class _Word:
 
     def _paragraph(self, paragraph: Element) -> None:
         own, style = paragraph.find("pPr"), _value(paragraph, "pPr/pStyle")
-        left, below = defaultdict[str, str](str), list[Element]()
+        left, below = defaultdict[str, str](str), list[Element | str]()
         text = self._inline(paragraph, style, left, below).strip()
         names = (style, *(_value(each, "name") for each in self._chain(style)))
+        links = "".join(f"（{link}）" for link in below if isinstance(link, str) and link not in text)
         level = self._property(own, style, "outlineLvl") or next(
             (str(int(n[-1]) - 1) for n in names if _HEADING.fullmatch(n)), ""
         )
@@ -95,15 +96,16 @@ class _Word:
                 depth = min(int(level) + 1 + self._is_titled, 6)
                 self._out.add(f"{'#' * depth} {marker}{' '.join(text.split())}", is_markdown=True)
             else:
-                self._out.add(marker + text, is_tight=bool(marker), is_markdown=bool(marker))
+                self._out.add(marker + text + links, is_tight=bool(marker), is_markdown=bool(marker))
         for why, gone in left.items():
             if gone.strip():
                 self._out.leave(why, gone)
         for box in below:
-            self._blocks(box)
+            if not isinstance(box, str):
+                self._blocks(box)
 
-    def _inline(self, parent: Element, style: str, left: dict[str, str], below: list[Element]) -> str:
-        """Return the text of a line; collect in `left` what is left out and why, in `below` boxes and footnotes."""
+    def _inline(self, parent: Element, style: str, left: dict[str, str], below: list[Element | str]) -> str:
+        """Return the text of a line; collect in `left` what is left out, in `below` boxes, footnotes and addresses."""
         text = ""
         for child in parent:
             match child.tag:
@@ -139,7 +141,7 @@ class _Word:
                 case tag if tag not in _SKIPPED:
                     text += _LETTERS.get(tag, "") + self._inline(child, style, left, below)
                     kind, target = self._links.get(child.get("id", ""), ("", ""))
-                    text += f"（{target}）" if tag == kind == "hyperlink" and target not in text else ""
+                    below += [target] if tag == kind == "hyperlink" else []
         return text
 
     def _why_left(self, run: Element, style: str) -> str:
@@ -170,7 +172,11 @@ class _Word:
                     reaching[column] = above.get(column, "")
                 else:
                     row[column] = self._out.text_of(lambda cell=cell: self._blocks(cell))  # type: ignore[misc]
-                column += int(_value(cell, "tcPr/gridSpan") or 1)
+                wide = int(_value(cell, "tcPr/gridSpan") or 1)
+                if len(cells) > 1:  # else it stands above or below the columns
+                    to = reaching if column in reaching else row
+                    to |= dict.fromkeys(range(column + 1, column + min(wide, 1_000)), to[column])
+                column += wide
             merged[len(rows)], above = reaching, row | reaching
             rows.append(row)
         self._out.add_table(rows, merged, " --- |")

@@ -72,7 +72,7 @@ def test_merged_cells_keep_the_cells_beside_them_in_their_columns() -> None:
         "| --- | --- | --- |",
         "| 情報部 | 部長 | 7001 |",
         "| 情報部 | 課長 | 7002 |",
-        "| 全員 |  | 7000 |",
+        "| 全員 | 全員 | 7000 |",
     ]
     assert named == ""
 
@@ -120,7 +120,7 @@ def test_footnotes_headers_and_links_are_read() -> None:
         "社外秘 第3版",
         "上長へ報告する。",
         "休日は当番のみ。",
-        "申請書（https://a.example/f）を出す。",
+        "申請書を出す。（https://a.example/f）",
     ]
     assert named == ""
 
@@ -277,6 +277,8 @@ def test_a_sheet_of_squared_paper_is_mostly_text() -> None:
         (datetime(2026, 4, 1), "yyyy/m/d", "2026/4/1"),
         (datetime(2026, 4, 1), 'yyyy"年"mm"月"dd"日"(aaa)', "2026年04月01日(水)"),
         (datetime(2026, 4, 1, 9, 5), "m/d h:mm", "4/1 9:05"),
+        (datetime(2026, 4, 1), '[$-411]ggge"年"m"月"d"日"', "令和8年4月1日"),
+        (datetime(2019, 4, 30), '[$-411]ggge"年"m"月"d"日"', "平成31年4月30日"),
         (0.375, "h:mm", "9:00"),
         (0.995, "0.0%", "99.5%"),
         (1234567, '#,##0"円"', "1,234,567円"),
@@ -345,6 +347,59 @@ def test_html_is_read_as_a_browser_shows_it() -> None:
         "struck out, and left out: 「電源を切る。」, 「旧手順」" in named and "hidden, and left out: 「秘密」" in named
     )
     assert "text in pictures is not read: after 「図1」" in named
+
+
+def test_rules_of_a_style_sheet_hide_and_tables_of_the_layout_are_none() -> None:
+    page = """<style>p.old, .gone {display: none} .x{text-decoration:line-through}</style><!-- 覚え --><![if !supportLists]>(1)<![endif]>
+    <table><tr><td><h2>連絡先</h2><p class="gone">旧番号</p><p class="x">旧手順</p>
+    <table><tr><th>庁舎</th><th colspan=2>電話</th></tr><tr><td>北</td><td>昼 1</td><td>夜 2</td></tr></table></td></tr></table>"""
+    text, named = read(page.encode(), "a.html")
+    assert text.split("\n\n") == [
+        "(1)",
+        "## 連絡先",
+        "| 庁舎 | 電話 | 電話 |\n| --- | --- | --- |\n| 北 | 昼 1 | 夜 2 |",
+    ]
+    assert named == "struck out, and left out: 「旧手順」\nhidden, and left out: 「旧番号」"
+
+
+def test_markdown_is_read_as_a_viewer_shows_it() -> None:
+    source = "合言葉は<ruby>符丁<rt>ふちょう</rt></ruby>。~~旧い手順。~~<!-- 下書き -->新しい手順。`a ~~b~~`\n\n```\n<!-- 残る -->\n```\n![図](a.png)\n"
+    text, named = read(source.encode(), "a.md")
+    assert text == "合言葉は符丁。新しい手順。`a ~~b~~`\n\n```\n<!-- 残る -->\n```\n![図](a.png)\n"
+    assert named.splitlines() == [
+        "struck out, and left out: 「旧い手順。」",
+        "hidden, and left out: 「下書き」",
+        "text in pictures is not read: ![図](a.png)",
+    ]
+
+
+def test_a_line_through_the_text_of_a_pdf_strikes_it_out_and_a_rule_below_does_not(tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    figure = Figure(figsize=(6, 6))
+    FigureCanvasPdf(figure)
+    for y, text, line in [
+        (0.8, "Isolate the host", -0.01),
+        (0.6, "Reboot the host", 0.011),
+        (0.4, "Call the leader", None),
+    ]:
+        figure.text(0.1, y, text, fontsize=16)
+        if line is not None:
+            figure.add_artist(Line2D([0.1, 0.6], [y + line, y + line], linewidth=1))
+    figure.savefig(tmp_path / "a.pdf")
+    text, named = read((tmp_path / "a.pdf").read_bytes(), "a.pdf")
+    assert "Isolate the host" in text and "Call the leader" in text and "Reboot" not in text
+    assert named == "struck out, and left out: page 1 「Reboot the host」"
+
+
+def test_a_numbered_line_alone_is_a_heading_and_a_list_is_none() -> None:
+    body = "前文\n\n１．目的\n\n隔離する。\n\n１．電源\n\n２．報告\n\n３．記録\n\n以上\n\n２　手順\n\n話す。\n"
+    assert [chunk.heading for chunk in split_runbook(body, "a.md")] == ["", "１．目的", "２　手順"]
+    lines = "【１】　目的\n隔離する。\n【注意】電源を切らない。\n【二】手順\n話す。\n"
+    assert [chunk.heading for chunk in split_runbook(lines, "a.txt")] == ["【１】　目的", "【二】手順"]
 
 
 @pytest.mark.parametrize("mark", ["## ", "##　", "##", "##\u00a0", "＃＃　", "＃＃", " ##　"])
