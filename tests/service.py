@@ -26,7 +26,7 @@ class Reply:
     finish_reason: str = "stop"
     headers: Mapping[str, str] = field(default_factory=dict)
     error: Mapping[str, Any] | None = None
-    body: str | None = None
+    body: str | bytes | None = None
     delay_s: float = 0.0
     drop: bool = False  # close the connection without a response
 
@@ -167,7 +167,8 @@ def serving(default: Reply | str | Callable[[dict[str, Any]], Reply | str]) -> I
                 self.close_connection = True
                 self.connection.close()
                 return
-            body = _body(request, reply).encode()
+            body = _body(request, reply)
+            body = body.encode() if isinstance(body, str) else body
             self.send_response(reply.status)
             headers = {"content-type": "application/json", "content-length": str(len(body)), **reply.headers}
             for name, value in headers.items():
@@ -212,7 +213,7 @@ def serving(default: Reply | str | Callable[[dict[str, Any]], Reply | str]) -> I
         thread.join()
 
 
-def _body(request: Mapping[str, Any], reply: Reply) -> str:
+def _body(request: Mapping[str, Any], reply: Reply) -> str | bytes:
     if reply.body is not None:
         return reply.body
     if reply.error is not None:

@@ -41,7 +41,7 @@ _REJECTED_CODE = re.compile(
 _FAILED = r"(?:failed|failure|could not|couldn't|unable|error)\W+(?:to\W+|while\W+|in\W+)?"
 _REJECTED = re.compile(
     r"failed.generation"
-    rf"|{_FAILED}(?:generat|produc)\w*\W(?![^.]{{0,40}}(?:schema|grammar))[^.]{{0,30}}(?:json|output)"
+    rf"|{_FAILED}(?:generat|produc)\w*\W+(?:\w+\W+){{0,2}}(?:json|output)\b(?!\W+(?:schema|grammar))"
     rf"|{_FAILED}(?:pars|decod|validat)\w*\W(?![^.]{{0,40}}(?:schema|grammar|body|request|format))"
     r"[^.]{0,40}(?:output|generat|reply|response|completion|tool call)"
     r"|(?:model|llm|assistant)(?:'s)?\W+(?:\w+\W+)?(?:output|reply|response|completion|generated|produced|returned|wrote)\W"
@@ -72,18 +72,18 @@ def read_error(error: BaseException) -> Told:
     """Return what a service says in an error of its SDK: in the body of the response, or else in the error's text."""
     response: Any = getattr(error, "response", None)
     try:
-        body: Any = getattr(response, "text", None)
+        body: Any = getattr(response, "content", None)
     except Exception:  # a response that was not read
         body = None
-    if not isinstance(body, str):
+    if not isinstance(body, bytes):
         body = response if isinstance(response, Mapping) else getattr(error, "body", None) or str(error)
-    return read_body(body)
+    return read_body(_decode(body) if isinstance(body, bytes) else body)
 
 
 def read_body(body: Any) -> Told:
     """Return what a service says in the body of an error: in a text, an object or a list of any shape."""
     if isinstance(body, str):
-        if _PAGE.match(body[:100].removeprefix("\ufeff")):
+        if _PAGE.match(body[:100]):
             return Told(_line(_text_of_page(body[:MAX_CHARACTERS])))
         with contextlib.suppress(ValueError, RecursionError):
             body = json.loads(body)
@@ -93,7 +93,7 @@ def read_body(body: Any) -> Told:
             found[kind].append(text.strip())
     own = "\n".join(_QUOTED.sub(" … ", text) for text in found["words"] + found["rest"])
     param = " ".join([*found["param"], *_PLACE.findall(own)])
-    words = _line("; ".join(found["words"] or found["rest"]))
+    words = _line("; ".join(found["words"] or found["rest"] or found["codes"]))
     return Told(words, own, tuple(found["codes"]), param, "\n".join(found["output"]))
 
 
@@ -110,7 +110,9 @@ def _walk(value: Any, kind: str, label: str = "", depth: int = 0) -> Iterator[tu
     if depth > 12:
         return
     if isinstance(value, str):
-        text, errors = _without_json(value[:MAX_CHARACTERS])
+        if len(value) > MAX_CHARACTERS:  # the cause often stands last
+            value = f"{value[: MAX_CHARACTERS // 2]} … {value[-MAX_CHARACTERS // 2 :]}"
+        text, errors = _without_json(value)
         for each in errors:
             yield from _walk(each, kind, label, depth + 1)
         yield kind, f"{label}: {text}" if label and text.strip() else text
@@ -158,6 +160,14 @@ def _text_of_page(page: str) -> str:
     page = re.sub(r"<(script|style|svg|head)\b.*?</\1>", " ", page, flags=re.DOTALL | re.IGNORECASE)
     text = re.sub(r"<[^>]*>", " ", page)
     return html.unescape(f"{title[1]} {text}" if title and title[1].strip() not in text else text)
+
+
+def _decode(body: bytes) -> str:
+    """Read the bytes by what they are: what is declared is often missing, or a name that only Java knows."""
+    for encoding in ("utf-8-sig", "cp932", "euc_jp"):
+        with contextlib.suppress(UnicodeDecodeError):
+            return body.decode(encoding)
+    return body.decode(errors="replace")
 
 
 def _line(text: str) -> str:

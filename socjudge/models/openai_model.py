@@ -41,6 +41,20 @@ _UNSUPPORTED = re.compile(
 )
 _ASKS = re.compile(rf"{_UNSUPPORTED.pattern}|must|should|has to|have to|only|expected|required|range", re.IGNORECASE)
 _FORMAT = re.compile(r"response_format|json_schema|json_object|grammar|structured.output|guided", re.IGNORECASE)
+_JSON = re.compile(
+    r"schema|json[ _-]?(?:mode|object|output|format)|(?:not support|unsupported)\w*\W+(?:\w+\W+){0,3}json"
+    r"|json\W+(?:\w+\W+){0,3}(?:not support|unsupported)",
+    re.IGNORECASE,
+)
+# What services say with one status and another: that the key is wrong, that nothing is left, and that nobody is there.
+_BAD_KEY = re.compile(
+    r"(?:invalid|incorrect|wrong|missing|expired|no) api.?key|api.?key.{0,12}(?:invalid|not valid)", re.I
+)
+_SPENT = re.compile(
+    r"insufficient.(?:quota|balance|credit|fund)|credit balance|out of credits|monthly (?:limit|quota)",
+    re.I,
+)
+_NOBODY = re.compile(r"unexpected endpoint|unknown endpoint|no such (?:route|endpoint)|cannot post", re.IGNORECASE)
 _CONTEXT = re.compile(r"context (?:length|window|size)(?:\D{0,40}?(\d+))?", re.IGNORECASE)
 _GIVEN = re.compile(r"(\d+)(?: tokens)? in the (?:messages|prompt|input)|(\d+) (?:input|prompt) tokens", re.IGNORECASE)
 _REQUEST_ID: ContextVar[str] = ContextVar("_REQUEST_ID", default="")  # the id of the response that this task read last
@@ -276,8 +290,8 @@ class OpenAIModel(PacedModel):
         refusal = None if content else message.get("refusal")
         text = content or refusal or ""
         if not text and isinstance(thought := message.get("reasoning_content") or message.get("reasoning"), str):
-            # Some servers take a reply for hidden reasoning. It is one if it is nothing but the JSON that was asked for.
-            text = thought if request.schema is not None and _is_object(thought) else ""
+            # Some servers take a reply for hidden reasoning. It is one if it ends with the JSON that was asked for.
+            text = thought if request.schema is not None and thought.rstrip("` \n").endswith("}") else ""
             reason = reason if text or reason in ("length", *WITHHELD) else REASONING
         if request.task == "answer" and not reason:
             raise Retryable(say("the reply has no finish_reason, so it may be only a part"), may_be_billed=True)
@@ -321,11 +335,9 @@ class OpenAIModel(PacedModel):
         ):
             return ""
         for name in ("temperature", *_LIMITS):
-            if name in sent and re.search(rf"(?<![a-zA-Z0-9_]){name}(?![a-zA-Z0-9_])", said):  # \b knows no 漢字
+            if name in sent and re.search(rf"(?<![a-zA-Z0-9_]){name}(?![a-zA-Z0-9_])", said, re.I):  # \b knows no 漢字
                 return name
-        about_json = (
-            status != 500 and not told.param and _UNSUPPORTED.search(said) and re.search("json|schema", said, re.I)
-        )
+        about_json = status != 500 and not told.param and _UNSUPPORTED.search(said) and _JSON.search(said)
         if "response_format" in sent and (_FORMAT.search(said) or about_json):
             form = sent["response_format"]
             return "json_schema" if "json_schema" in form else "schema" if "schema" in form else "response_format"
@@ -366,10 +378,18 @@ class OpenAIModel(PacedModel):
         return names_content(*told.codes, told.about, model=self.own_name)
 
     def _words(self, told: Told) -> str:
-        return self.redact(told.words)[:300] or say("it gave no reason")
+        words = self.redact(told.words)
+        if len(words) > 300:  # the cause often stands last
+            words = f"{words[:140]} … {words[-150:]}"
+        return words or say("it gave no reason")
 
     def _status_error(self, error: Any, told: Told) -> Exception:
         status, said = error.status_code, self._words(told)
+        all_said = " ".join([told.about, *told.codes])
+        if status in (200, 400) and _NOBODY.search(told.about):
+            status = 404
+        elif status in (400, 403) and _BAD_KEY.search(all_said):
+            status = 401
         if status not in (401, 404, 408, 409, 425, 429) and (status < 500 or told.codes) and self._names_content(told):
             return self._refusal(status, told)
         if status == 404 and (ended := ended_line(self.own_name, self.service)):
@@ -383,27 +403,23 @@ class OpenAIModel(PacedModel):
                 better=better,
                 of_one=True,
             )
-        if status in (401, 403, 404):
-            key = (
-                "{where}: no such model or path (404); check its name and OPENAI_BASE_URL: {said}"
-                if status == 404
-                else "{where} refused the key ({status}): check OPENAI_API_KEY. It said: {said}"
+        is_page = bool(told.words) and not told.about  # of a firewall, which blocked this request
+        if status in (401, 404) or (status == 403 and not is_page):
+            key = {
+                404: "{where}: no such model or path (404); check its name and OPENAI_BASE_URL: {said}",
+                401: "{where} refused the key ({status}): check OPENAI_API_KEY. It said: {said}",
+                403: "{where} refused access ({status}): check OPENAI_API_KEY, and what it names: {said}",
+            }
+            return ConfigError(key[status], where=self.where, status=error.status_code, said=said, of_one=status != 401)
+        if status == 402 or (status in (400, 429) and _SPENT.search(all_said)):
+            return ConfigError(
+                "{where}: the account's quota is used up ({status}): {said}", where=self.where, status=status, said=said
             )
-            return ConfigError(key, where=self.where, status=status, said=said, of_one=status != 401)
-        if status == 429 and "insufficient_quota" in told.codes:
-            return ConfigError("{where}: the account's quota is used up (429): {said}", where=self.where, said=said)
         if status in (200, 408, 409, 425, 429) or status >= 500:
             wait_s = retry_after_s(error.response.headers)
             down = status in (502, 503, 504)
             return Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s, down=down)
         return self._refusal(status, told)
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(orjson.loads(text), dict)
-    except ValueError:
-        return False
 
 
 def _is_url(url: str) -> bool:

@@ -493,7 +493,8 @@ class PacedModel:
         """Return a judge's reply that the service rejected, to be treated like any that cannot be parsed."""
         if request.task == "answer":
             raise Retryable(self.redact(told.words)[:300], may_be_billed=True)
-        return Completion(self.without_keys(told.output), self.name, Usage(1, 0, 0, None), REJECTED)
+        causes = (self.redact(told.words)[:300],)
+        return Completion(self.without_keys(told.output), self.name, Usage(1, 0, 0, None), REJECTED, causes)
 
     def redact(self, text: str) -> str:
         """Return the text on one line, without this model's keys and without all other known keys."""

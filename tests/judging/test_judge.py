@@ -652,6 +652,30 @@ def test_whatever_the_shape_of_an_error_its_words_are_told(
     assert len(service.requests) == 1
 
 
+OTHERS = {
+    "a servlet of 2009": (400, '{"status":"NG","message":"未対応のパラメータです: seed"}'.encode("cp932"), RequestRefused, "未対応のパラメータです"),
+    "a byte order mark": (400, '\ufeff{"Error":{"Message":"監査ログの保存先が未設定です"}}'.encode(), RequestRefused, "監査ログの保存先が未設定です"),
+    "words in the status": (400, b'{"error": null, "status": "rejected by policy engine"}', RequestRefused, "rejected by policy engine"),
+    "a firewall's page": (403, b"<!DOCTYPE html><html><h1>Sorry, you have been blocked</h1></html>", RequestRefused, "you have been blocked"),
+    "the address": (403, "許可されていない IP アドレスです".encode("cp932"), ConfigError, "許可されていない IP アドレスです"),
+    "a wrong key": (400, b'[{"error": {"message": "API key not valid.", "details": [{"reason": "API_KEY_INVALID"}]}}]', ConfigError, r"refused the key \(400\)"),
+    "nothing left": (402, b'{"error": {"message": "Insufficient Balance"}}', ConfigError, "quota is used up"),
+    "a low balance": (400, b'{"error": {"message": "Your credit balance is too low"}}', ConfigError, "quota is used up"),
+    "a wrong path": (200, b'{"error": "Unexpected endpoint or method. (POST /chat/completions)"}', ConfigError, "no such model or path"),
+    "a traceback": (400, b"Traceback\n" + b'  File "layer.py", line 3, in forward\n' * 900 + b"RuntimeError: out of memory", RequestRefused, "RuntimeError: out of memory"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "body", "kind", "said"), OTHERS.values(), ids=OTHERS.keys())
+def test_what_others_say_in_their_own_way_is_told_for_what_it_is(
+    service: Service, status: int, body: bytes, kind: type[Exception], said: str
+) -> None:
+    service.default = Reply(status=status, body=body)
+    with pytest.raises(kind, match=said):
+        evaluate()
+    assert len(service.requests) == 1
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -677,6 +701,25 @@ def test_nothing_is_learned_from_a_page(service: Service) -> None:
         evaluate()
     evaluate()
     assert {"temperature", "max_tokens", "response_format"} <= service.requests[-1].keys()
+
+
+@pytest.mark.parametrize(
+    ("said", "gone"),
+    [
+        ({"title": "Validation", "errors": {"Temperature": ["must be between 0.01 and 1."]}}, "temperature"),
+        ({"message": "パラメーターtemperatureは指定できません。"}, "temperature"),
+        ({"message": {"detail": [{"loc": ["body", "temperature"], "msg": "not permitted"}]}}, "temperature"),
+        ({"error": 'Invalid JSON payload received. Unknown name "seed": Cannot find field.'}, ""),
+    ],
+)
+def test_what_is_learned_is_the_parameter_that_is_named(service: Service, said: Any, gone: str) -> None:
+    service.script = [Reply(status=400, body=json.dumps(said))]
+    model = providers.OpenAIModel("theirs", base_url=service.base_url)
+    with contextlib.suppress(RequestRefused):
+        evaluate(model)
+    evaluate(model)
+    assert service.requests[0].keys() - service.requests[-1].keys() == {gone} - {""}
+    assert service.requests[-1]["response_format"]["type"] == "json_schema"
 
 
 QUOTING = {
@@ -716,6 +759,13 @@ REJECTIONS = {
     },
     "a text": {"error": "The model produced output that does not match the expected format"},
     "of a schema": {"detail": "Generated JSON does not match the expected schema."},
+    "of a schema, tried twice": {"error": "Failed to generate valid JSON for the requested schema after 2 attempts"},
+    "behind a gateway": {
+        "error": {
+            "message": "Provider returned error",
+            "metadata": {"raw": '{"error":{"message":"model output was not valid JSON: line 9"}}'},
+        }
+    },
 }
 
 
@@ -734,6 +784,8 @@ def test_a_reply_that_the_service_rejects_is_asked_for_again_like_one_that_canno
     service.default = Reply(status=400, body=json.dumps(told))
     found = evaluate(model)
     assert (found.status, found.attempts) == ("unparsable", 3)
+    words = re.findall(r"does not match|Failed to generate|not valid JSON", json.dumps(told))
+    assert words[0] in found.error
 
 
 def test_a_judge_whose_first_reply_the_service_rejects_does_not_end_the_run(
@@ -756,15 +808,15 @@ def test_a_judge_whose_first_reply_the_service_rejects_does_not_end_the_run(
 
 
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
-def test_a_judgement_that_the_server_takes_for_reasoning_is_read_if_it_is_nothing_else(
+def test_a_judgement_that_the_server_takes_for_reasoning_is_read_if_the_reasoning_ends_with_it(
     service: Service, field: str
 ) -> None:
     def reply(text: str) -> Reply:
         message = {"role": "assistant", "content": None, field: text}
         return chat(choices=[{"index": 0, "message": message, "finish_reason": "stop"}])
 
-    service.script = [reply(f"\n{judgement(70)}")]
-    assert evaluate().average_score == 70.0
+    service.script = [reply(f"\n{judgement(70)}"), reply(f"根拠は弱い。では出力する。\n{judgement(60)}")]
+    assert (evaluate().average_score, evaluate().average_score) == (70.0, 60.0)
     service.default = reply(f"まず {judgement(70)} と考えたが、")
     found = evaluate()
     assert (found.status, found.average_score) == ("unparsable", 0.0)
