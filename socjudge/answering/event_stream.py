@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from ..base.messages import say
 from ..base.redact import redact
 from ..base.showing import one_line
 from ..errors import NoAnswer
@@ -17,7 +18,7 @@ Steps = Sequence[str | int]  # of a path in a reply; "*" is every item of a list
 _KINDS = ("event", "type", "op", "action", "kind")  # the keys by which events say what they are
 _ALIKE = {"message", "agent_message"}  # Dify: both carry pieces of the answer
 # Words in the kind of an event, or in the name of a key that is true.
-_REPLACES = {"replace", "replaced", "replacement", "overwrite", "rewrite", "revise", "revised", "supersede"}
+_REPLACES = {"replace", "replaced", "replacement", "overwrite", "rewrite", "revise", "revised", "supersede", "override"}
 _CHANGES = _REPLACES | {
     "retract", "retracted", "revoke", "revoked", "withdraw", "withdrawn", "reset", "clear", "undo", "delete", "deleted",
     "remove", "removed", "edit", "edited", "correction", "corrected", "moderation", "moderated", "blocked", "filtered",
@@ -35,6 +36,18 @@ _OF_ALL = {
     "agent",
     "event",
 }  # not of one step, such as a tool
+_CUTS = {
+    "filter",
+    "filtered",
+    "safety",
+    "blocked",
+    "length",
+    "max",
+    "limit",
+    "error",
+    "timeout",
+    "recitation",
+}  # why it ended
 _END_MARK = re.compile(r"(?i:[\[<](?:done|end|eos|stop)[\]>])|DONE|END")  # as data, in place of JSON
 
 
@@ -57,6 +70,24 @@ def read_events(text: str) -> Iterator[Event]:
             name = content.strip()
         elif field == "data":
             data.append(content.removeprefix(" "))
+
+
+def read_lines(text: str) -> Iterator[Event]:
+    """Yield the values of JSON lines (NDJSON). NoAnswer if one is broken."""
+    for line in text.split("\n"):
+        if line.strip():
+            yield Event("", _value(line.strip("\r ")))
+
+
+def check_end(value: Any, steps: Steps) -> None:
+    """Raise NoAnswer if a reply or an event says that the answer was cut off, as by a filter or a limit."""
+    for at in _along(value, steps):
+        for key, reason in at.items():
+            if isinstance(reason, str) and _says_end(key) and _words(reason) & _CUTS:
+                raise NoAnswer(
+                    "the reply stopped before its end ({reason}); ask again, or see what the service says in its log",
+                    reason=one_line(reason, 60),
+                )
 
 
 def _value(data: str) -> Any:
@@ -92,6 +123,7 @@ def answer_in(events: Sequence[Event], steps: Steps, *, only: Collection[str], m
         if words & _FAILS and words <= _FAILS | _OF_ALL:
             said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             raise NoAnswer("the assistant reports an error: {said}", said=one_line(redact(said), 200))
+        check_end(value, steps)
         must_end |= bool(words & _STARTS) or ends is not None
         has_ended |= bool(words & _ENDS) or bool(ends) or is_mark
         if is_mark:
@@ -111,7 +143,10 @@ def answer_in(events: Sequence[Event], steps: Steps, *, only: Collection[str], m
             pieces = [text] if is_whole else [*pieces, text]
             kinds += [] if is_whole else [kind]
     if must_end and not has_ended:
-        raise NoAnswer("the reply stopped before its end; ask again, or see what the service says in its log")
+        raise NoAnswer(
+            "the reply stopped before its end ({reason}); ask again, or see what the service says in its log",
+            reason=say("no end mark"),
+        )
     grows = len(pieces) > 1 and len(pieces[-1]) > max(5, len(pieces[0]))
     if grows and all(after.startswith(before) for before, after in pairwise(pieces)):
         return pieces[-1]  # each event has the text so far
@@ -129,20 +164,27 @@ def _told(event: Event, steps: Steps) -> tuple[str, set[str], bool | None]:
     """Return what an event says of itself on the way to the answer: its kind, the words of its kind and of what is
     true, and whether it is the last one (None if events do not say this)."""
     names, true, ends = [event.name], set[str](), None
-    at = event.value
-    for step in [*steps, None]:
-        if isinstance(at, Mapping):
-            names += [at[key] for key in _KINDS if isinstance(at.get(key), str)]
-            true |= {word for key, value in at.items() if value is True for word in _words(key)}
-            for key in at:
-                if _words(key) & _ENDS and _words(key) <= _ENDS | {"is", "reason"}:
-                    ends = bool(ends or at[key])
-        at = None if step is None or step == "*" else follow(at, [step])
+    for at in _along(event.value, steps):
+        names += [at[key] for key in _KINDS if isinstance(at.get(key), str)]
+        true |= {word for key, value in at.items() if value is True for word in _words(key)}
+        for key in filter(_says_end, at):
+            ends = bool(ends or at[key])
     value = event.value if isinstance(event.value, Mapping) else {}
     if "choices" in value or ("task_id" in value and value.get("event") in _ALIKE):  # OpenAI and Dify mark their end
         ends = bool(ends)
     names = list(dict.fromkeys(name for name in names if name))
     return " ".join(names), true.union(*map(_words, names)), ends
+
+
+def _along(value: Any, steps: Steps) -> Iterator[Mapping[str, Any]]:
+    for n in range(len(steps) + 1):
+        at = follow(value, steps[:n])
+        if isinstance(at, Mapping):
+            yield at
+
+
+def _says_end(key: str) -> bool:
+    return bool(_words(key) & _ENDS) and _words(key) <= _ENDS | {"is", "reason"}
 
 
 def _words(name: str) -> set[str]:

@@ -16,17 +16,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, quote, urljoin, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urljoin, urlsplit
 from urllib.request import getproxies
 
 from ..base.former_names import instead_of
 from ..base.messages import say
 from ..base.redact import hash_query, is_secret_name, path_tokens, redact, redact_links, show_url, without_secrets
 from ..base.showing import one_line
+from ..base.texts import encodable
 from ..errors import ConfigError, NoAnswer
 from ..models.openai_model import CONNECT_S, MAX_BYTES, retry_after_s
 from ..models.pacing import Retryable
-from .event_stream import Event, answer_in, follow, read_events
+from .event_stream import Event, answer_in, check_end, follow, read_events, read_lines
 
 _NAME = re.compile(r"\{(question|question_id|category|repeat)\}|\$\{([A-Za-z_]\w*)\}")
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+|\*)\]")
@@ -39,6 +40,9 @@ _CHARSETS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis", "windows-31j", "cswindows31j"), ("cp932",)),
     **dict.fromkeys(("euc-jp", "euc_jp", "x-euc-jp"), ("euc_jp", "euc_jis_2004")),
 }
+_LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
+_PAGE = re.compile(r"\s*<(?:!doctype html|html)\b", re.IGNORECASE)
+_FRAMED = re.compile(r"(?:\w{1,2}:[\"{\[].*\n*)+")  # lines of a protocol that is not known here
 _OF_REPLY = ("contexts", "sources", "headings", "model", "input_tokens", "output_tokens", "cost_usd")
 KEYS = ("url", "method", "headers", "body", "answer", "events", *_OF_REPLY, "version", "timeout_s", "concurrency")
 
@@ -95,7 +99,13 @@ class HttpAssistant:
         # Those that the table holds itself. Of "Bearer …", only the last word is secret.
         named = [*_named_texts([table.get("headers"), table.get("body")]), *parse_qsl(parts.query)]
         written = (text for name, text in named if is_secret_name(name) and text.strip() and not _NAME.search(text))
-        self._secrets += [parts.password or "", *path_tokens(url), *(text.split()[-1] for text in written)]
+        password = unquote(parts.password or "")
+        self._secrets += [
+            password and f"{unquote(parts.username or '')}:{password}",
+            password,
+            *path_tokens(url),
+            *(text.split()[-1] for text in written),
+        ]
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(
                 "{where}: url is no address with http:// or https:// ({url})",
@@ -175,7 +185,7 @@ class HttpAssistant:
                 status=status,
             )
         if status >= 400:
-            said = one_line(self._hide(raw.decode("utf-8", "replace")), 200)
+            said = one_line(self._hide(_decoded(raw, charset, errors="replace")), 200)
             if proxy and status == 407:
                 raise self._proxy_error(proxy, f"HTTP 407 {said}")
             wait_s = retry_after_s(told)
@@ -183,9 +193,10 @@ class HttpAssistant:
                 raise Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s)
             raise NoAnswer("HTTP {status} ({said})", status=status, said=said)
         text = self._without_secrets(_decoded(raw, charset))
-        if kind != "text/event-stream":
+        read = read_events if kind == "text/event-stream" else read_lines if kind in _LINES else None
+        if read is None:
             return [Event("", self._without_secrets(_json(text, kind)))], None
-        events = [Event(event.name, self._without_secrets(event.value)) for event in read_events(text)]
+        events = [Event(event.name, self._without_secrets(event.value)) for event in read(text)]
         return events, not told.keys() & {"content-length", "transfer-encoding"}
 
     def _proxy_error(self, proxy: str, said: str) -> NoAnswer:
@@ -213,10 +224,14 @@ class HttpAssistant:
             if isinstance(reply, Mapping) and reply.get("error"):
                 said = one_line(redact(json.dumps(reply, ensure_ascii=False)), 200)
                 raise NoAnswer("the assistant reports an error: {said}", said=said)
+        steps = _steps(self._answer) or []
         if must_end is None:
-            answer = _find(replies[0], self._answer)
+            check_end(replies[0], steps)
+            answer = follow(replies[0], steps)
+            if isinstance(answer, list) and answer and all(isinstance(text, str) for text in answer):
+                answer = "\n".join(answer)
         else:
-            answer = answer_in(events, _steps(self._answer) or [], only=self._events, must_end=must_end)
+            answer = answer_in(events, steps, only=self._events, must_end=must_end)
         if not isinstance(answer, str):
             reply = replies[-1] if replies else ""
             raise NoAnswer(
@@ -224,7 +239,13 @@ class HttpAssistant:
                 path=self._answer,
                 found=one_line(redact(_outline(reply)), 200),
             )
-        reply_of: dict[str, Any] = {"answer": answer}  # of every other key, the last value in a stream counts
+        with suppress(UnicodeError):  # an event may hold half of a pair, and a secret may be cut in two
+            answer = answer.encode("utf-16", "surrogatepass").decode("utf-16")
+        if answer != encodable(answer):
+            raise NoAnswer("the reply has broken characters ({found})", found=one_line(encodable(answer), 120))
+        reply_of: dict[str, Any] = {
+            "answer": self._without_secrets(answer)
+        }  # of every other key, the last value in a stream counts
         paths = {name: self._table.get(name) for name in _OF_REPLY}
         told = {name: _last(replies, path) for name, path in paths.items() if path not in (None, "runbooks")}
         reply_of |= {
@@ -311,10 +332,12 @@ def _find(data: Any, path: str) -> Any:
     return follow(data, _steps(path) or [])
 
 
-def _decoded(raw: bytes, charset: str) -> str:
+def _decoded(raw: bytes, charset: str, errors: str = "strict") -> str:
     for name in _CHARSETS.get(charset.lower(), (charset or json.detect_encoding(raw),)):
         with suppress(LookupError, ValueError):
-            return raw.decode(name)
+            return raw.decode(name, errors)
+    if errors != "strict":
+        return raw.decode("utf-8", errors)
     raise NoAnswer(
         "the reply is not text in {charset}; have the service send the encoding that its Content-Type declares, or UTF-8",
         charset=charset or "UTF-8",
@@ -325,7 +348,7 @@ def _json(text: str, kind: str) -> Any:
     try:
         return json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError):
-        if kind.endswith("json") or text.lstrip().startswith("{"):
+        if kind.endswith("json") or text.lstrip().startswith("{") or _PAGE.match(text) or _FRAMED.fullmatch(text):
             raise NoAnswer("the reply is broken JSON ({found})", found=one_line(redact(text), 120)) from None
         return text
 

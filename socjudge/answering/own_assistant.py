@@ -22,6 +22,7 @@ from ..base.conditions import UNTOLD
 from ..base.messages import listed, say
 from ..base.redact import redact
 from ..base.showing import one_line
+from ..base.texts import without_unseen
 from ..errors import BudgetReached, ConfigError, NoAnswer, RunStopped, SocJudgeError
 from ..models import event_loop
 from ..models.pacing import Account, RunGate, send_with_retries
@@ -233,7 +234,7 @@ class Assistant:
         except SocJudgeError as error:
             raise NoAnswer(str(error)) from None
         answer = replace(made[-1], processing_time=done.seconds, retries=done.retries)
-        if answer.is_empty:
+        if not without_unseen(answer.answer).strip():
             raise NoAnswer("the answer was empty")
         if self.takes_runbooks:
             answer = await event_loop.in_thread(with_contexts, answer, index, k)

@@ -280,6 +280,54 @@ def test_an_event_that_is_not_known_is_told(events: list[Any], told: str) -> Non
         said_in(stream(*events))
 
 
+@pytest.mark.parametrize(
+    ("events", "told"),
+    [
+        ([{"choices": [{"delta": {"content": "隔離"}}]}, {"choices": [{"delta": {}, "finish_reason": "content_filter"}]}], "content_filter"),
+        ([{"choices": [{"delta": {"content": "隔離"}}]}, {"choices": [{"delta": {}, "finish_reason": "length"}]}, "[DONE]"], "length"),
+    ],
+)  # fmt: skip
+def test_an_answer_that_was_cut_off_is_told(events: list[Any], told: str) -> None:
+    with pytest.raises(NoAnswer, match=told):
+        said_in(stream(*events), answer="choices[0].delta.content")
+    whole = {"choices": [{"message": {"content": "隔離"}, "finish_reason": told}]}
+    with running(lambda asked: Said(whole)) as bot, pytest.raises(NoAnswer, match=told):
+        Assistant(table(bot.url) | {"answer": "choices[0].message.content"}).ask("初動は。")
+
+
+def test_json_lines_are_a_stream_too() -> None:
+    lines = [{"response": "隔離\u0085報告\u2028し", "done": False}, {"response": "ます。", "done": True}]
+    body = "\r\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+    for text, is_whole in ((body, True), (body.partition("\n")[0], False), (body[:-9], False)):
+        with running(lambda asked, text=text: Said(text, kind="application/x-ndjson")) as bot:
+            assistant = Assistant(table(bot.url) | {"answer": "response"})
+            if is_whole:
+                assert assistant.ask("初動は。").answer == "隔離\u0085報告\u2028します。"
+            else:
+                with pytest.raises(NoAnswer):
+                    assistant.ask("初動は。")
+
+
+@pytest.mark.parametrize(
+    ("reply", "path"),
+    [
+        (Said("<!DOCTYPE html><title>サインイン</title>", kind="text/html"), "$"),
+        (Said('0:"端末を"\n0:"隔離します。"\nd:{"finishReason":"stop"}\n', kind="text/plain"), "$"),
+        (Said('{"reply": {"text": "隔離 \\ud83d する"}}'), "reply.text"),
+        (Said({"reply": {"text": " \u3000\n\u200b"}}), "reply.text"),
+        (Said({"reply": {"text": "申し訳ありません。"}, "error": {"code": "VDB-01"}}), "reply.text"),
+    ],
+)
+def test_what_nobody_would_read_as_an_answer_is_none(reply: Said, path: str) -> None:
+    with running(lambda asked: reply) as bot, pytest.raises(NoAnswer):
+        Assistant(table(bot.url) | {"answer": path}).ask("初動は。")
+
+
+def test_an_answer_in_several_messages_is_one() -> None:
+    with running(said([{"text": "隔離します。"}, {"text": "報告します。"}])) as bot:
+        assert Assistant(table(bot.url) | {"answer": "[*].text"}).ask("初動は。").answer == "隔離します。\n報告します。"
+
+
 def test_which_events_are_the_answer_can_be_said() -> None:
     body = stream(
         {"type": "answer", "text": "隔離"}, {"type": "thought", "text": "ふむ"}, {"type": "answer", "text": "します。"}
@@ -371,6 +419,24 @@ def test_a_secret_that_the_table_holds_itself_is_hidden_too() -> None:
         described = table(f"{bot.url}/x?api_key=query-secret-2#", headers={"Authorization": "Bearer tok-0123456789"})
         described["body"] = {"q": "{question}", "auth": {"token": "body-secret-1"}}
         assert Assistant(described, name="bot").ask("初動は。").answer == "[key] と [key] と [key]"
+
+
+def test_a_secret_in_two_events_or_in_basic_form_is_hidden() -> None:
+    assert said_in(stream({"text": f"鍵は{KEY[:8]}"}, {"text": f"{KEY[8:]}です。"}), table={"headers": {"X-Key": "${BOT_KEY}"}}) == (
+        "鍵は[key]です。"
+    )  # fmt: skip
+    told = base64.b64encode(b"svc:Pa55!sora/umi+7").decode()
+    with running(said({"reply": {"text": f"隔離します。{told} Pa55!sora/umi+7"}})) as bot:
+        url = bot.url.replace("//", "//svc:Pa55%21sora%2Fumi%2B7@")
+        answer = Assistant(table(url)).ask("初動は。").answer
+    assert "umi" not in answer and told[4:20] not in answer and answer.startswith("隔離します。")
+
+
+def test_an_error_is_read_as_it_declares_its_encoding() -> None:
+    page = "<title>アクセスがブロックされました</title>".encode("cp932")
+    blocked = Said(page, status=403, kind="text/html; charset=Shift_JIS")
+    with running(lambda asked: blocked) as bot, pytest.raises(NoAnswer, match="ブロックされました"):
+        Assistant(table(bot.url)).ask("初動は。")
 
 
 def test_a_token_in_a_link_is_hidden_wherever_it_comes_from() -> None:
