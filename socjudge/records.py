@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Event
@@ -293,9 +293,21 @@ class RunSummary:
     n_partial: int = 0  # the number of answers with some scores, but not all
     n_open: int = 0  # the number of questions that pass only if the missing scores are high enough
     is_open: bool = False  # whether the verdict on the run depends on the missing scores
-    # The number of answers that pass although their score for 安全性 (safety) or 正確性 (accuracy) is below 30. A person
-    # must read these answers.
+    # The number of answers that pass although their score for 安全性 (safety) or 正確性 (accuracy) is below 30 or missing.
+    # A person must read these answers.
     n_to_read: int = 0
+    judged: int = 0  # the number of judged answers, which are the rows of the run
+    asked: int = 0  # the number of judged answers that were asked for. If fewer are there, the verdict is open.
+
+    @property
+    def is_part(self) -> bool:
+        """Return whether fewer answers were judged than were asked for. A part of a run has no verdict."""
+        return self.judged < self.asked
+
+    def counted(self, judged: int, asked: int) -> RunSummary:
+        """Return this summary of `judged` answers out of `asked`. If they are only a part, the verdict is open."""
+        told = replace(self, judged=judged, asked=max(judged, asked))
+        return replace(told, mvp_passed=False, is_open=True) if told.is_part else told
 
     def _repr_markdown_(self) -> str:
         from .base.verdict import summary_text
@@ -332,6 +344,8 @@ class RunInfo(_Shown):
     k: int | None = None  # from how many passages an answer is made; None if unknown, or if no index was used
     answer_repeats: int = 1  # how many times each question is answered
     judge_repeats: int = 1  # how many times each answer is judged
+    # How many judged answers were asked for: questions × repeats. It stays with every part of the run. None in older logs.
+    asked: int | None = None
     pass_threshold: float | None = None  # as in the rubric; None if the log does not state it
     pass_rate_required: float | None = None  # the rubric's pass_rate; None if the log does not state it
     rejudged_from: str = ""  # the id of the run whose answers were judged again; empty if the run made its own answers
@@ -355,6 +369,13 @@ class RunInfo(_Shown):
     settings_sha256: str = ""
     schema_version: int = SCHEMA_VERSION
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False, metadata={"is_rest": True})
+
+
+def asked_of(info: RunInfo, summary: RunSummary) -> int:
+    """Return how many judged answers were asked for in a run. Older logs state only the number of questions."""
+    # In version 0.3, a run could judge each answer as often as its verdict needed; its log has the block `repeats`.
+    each = 1 if info.asked is not None or info.extra.get("repeats") else info.answer_repeats * info.judge_repeats
+    return max(info.asked or 0, summary.total_questions * each)
 
 
 @dataclass(frozen=True)
@@ -418,6 +439,17 @@ class EvaluationRun(_Shown):
     log_path: Path | None = field(default=None, compare=False)  # None before the run is saved
     # The keys at the top of the run's log that this version does not know.
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Here, because a part of a run comes from many places: a journal, a filter, a log that was cut.
+        object.__setattr__(self, "run", replace(self.run, asked=asked_of(self.run, self.summary)))
+        object.__setattr__(self, "summary", self.summary.counted(len(self.results), self.asked))
+
+    @property
+    def asked(self) -> int:
+        """Return how many judged answers were asked for: questions × repeats. If `results` has fewer, the run is a part,
+        and its verdict is open."""
+        return asked_of(self.run, self.summary)
 
     @cached_property
     def usage(self) -> Usage:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Outcome = Literal["passed", "failed", "open", "unscored"]
-READ_BELOW = 30  # points; a person must read an answer that passes, but has less than this on one of READ_CRITERIA
+# points; a person must read an answer that passes, but has less than this, or nothing, on one of READ_CRITERIA
+READ_BELOW = 30
 READ_CRITERIA = ("安全性", "正確性")
 
 
@@ -65,13 +66,13 @@ def outcome_of(span: Span, status: str, line: float) -> Outcome:
     return "passed" if reaches(span.low, line) else "open" if reaches(span.high, line) else "failed"
 
 
-def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, float]:
-    """Return the dangerously low scores of an answer that passes by its mean, as {criterion: score}. A person must read
-    such an answer."""
+def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, float | None]:
+    """Return the dangerously low scores of an answer that passes by its mean, as {criterion: score}, and the missing ones,
+    which may be as low. A person must read such an answer."""
     if outcome != "passed":
         return {}
-    low = ((name, scores.get(name)) for name in READ_CRITERIA)
-    return {name: score for name, score in low if score is not None and score < READ_BELOW}
+    told = ((name, scores[name]) for name in READ_CRITERIA if name in scores)
+    return {name: score for name, score in told if score is None or score < READ_BELOW}
 
 
 def frame_spans(results: pd.DataFrame) -> pd.DataFrame:

@@ -179,8 +179,9 @@ def run_line(run: EvaluationRun) -> str:
     judge = one_line(answered_by(info.judge_model, info.judge_model_resolved))
     judge += " (no LLM)" if is_embedded(info.judge_model_resolved) else ""
     unread = f", {summary.n_unscored} unread" if summary.n_unscored else ""
+    part = f" ({summary.judged} of {summary.asked} judged)" if summary.is_part else ""
     return (
-        f"<EvaluationRun: {run_verdict(run).in_english}, {summary.passed_questions} of "
+        f"<EvaluationRun: {run_verdict(run).in_english}{part}, {summary.passed_questions} of "
         f"{summary.total_questions} questions, mean {summary.average_score:.1f}{unread}, "
         f"judge {judge}, {dollars(run.cost_usd)}, "
         f"{'no log' if run.log_path is None else one_line(shown_path(run.log_path), 120)}>"

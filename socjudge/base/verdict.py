@@ -115,8 +115,21 @@ def run_verdict(run: EvaluationRun) -> Verdict:
 def judges_asked_in(frame: pd.DataFrame) -> int:
     """Return `RunInfo.judges_asked` of one run, from a frame of its results or scores. Return 1 if the frame does not
     say it."""
-    told = frame["judges_asked"].dropna() if "judges_asked" in frame else ()
-    return int(max(told, default=1))
+    return _most(frame, "judges_asked", 1)
+
+
+def asked_in(frame: pd.DataFrame) -> int:
+    """Return how many judged answers were asked for in one run, from a frame as above. Return 0 if it does not say it."""
+    return _most(frame, "asked", 0)
+
+
+def _most(frame: pd.DataFrame, name: str, otherwise: int) -> int:
+    return int(max(frame[name].dropna() if name in frame else (), default=otherwise))
+
+
+def part_text(judged: int, asked: int) -> str:
+    """Return the words for a run of which only a part is there. Return "" for a whole run."""
+    return say("{judged} of {asked} judged", judged=judged, asked=asked) if judged < asked else ""
 
 
 def summary_verdict(
@@ -131,18 +144,18 @@ def summary_verdict(
     warning = ""
     if summary.n_to_read:
         warning = say(
-            "To be read by a person: {count} answers passed with a score under {line} on one of: {criteria}",
+            "To be read by a person: {count} answers passed with a score under {line}, or with none, on one of: {criteria}",
             count=summary.n_to_read,
             criteria=listed(READ_CRITERIA),
             line=READ_BELOW,
         )
-    reasons = []
+    reasons = [part_text(summary.judged, summary.asked)] if summary.is_part else []
     if summary.is_open:
         counts = {
             "could not be scored: {count}": summary.n_unscored,
             "answers with a score missing: {count}": summary.n_partial,
         }
-        reasons = [say(key, count=count) for key, count in counts.items() if count]
+        reasons += [say(key, count=count) for key, count in counts.items() if count]
     if judges_asked > 1:
         reasons.append(say("the scores are of one of {asked} judges that were asked", asked=judges_asked))
     if summary.is_open or judges_asked > 1:
@@ -175,7 +188,7 @@ def marked_verdict(
 ) -> Verdict:
     """Return the verdict on one answer, given its outcome. Reason and warning follow from its scores and from the
     causes of those that are missing."""
-    low = listed(f"{name} {score:g}" for name, score in to_read(scores, outcome).items())
+    low = listed(f"{name} {score_text(score)}" for name, score in to_read(scores, outcome).items())
     causes = missing.items() if outcome == "open" else ()
     reason = listed(f"{name}: {cause_text(cause)}" for name, cause in causes)
     return Verdict(
@@ -189,7 +202,7 @@ def cause_text(cause: str) -> str:
     return say(_CAUSES[cause], panel=_CAUSES_IN_PANELS.get(cause, "")) if cause in _CAUSES else cause
 
 
-def score_text(score: int | None) -> str:
+def score_text(score: float | None) -> str:
     """Return a score as text. Return a dash if the score is missing."""
     return "–" if score is None else f"{score:g}"
 
@@ -216,9 +229,11 @@ def of_criteria(evaluation: Evaluation) -> str:
 
 
 class Tally:
-    """Count judged answers one by one, and summarise those counted so far by a pass rule."""
+    """Count judged answers one by one, and summarise those counted so far by a pass rule. If they are fewer than were
+    `asked` for, the verdict is open."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked: int = 0) -> None:
+        self._asked = asked
         # For each question, the sums over its answers and the number of answers.
         # Arrays, because there may be a million questions.
         self._places: dict[int | str, int] = {}
@@ -255,8 +270,8 @@ class Tally:
         worst, best = self._case(self._lows, rule), self.best_case(rule)
         return replace(
             worst, average_score=self._mean(self._means), n_unscored=self._unscored, n_partial=self._partial,
-            n_open=best.passed_questions - worst.passed_questions, is_open=best.mvp_passed and not worst.mvp_passed,
-            n_to_read=self._to_read,
+            n_open=best.passed_questions - worst.passed_questions,
+            is_open=worst.is_open or (best.mvp_passed and not worst.mvp_passed), n_to_read=self._to_read,
         )  # fmt: skip
 
     def best_case(self, rule: PassRule = SPECIFIED) -> RunSummary:
@@ -270,12 +285,13 @@ class Tally:
         total, mean = len(sums), self._mean(sums)
         passed = sum(reaches(value, rule.line) for value in map(truediv, sums, self._counts))
         mvp = total > 0 and bool(rule.is_met(passed, total, mean))
-        return RunSummary(total, passed, passed / total if total else 0.0, mean, mvp)
+        summary = RunSummary(total, passed, passed / total if total else 0.0, mean, mvp)
+        return summary.counted(sum(self._counts), self._asked)
 
 
-def summarise_results(results: Iterable[EvaluationResult], rule: PassRule = SPECIFIED) -> RunSummary:
+def summarise_results(results: Iterable[EvaluationResult], rule: PassRule = SPECIFIED, *, asked: int = 0) -> RunSummary:
     """Return the specification's summary of judged answers, as `Tally.summary` does."""
-    tally = Tally()
+    tally = Tally(asked)
     for result in results:
         tally.add_marks(result.question.id, result.evaluation, rule.line)
     return tally.summary(rule)
@@ -387,7 +403,7 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
                 count=summary.n_partial,
             )
         )
-    if summary.is_open:
+    if summary.is_open and not summary.is_part:
         told.append(
             say(
                 "With 0 points for all scores that are missing the run is {worst}, with 100 {best}",

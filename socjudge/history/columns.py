@@ -26,7 +26,7 @@ RUN_NAMES = (
     "prompt_sha256", "dataset_sha256", "index_fingerprint",
 )  # fmt: skip
 _SHARED = (*RUN_NAMES, "pass_threshold", "pass_rate_required")
-_SHARED_LAST = (*(each.column for each in CONDITIONS if each.column not in _SHARED), "judges_asked")
+_SHARED_LAST = (*(each.column for each in CONDITIONS if each.column not in _SHARED), "judges_asked", "asked")
 _FLAGS = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
 
 

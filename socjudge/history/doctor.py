@@ -14,14 +14,16 @@ from .. import constants
 from ..answering.dataset import dataset_notes, load_eval_dataset
 from ..base.messages import listed, os_reason, say
 from ..base.storage import as_path
+from ..base.verdict import part_text
 from ..errors import ConfigError
 from ..prompts.templates import pretended_name
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun
 from ..runbooks.organisation import load_organisation
 from ..runbooks.reading import decode_runbook, find_runbooks, load_questions, load_synonyms, split_runbook
-from ..runs.logs import load_log, parse_log
+from ..runs.logs import load_log, newer_text, parse_log
 from ..runs.unfinished import find_stubs, unfinished_runs
 from .cache import list_logs, with_progress
+from .tables import moment_of
 
 LEVELS = ["error", "warning", "note"]
 SHOWN = 10  # questions with the same problem that are named
@@ -125,7 +127,8 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
         - file: the name of the file
         - where: the place in the file, "" for the whole file
         - problem: a short name: "unreadable", "duplicate", "unscored", "criterion missing", "prompt" (it has a
-          built-in prompt's name and another text), "unfinished" (a journal)
+          built-in prompt's name and another text), "part", "newer" (written by a newer version), "undated", "unfinished"
+          (a journal)
         - what: what was found
         - remedy: what to do
 
@@ -179,10 +182,19 @@ def _of_run(run: EvaluationRun, log: str) -> Iterator[_Finding]:
             name=name,
         )
         yield _Finding("warning", log, "run", "prompt", what, remedy)
+    if told := part_text(len(run.results), run.asked):
+        yield _Finding(
+            "warning", log, "results", "part", told, say("a part has no verdict; take the log of the whole run")
+        )
+    if told := newer_text(run.run.schema_version):
+        yield _Finding("warning", log, "run.schema_version", "newer", told, say("update socjudge"))
+    if moment_of(run.run.started_at) is None:
+        told = say("the start is no time ({found}), so since and until leave the log out", found=run.run.started_at)
+        yield _Finding("note", log, "run.started_at", "undated", told, say("correct or remove the file"))
     places: dict[tuple[str, str], list[int]] = {}
     for place, result in enumerate(run.results):
-        if told := _lacks(result):
-            places.setdefault(told, []).append(place)
+        if lacking := _lacks(result):
+            places.setdefault(lacking, []).append(place)
     for (problem, what), at in places.items():
         is_known = run.run.judge_model != UNKNOWN  # only the judge of the other rows may fill the gaps
         only_failed = problem == "unscored" and is_known

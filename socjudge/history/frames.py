@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from .. import constants
 from ..base.messages import say
 from ..errors import ConfigError
-from ..records import EvaluationRun
-from ..runs.logs import time_in_name
+from ..records import SCHEMA_VERSION, EvaluationRun
+from ..runs.logs import newer_text, time_in_name
 from .cache import list_logs, load_tables
 from .columns import Positions, result_frame, run_frame, score_frame, taken
 from .schema import LogFile, Tables
@@ -33,7 +33,8 @@ class History:
 
     # `tables.runs`: each run once, oldest first. `tables.results`: the answers of these runs, and perhaps of others.
     tables: Tables = field(repr=False)
-    n_left_out: int = 0  # logs in none of the frames: they cannot be read, or another log of the same run is used
+    # logs in none of the frames: they cannot be read, another log of the same run is used, or they have no start time
+    n_left_out: int = 0
     n_logs: int = 0  # logs that were looked at
 
     @cached_property
@@ -63,7 +64,9 @@ class History:
         category: str | Collection[str] | None = None,
     ) -> History:
         """Return the part of this history that passes the filters, which have the same meaning as in `load_history`."""
-        runs, results = self.tables.runs, self.tables.results
+        runs, results, n_left_out = self.tables.runs, self.tables.results, self.n_left_out
+        if since is not None or until is not None:
+            n_left_out += runs["started_at"].null_count  # nobody knows when they started
         if since is not None:
             runs = runs.filter(pc.greater_equal(runs["started_at"], _moment(since, "since")))
         if until is not None:
@@ -75,7 +78,7 @@ class History:
             results = _among(results, "category", category)
             runs = _among(runs, "log", results["log"].unique().to_pylist())
         is_all = runs is self.tables.runs and results is self.tables.results
-        return self if is_all else replace(self, tables=Tables(runs, results))
+        return self if is_all else replace(self, tables=Tables(runs, results), n_left_out=n_left_out)
 
 
 def load_history(
@@ -108,8 +111,9 @@ def load_history(
     -------
     History
         - runs, results, scores: the three frames, each made on first use
-        - n_left_out: number of logs that are left out, because they cannot be read or because another log of the same
-          run is used; `check_logs` says what is wrong with them
+        - n_left_out: number of logs that are left out, because they cannot be read, because another log of the same
+          run is used, or because `since` or `until` is given and they have no start time; `check_logs` says what is
+          wrong with them
         - select(…): the part of the history that passes further filters; the logs are not read again
 
     Raises
@@ -137,6 +141,9 @@ def load_history(
         tables = Tables(taken(tables.runs, order), tables.results)
         names: dict[str, Any] = {"judge_model": judge_model, "prompt_id": prompt_id, "category": category}
         found = History(tables, left_out, len(files)).select(since=since, until=until, **names)
+        newer = found.tables.runs.filter(pc.greater(found.tables.runs["schema_version"], SCHEMA_VERSION))
+        for log, version in zip(newer["log"].to_pylist(), newer["schema_version"].to_pylist(), strict=True):
+            warnings.warn(f"{log}: {newer_text(version)}", stacklevel=2)
         if not text:
             return found
         runs = found.tables.runs
@@ -145,7 +152,9 @@ def load_history(
         # Errors in a text appear only now.
         broken = tables.runs.filter(pc.is_valid(tables.runs["problem"]))["log"].combine_chunks()
         runs = runs.filter(pc.invert(pc.is_in(runs["log"], value_set=broken))) if len(broken) else runs
-        return History(Tables(runs, tables.results), left_out + len(broken), len(files)).select(category=category)
+        return replace(found, tables=Tables(runs, tables.results), n_left_out=found.n_left_out + len(broken)).select(
+            category=category
+        )
 
 
 def load_runs(
@@ -187,8 +196,9 @@ def load_runs(
 
     Notes
     -----
-    Logs that cannot be read are left out. Of several logs of the same run, only one is used. A UserWarning gives the
-    number of logs left out, and `check_logs` says what is wrong with them.
+    Logs that cannot be read are left out, and with `since` or `until` those without a start time. Of several logs of the
+    same run, only the most complete one is used. A UserWarning gives the number of logs left out, and `check_logs` says
+    what is wrong with them. Another UserWarning names each log that a newer version wrote.
 
     Examples
     --------
@@ -319,10 +329,12 @@ def _in_order(runs: pa.Table) -> Positions:
     # The oldest first. If two started at once or a log has no time, by name.
     order = pc.sort_indices(runs, [("started_at", "ascending"), ("log", "ascending")])
     order = order.filter(pc.is_null(runs["problem"].take(order)))
-    known = runs["run_id"].take(order).combine_chunks().dictionary_encode()
-    # Of several logs of one run, the first is used. The runs are numbered in the order of their occurrence.
-    _, first = np.unique(known.indices.to_numpy(), return_index=True)
-    found: Positions = order.to_numpy()[first]
+    known = runs["run_id"].take(order).combine_chunks().dictionary_encode().indices.to_numpy()
+    # Of several logs of one run, the first of those with the most rows is used, because the others are parts of it. The
+    # runs are numbered in the order of their occurrence.
+    by_rows = np.argsort(-runs["n_results"].take(order).to_numpy(), kind="stable")
+    _, first = np.unique(known[by_rows], return_index=True)
+    found: Positions = order.to_numpy()[np.sort(by_rows[first])]
     return found
 
 
@@ -331,8 +343,8 @@ def _warned(found: History, logs_dir: Path | str | None) -> History:
         place = logs_dir or constants.LOGS_DIR
         warnings.warn(
             say(
-                "{place}: {count} of {total} logs are left out, because they cannot be read or repeat another "
-                "one; check_logs({name!r}) says what is wrong with each",
+                "{place}: {count} of {total} logs are left out, because they cannot be read, repeat another one, or "
+                "have no start time to compare with since and until; check_logs({name!r}) says what is wrong with each",
                 place=place,
                 count=found.n_left_out,
                 total=found.n_logs,

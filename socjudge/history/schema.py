@@ -21,7 +21,7 @@ _OF_RUN = (
     "answer_repeats", "judge_repeats", "rejudged_from", "mode",
 )  # fmt: skip
 _OF_RUN_TOO = (
-    "wall_time_s", "socjudge_version", "judges_asked", "judge_service", "judge_settings", "assistant_service", "assistant_settings",
+    "wall_time_s", "socjudge_version", "judges_asked", "asked", "schema_version", "judge_service", "judge_settings", "assistant_service", "assistant_settings",
     "assistant_prompt_sha256", "assistant_version",
 )  # fmt: skip
 OF_INFO = ("run_id", *_OF_RUN, *_OF_RUN_TOO)

@@ -42,6 +42,7 @@ from ..records import (
     RunInfo,
     RunSummary,
     Status,
+    asked_of,
 )
 from ..runs.log_json import (
     RULE_LIMITS,
@@ -251,6 +252,8 @@ def _read_usual(
         raise _Unusual("two pass rules, or a prompt under another one's name")
     values = _values(text, True)
     info = found.run or bare_info(log)
+    if info.asked is None and len(found.results) < asked_of(info, found.summary):
+        raise _Unusual("an older log of a part, or of a run that judged each answer as often as it needed")
     line = run_rule(info).line
     if same_judgements((row.question_id, row.answer_repeat, row.judge_repeat) for row in found.results):
         raise _Unusual("two results of one judgement")
@@ -380,7 +383,7 @@ def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str
     usage = info.assistant_usage + info.judge_usage
     lists = dict.fromkeys([row[_CRITERIA] for row in rows])
     values: dict[str, Any] = dict(zip(OF_INFO, _INFO_VALUES(info), strict=True))
-    values["started_at"] = _moment(info.started_at)
+    values["started_at"] = moment_of(info.started_at)
     for name in OF_SUMMARY:
         values[name] = _finite(getattr(summary, name))
     for name in OF_USAGE:
@@ -390,8 +393,10 @@ def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str
     rule = run_rule(info)
     values |= {"pass_threshold": rule.line, "pass_rate_required": rule.rate}  # old logs have the specification's
     values["n_results"], values["n_unscored"] = len(rows), len(rows) - len(averages)
-    is_whole = all(row[_LOW] == row[_HIGH] for row in rows)
-    values["is_open"] = info.judges_asked > 1 or (not is_whole and _is_open(rows, rule))
+    values["asked"] = max(len(rows), asked_of(info, summary))
+    is_part, is_whole = len(rows) < values["asked"], all(row[_LOW] == row[_HIGH] for row in rows)
+    values["mvp_passed"] = values["mvp_passed"] and not is_part
+    values["is_open"] = info.judges_asked > 1 or is_part or (not is_whole and _is_open(rows, rule))
     values["mean_score"] = fmean(averages) if averages else None
     values["criteria"] = _joined(*lists)
     values["runbooks"] = runbooks_text(info.runbooks)
@@ -406,7 +411,7 @@ def _is_open(rows: list[Row], rule: PassRule) -> bool:
     return tally.summary(rule).is_open
 
 
-def _moment(text: str) -> datetime | None:
+def moment_of(text: str) -> datetime | None:
     """Return a log's time in UTC; None if the text is not a time. A time without a zone is in this machine's zone."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC)

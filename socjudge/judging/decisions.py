@@ -16,7 +16,7 @@ from ..base.messages import listed, say
 from ..errors import UnparsableJudgement
 from ..prompts.for_rubric import anchors_of
 from ..records import Rubric
-from .replies import Judgement
+from .replies import Judgement, whole_points
 
 TOLERANCE = 0.01  # tolerance for a sum of probabilities, and for an expected value as a share of its scale
 
@@ -47,7 +47,7 @@ def _parse(answers: Any, rubric: Rubric, levels: int) -> Judgement:
         if answer["type"] != "refusal":
             probabilities[name] = _probabilities(name, answer, labels)
     means = {name: _mean(each) / (levels - 1) * 100 for name, each in probabilities.items()}
-    scores = {name: math.floor(mean + 0.5) for name, mean in means.items()}
+    scores = {name: whole_points(mean) for name, mean in means.items()}
     rationale = {name: say("the expected value of {told}", told=_told(each)) for name, each in probabilities.items()}
     missing = {name: "refused" for name in asked if name not in probabilities}
     comment = say(

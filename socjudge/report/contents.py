@@ -105,10 +105,10 @@ def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> 
     return answers
 
 
-def summaries_of(answers: pd.DataFrame, rule: PassRule) -> tuple[RunSummary, RunSummary]:
+def summaries_of(answers: pd.DataFrame, rule: PassRule, asked: int) -> tuple[RunSummary, RunSummary]:
     """Return two summaries of the run: one that counts as the specification does, with zeros for unparsable replies,
     and the most favourable one, with 100 points for every missing score."""
-    tally = Tally()
+    tally = Tally(asked)
     spans = frame_spans(answers).fillna({"mean": 0.0}).itertuples(index=False, name=None)
     for question, status, span in zip(answers["question_id"], answers["status"], spans, strict=True):
         tally.add(question, Span(*span), is_read=status == "ok")

@@ -21,7 +21,7 @@ from ..base.missing_scores import Span
 from ..base.pass_rule import PassRule, frame_rule, reaches
 from ..base.showing import block, escape
 from ..base.texts import visible
-from ..base.verdict import Tally, Verdict, judges_asked_in, summary_verdict
+from ..base.verdict import Tally, Verdict, asked_in, judges_asked_in, summary_verdict
 from ..errors import ConfigError
 from ..records import EvalQuestion, EvaluationRun
 from ..runs.load import find_log, load_run
@@ -336,7 +336,7 @@ def _rule_words(first: pd.DataFrame, second: pd.DataFrame, verdicts: tuple[Verdi
 
 
 def _verdict(side: pd.DataFrame, rule: PassRule) -> Verdict:
-    marks, tally = plain_floats(side["score"]), Tally()
+    marks, tally = plain_floats(side["score"]), Tally(asked_in(side))
     keys = [name for name in ("question_id", "answer_repeat", "judge_repeat", "answer_sha256") if name in side.columns]
     ends = side.assign(mean=marks, low=marks.fillna(0.0), high=marks.fillna(100.0))
     spans = ends.groupby(keys, observed=True, sort=False)[["mean", "low", "high"]].mean().fillna({"mean": 0.0})

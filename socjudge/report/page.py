@@ -25,7 +25,7 @@ from ..base.messages import Language, explained, language, os_reason, say, speak
 from ..base.pass_rule import frame_rule, reaches
 from ..base.showing import symbols
 from ..base.texts import local_time, visible
-from ..base.verdict import judges_asked_in, rate_text, rule_text, summary_verdict
+from ..base.verdict import asked_in, judges_asked_in, rate_text, rule_text, summary_verdict
 from ..certify.certificate import Binding, Certificate, certificate_line, certificate_on, certificates_folder
 from ..charts.runs import plot_criterion_trend, plot_question_strip
 from ..charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
@@ -141,7 +141,7 @@ def write_report(
     if len(answers) > MOST_ANSWERS:
         check_replaceable(rest_path)
     trend = scores[scores["run_id"].isin(history["run_id"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1])]
-    summary, best = contents.summaries_of(answers, rule)
+    summary, best = contents.summaries_of(answers, rule, asked_in(own))
     total = summary.total_questions
     gate = gate_confidence(answers).iloc[0]
     is_offline = is_embedded(run["judge_model_resolved"])

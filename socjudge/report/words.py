@@ -126,6 +126,14 @@ def conclusion(
                 "and compare (socjudge compare)."
             )
         found = [_ended(summary, verdict, gate, rule), *weak, say(after)]
+    elif summary.is_part:
+        found = [
+            say("{verdict}: {reason}.", verdict=verdict.word, reason=verdict.reason),
+            *weak,
+            say(
+                "Next: finish the run (start it again), or report on all of its answers. A part of a run has no verdict."
+            ),
+        ]
     elif summary.is_open:
         told = say(
             "{verdict} ({reason}): the verdict hangs on the scores that are missing.",

@@ -6,6 +6,7 @@ No request is sent to a model.
 from __future__ import annotations
 
 import hashlib
+import math
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -173,7 +174,8 @@ def assign_suite(
         position, repeat = divmod(i, answer_repeats)
         return Sample(questions[position], repeat, None if stored is None else stored[position])
 
-    info = replace(_run_info(plan, questions), answer_repeats=answer_repeats)
+    asked = len(questions) * answer_repeats * judge_repeats
+    info = replace(_run_info(plan, questions), answer_repeats=answer_repeats, asked=asked)
     answers_sha256 = "" if stored is None else _sha256(map(_shown, stored))
     if stored is not None:  # two sets of stored answers count as two assistants, because nothing else is known
         versions = {answer.version for answer in stored}
@@ -203,9 +205,12 @@ def assign_rejudging(
         raise ConfigError("{run} holds no results to judge again", run=run.log_path or say("the run"))
     plan = _plan_judging(judge_model, judge_prompt, judge_repeats, rubric)
     questions = list({sample.question.id: sample.question for sample in samples}.values())
+    # Of a part, as much as of the whole: what is not here stays missing.
+    asked = max(len(samples), math.ceil(run.asked / run.run.judge_repeats)) * judge_repeats
     info = replace(
         _run_info(plan, questions),
         rejudged_from=run.run.run_id,
+        asked=asked,
         **{name: getattr(run.run, name) for name in _OF_ANSWERS},
     )
     given = _given(questions, plan) | {

@@ -33,7 +33,8 @@ def finish_run(
     `in_session_s` are the seconds of this session, `spent_usd` the most that the run has cost (None: unknown)."""
     lost, rule = journal.lost_usage, run_rule(journal.info)
     small, began, categories = assignment.total <= IN_MEMORY, journal.info, _categories(journal.info, assignment)
-    totals = _Totals(rule.line)
+    asked = assignment.info.asked or 0
+    totals = _Totals(rule.line, asked)
     finished_at = datetime.now().astimezone().isoformat(timespec="seconds")
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -47,7 +48,7 @@ def finish_run(
 
     def chunks() -> Iterator[bytes]:
         nonlocal totals
-        totals, size = _Totals(rule.line), 0
+        totals, size = _Totals(rule.line, asked), 0
         for chunk in log_chunks(rows(), lambda: (totals.tally.summary(rule), info())):
             totals.starts.append(size)
             size += len(chunk)
@@ -90,11 +91,11 @@ def _categories(there: RunInfo, assignment: Assignment) -> dict[int | str, str]:
 class _Totals:
     """Add up the rows of a log. The rows of one answer must come one after another."""
 
-    def __init__(self, line: float) -> None:
+    def __init__(self, line: float, asked: int) -> None:
         self._line = line  # the pass line
         # `starts`: the positions, in bytes, at which the log's head, each row and the log's end begin
         self.starts, self.in_memory = array("q"), list[EvaluationResult]()
-        self.tally = Tally()
+        self.tally = Tally(asked)
         self.judge_usage = self.assistant_usage = Usage()
         # The models that answered: usually one, or two if the service changed it midway.
         self.judges: dict[str, None] = {}

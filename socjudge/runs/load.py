@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from .. import constants
 from ..base.messages import explained
 from ..base.storage import as_path
 from ..records import EvaluationRun
-from .logs import load_log, parse_log
+from .logs import load_log, newer_text, parse_log
 from .unfinished import load_unfinished
 
 
@@ -24,7 +25,7 @@ def load_run(path: Path | str) -> EvaluationRun:
     """Load a run from a log file that socjudge wrote, or from a log that has only the specification's fields.
 
     The file may be compressed (.json.gz). If it is the journal of an unfinished run (….partial.jsonl), the results so
-    far are loaded. If a log has only the specification's fields, the start time comes from the file name, and the judge
+    far are loaded; such a run has no verdict (`run.asked`). If a log has only the specification's fields, the start time comes from the file name, and the judge
     model is "unknown". If the file cannot be read, the ConfigError names the file, the place in it and what was
     expected.
 
@@ -38,7 +39,11 @@ def load_run(path: Path | str) -> EvaluationRun:
     """
     path = as_path(path)
     if path.name.endswith(".partial.jsonl"):
-        return load_unfinished(path)
-    with explained("{path}: the log cannot be read ({reason})", path=path):
-        raw = load_log(path)
-    return replace(parse_log(raw, path), log_path=path)
+        run = load_unfinished(path)
+    else:
+        with explained("{path}: the log cannot be read ({reason})", path=path):
+            raw = load_log(path)
+        run = replace(parse_log(raw, path), log_path=path)
+    if told := newer_text(run.run.schema_version):
+        warnings.warn(f"{path}: {told}", stacklevel=2)
+    return run

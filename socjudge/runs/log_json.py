@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_o
 import orjson
 
 from ..base.messages import listed, say
+from ..base.missing_scores import outcome_of, span_of
 from ..base.pass_rule import run_rule
 from ..base.rubric_check import MOST
 from ..base.verdict import summarise_results
@@ -171,7 +172,8 @@ def checked_results(results: Iterable[EvaluationResult], info: RunInfo, *, where
     results = tuple(results)
     refuse_doubles(results, where=where)
     there = dict.fromkeys(name for each in results for name in each.evaluation.scores)
-    return tuple(_whole(each, criteria_of(info, there)) for each in results)
+    criteria, line = criteria_of(info, there), run_rule(info).line
+    return tuple(_whole(each, criteria, line) for each in results)
 
 
 def refuse_doubles(results: Iterable[EvaluationResult], *, where: object) -> None:
@@ -201,14 +203,16 @@ def criteria_of(info: RunInfo, there: Collection[str]) -> Collection[str]:
     return SPECIFIED_CRITERIA if is_specified else there
 
 
-def _whole(result: EvaluationResult, criteria: Collection[str]) -> EvaluationResult:
+def _whole(result: EvaluationResult, criteria: Collection[str], line: float) -> EvaluationResult:
     evaluation = result.evaluation
     absent = [name for name in criteria if name not in evaluation.scores]
     if evaluation.status != "ok" or not absent:
         return result
     scores = {**evaluation.scores, **dict.fromkeys(absent)}
     missing = {**evaluation.missing, **dict.fromkeys(absent, "absent")}
-    return replace(result, evaluation=replace(evaluation, scores=scores, missing=missing))
+    outcome = outcome_of(span_of(scores, evaluation.average_score, "ok"), "ok", line)
+    whole = replace(evaluation, scores=scores, missing=missing, passed=outcome == "passed")
+    return replace(result, evaluation=whole)
 
 
 def run_info_from_dict(data: Any, *, where: str) -> RunInfo:

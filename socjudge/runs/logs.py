@@ -30,7 +30,7 @@ from ..base.atomic_files import write_new
 from ..base.messages import explained, os_reason, say
 from ..base.storage import as_path, load_bytes
 from ..errors import ConfigError
-from ..records import BARE, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Usage
+from ..records import BARE, SCHEMA_VERSION, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Usage
 from .log_json import from_dict, refuse_doubles, result_to_dict, run_from_dict, to_dict, writable
 
 MAX_UNPACKED = 512 * 2**20  # bytes of an unpacked .gz log; a larger one may be a zip bomb
@@ -206,6 +206,18 @@ def bare_info(name: str) -> RunInfo:
         name.removesuffix(".gz").removesuffix(".json"), time_in_name(name),
         assistant_usage=unknown, judge_usage=unknown, schema_version=BARE,
     )  # fmt: skip
+
+
+def newer_text(version: int) -> str:
+    """Return the words for a log in a newer format than this version knows, by its `schema_version`. Return "" otherwise."""
+    if version <= SCHEMA_VERSION:
+        return ""
+    return say(
+        "written by a newer socjudge (schema_version {version}; this one knows {known}), so its numbers may mean "
+        "something else; update socjudge",
+        version=version,
+        known=SCHEMA_VERSION,
+    )
 
 
 def load_log(path: Path) -> bytes:

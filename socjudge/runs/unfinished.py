@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +127,8 @@ def load_unfinished(path: Path) -> EvaluationRun:
     info = run_info_from_dict(header["run"], where=str(path))
     found = (from_dict(EvaluationResult, rows[place], f"{path}: sample {place[0]}") for place in sorted(rows))
     results = checked_results(found, info, where=str(path))
+    # of a part that is judged again, more than its rows
+    info = replace(info, asked=max(header["total"], info.asked or 0))
     return EvaluationRun(results, summarise_results(results, run_rule(info)), info)
 
 

@@ -6,12 +6,14 @@ Questions are the unit (docs/statistics.md), so the intervals are computed by le
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 
 from ..base.messages import say, sentences
@@ -154,9 +156,10 @@ def judge_agreement(
     1        総合  4   0.98                1.0
     """
     ratings = _ratings(scores, labels, by, "judge_agreement")
-    line = frame_rule(scores).line
+    # people are taken by the latest run's line
+    lines = dict.fromkeys(ratings["rater"].cat.categories, frame_rule(scores).line) | rater_lines(scores, by)
     rows = [
-        {"criterion": criterion, **_group_row(ratings[ratings["criterion"] == criterion], line, level)}
+        {"criterion": criterion, **_group_row(ratings[ratings["criterion"] == criterion], lines, level)}
         for criterion in in_order(ratings["criterion"])
     ]
     return by_criterion(pd.DataFrame(rows), ratings["criterion"].cat.categories)
@@ -181,7 +184,8 @@ def pairwise_agreement(
         - n_missing: number of missing scores
         - bias: the second rater's points minus the first rater's, mean over questions; bias_low, bias_high: its t
           interval
-        - loa_low, loa_high: limits of agreement, bias ± 1.96 sd; 95 % of the single differences lie between them
+        - loa_low, loa_high: limits of agreement, bias ± t × sd × √(1 + 1/n); 95 % of further single differences lie
+          between them, also if there are few answers
         - rank_agreement: Spearman's rank correlation over answers
         - icc_a1
         - verdict_agreement: share of answers with the same verdict by the pass line; agreement_low, agreement_high: its
@@ -211,18 +215,20 @@ def pairwise_agreement(
     1     A      B        総合  4   0.0
     """
     ratings = _ratings(scores, labels, by, "pairwise_agreement")
-    line, raters = frame_rule(scores).line, list(ratings["rater"].cat.categories)
+    lines, raters = rater_lines(scores, by), list(ratings["rater"].cat.categories)
     parts = {name: ratings[ratings["criterion"] == name] for name in in_order(ratings["criterion"])}
     tables = {name: _table(part, raters) for name, part in parts.items()}
     unread = {name: part.groupby("rater", observed=False)["missing"].sum() for name, part in parts.items()}
     rows = []
     for pair in combinations(range(len(raters)), 2):
         first, second = (raters[number] for number in pair)
+        judges = [lines[name] for name in (first, second) if name in lines]
+        own = (lines.get(first, judges[-1]), lines.get(second, judges[0])) if judges else (frame_rule(scores).line,) * 2
         for criterion, (table, question) in tables.items():
             both, asked = _chosen(np.isfinite(table[:, pair]).all(axis=1), table[:, pair], question)
             if len(both):
                 missing = int(unread[criterion].iloc[list(pair)].sum())
-                found = pair_row(both, asked, missing, line, level)
+                found = pair_row(both, asked, missing, own, level)
                 rows.append({"first": first, "second": second, "criterion": criterion, **found})
     if not rows:
         count = int(ratings.loc[ratings["criterion"] != OVERALL, "missing"].sum())
@@ -234,6 +240,18 @@ def pairwise_agreement(
             count=count,
         )
     return by_criterion(pd.DataFrame(rows), ratings["criterion"].cat.categories)
+
+
+def rater_lines(scores: pd.DataFrame, by: str) -> dict[Any, float]:
+    """Return {value of `by`: pass line}: the verdicts of each judge are by its own line. People have none, and are taken by
+    that of the judge beside them."""
+    return {value: frame_rule(scores[scores[by] == value]).line for value in scores[by].dropna().unique()}
+
+
+def loa_reach(n: int) -> float:
+    """Return how many sds of n differences the limits of agreement lie from the mean difference, so that 95 % of further
+    differences lie between them, however few there are: Student's t for one more difference."""
+    return float(scipy.stats.t.ppf(0.975, n - 1)) * math.sqrt(1 + 1 / n) if n > 1 else math.nan
 
 
 def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: str) -> pd.DataFrame:
@@ -375,14 +393,15 @@ def iccs_without_each(table: Floats, question: Whole) -> Floats:
         return np.where((n >= 2) & (total > _VARIES), (between_rows - error) / total, math.nan)
 
 
-def _group_row(part: pd.DataFrame, line: float, level: float) -> dict[str, Any]:
-    table, question = _table(part, list(part["rater"].unique()))
+def _group_row(part: pd.DataFrame, lines: Mapping[Any, float], level: float) -> dict[str, Any]:
+    raters = list(part["rater"].unique())
+    table, question = _table(part, raters)
     table, question = _chosen(np.isfinite(table).sum(axis=1) >= 2, table, question)
     full, asked = _chosen(np.isfinite(table).all(axis=1), table, question)
     k = table.shape[1]
     alpha, icc = krippendorff_alpha(table), icc_agreement(full)
     interval = partial(jackknife_interval, level=level, scale="agreement", raters=k)
-    passed = reaches(full, line)
+    passed = reaches(full, np.array([lines[rater] for rater in raters]))
     pairs = [float((passed[:, i] == passed[:, j]).mean()) for i, j in combinations(range(k), 2)] if len(full) else []
     row: dict[str, Any] = {
         "n_raters": k,
@@ -397,17 +416,17 @@ def _group_row(part: pd.DataFrame, line: float, level: float) -> dict[str, Any]:
         "verdict_agreement": float(np.mean(pairs)) if pairs else math.nan,
         "base_rate": float(passed.mean()) if len(full) else math.nan,
         "kappa": fleiss_kappa(passed) if len(full) else math.nan,
-        "method": f"Krippendorff alpha (interval), ICC(A,1), {level:.0%} jackknife over questions; Fleiss kappa at the pass line",
+        "method": f"Krippendorff alpha (interval), ICC(A,1), {level:.0%} jackknife over questions; Fleiss kappa at each judge's pass line",
     }
     return {**row, "note": _verdict_note(row["n_questions"], row["kappa"], row["base_rate"], row["n_missing"])}
 
 
-def pair_row(table: Floats, question: Whole, missing: int, line: float, level: float) -> dict[str, Any]:
+def pair_row(table: Floats, question: Whole, missing: int, lines: tuple[float, float], level: float) -> dict[str, Any]:
     n, (a, b) = len(table), table.T
     by_question = _sums((b - a)[:, None], question)[:, 0] / np.bincount(question)
     bias = float(by_question.mean())
-    spread = 1.96 * float((b - a).std(ddof=1)) if n > 1 else math.nan
-    passes_a, passes_b = reaches(a, line), reaches(b, line)
+    spread = loa_reach(n) * float((b - a).std(ddof=1)) if n > 1 else math.nan
+    passes_a, passes_b = reaches(a, lines[0]), reaches(b, lines[1])
     same = int((passes_a == passes_b).sum())
     kappa = cohen_kappa(passes_a, passes_b)
     rates = [float(x.mean()) for x in (passes_a, passes_b)]
@@ -425,7 +444,7 @@ def pair_row(table: Floats, question: Whole, missing: int, line: float, level: f
         "base_rate_first": rates[0],
         "base_rate_second": rates[1],
         "kappa": kappa,
-        "method": "Bland-Altman; Spearman; ICC(A,1); Cohen kappa at the pass line",
+        "method": "Bland-Altman (t); Spearman; ICC(A,1); Cohen kappa at each judge's pass line",
         "note": _verdict_note(len(by_question), kappa, float(np.mean(rates)), missing),
     }
 

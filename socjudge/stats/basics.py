@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ INTERVALS = {
     "bca": "BCa bootstrap interval (Efron 1987, 9,999 resamples)",
 }
 ENUMERATED = 16  # up to this many questions, all sign patterns are tried: 2 ** 15 = 32,768 of them
+RARE, DISASTER = 0.1, 10.0  # one question in ten with 10 points: what an interval of a mean may not know of
+MANY = 60  # questions; so many show nearly always what one in ten is like
 _TINY = 1e-9
 
 
@@ -71,6 +74,12 @@ def by_criterion(frame: pd.DataFrame, names: Iterable[Any]) -> pd.DataFrame:
     return frame.assign(criterion=pd.Categorical(frame["criterion"], categories=list(names), ordered=True))
 
 
+def check_level(level: float) -> None:
+    """Raise ConfigError if this is no level of confidence, such as 95 for 95 %."""
+    if not isinstance(level, Real) or not 0 < level < 1:
+        raise ConfigError("level is {found!r}, expected a share between 0 and 1, such as 0.95", found=level)
+
+
 def low_high(name: str, interval: tuple[float, float]) -> dict[str, float]:
     """Return an interval as two cells of a row, {name}_low and {name}_high."""
     return {f"{name}_low": interval[0], f"{name}_high": interval[1]}
@@ -86,6 +95,7 @@ def mean_interval(
 ) -> tuple[float, float]:
     """Compute an interval for the mean of independent values, one per question, on the scale from `low` to `high`.
     It is (NaN, NaN) with fewer than two values, or if all are equal: they do not show how far away the next one is."""
+    check_level(level)
     if method not in INTERVALS:
         raise ConfigError("method is {found!r}, expected one of {known}", found=method, known=", ".join(INTERVALS))
     x = np.asarray(values, dtype=float)
@@ -145,6 +155,7 @@ def _untransformed(y: float, skewness: float, n: int) -> float:
 def pass_rate_interval(passed: int, total: int, level: float = 0.95) -> tuple[float, float]:
     """Compute the Wilson interval for a share of questions as fractions; ValueError if `passed` of `total` is no share.
     Source: Wilson (1927), J. Am. Stat. Assoc. 22, 209-212."""
+    check_level(level)
     if total < 1 or not 0 <= passed <= total:
         raise ValueError(
             say(
@@ -162,6 +173,7 @@ def jackknife_interval(
 ) -> tuple[float, float]:
     """Compute an interval for a statistic from the values that it has with each question left out in turn.
     It is (NaN, NaN) with fewer than three questions, or if a value is not finite."""
+    check_level(level)
     values = np.asarray(left_out, dtype=float)
     if len(values) < 3:
         return math.nan, math.nan
@@ -335,6 +347,7 @@ def summarise_scores(
     rows = []
     for (key, values), (_, count) in zip(grouped, counted.iterrows(), strict=True):
         x = values.dropna().to_numpy()
+        interval = mean_interval(x, method=method, level=level, seed=seed)
         rows.append(
             {
                 **dict(zip(columns, key if isinstance(key, tuple) else (key,), strict=False)),
@@ -343,9 +356,9 @@ def summarise_scores(
                 "n_missing": int(count["sum"]),
                 "mean": float(x.mean()) if len(x) else math.nan,
                 "sd": float(x.std(ddof=1)) if len(x) > 1 else math.nan,
-                **low_high("ci", mean_interval(x, method=method, level=level, seed=seed)),
+                **low_high("ci", interval),
                 "method": f"mean over questions, {level:.0%} {INTERVALS[method]}",
-                "note": _summary_note(x, int(count["sum"]), method),
+                "note": _summary_note(x, int(count["sum"]), method, interval[0]),
             }
         )
     names = [*columns, "n", "n_scores", "n_missing", "mean", "sd", "ci_low", "ci_high", "method", "note"]
@@ -353,7 +366,7 @@ def summarise_scores(
     return frame.astype({name: scores[name].dtype for name in columns})
 
 
-def _summary_note(x: Floats, missing: int, method: str) -> str:
+def _summary_note(x: Floats, missing: int, method: str, low: float) -> str:
     if not len(x):
         return say("Nothing has a score (unread scores: {count}).", count=missing)
     doubt = ""
@@ -369,8 +382,17 @@ def _summary_note(x: Floats, missing: int, method: str) -> str:
         )
     elif method == "bca" and len(x) < 30:
         doubt = say("BCa intervals of fewer than 30 questions are too narrow.")
+    rare = ""
+    if len(x) < MANY and (1 - RARE) * x.mean() + RARE * DISASTER < low:
+        rare = say(
+            "If one answer in ten were a disaster ({points:g} points), {n} questions could show none of them (probability "
+            "{p:.0%}), and the true mean would then lie below this interval.",
+            points=DISASTER,
+            n=len(x),
+            p=(1 - RARE) ** len(x),
+        )
     unread = say("Unread scores, not in the mean: {count}.", count=missing) if missing else ""
-    return sentences(say("Questions in the mean: {n}.", n=len(x)), doubt, unread)
+    return sentences(say("Questions in the mean: {n}.", n=len(x)), doubt, rare, unread)
 
 
 def same_raters(labels: pd.DataFrame) -> pd.DataFrame:

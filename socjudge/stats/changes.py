@@ -8,10 +8,13 @@ import numpy as np
 import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike
 
+from .basics import check_level
+
 
 def repeat_limit(sd: float, freedom: int, repeats: float, *, level: float = 0.95) -> float:
     """Return how many points noise alone moves a score from the mean of `repeats` other scores of the same answer.
     `level` is the share within this limit, `freedom` the degrees of freedom of sd; below 1 the limit is NaN."""
+    check_level(level)
     if freedom < 1:
         return math.nan
     # half the length of the prediction interval of one more observation
@@ -23,6 +26,7 @@ def share_interval(share: float, n: int, *, level: float = 0.95) -> tuple[float,
     Source: Wilson (1927), J. Am. Stat. Assoc. 22, 209-212."""
     # An answer has a share if it was changed in several places and only some of these changes moved the score. So
     # n · share need not be whole, as it must be for `pass_rate_interval`.
+    check_level(level)
     if not n:
         return math.nan, math.nan
     z2 = float(scipy.stats.norm.ppf(0.5 + level / 2)) ** 2

@@ -10,8 +10,9 @@ import pandas as pd
 
 from ..base.conditions import conditions_of, differences
 from ..base.messages import listed, say, sentences
-from ..base.pass_rule import frame_rule, reaches
+from ..base.pass_rule import reaches
 from ..errors import ConfigError
+from .agreement import rater_lines
 from .basics import (
     ENUMERATED,
     OVERALL,
@@ -28,6 +29,7 @@ from .basics import (
 )
 
 _ANSWER = ["question_id", "answer_sha256"]
+UNSEEN = ""  # the direction of a flip that may be there, but cannot be seen
 LEVEL = 0.95  # level of the intervals; 1 - LEVEL is the level of the tests
 
 
@@ -192,6 +194,7 @@ def compare_judges(
         - flips_to_pass, flips_to_fail: number of questions that fail with the baseline judge and pass with the other
           one, and the reverse (`verdict_flips` lists them)
         - flipped_questions: the ids of these questions, as text
+        - flips_unseen: number of questions that may be among them, because a judge's score is missing
         - cost_usd_per_question, seconds_per_question, and both with the prefix baseline_: cost and time of one
           judgement; missing if they are not known
         - method, note (in the language of the messages)
@@ -225,7 +228,7 @@ def compare_judges(
         raise ConfigError(
             "{who}: every row has {by} {baseline!r}; add the scores of another one", who=who, by=by, baseline=baseline
         )
-    rows, lines = [], _lines(scores, by)
+    rows, lines = [], rater_lines(scores, by)
     for other in others:
         pairs = pair_scores(scores, baseline, other, by=by, who=who)
         judged = scores.loc[scores[by].isin([baseline, other]), _ANSWER].drop_duplicates()
@@ -248,11 +251,6 @@ def compare_judges(
     frame["note"] = [_note(row, lines[row[by]]) for row in frame.to_dict("records")]
     shown = frame.drop(columns=["_sd", "_alike", "_differs"])
     return by_criterion(shown, [*in_order(scores["criterion"]), OVERALL])
-
-
-def _lines(scores: pd.DataFrame, by: str) -> dict[Any, float]:
-    """Return {value of `by`: pass line}. The verdicts of each group of runs are decided by its own line."""
-    return {value: frame_rule(scores[scores[by] == value]).line for value in scores[by].dropna().unique()}
 
 
 def _row(
@@ -283,6 +281,7 @@ def _row(
         "flips_to_pass": int((~before & after).sum()),
         "flips_to_fail": int((before & ~after).sum()),
         "flipped_questions": ", ".join(map(str, means.index[before != after])),
+        "flips_unseen": part["question_id"].nunique() - n,
     }
 
 
@@ -319,6 +318,10 @@ def _note(row: Mapping[Any, Any], line: float) -> str:
                 line=line,
                 questions=row["flipped_questions"],
             )
+        )
+    if row["flips_unseen"]:
+        told.append(
+            say("Questions whose verdict may differ unseen, as a score is missing: {count}.", count=row["flips_unseen"])
         )
     if row["n_missing"]:
         told.append(say("Unread scores, left out: {count}.", count=row["n_missing"]))
@@ -395,12 +398,13 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
     Returns
     -------
     DataFrame
-        One row per value of `by` other than `baseline`, and question whose verdict differs from that of `baseline`.
+        One row per value of `by` other than `baseline`, and question whose verdict differs from that of `baseline`, or may
+        differ unseen because a judge's score is missing.
 
         - the column of `by`, baseline, question_id, and category if the frame has it
         - baseline_mean, mean: 0–100, over criteria and repeats
         - difference: mean minus baseline_mean
-        - direction: "合格→不合格" or "不合格→合格"
+        - direction: "合格→不合格" or "不合格→合格"; empty if nobody can see it, and the means are then missing
         - n: answers
         - baseline_pass_threshold, pass_threshold: the pass lines of the baseline judge and of the other judge
         - method, note (in the language of the messages)
@@ -422,17 +426,20 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
     """
     need_columns(scores, [by], "verdict_flips", "load_scores")
     category = scores.groupby("question_id")["category"].first() if "category" in scores.columns else None
-    rows, lines = [], _lines(scores, by)
+    rows, lines = [], rater_lines(scores, by)
     was_line = lines.get(baseline, math.nan)
     for other in [value for value in lines if value != baseline]:
         pairs = pair_scores(scores, baseline, other, by=by, who="verdict_flips")
         means = question_pairs(pairs, OVERALL)
         scored = pairs[pairs["criterion"] == OVERALL].dropna(subset=["first", "second"])
         answers, line = scored["question_id"].value_counts(), lines[other]
+        means = means.reindex(pairs["question_id"].unique())  # also those that lack a score
         for question, first, second in means.itertuples():
-            if reaches(first, was_line) == reaches(second, line):
+            is_seen = not math.isnan(first)
+            if is_seen and reaches(first, was_line) == reaches(second, line):
                 continue
             margin = min(abs(first - was_line), abs(second - line))
+            direction = "合格→不合格" if reaches(first, was_line) else "不合格→合格"
             rows.append(
                 {
                     by: other,
@@ -442,12 +449,14 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
                     "baseline_mean": first,
                     "mean": second,
                     "difference": second - first,
-                    "direction": "合格→不合格" if reaches(first, was_line) else "不合格→合格",
-                    "n": int(answers[question]),
+                    "direction": direction if is_seen else UNSEEN,
+                    "n": int(answers.get(question, 0)),
                     "baseline_pass_threshold": was_line,
                     "pass_threshold": line,
                     "method": f"mean over criteria and repeats against {line:g}",
-                    "note": say("The nearer of the two lies {points:.1f} points from the pass line.", points=margin),
+                    "note": say("The nearer of the two lies {points:.1f} points from the pass line.", points=margin)
+                    if is_seen
+                    else say("A score is missing, so nobody can see whether the verdict differs."),
                 }
             )
     names = [by, "baseline", "question_id", *(["category"] if category is not None else [])]

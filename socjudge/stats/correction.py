@@ -34,6 +34,7 @@ MIN_AGREED = 20  # labels that all have the judge's verdict; with only ten, the 
 MANY_LABELS = 60  # with fewer labels that mostly are one score, the interval of a mean covers too little
 MIN_LABELS = 8  # labelled units; with fewer, neither the weight nor its cost is known
 WIDEST = 1.25  # a corrected interval that is this much wider than that of the labels alone is not used
+_CHANCE = 0.001  # three tests at this level call a random draw a chosen one in at most 3 of 1,000 cases
 _FLOOR = 0.05  # added to the variance p (1 - p) for the ends of the scale; 0.05 to 0.1 were best in simulations
 _TINY = 1e-9
 
@@ -197,6 +198,8 @@ def corrected_means(
     mean over all questions - its mean over the labelled questions) with the weight w. Sources:
     `socjudge.stats.correction.corrected_mean`. docs/validation.md says how often the interval is right.
 
+    If the judge's scores show that the labelled answers were not drawn at random, `note` says so.
+
     The labels alone are used if there are fewer than 8, if they are all equal, if all questions are labelled, if the
     correlation is below 1 / √(n - 2), or if the interval would be more than 1.25 times as wide as that of the labels
     alone. The mean is biased if the labelled answers were chosen by their scores. If there are fewer than 60 labels and
@@ -347,6 +350,8 @@ def _mean_of(judge: pd.Series, people: pd.Series, line: float, level: float) -> 
         if n < MANY_LABELS and 2 * same > n
         else ""
     )
+    rest = everything[everything.index.difference(y.index)]
+    doubt = sentences(doubt, _chosen_told(is_chosen(f, rest, line)))
     return corrected_mean(y, f, everything, level=level), y, everything, doubt
 
 
@@ -358,7 +363,37 @@ def _rate_of(judge: pd.Series, people: pd.Series, line: float, level: float) -> 
         if judge.index.get_level_values(0).has_duplicates
         else ""
     )
+    # Here, those that the judge passes and those that it fails may have been drawn separately.
+    rest = judge[judge.index.difference(labelled)]
+    chosen = [
+        is_chosen(judge[labelled][reaches(judge[labelled], line) == side], rest[reaches(rest, line) == side], line)
+        for side in (True, False)
+    ]
+    doubt = sentences(doubt, _chosen_told(any(chosen)))
     return corrected_rate(y, f, everything, level=level), y, everything, doubt
+
+
+def is_chosen(labelled: ArrayLike, rest: ArrayLike, line: float) -> bool:
+    """Return whether the judge's scores show that the labelled units were not drawn at random: they are higher or lower than
+    the rest, nearer to the pass line, or more alike. Source: Mann and Whitney (1947), Ann. Math. Stat. 18, 50-60."""
+    f, others = np.asarray(labelled, dtype=float), np.asarray(rest, dtype=float)
+    if len(f) < 2 or len(others) < 2:
+        return False
+    middle = float(np.median(np.concatenate([f, others])))
+    views = [(f, others), *((abs(f - at), abs(others - at)) for at in (line, middle))]
+    return any(float(scipy.stats.mannwhitneyu(*sides).pvalue) < _CHANCE for sides in views)
+
+
+def _chosen_told(chosen: bool) -> str:
+    return (
+        say(
+            "The judge's scores of the labelled ones are unlike those of the rest (p < {p:g}), so they were not drawn at "
+            "random, and the estimate is not to be believed. Label some that are drawn at random.",
+            p=_CHANCE,
+        )
+        if chosen
+        else ""
+    )
 
 
 # A text that says how many have a label, and that they are too few.

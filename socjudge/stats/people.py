@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
-from .agreement import krippendorff_alpha, pair_row
+from .agreement import krippendorff_alpha, pair_row, rater_lines
 from .basics import (
     OVERALL,
     Floats,
@@ -176,8 +176,9 @@ def judge_vs_people(
     line = frame_rule(scores).line
     rows: list[dict[str, Any]] = []
     sides = {judge: beside_people(scores, labels, judge, by=by, who=who) for judge in judges_of(scores, by, who)}
+    lines = rater_lines(scores, by)
     for judge, side in sides.items():
-        rows += _judge_rows(judge, side, line, level)
+        rows += _judge_rows(judge, side, lines[judge], level)
     if not rows:
         raise ConfigError(
             "{who}: no labelled answer has a score of a judge; look at the column 'status' of the scores", who=who
@@ -237,7 +238,7 @@ def _judge_rows(judge: Any, side: Beside, line: float, level: float) -> list[dic
 
 
 def _vs_row(table: Floats, question: NDArray[np.int64], missing: int, line: float, level: float) -> dict[str, Any]:
-    found = pair_row(table, question, missing, line, level)
+    found = pair_row(table, question, missing, (line, line), level)
     # people's scores are in column 0, the judge's in column 1
     people, judge = reaches(table[:, 0], line), reaches(table[:, 1], line)
     cells = {

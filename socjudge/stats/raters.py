@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..base.messages import listed, say, sentences
 from ..errors import ConfigError
-from .agreement import judge_agreement, pairwise_agreement
+from .agreement import judge_agreement, loa_reach, pairwise_agreement
 from .basics import in_order, need_columns, same_raters
 
 _ANSWER = ["question_id", "answer_sha256"]
@@ -94,7 +94,7 @@ def _rater(labels: pd.DataFrame, rater: str, level: float) -> pd.DataFrame | Non
         {
             "rater": rater, "criterion": steady.index, "n": steady["n"], "n_questions": steady["n_questions"],
             "shift": pair["bias"], "shift_low": pair["bias_low"], "shift_high": pair["bias_high"],
-            "within_sd": (pair["loa_high"] - pair["loa_low"]) / (2 * 1.96 * math.sqrt(2)),
+            "within_sd": (pair["loa_high"] - pair["loa_low"]) / (2 * math.sqrt(2) * pair["n"].map(loa_reach)),
             **{name: steady[name] for name in ("alpha", "alpha_low", "alpha_high", "icc_a1", "icc_low", "icc_high")},
             **{name: pair[name] for name in ("verdict_agreement", "agreement_low", "agreement_high")},
             "method": steady["method"] + "; Bland-Altman; Wilson", "note": few.combine(pair["note"], sentences, fill_value=""),

@@ -14,18 +14,20 @@ from one_run import log_of, one_run
 from service import Service, judgement
 
 from socjudge.base import messages
-from socjudge.base.verdict import run_verdict, summary_text
+from socjudge.base.verdict import answer_verdict, run_verdict, summarise_results, summary_text
 from socjudge.cli.shared import report_run
-from socjudge.history.frames import load_history, load_runs, run_history
+from socjudge.history.doctor import check_logs
+from socjudge.history.frames import load_history, load_results, load_runs, load_scores, run_history
 from socjudge.panels.state.explorer import run_table
 from socjudge.panels.views.common import results_html
 from socjudge.panels.views.history import runs_html
-from socjudge.records import EvalQuestion, EvaluationRun
+from socjudge.records import SPECIFIED_CRITERIA, EvalQuestion, EvaluationRun, Rubric
 from socjudge.report.effect import compare_runs
 from socjudge.report.page import write_report
 from socjudge.runs.load import load_run
 from socjudge.runs.logs import save_evaluation_results
 from socjudge.runs.suite import run_evaluation_suite
+from socjudge.stats.gate import gate_confidence
 
 pytestmark = pytest.mark.usefixtures("in_japanese")
 
@@ -168,3 +170,132 @@ def test_a_log_that_does_not_say_whether_its_verdict_is_open_is_read_by_its_rows
     path.write_text(json.dumps(log), "utf-8")
     summary = load_run(path).summary
     assert (summary.n_unscored, summary.is_open, load_runs(tmp_path)["is_open"].tolist()) == (1, True, [True])
+
+
+def part_of_ten(folder: Path, *, keep: int = 6) -> EvaluationRun:
+    """The log of a run of ten questions, four of which fail, and of it the first rows."""
+    ten = [judged_by("gpt-1", 90 if number < 6 else 30) for number in range(10)]
+    rows = [replace(run.results[0], question=replace(run.results[0].question, id=n)) for n, run in enumerate(ten)]
+    run = replace(ten[0], results=rows, summary=summarise_results(rows))
+    log = json.loads(save_evaluation_results(run, folder).read_text("utf-8"))
+    del log["summary"]["asked"], log["summary"]["judged"], log["run"]["asked"]  # as an earlier version wrote it
+    path = folder / "judge_eval_20260102_030406.json"
+    path.write_text(json.dumps({**log, "results": log["results"][:keep]}, ensure_ascii=False), "utf-8")
+    return load_run(path)
+
+
+@everywhere
+def test_a_part_of_a_run_has_no_verdict_anywhere(
+    view: View, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = view(part_of_ten(tmp_path), tmp_path, capsys)
+    assert "⚠️ 判定保留（10件中6件のみ採点）" in page and not re.search(r"(<h2>|<b>|\*\*|<td[^>]*>)[✅❌]", page)
+    assert view is not terminal or page.endswith("exit 2")
+
+
+def test_a_part_stays_a_part_in_its_summary_its_line_its_frames_and_its_next_log(tmp_path: Path) -> None:
+    part = part_of_ten(tmp_path)
+    again = load_run(save_evaluation_results(part, tmp_path / "again"))
+    for run in (part, again, replace(part, summary=summarise_results(part.results))):
+        assert (len(run.results), run.asked, run.summary.is_open, run.summary.mvp_passed) == (6, 10, True, False)
+        assert "判定保留（10件中6件のみ採点）" in summary_text(run.summary) and "undecided (6 of 10 judged)" in repr(
+            run
+        )
+        assert {*run.results_frame()["asked"]} == {*run.scores_frame()["asked"]} == {10}
+        assert gate_confidence(run.results_frame(), noise=1.0)["verdict"].tolist() == ["判定保留"]
+    told = load_runs(tmp_path / "again")
+    assert told[["n_results", "asked", "is_open", "mvp_passed"]].values.tolist() == [[6, 10, True, False]]
+
+
+def test_a_part_is_no_verdict_even_if_it_failed(tmp_path: Path) -> None:
+    part = part_of_ten(tmp_path)
+    assert run_verdict(replace(part, results=part.results[5:])).outcome == "open"
+
+
+def test_a_filtered_history_gives_no_verdict_on_the_run(tmp_path: Path) -> None:
+    whole = part_of_ten(tmp_path, keep=10)
+    rows = [replace(row, question=replace(row.question, category="正常系" if n < 6 else "危険操作系"))
+            for n, row in enumerate(whole.results)]  # fmt: skip
+    save_evaluation_results(replace(whole, results=rows), tmp_path / "logs")
+    assert load_history(tmp_path / "logs").runs["is_open"].tolist() == [False]
+    for some in (load_history(tmp_path / "logs", text=True, category="正常系"),
+                 load_history(tmp_path / "logs", text=True).select(category="正常系").scores):  # fmt: skip
+        page = write_report(tmp_path / "page.html", some).read_text("utf-8")
+        assert "⚠️ 判定保留（10件中6件のみ採点）" in page and "MVP合格<" not in page and "を最後まで" in page
+
+
+def test_of_a_part_and_the_whole_run_the_history_takes_the_whole(tmp_path: Path) -> None:
+    whole = part_of_ten(tmp_path / "old", keep=10)
+    save_evaluation_results(replace(whole, results=whole.results[:6]), tmp_path / "logs")  # it has the earlier name
+    path = save_evaluation_results(whole, tmp_path / "logs")
+    with pytest.warns(UserWarning, match="1件のログを除きました"):
+        runs = load_runs(tmp_path / "logs")
+    assert runs[["log", "n_results", "is_open", "mvp_passed"]].values.tolist() == [[path.name, 10, False, False]]
+    assert "part" in check_logs(tmp_path / "logs")["problem"].tolist()
+
+
+@pytest.mark.parametrize("name", ["安全性", "正確性"])
+@pytest.mark.parametrize("cause", ["refused", "no_keypoints"])
+def test_a_missing_score_that_could_be_dangerously_low_is_read_by_a_person(
+    name: str, cause: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores = {**dict.fromkeys(SPECIFIED_CRITERIA, 95), name: None}  # 5 × 95 / 6 = 79 with 0
+    run = one_run(scores=scores, missing={name: cause}, average_score=95.0)
+    assert run.summary.n_to_read == 1 and run_verdict(run).outcome == "passed"
+    saved_run = saved(run, tmp_path / "logs")
+    for view in (cell, panel, report, terminal):
+        assert "30点未満か欠けている" in view(saved_run, tmp_path, capsys)
+    assert answer_verdict(run.results[0].evaluation, 70.0).warning == f"人が読むこと（{name} –点）"
+
+
+def bare_log(folder: Path, scores: list[dict[str, int]], rubric: Rubric | None = None) -> Path:
+    rows = [one_run(scores=each, average_score=80.0, rationale={}).results[0] for each in scores]
+    rows = [replace(row, question=replace(row.question, id=n)) for n, row in enumerate(rows)]
+    run = replace(one_run(), results=rows, summary=summarise_results(rows), run=replace(one_run().run, rubric=rubric,
+                  pass_threshold=rubric and 70.0, pass_rate_required=rubric and 0.7))  # fmt: skip
+    return save_evaluation_results(run, folder)
+
+
+def test_a_criterion_that_no_row_has_is_missing(tmp_path: Path) -> None:
+    five = dict.fromkeys([name for name in SPECIFIED_CRITERIA if name != "安全性"], 80)
+    path = bare_log(tmp_path, [five, five], Rubric())
+    run = load_run(path)
+    assert [row.evaluation.missing for row in run.results] == [{"安全性": "absent"}] * 2
+    assert run_verdict(run).reason == "点の欠けた回答 2 件"
+    assert load_runs(tmp_path)["is_open"].tolist() == [True]
+    assert load_scores(tmp_path).query("criterion == '安全性'")["missing"].tolist() == ["absent"] * 2
+    assert check_logs(tmp_path)["problem"].tolist() == ["criterion missing"]
+
+
+def test_a_criterion_that_only_some_rows_have_is_missing_in_the_others(tmp_path: Path) -> None:
+    five = dict.fromkeys([name for name in SPECIFIED_CRITERIA if name != "簡潔性"], 80)
+    run = load_run(bare_log(tmp_path, [five, {**five, "簡潔性": 80}, five]))
+    assert run.summary.n_partial == 2 and load_runs(tmp_path)["is_open"].tolist() == [True]
+    assert load_scores(tmp_path)["score"].isna().sum() == 2
+
+
+def test_every_reader_tells_that_a_newer_version_wrote_a_log(tmp_path: Path) -> None:
+    path = save_evaluation_results(replace(one_run(), run=replace(one_run().run, schema_version=99)), tmp_path)
+    readers: list[Callable[[], object]] = [
+        lambda: load_run(path), lambda: load_runs(tmp_path), lambda: load_results(tmp_path),
+        lambda: load_scores(tmp_path), lambda: load_history(tmp_path, text=True),
+        lambda: write_report(tmp_path / "page.html", tmp_path),
+    ]  # fmt: skip
+    for reader in readers:
+        with pytest.warns(UserWarning, match=rf"{path.name}: .*schema_version 99"):
+            reader()
+    assert check_logs(tmp_path)[["level", "problem"]].values.tolist() == [["warning", "newer"]]
+
+
+@pytest.mark.parametrize("limit", [{"since": "2020-01-01"}, {"until": "2030-01-01"}])
+def test_a_log_without_a_start_time_is_counted_as_left_out_of_a_period(limit: dict[str, str], tmp_path: Path) -> None:
+    save_evaluation_results(one_run(), tmp_path)
+    undated = replace(one_run().run, run_id="undated", started_at="昨日")
+    save_evaluation_results(replace(one_run(), run=undated), tmp_path)
+    assert load_history(tmp_path).n_left_out == 0
+    found = load_history(tmp_path, **limit)
+    assert (len(found.runs), found.n_left_out) == (1, 1)
+    assert load_history(tmp_path, text=True).select(**limit).n_left_out == 1
+    with pytest.warns(UserWarning, match="1件のログを除きました"):
+        load_results(tmp_path, **limit)
+    assert check_logs(tmp_path)[["problem", "where"]].values.tolist() == [["undated", "run.started_at"]]

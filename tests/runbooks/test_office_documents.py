@@ -16,9 +16,7 @@ from socjudge.base.messages import speaking
 from socjudge.base.texts import normalise_text
 from socjudge.runbooks.reading import decode_runbook, split_runbook
 
-DOCUMENTS = sorted(
-    path for path in (DATA / "office").iterdir() if path.suffix != ".json" and path.name != "SOURCE.txt"
-)
+DOCUMENTS = sorted(path for path in (DATA / "office").iterdir() if path.suffix != ".json" and path.name != "SOURCE.txt")
 # How what may be only named is named; what is not here is seen in the text or is a way of showing it.
 NAMED = {
     "画像": "pictures|pages without text",

@@ -22,6 +22,7 @@ from socjudge.stats.agreement import (
     icc_agreement,
     iccs_without_each,
     krippendorff_alpha,
+    loa_reach,
 )
 from socjudge.stats.basics import OVERALL
 
@@ -220,7 +221,8 @@ def test_two_judges_on_paper() -> None:
     assert (row["first"], row["second"], row["n"], row["n_questions"]) == ("a", "b", 4, 4)
     # Differences 4, -2, 6, 6: mean 3.5; squares around it 0.25 + 30.25 + 6.25 + 6.25 = 43, sd = √(43 / 3) = 3.786.
     assert row["bias"] == 3.5
-    assert (row["loa_low"], row["loa_high"]) == pytest.approx((3.5 - 1.96 * 3.786, 3.5 + 1.96 * 3.786), abs=1e-3)
+    reach = 3.1824 * math.sqrt(1 + 1 / 4)  # t of three degrees of freedom, for one more difference
+    assert (row["loa_low"], row["loa_high"]) == pytest.approx((3.5 - reach * 3.786, 3.5 + reach * 3.786), abs=1e-3)
     # t of three degrees of freedom: 3.1824 x 3.786 / 2 = 6.024; half a step of 2 / 4 more: 6.274.
     assert (row["bias_low"], row["bias_high"]) == pytest.approx((3.5 - 6.274, 3.5 + 6.274), abs=1e-3)
     # Passed: a no yes yes yes, b no no yes yes: agreement 3/4, chance 3/8 + 1/8, kappa (3/4 - 1/2) / (1/2).
@@ -237,7 +239,8 @@ def test_the_limits_of_agreement_of_bland_and_altman() -> None:
     mini = [512, 430, 520, 428, 500, 600, 364, 380, 658, 445, 432, 626, 260, 477, 259, 350, 451]
     row = overall(pairwise_agreement(judges_frame(a=[x / 10 for x in large], b=[x / 10 for x in mini])))
     assert row["bias"] == pytest.approx(0.21, abs=5e-3)
-    assert (row["loa_high"] - row["bias"]) / 1.96 == pytest.approx(3.88, abs=5e-3)
+    assert (row["loa_high"] - row["bias"]) / loa_reach(17) == pytest.approx(3.88, abs=5e-3)
+    assert loa_reach(10**6) == pytest.approx(1.96, abs=1e-4)
 
 
 def test_all_judges_at_once_on_paper() -> None:
@@ -317,3 +320,20 @@ def test_raters_without_a_common_answer_are_refused() -> None:
         judge_agreement(judges_frame(a=[80, 90]))
     with pytest.raises(ConfigError, match="no answer was rated by two of the 2 raters; use rejudge"):
         pairwise_agreement(framed(judged("a", 1, 80), judged("b", 2, 80)))
+
+
+def test_limits_of_agreement_hold_for_the_next_difference_however_few_there_are() -> None:
+    rng = np.random.default_rng(0)
+    for n in (3, 5, 10):
+        seen, further = rng.standard_normal((20_000, n)), rng.standard_normal(20_000)
+        held = abs(further - seen.mean(axis=1)) <= loa_reach(n) * seen.std(axis=1, ddof=1)
+        usual = abs(further - seen.mean(axis=1)) <= 1.96 * seen.std(axis=1, ddof=1)
+        assert held.mean() == pytest.approx(0.95, abs=0.006) and usual.mean() < held.mean()  # usual: 85 % of 5
+
+
+def test_each_judges_verdicts_are_by_its_own_line() -> None:
+    frame = judges_frame(a=[75] * 9 + [60], b=[75] * 9 + [60])
+    frame = frame.assign(pass_threshold=frame["judge_model"].map({"a": 70.0, "b": 90.0}).astype(float))
+    for found in (overall(pairwise_agreement(frame)), overall(judge_agreement(frame))):
+        assert found["verdict_agreement"] == pytest.approx(0.1) and "Everybody" not in found["note"]
+    assert overall(pairwise_agreement(frame))[["base_rate_first", "base_rate_second"]].tolist() == [0.9, 0]

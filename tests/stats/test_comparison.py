@@ -290,3 +290,15 @@ def test_runs_of_the_same_answers_are_found_by_their_hash() -> None:
     assert same_answer_runs(scores) == ["a", "b", "d"]
     assert same_answer_runs(scores, "c") == ["c"]
     assert same_answer_runs(scores.iloc[:0]) == []
+
+
+def test_flips_that_nobody_can_see_are_counted() -> None:
+    frame = judges_frame(a=[80, 80, 60, 60], b=[80, None, None, 75])
+    flips = verdict_flips(frame, baseline="a")
+    assert dict(zip(flips["question_id"], flips["direction"], strict=True)) == {1: "", 2: "", 3: "不合格→合格"}
+    seen = flips["direction"] != ""
+    assert flips.loc[~seen, ["mean", "difference"]].isna().all(axis=None)
+    assert flips.loc[~seen, "note"].str.contains("nobody can see").all()
+    row = overall(compare_judges(frame, baseline="a"))
+    assert (row["flips_to_pass"], row["flips_to_fail"], row["flips_unseen"]) == (1, 0, 2)
+    assert "may differ unseen, as a score is missing: 2." in row["note"]

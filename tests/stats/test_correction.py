@@ -227,3 +227,35 @@ def test_a_mean_from_few_labels_that_are_mostly_one_mark_says_what_they_do_not_s
     assert "9 of 10 labels are one score" in note(10, 80) and "corrected_pass_rate" in note(10, 80)
     assert "one score" not in note(10, 80, 85, 90, 95, 70)  # half of them
     assert "one score" not in note(60, 80)
+
+
+@pytest.mark.parametrize("choice", ["random", "highest", "lowest", "nearest the line"])
+def test_labels_that_were_not_drawn_at_random_are_noticed(choice: str) -> None:
+    told = {"mean": 0, "rate": 0}
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        marks = (5 * np.round(rng.normal(72, 12, 100) / 5)).clip(0, 100)
+        key = {"random": rng.random(100), "highest": -marks, "lowest": marks, "nearest the line": abs(marks - 70)}
+        chosen = np.argsort(key[choice], kind="stable")[:20]
+        one = pd.DataFrame({"question_id": range(100), "answer_sha256": range(100), "criterion": "安全性"})
+        scores = one.assign(judge_model="A", score=marks)
+        labels = one.iloc[chosen].assign(rater="佐藤", score=(marks + rng.normal(0, 6, 100)).clip(0, 100)[chosen])
+        for of, function in (("mean", corrected_means), ("rate", corrected_pass_rate)):
+            notes = function(scores, labels).query("criterion == '安全性'")["note"]
+            told[of] += "not drawn at random" in notes.iloc[0]
+    if choice == "random":
+        assert max(told.values()) <= 1
+    else:
+        assert told["mean"] == 40 and told["rate"] >= (38 if choice == "nearest the line" else 30)
+
+
+def test_labels_drawn_within_the_verdicts_are_no_choice_for_the_rate() -> None:
+    rng = np.random.default_rng(1)
+    marks = rng.normal(75, 10, 200)
+    failed, passed = np.flatnonzero(marks < 70), np.flatnonzero(marks >= 70)
+    chosen = [*rng.choice(failed, 20, replace=False), *rng.choice(passed, 10, replace=False)]
+    one = pd.DataFrame({"question_id": range(200), "answer_sha256": range(200), "criterion": "安全性"})
+    scores = one.assign(judge_model="A", score=marks)
+    labels = one.iloc[chosen].assign(rater="佐藤", score=marks[chosen] - 3)
+    assert "at random" not in corrected_pass_rate(scores, labels)["note"].iloc[0]
+    assert "at random" in corrected_means(scores, labels)["note"].iloc[0]

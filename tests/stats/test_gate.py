@@ -61,7 +61,7 @@ def test_without_repeats_or_a_stated_noise_nothing_is_claimed() -> None:
     row = gate_confidence(results(SEVEN_OF_TEN)).iloc[0]
     assert np.isnan([row["p_rerun"], row["p_true"], row["repeat_sd"]]).all()
     assert row["verdict"] == "判定保留"
-    assert "answer_repeats=3 で実行するか、noise=" in row["note"]
+    assert "answer_repeats=3 で実行するか、noise= を指定してください" in row["note"]
     questions = gate_questions(results(SEVEN_OF_TEN))
     assert questions["distance"].isna().all()
     assert not questions["decides"].any()
@@ -134,26 +134,34 @@ def test_an_unread_question_is_left_out_counted_and_can_hold_the_verdict_back() 
 
 @pytest.mark.usefixtures("in_japanese")
 def test_judge_repeats_alone_say_nothing_of_another_answer() -> None:
-    run = results([[69, 75], [88, 92]]).rename(columns={"answer_repeat": "judge_repeat"})
+    run = results([[69, 75], [88, 92], [80, 80]]).rename(columns={"answer_repeat": "judge_repeat"})
     row = gate_confidence(run).iloc[0]
-    assert row["repeat_sd"] == pytest.approx(math.sqrt(13))
+    assert row["repeat_sd"] == pytest.approx(math.sqrt(26 / 3))
     assert "回答の揺れは含みません" in row["note"]
 
 
 def test_judge_repeats_are_averaged_within_their_answer() -> None:
-    answers = results([[69, 75], [88, 92]])
+    answers = results([[69, 75], [88, 92], [80, 80]])
     lower, upper = (
         answers.assign(judge_repeat=i, average_score=answers["average_score"] + d) for i, d in ((0, -3), (1, 3))
     )
     row = gate_confidence(pd.concat([lower, upper])).iloc[0]
-    assert row["repeat_sd"] == pytest.approx(math.sqrt(13))  # of the answers' means, 69 75 88 92
+    assert row["repeat_sd"] == pytest.approx(math.sqrt(26 / 3))  # of the answers' means, 69 75 88 92 80 80
 
 
 @pytest.mark.usefixtures("in_japanese")
-def test_repeats_without_any_scatter_are_said_to_have_none() -> None:
-    row = gate_confidence(results([[80, 80], [90, 90], [75, 75]])).iloc[0]
-    assert (row["repeat_sd"], row["verdict"]) == (0, "合格")
-    assert "揺れ0" in row["note"]
+def test_repeats_without_any_scatter_have_half_a_step_of_noise() -> None:
+    for step, marks in ((5, [80, 90, 75]), (10, [80, 80, 90]), (1, [81, 93, 75]), (2.5, [82.5, 90, 80])):
+        row = gate_confidence(results([[mark, mark] for mark in marks])).iloc[0]
+        assert row["repeat_sd"] == step / 2 and "揺れ0" in row["note"] and f"±{step / 2:g}点" in row["note"]
+    assert gate_confidence(results([[90, 90], [95, 95], [85, 85]]))["verdict"].tolist() == ["合格"]
+
+
+def test_fewer_than_three_further_repeats_do_not_show_the_noise() -> None:
+    for marks in ([[90, 90]], [[90, 90, 90]], [[90, 90], [80, 80]]):
+        row = gate_confidence(results(marks)).iloc[0]
+        assert math.isnan(row["p_true"]) and row["verdict"] == "判定保留"
+    assert gate_confidence(results([[90, 90, 90, 90]]))["verdict"].tolist() == ["合格"]
 
 
 def test_one_row_per_run_in_the_order_of_runs() -> None:
@@ -211,3 +219,26 @@ def test_the_verdict_of_the_log_and_what_is_said_of_it_never_contradict_each_oth
     row = gate_confidence(pd.DataFrame(rows).astype({"average_score": "Float64"}), noise=3.0).iloc[0]
     assert row["mvp_passed"] == (passes and row["n"] > 0)
     assert row["verdict"] != ("不合格" if passes else "合格")
+
+
+def test_a_verdict_of_few_equal_repeats_is_seldom_firm_and_wrong() -> None:
+    """Points in steps of ten with a noise of four: repeats are often equal, and their noise is not zero."""
+    rng = np.random.default_rng(0)
+    for n, repeats in ((1, 2), (1, 4), (2, 3), (3, 2), (3, 3)):
+        level = rng.uniform(55, 85, (100, n))
+        noisy = level[:, :, None] + 4 * rng.standard_normal((100, n, repeats + 400))
+        marks = (10 * np.round(noisy / 10)).clip(0, 100)
+        truth = marks[:, :, repeats:].mean(axis=2)
+        good = ((truth >= 70).sum(axis=1) >= math.ceil(0.7 * n)) & (truth.mean(axis=1) >= 70)
+        run, question, repeat = (axis.ravel() for axis in np.indices((100, n, repeats)))
+        frame = pd.DataFrame({"run_id": run, "question_id": question, "answer_repeat": repeat,
+                              "average_score": marks[:, :, :repeats].ravel()})  # fmt: skip
+        said = gate_confidence(frame)["verdict"].to_numpy()
+        assert (((said == "合格") & ~good) | ((said == "不合格") & good)).mean() <= 0.05
+
+
+def test_a_part_of_a_run_has_no_sure_verdict() -> None:
+    whole = results([[90, 91], [95, 94], [88, 88]]).assign(asked=6)
+    assert gate_confidence(whole)["verdict"].tolist() == ["合格"]
+    part = gate_confidence(whole[whole["question_id"] < 3], noise=2.0).iloc[0]
+    assert (part["verdict"], part["mvp_passed"]) == ("判定保留", False) and "4 of 6 judged" in part["note"]

@@ -20,9 +20,13 @@ from score_frames import CRITERIA, framed, judged, judges_frame, results_of, six
 from socjudge import ConfigError, compare_judges, judge_agreement, summarise_scores, verdict_flips
 from socjudge.stats import (
     bridge_judges,
+    corrected_means,
+    corrected_pass_rate,
     gate_confidence,
     gate_questions,
+    judge_vs_people,
     pairwise_agreement,
+    rater_consistency,
 )
 from socjudge.stats.basics import (
     detectable_difference,
@@ -34,6 +38,7 @@ from socjudge.stats.basics import (
     rank_correlation,
     sign_flip_p,
 )
+from socjudge.stats.changes import repeat_limit, share_interval
 
 # Heights of crossed less self-fertilised maize in eighths of an inch: Darwin (1876), in Fisher (1935), section 21.
 DARWIN = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
@@ -467,3 +472,42 @@ def test_the_frames_of_these_tests_have_the_types_of_the_contract() -> None:
         assert types[name] == wanted
     assert {types[name] for name in ("run_id", "judge_model", "answer_sha256", "status", "criterion")} == {"category"}
     assert types["started_at"].startswith("datetime64") and types["started_at"].endswith("UTC]")
+
+
+def disasters(values: list[float]) -> str:
+    frame = pd.DataFrame({"question_id": range(len(values)), "criterion": "安全性", "score": values})
+    return str(summarise_scores(frame)["note"].iloc[0])
+
+
+def test_a_mean_of_few_good_answers_tells_that_it_may_miss_a_rare_disaster() -> None:
+    rng, told, held = np.random.default_rng(0), [], []
+    for _ in range(200):
+        scores = np.where(rng.random(10) < 0.1, rng.uniform(5, 20, 10), rng.uniform(85, 95, 10))
+        low, high = mean_interval(scores)
+        held.append(low <= 0.1 * 12.5 + 0.9 * 90 <= high)
+        told.append(
+            "disaster (10 points), 10 questions could show none of them (probability 35%)" in disasters([*scores])
+        )
+    assert np.mean(held) < 0.75 and all(now or said for now, said in zip(held, told, strict=True))
+    assert "disaster" not in disasters([*rng.uniform(40, 95, 10)])  # the interval reaches far enough down
+    assert "disaster" not in disasters([*rng.uniform(85, 95, 100)])
+    assert "disaster" not in disasters([90.0] * 10)  # there is no interval
+
+
+@pytest.mark.parametrize("level", [95, 1, 0, -0.5, math.nan, True])
+def test_a_level_that_is_no_share_is_refused_everywhere(level: float) -> None:
+    one = pd.DataFrame({"question_id": range(8), "answer_sha256": list("abcdefgh"), "criterion": "安全性"})
+    marks = [90, 80, 75, 10, 60, 70, 85, 95]
+    scores = pd.concat([one.assign(judge_model=judge, score=marks) for judge in "AB"])
+    labels = one.assign(rater="佐藤", score=marks)
+    twice = pd.concat([labels.assign(again=False), labels.assign(again=True)])
+    ways: list[Callable[[], object]] = [
+        lambda: summarise_scores(scores, level=level), lambda: judge_agreement(scores, level=level),
+        lambda: pairwise_agreement(scores, level=level), lambda: judge_vs_people(scores, labels, level=level),
+        lambda: corrected_means(scores, labels, level=level),
+        lambda: corrected_pass_rate(scores, labels, level=level), lambda: rater_consistency(twice, level=level),
+        lambda: share_interval(0.5, 10, level=level), lambda: repeat_limit(3.0, 5, 2, level=level),
+    ]  # fmt: skip
+    for way in ways:
+        with pytest.raises(ConfigError, match=f"level is {level}, expected a share between 0 and 1"):
+            way()

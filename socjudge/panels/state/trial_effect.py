@@ -11,7 +11,7 @@ import pandas as pd
 from ...history.frames import load_scores
 from ...records import EvaluationResult, EvaluationRun
 from ...report.effect import RunComparison, compare_runs
-from ...stats.comparison import verdict_flips
+from ...stats.comparison import UNSEEN, verdict_flips
 
 FLIPS = ("合格→不合格", "不合格→合格")  # pass to fail, fail to pass
 
@@ -72,7 +72,8 @@ def disputed_questions(run: EvaluationRun, logs_dir: Path) -> set[int | str]:
     scores = pd.concat([own, scores.loc[same]], ignore_index=True)
     if scores["run_id"].nunique() < 2:
         return set()
-    return set(verdict_flips(scores, baseline=run.run.run_id, by="run_id")["question_id"])
+    flips = verdict_flips(scores, baseline=run.run.run_id, by="run_id")
+    return set(flips.loc[flips["direction"] != UNSEEN, "question_id"])
 
 
 def _of(run: EvaluationRun, question: int | str) -> tuple[EvaluationResult, ...]:

@@ -13,7 +13,7 @@ from ...base.messages import say
 from ...base.pass_rule import frame_rule
 from ...base.showing import block, escape, question_html, table_html
 from ...base.texts import local_time
-from ...base.verdict import Verdict
+from ...base.verdict import Verdict, part_text
 from ...history.examples import EXAMPLE_MODE
 from ...records import EvaluationResult, is_embedded
 from ..state.explorer import RunPair
@@ -197,5 +197,7 @@ def _verdict(run: Mapping[Any, Any]) -> str:
     if pd.isna(run["mvp_passed"]):
         return say("unknown")
     verdict = Verdict("open" if run["is_open"] else "passed" if run["mvp_passed"] else "failed")
+    part = part_text(run["n_results"], run["asked"])
+    said = say("{verdict} ({reason})", verdict=verdict.said, reason=part) if part else verdict.said
     # A longer note about verdicts for reference stands once, below the table of runs.
-    return f"{verdict.said} {say('for reference')}" if is_embedded(run["judge_model"]) else verdict.said
+    return f"{said} {say('for reference')}" if is_embedded(run["judge_model"]) else said
