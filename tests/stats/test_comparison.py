@@ -295,7 +295,7 @@ def test_runs_of_the_same_answers_are_found_by_their_hash() -> None:
 def test_flips_that_nobody_can_see_are_counted() -> None:
     frame = judges_frame(a=[80, 80, 60, 60], b=[80, None, None, 75])
     flips = verdict_flips(frame, baseline="a")
-    assert dict(zip(flips["question_id"], flips["direction"], strict=True)) == {1: "", 2: "", 3: "不合格→合格"}
+    assert dict(zip(flips["question_id"], flips["direction"], strict=True)) == {2: "", 3: "", 4: "不合格→合格"}
     seen = flips["direction"] != ""
     assert flips.loc[~seen, ["mean", "difference"]].isna().all(axis=None)
     assert flips.loc[~seen, "note"].str.contains("nobody can see").all()
