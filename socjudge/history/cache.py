@@ -26,7 +26,7 @@ from .schema import RESULTS, RUNS, LogFile, Tables
 from .tables import read_logs
 
 FOLDER = ".history"  # inside the folder of the logs
-VERSION = b"8"  # version of the tables; raise it when reading the same log gives other contents
+VERSION = b"9"  # version of the tables; raise it when reading the same log gives other contents
 MANY = 500  # logs; with this many there is a progress bar
 _STAMP = ("log", "size", "modified_ns", "changed_ns")
 
