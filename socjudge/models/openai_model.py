@@ -202,6 +202,7 @@ class OpenAIModel(PacedModel):
                 except openai.APIStatusError as error:
                     told = read_error(error)
                     if error.status_code in (400, 422) and told.rejects_output:
+                        keep = True
                         return self.rejected(told, request)
                     if error.status_code not in (400, 422, 500):
                         raise self._status_error(error, told) from None

@@ -788,6 +788,15 @@ def test_a_reply_that_the_service_rejects_is_asked_for_again_like_one_that_canno
     assert words[0] in found.error
 
 
+def test_what_was_learned_is_kept_when_the_service_rejects_the_reply_that_follows(service: Service) -> None:
+    service.script = [
+        Reply(status=422, body='{"detail": "temperature must be positive"}'),
+        Reply(status=400, body=json.dumps(REJECTIONS["a text"])),
+    ]
+    evaluate(providers.OpenAIModel("theirs", base_url=service.base_url))
+    assert ["temperature" in request for request in service.requests] == [True, False, False]
+
+
 def test_a_judge_whose_first_reply_the_service_rejects_does_not_end_the_run(
     service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from conftest import ANSWER, ROOT
 from run_options import with_options
-from service import CRITERIA, judgement
+from service import CRITERIA, Reply, judgement, serving
 
 from socjudge import EvalQuestion, load_run, run_evaluation_suite, unfinished_runs
-from socjudge.errors import ProviderError
+from socjudge.errors import ConfigError, ProviderError
 from socjudge.models.openai_model import OpenAIModel
 from socjudge.records import EvaluationResult, ModelRequest
 from socjudge.runbooks.index import RunbookIndex
@@ -61,20 +61,27 @@ def free_port() -> int:
 
 
 class Gateway:
-    """LiteLLM's proxy with the models "judge" and "answerer", which say what they are told to; it can be killed."""
+    """LiteLLM's proxy with the models "judge" and "answerer", which say what they are told to; it can be killed.
+    With `upstream`, it asks the service there instead, and tries nothing again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, upstream: str = "") -> None:
         self.port = free_port()
         self.config = folder / "litellm.json"
         replies = {"judge": judgement(80), "answerer": ANSWER}
         models = [
             {
                 "model_name": name,
-                "litellm_params": {"model": f"openai/{name}", "api_key": "none", "mock_response": reply},
+                "litellm_params": {
+                    "model": f"openai/{name}",
+                    "api_key": "none",
+                    **({"api_base": upstream} if upstream else {"mock_response": reply}),
+                },
             }
             for name, reply in replies.items()
         ]
-        self.config.write_text(json.dumps({"model_list": models}), encoding="utf-8")  # JSON is YAML
+        router = {"num_retries": 0, "disable_cooldowns": True} if upstream else {}
+        config = {"model_list": models, "router_settings": router}
+        self.config.write_text(json.dumps(config), encoding="utf-8")  # JSON is YAML
 
     def start(self) -> Any:
         command = [str(LITELLM), "--config", str(self.config), "--port", str(self.port), "--host", "127.0.0.1"]
@@ -128,15 +135,51 @@ def test_ten_questions_through_litellm_survive_its_death_and_ours(
 
 
 @needs(LITELLM)
-def test_a_judge_that_litellm_does_not_know_ends_the_run_at_the_first_question(
+def test_a_server_behind_litellm_that_errs_in_several_shapes_is_understood(
+    index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = {"type": "greater_than", "loc": ["body", "temperature"], "msg": "Input should be greater than 0"}
+    rejected = {"message": "Failed to generate JSON.", "code": "json_validate_failed", "failed_generation": "{"}
+    chance = [
+        Reply(status=400, body=json.dumps({"error": rejected})),
+        Reply(status=500, body="<html><body><h1>Internal Server Error</h1></body></html>"),
+        Reply(status=503, body="overloaded"),
+    ]
+
+    def reply(request: dict[str, Any]) -> Reply | str:
+        if request["model"] == "answerer":
+            return ANSWER
+        if "temperature" in request:
+            return Reply(status=422, body=json.dumps({"detail": [place]}))
+        if request["response_format"]["type"] == "json_schema":
+            return Reply(status=400, body=json.dumps({"error": "response_format json_schema is not supported"}))
+        return chance.pop(0) if chance else judgement(80)
+
+    with serving(reply) as upstream:
+        gateway = Gateway(tmp_path, upstream.base_url)
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{gateway.port}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-local-0123456789")
+        with gateway.start():
+            run = run_evaluation_suite(
+                questions[:3], index=index, judge_model="judge", assistant_model="answerer",
+                logs_dir=tmp_path / "logs", progress=False,
+            )  # fmt: skip
+    assert [result.evaluation.status for result in run.results] == ["ok"] * 3
+    assert [result.evaluation.attempts for result in run.results] == [2, 1, 1]
+    assert "Failed to generate JSON" in run.results[0].evaluation.error
+    # Three answers; two refused parameters, each once; three chance failures; three judgements.
+    assert len(upstream.requests) == 3 + 2 + 3 + 3
+
+
+@needs(LITELLM)
+def test_a_judge_that_litellm_does_not_know_ends_the_run_before_anything_is_asked(
     gateway: Gateway, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
-    with gateway.start(), pytest.raises(ProviderError, match="Invalid model name passed in model=nosuch"):
+    with gateway.start(), pytest.raises(ConfigError, match=r"no such model.*nosuch.* does not exist"):
         run_evaluation_suite(
             questions, index=index, judge_model="nosuch", assistant_model="answerer", logs_dir=tmp_path, progress=False
         )
-    (unfinished,) = unfinished_runs(tmp_path)
-    assert unfinished.done == 0
+    assert sum(unfinished.done for unfinished in unfinished_runs(tmp_path)) == 0
 
 
 @needs(LLAMA)
