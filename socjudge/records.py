@@ -253,6 +253,7 @@ class Evaluation(_Shown):
     raw_text: str = ""  # the reply as received; empty if the whole reply could be used unchanged
     # {criterion: why its score is missing}. The causes are "no_measure" (the embedded judge cannot measure the
     # criterion), "no_keypoints" (the embedded judge measures the criterion by keypoints, and the question has none),
+    # "no_passages" (the embedded judge measures the criterion by the passages, and the answer has none),
     # "refused" (the judge refused to score the criterion), "no_context" (the answer came without the sources that the
     # criterion needs) and "absent" (the log has no score, although the run's rubric has the criterion).
     missing: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})

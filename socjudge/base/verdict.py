@@ -33,12 +33,20 @@ _CAUSES = {
         "the answer brings no context with names: have your assistant return its contexts (in a file of answers: the "
         'column contexts), fill them from the runbooks (contexts="runbooks"), or use a rubric without this criterion'
     ),
+    "no_passages": (
+        "the embedded judge compares an answer with its contexts, and it has none: have your assistant return them, fill "
+        'them from the runbooks (contexts="runbooks"), or choose a hosted judge'
+    ),
     "no_keypoints": (
         "the question has no keypoints, by which alone the embedded judge measures it: write them in the "
         "dataset, or choose a hosted judge"
     ),
 }
 _CAUSES_IN_PANELS = {
+    "no_passages": (
+        "the embedded judge compares an answer with its contexts, and it has none: have your assistant return them, or "
+        "choose a hosted judge"
+    ),
     "no_context": (
         "the answer brings no context with names: have your assistant return them, or use a rubric without this "
         "criterion"

@@ -43,9 +43,16 @@ COMMENT = (
 # Only the keypoints show whether an answer is about the question. Without them, a good answer to another question would
 # get high scores on these criteria.
 BY_KEYPOINTS = ("正確性", "網羅性", "引用明示", "簡潔性")
+# Without passages, every statement of a good answer would look like one about something else.
+BY_PASSAGES = ("根拠性", *BY_KEYPOINTS)
 _AIM = (20, 40)  # 網羅性: up to the first value an answer misses the question, from the second on it answers it
 _AIM_ASIDE = (0, 20)  # the same for an answer that rightly declines or asks back
 _NOTHING = "問われたことに何も答えていません。"
+
+
+def has_no_passages(answer: AssistantAnswer) -> bool:
+    """Return whether there is nothing to compare the answer with."""
+    return not answer.passages and not answer.context.strip()
 
 
 def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[str]) -> dict[str, Any]:
@@ -53,8 +60,8 @@ def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[st
     Raises RequestRefused if no criterion is left that this judge can measure, or if the answer is not Japanese."""
     text = seen_text(answer.answer)
     reading = Reading(question, replace(answer, answer=text[:MAX_CHARACTERS]))
-    if not answer.passages and not answer.context.strip():  # nothing to compare the answer with
-        criteria = [name for name in criteria if name != "正確性"]
+    if has_no_passages(answer):
+        criteria = [name for name in criteria if name not in BY_PASSAGES]
     if not question.expected_keypoints:
         unknown = {"網羅性"} if reading.says_nothing else BY_KEYPOINTS
         criteria = [name for name in criteria if name not in unknown]
@@ -95,7 +102,7 @@ def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[st
 
 
 def _measure(reading: Reading, criteria: Sequence[str]) -> dict[str, Measured]:
-    if reading.says_nothing:
+    if reading.says_nothing and reading.passages:
         measured = {name: Measured(0, _NOTHING) for name in MEASURES if name in criteria}
         if "網羅性" in measured:
             measured["網羅性"] = measure_coverage(reading)

@@ -44,12 +44,15 @@ class OfflineModel(PacedModel):
         material = request.material
         if request.task == "judge":
             # its import takes a tenth of a second, which an answer does not need
-            from ..embedded.judge import BY_KEYPOINTS, judge
+            from ..embedded.judge import BY_KEYPOINTS, BY_PASSAGES, has_no_passages, judge
 
             reply = judge(material["question"], material["answer"], material["criteria"])
             left = [name for name in material["criteria"] if name not in reply["scores"]]
-            by_keypoints = () if material["question"].expected_keypoints else BY_KEYPOINTS
-            missing = {name: "no_keypoints" if name in by_keypoints else "no_measure" for name in left}
+            causes = dict.fromkeys(left, "no_measure")
+            if not material["question"].expected_keypoints:
+                causes |= {name: "no_keypoints" for name in left if name in BY_KEYPOINTS}
+            if has_no_passages(material["answer"]):
+                causes |= {name: "no_passages" for name in left if name in BY_PASSAGES}
             text = json.dumps(reply, ensure_ascii=False)
-            return Completion(text, JUDGE_NAME, Usage(calls=1), "stop", missing=missing)
+            return Completion(text, JUDGE_NAME, Usage(calls=1), "stop", missing=causes)
         return Completion(compose_answer(**material), ASSISTANT_NAME, Usage(calls=1), "stop")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..answering.own_assistant import Assistant
 from ..base.messages import say
 from ..base.showing import block, escape, usage_html
 from ..models.endings import ending_line
@@ -112,6 +113,16 @@ def estimate_run(
     if answers is None:
         parts.append(_estimate(assistant_model, "answer", answer_in, _ANSWER_TOKENS, answer_repeats))
         endings.append(_ending(assistant_model, "answer"))
+    if isinstance(answers, Assistant):
+        endings.append(
+            say(
+                "the answers of {name} are not known yet, so about {answer:,} tokens for each and {contexts:,} for its "
+                "contexts are assumed; with longer contexts the judge reads, and costs, more",
+                name=answers.name,
+                answer=_ANSWER_TOKENS,
+                contexts=context,
+            )
+        )
     total, note = total_usage(parts), "\n".join(filter(None, dict.fromkeys(endings)))
     return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd, note)
 

@@ -334,6 +334,14 @@ def test_the_embedded_judge_lets_no_answer_pass_surely_without_context() -> None
         own = sj.handle_query(question.question, model="offline")
         bare = replace(own, context="", passages=(), evidence="", absence_probability=None)
         marks = sj.evaluate_answer(question, bare, model="offline")
-        # It checks 正確性 against the passages, too: a measure that it does not have here.
-        assert marks.missing == {"根拠性": "no_context", "引用明示": "no_context", "正確性": "no_measure"}
+        lacking = {"根拠性": "no_context", "引用明示": "no_context"}
+        assert marks.missing == lacking | dict.fromkeys(("正確性", "網羅性", "簡潔性"), "no_passages")
         assert not marks.passed
+
+
+def test_the_embedded_judge_says_nothing_false_of_an_answer_without_context() -> None:
+    for question in sj.load_eval_dataset():
+        answer = AssistantAnswer(question.question, "".join(f"{point}。" for point in question.expected_keypoints))
+        marks = sj.evaluate_answer(question, answer, model="offline")
+        assert {name for name, score in marks.scores.items() if score is not None} == {"安全性"}
+        assert "何も答えていません" not in str(marks) and "確かめられませんでした" not in str(marks)

@@ -26,6 +26,7 @@ from socjudge import (
     rejudge,
     run_evaluation_suite,
 )
+from socjudge.answering.own_assistant import Assistant
 from socjudge.certify import Anchoring, Prompts, certify_judge
 from socjudge.errors import BudgetReached
 from socjudge.models.opening import open_model
@@ -252,3 +253,12 @@ def test_a_stop_keeps_what_was_spent(service: Service, tmp_path: Path) -> None:
     with pytest.raises(BudgetReached):
         judge_all(tmp_path, "gpt-4o", max_cost_usd=0.3)
     assert most_usd(service.requests) <= 0.3
+
+
+def test_the_estimate_of_an_own_assistant_says_what_it_assumes() -> None:
+    own = Assistant(
+        lambda question: {"answer": "隔離します。", "contexts": ["長い手順。" * 400] * 8}, name="my-bot", version="1"
+    )
+    for answers, is_told in ((own, True), (["隔離します。"] * 10, False), (None, False)):
+        found = estimate_run(QUESTIONS, answers=answers, assistant_model="offline", judge_model="gpt-4o-mini")
+        assert ("my-bot" in found.note and "500 tokens" in found.note) == is_told
