@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pypdfium2 import PdfPage
 
 
-def convert_to_markdown(data: bytes, suffix: str, name: str) -> tuple[str, dict[str, list[str]]]:
+def convert_to_markdown(data: bytes, suffix: str, name: str) -> tuple[str, dict[str, dict[str, None]]]:
     """Return the contents of a file as Markdown, and {what was not read: places}. HTML must already be UTF-8.
     Raises ConfigError without the extra, or if the file is damaged, encrypted or not of the type of its suffix."""
     document = Document()
@@ -43,7 +43,7 @@ def convert_to_markdown(data: bytes, suffix: str, name: str) -> tuple[str, dict[
             suffix=suffix,
             reason=reason,
         ) from error
-    return "\n\n".join(document.blocks), document.left
+    return "".join(document.blocks).strip("\n"), document.left
 
 
 _UNSEEN = ["script", "style", "head", "noscript", "template", "rt", "rp"]  # rt and rp are furigana
@@ -117,7 +117,7 @@ def _table(table: Tag) -> str:
         rows.append(row)
     inner = Document()
     inner.add_table(rows, merged, " --- |")
-    return "\n\n".join([*(caption.get_text() for caption in table("caption")), *inner.blocks])
+    return "\n\n".join(caption.get_text() for caption in table("caption")) + "".join(inner.blocks)
 
 
 def _pdf(data: bytes, document: Document) -> None:
@@ -170,7 +170,7 @@ _MARKDOWN = re.compile(
 )
 
 
-def clean_markdown(text: str) -> tuple[str, dict[str, list[str]]]:
+def clean_markdown(text: str) -> tuple[str, dict[str, dict[str, None]]]:
     """Return the text of a Markdown file without what a viewer strikes out or hides, and {what was left out: places}."""
     document = Document()
 

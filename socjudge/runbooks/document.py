@@ -22,17 +22,15 @@ class Document:
     """Hold what was read of a document, in order, and `left`: {what was not read, and why: its places}."""
 
     def __init__(self) -> None:
-        self.left: dict[str, list[str]] = {}
-        self.blocks: list[str] = []
+        self.left: dict[str, dict[str, None]] = {}
+        self.blocks: list[str] = []  # each with the line ends before it
         self.is_tight = False  # whether the last block may be joined
 
     def add(self, text: str, *, is_tight: bool = False, is_markdown: bool = False) -> None:
         """Add a paragraph. No empty line is between two that are tight, such as items of a list."""
         if text := text.strip("\n"):
             text = text if is_markdown else _MARKUP.sub("    ", text)
-            if is_tight and self.is_tight:
-                text = f"{self.blocks.pop()}\n{text}"
-            self.blocks.append(text)
+            self.blocks.append(("\n" if is_tight and self.is_tight else "\n\n") + text)
             self.is_tight = is_tight
 
     def add_table(self, rows: Sequence[Mapping[int, str]], merged: Mapping[int, Mapping[int, str]], rule: str) -> None:
@@ -51,7 +49,9 @@ class Document:
         outer, self.blocks, self.is_tight = self.blocks, [], False
         read()
         inner, self.blocks, self.is_tight = self.blocks, outer, False
-        plain = (re.sub(r"\|( --- \|)*", " ", text) if text[0] == "|" else text.lstrip("# ") for text in inner)
+        plain = (
+            re.sub(r"\|( --- \|)*", " ", text) if text.lstrip()[:1] == "|" else text.lstrip("\n# ") for text in inner
+        )
         return " ".join(" ".join(plain).split())
 
     def leave(self, what: str, text: str = "", *, place: str = "", after: str = "") -> None:
@@ -61,8 +61,7 @@ class Document:
         named = " ".join((text or after).split())
         named = f"「{named[:_NAMED]}…」" if len(named) > _NAMED else f"「{named}」" if named else ""
         found = say("after {text}", text=named) if after else f"{place} {named}".strip() or say("at the beginning")
-        if found not in self.left.setdefault(what, []):
-            self.left[what].append(found)
+        self.left.setdefault(what, {})[found] = None
 
 
 class Package:

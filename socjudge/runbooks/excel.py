@@ -116,10 +116,9 @@ class _Sheet:
 
     def _write(self, rows: dict[int, dict[int, str]], merged: dict[int, dict[int, str]], hidden: set[int]) -> None:
         """Rows with one text are lines, unless they go on with a table."""
-        table, below, before = list[dict[int, str]](), dict[int, dict[int, str]](), 0
+        table, below, first, before = list[dict[int, str]](), dict[int, dict[int, str]](), 0, 0
         for number in [*sorted(rows), max(rows, default=0) + 2]:
             row = self._joined(rows.get(number, {}))
-            first = min([min(each) for each in table], default=0)
             is_line = len(row) == 1 and number not in merged and (not table or min(row) <= first)
             is_next = all(n in hidden for n in range(before + 1, number))
             self._out.is_tight &= is_next
@@ -129,6 +128,7 @@ class _Sheet:
             if is_line:
                 self._out.add("".join(row.values()), is_tight=True)
             elif row:
+                first = min(first, *row) if table else min(row)
                 below[len(table)] = merged.get(number, {})
                 table.append(row)
             before = number

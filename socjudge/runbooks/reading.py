@@ -190,7 +190,7 @@ def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
     return {normalise_text(word): terms for word, terms in entries.items()}
 
 
-def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
+def load_questions(folder: Path | str) -> dict[str, dict[str, dict[str, None]]]:
     """Load {runbook: {heading path: questions}} from `questions.json` in the runbooks folder; {} without it.
     If the file is wrong, the ConfigError names it and says why."""
     path = Path(folder) / QUESTIONS_NAME
@@ -356,7 +356,7 @@ def decode_runbook(data: bytes, path: Path) -> tuple[str, list[Note]]:
             notes.append(Note("encoding", say("read as {encoding}; save it as UTF-8 to be sure", encoding=encoding)))
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         data = text.encode("utf-8")
-    left: dict[str, list[str]] = {}
+    left: dict[str, dict[str, None]] = {}
     if suffix in CONVERTERS:
         text, left = convert_to_markdown(data, suffix, str(path))
     elif suffix != ".txt":
