@@ -48,6 +48,7 @@ def convert_to_markdown(data: bytes, suffix: str, name: str) -> tuple[str, dict[
 
 _UNSEEN = ["script", "style", "head", "noscript", "template", "rt", "rp"]  # rt and rp are furigana
 _STRUCK = re.compile(r"text-decoration[^;]*line-through")
+_MEDIA = re.compile(r"@[^{;]*\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}")  # rules for printers or small screens
 _HIDDEN = re.compile(r"display\s*:\s*none")
 
 
@@ -65,19 +66,20 @@ def _html(data: bytes, document: Document) -> None:
     soup = BeautifulSoup(text[:end] + text[end:].replace("<", "&lt;"), "html.parser")
     struck = [*soup(["del", "s", "strike"]), *soup(style=_STRUCK)]
     hidden = [*soup(hidden=True), *soup(style=_HIDDEN)]
-    for names, look in re.findall(r"([^{}]+)\{([^{}]*)\}", " ".join(style.get_text() for style in soup("style"))):
+    rules = _MEDIA.sub("", " ".join(style.get_text() for style in soup("style")))
+    for names, look in re.findall(r"([^{}]+)\{([^{}]*)\}", rules):
         for name in re.findall(r"\.([\w-]+)\s*(?:,|$)", names.strip()):  # the rules of classes
             struck += soup(class_=name) if _STRUCK.search(look) else []
             hidden += soup(class_=name) if _HIDDEN.search(look) else []
     for note in soup(string=lambda text: isinstance(text, PreformattedString)):
         note.extract()  # comments, and what only Office reads
-    for tag in [*soup(_UNSEEN), *struck, *hidden]:
-        if not tag.decomposed:
-            if tag.name not in _UNSEEN:
-                document.leave(
-                    say("struck out, and left out" if tag in struck else "hidden, and left out"), tag.get_text()
-                )
-            tag.decompose()
+    gone = {"": soup(_UNSEEN), say("struck out, and left out"): struck, say("hidden, and left out"): hidden}
+    for why, tags in gone.items():
+        for tag in tags:
+            if not tag.decomposed:
+                if why and tag.get_text().strip():
+                    document.leave(why, tag.get_text())
+                tag.decompose()
     for link in soup("a", href=re.compile("^#")):
         link.unwrap()
     for table in soup("table"):

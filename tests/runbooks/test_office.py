@@ -350,8 +350,8 @@ def test_html_is_read_as_a_browser_shows_it() -> None:
 
 
 def test_rules_of_a_style_sheet_hide_and_tables_of_the_layout_are_none() -> None:
-    page = """<style>p.old, .gone {display: none} .x{text-decoration:line-through}</style><!-- 覚え --><![if !supportLists]>(1)<![endif]>
-    <table><tr><td><h2>連絡先</h2><p class="gone">旧番号</p><p class="x">旧手順</p>
+    page = """<style>@media print {.noprint {display:none}} p.old, .gone {display: none} .x{text-decoration:line-through}</style><!-- 覚え --><![if !supportLists]>(1)<![endif]>
+    <table><tr><td><h2 class="noprint">連絡先</h2><p class="gone">旧番号</p><p class="x">旧手順</p>
     <table><tr><th>庁舎</th><th colspan=2>電話</th></tr><tr><td>北</td><td>昼 1</td><td>夜 2</td></tr></table></td></tr></table>"""
     text, named = read(page.encode(), "a.html")
     assert text.split("\n\n") == [
