@@ -17,6 +17,7 @@ from ..base.atomic_files import replacing
 from ..base.json_files import once, read_json
 from ..base.messages import listed, say
 from ..base.sheets import TABLES, read_table
+from ..base.storage import load_bytes
 from ..errors import ConfigError
 from ..records import MOST_ID, EvalQuestion
 from ..settings import project_categories
@@ -151,7 +152,7 @@ def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
 
 
 def _json(path: Path) -> object:
-    raw = path.read_bytes()
+    raw = load_bytes(path)
     try:
         return read_json(raw, object_pairs_hook=once)
     except ValueError as error:

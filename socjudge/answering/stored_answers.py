@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..base.json_files import once, read_json
-from ..base.messages import listed, say
+from ..base.messages import explained, listed, say
 from ..base.sheets import TABLES, read_table, table_text
 from ..base.showing import one_line
+from ..base.storage import load_bytes
 from ..base.texts import encodable, fold
 from ..errors import ConfigError, NoAnswer
 from ..records import AssistantAnswer, EvalQuestion
@@ -54,9 +55,13 @@ class StoredAnswers:
         The ConfigError lists the questions that have no answer, or more than one."""
         by_id: dict[str, list[tuple[str, str, AssistantAnswer]]] = {}
         by_text: dict[str, list[tuple[str, str, AssistantAnswer]]] = {}
-        for row in self.rows:
-            by_id.setdefault(row[0], []).append(row)
-            by_text.setdefault(fold(row[1]), []).append(row)
+        known = {str(question.id) for question in questions}
+        for question_id, asked, answer in self.rows:
+            # A column of numbers with a gap becomes one of floats when pandas writes it: 3.0 is the question 3.
+            plain = question_id if question_id in known else re.sub(r"^(\d+)\.0$", r"\1", question_id)
+            row = (plain, asked, answer)
+            by_id.setdefault(plain, []).append(row)
+            by_text.setdefault(fold(asked), []).append(row)
         found, problems = [], []
         for question in questions:
             text = fold(question.question)
@@ -195,10 +200,11 @@ def _read(path: Path) -> tuple[list[str], list[Mapping[str, Any]]]:
     if suffix not in SUFFIXES:
         raise ConfigError("{path}: answers are read from {known}", path=path, known=", ".join(SUFFIXES))
     try:
-        if suffix in TABLES:
-            head, numbered = read_table(path)
-            return head, [row for _, row in numbered]
-        text = table_text(path.read_bytes())
+        with explained("{path}: it cannot be read ({reason})", path=path):
+            if suffix in TABLES:
+                head, numbered = read_table(path)
+                return head, [row for _, row in numbered]
+            text = table_text(load_bytes(path))
         data = read_json(text, object_pairs_hook=once) if suffix == ".json" else _lines(text)
     except ValueError as error:
         raise ConfigError("{path}: it cannot be read ({reason})", path=path, reason=error) from None
@@ -237,7 +243,8 @@ def _cell(cell: str) -> Any:
     with contextlib.suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         found = ast.literal_eval(_PRINTED.sub(lambda part: f"{part[1]}, " if part[2] else part[0], cell.strip()))
         return found if isinstance(found, list | tuple) else [cell]
-    if _LOOKS_LIKE_A_LIST.match(cell):
+    bare = _PRINTED.sub("", cell)  # without its texts: is a bracket open, or is the whole a list?
+    if _LOOKS_LIKE_A_LIST.match(cell) and (bare.rstrip().endswith("]") or bare.count("[") > bare.count("]")):
         raise ConfigError(
             "contexts begin like a list and cannot be read as one; was the cell cut? {found}", found=one_line(cell, 80)
         )

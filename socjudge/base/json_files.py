@@ -13,6 +13,7 @@ from .texts import visible
 if TYPE_CHECKING:
     import json
 
+_UNDECODED = re.compile(r"\0|\x1b\$[@B(]")
 UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff")  # the byte order marks
 NEAR = 30  # characters of a line that are shown
 _QUOTES = "“”„‟＂「」‘’＇"
@@ -61,15 +62,18 @@ def decoded(raw: bytes) -> str:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(_encoding_reason(raw, error)) from None
-    return without_nul(text)
+    return plainly_decoded(text)
 
 
-def without_nul(text: str) -> str:
-    """Return a text. Raises ValueError if it has U+0000, which only a wrong decoding of UTF-16 or UTF-32 makes."""
-    if (start := text.find("\0")) < 0:
+def plainly_decoded(text: str) -> str:
+    """Return a text. Raises ValueError if it has what only a wrong encoding leaves in it: U+0000 of UTF-16 or UTF-32, or
+    the escape sequences of ISO-2022-JP."""
+    if (found := _UNDECODED.search(text)) is None:
         return text
-    line = text[:start].count("\n") + 1
-    raise ValueError(say("line {line} has U+0000, as in a file saved as UTF-16; save it as UTF-8", line=line))
+    line, encoding = text[: found.start()].count("\n") + 1, "UTF-16" if found[0] == "\0" else "ISO-2022-JP"
+    raise ValueError(
+        say("it seems to be saved as {encoding} (line {line}); save it as UTF-8", line=line, encoding=encoding)
+    )
 
 
 def _encoding_reason(raw: bytes, error: UnicodeDecodeError) -> str:

@@ -9,8 +9,9 @@ from typing import Any
 
 from .archives import unpack_office
 from .extras import missing_extra
-from .json_files import UTF_16, decoded, without_nul
+from .json_files import UTF_16, decoded, plainly_decoded
 from .messages import say
+from .storage import load_bytes
 
 TABLES = (".csv", ".tsv", ".xlsx")
 MOST_CELLS = 10_000_000  # of a sheet, empty ones included
@@ -19,7 +20,7 @@ MOST_CELLS = 10_000_000  # of a sheet, empty ones included
 def read_table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
     """Return the names of a table's columns, and its rows that are not empty with their numbers in a spreadsheet.
     Raises OSError or ValueError for an unreadable file, and ConfigError for a workbook without openpyxl."""
-    raw = path.read_bytes()
+    raw = load_bytes(path)
     rows = _sheet_rows(raw, path) if path.suffix.lower() == ".xlsx" else text_rows(raw, path)
     filled = [(number, row) for number, row in enumerate(rows, start=1) if any(cell not in (None, "") for cell in row)]
     head = [str(cell).strip() if cell is not None else "" for cell in filled[0][1]] if filled else []
@@ -32,12 +33,12 @@ def table_text(raw: bytes) -> str:
     """Return the text of a file in UTF-8, in UTF-16 with a byte order mark, or in cp932, the encoding of Excel's CSV
     files in Japan. Raises ValueError if it is none of them."""
     if UTF_16.match(raw):  # cp932 would make other letters of it
-        return without_nul(raw.decode("utf-16"))
+        return plainly_decoded(raw.decode("utf-16"))
     try:
         return decoded(raw)
     except ValueError as error:
         try:
-            return without_nul(raw.decode("cp932"))
+            return plainly_decoded(raw.decode("cp932"))
         except ValueError:
             raise error from None
 

@@ -15,6 +15,7 @@ import orjson
 
 from ..base.atomic_files import replacing
 from ..base.messages import explained
+from ..base.storage import load_bytes
 from ..errors import ConfigError
 from ..records import EvaluationRun
 from ..runs.assignment import Assignment
@@ -64,7 +65,7 @@ def _listed(path: Path) -> dict[str, str]:
     and names no file elsewhere."""
     places = path.parent.absolute(), fallback_folder()
     with explained("{path}: the list of finished parts cannot be read ({reason})", path=path):
-        raw = path.read_bytes()
+        raw = load_bytes(path)
     try:
         found = orjson.loads(raw)
         fits = all(

@@ -23,6 +23,7 @@ from .. import constants
 from ..base.atomic_files import append_line
 from ..base.messages import explained, os_reason, say
 from ..base.sheets import text_rows
+from ..base.storage import load_bytes
 from ..base.texts import DEVICE_NAME, plain_name
 from ..errors import ConfigError
 from ..runs.logs import to_json
@@ -98,7 +99,7 @@ def append_label(rater: str, mark: Label, folder: Path | None = None) -> Path:
 def read_rater(path: Path) -> RaterFile:
     """Read the scores in a rater's file; none if it does not exist. Raises ConfigError if it cannot be read."""
     try:
-        raw = path.read_bytes()
+        raw = load_bytes(path)
     except FileNotFoundError:
         return RaterFile({}, {})
     except OSError as error:
@@ -217,7 +218,7 @@ def _folder_rows(folder: Path) -> list[tuple[Any, ...]]:
 
 def _csv_rows(path: Path) -> list[tuple[Any, ...]]:
     try:
-        table = text_rows(path.read_bytes(), path)
+        table = text_rows(load_bytes(path), path)
     except OSError as error:
         raise ConfigError(
             "{path}: labels cannot be read ({reason}); name the folder of LabelPanel or a CSV file",

@@ -17,6 +17,7 @@ from .. import constants
 from ..base.json_files import decoded
 from ..base.messages import listed, say
 from ..base.showing import escape, facts_html, one_line
+from ..base.storage import load_bytes
 from ..base.texts import plain_name
 from ..errors import ConfigError
 from ..records import SPECIFIED_CRITERIA, AssistantAnswer, EvalQuestion, Flags, Rubric
@@ -179,7 +180,7 @@ def read_prompt_file(path: Path) -> tuple[dict[str, str], str]:
     ConfigError if the file cannot be read."""
     try:
         # also with the byte order mark and the line ends of Windows editors
-        text = decoded(path.read_bytes())
+        text = decoded(load_bytes(path))
         return split_front_matter(text.replace("\r\n", "\n").replace("\r", "\n"))
     except (OSError, ValueError) as error:
         raise ConfigError(

