@@ -683,7 +683,9 @@ def test_a_keypoint_without_a_content_word_is_covered_by_what_is_like_it() -> No
     question = EvalQuestion(10, "曖昧質問系", "なんか変なので対応をお願いします。", ("いつから起きているかを尋ねる",))
     asks, asks_else = ("発生時刻: いつから起きていますか。", "対象: どの端末に起きていますか。")
     marks = [
-        evaluate_answer(question, AssistantAnswer(question.question, f"次の情報を教えてください。\n- {text}"), model="offline").scores["網羅性"]
+        evaluate_answer(
+            question, AssistantAnswer(question.question, f"次の情報を教えてください。\n- {text}", passages=(PASSAGE,)), model="offline"
+        ).scores["網羅性"]
         for text in (asks, asks_else)
     ]  # fmt: skip
     assert marks[0] >= 80 and marks[1] <= 50
