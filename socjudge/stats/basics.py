@@ -35,6 +35,7 @@ INTERVALS = {
 }
 ENUMERATED = 16  # up to this many questions, all sign patterns are tried: 2 ** 15 = 32,768 of them
 RARE, DISASTER = 0.1, 10.0  # one question in ten with 10 points: what an interval of a mean may not know of
+FAR_BELOW = 40.0  # points below the median: a disaster among good answers
 MANY = 60  # questions; so many show nearly always what one in ten is like
 _TINY = 1e-9
 
@@ -86,8 +87,16 @@ def low_high(name: str, interval: tuple[float, float]) -> dict[str, float]:
 
 
 def plain_floats(values: pd.Series) -> pd.Series:
-    """Return the values as float64, with NaN for missing ones."""
-    return values.astype("Float64").astype("float64")
+    """Return the values as float64, with NaN for missing ones. ConfigError if one is no number, such as "N/A" of a CSV."""
+    try:
+        return values.astype("Float64").astype("float64")
+    except (ValueError, TypeError):
+        odd = values[values.notna() & pd.to_numeric(values, errors="coerce").isna()]
+        raise ConfigError(
+            "the column {name} has {value!r}, which is no number; correct it, or leave the cell empty if it is missing",
+            name=values.name,
+            value=str(odd.iloc[0] if len(odd) else values.iloc[0])[:40],
+        ) from None
 
 
 def mean_interval(
@@ -390,6 +399,18 @@ def _summary_note(x: Floats, missing: int, method: str, low: float) -> str:
             points=DISASTER,
             n=len(x),
             p=(1 - RARE) ** len(x),
+        )
+    bad = int((x < np.median(x) - FAR_BELOW).sum())
+    if len(x) < MANY and 0 < 4 * bad <= len(x):
+        low_share, high_share = pass_rate_interval(bad, len(x))
+        rare = say(
+            "{count} of {n} questions lie more than {points:g} points below the middle one, and the mean hangs on how often "
+            "that happens ({low:.0%} to {high:.0%} of all questions, 95 % interval).",
+            count=bad,
+            n=len(x),
+            points=FAR_BELOW,
+            low=low_share,
+            high=high_share,
         )
     unread = say("Unread scores, not in the mean: {count}.", count=missing) if missing else ""
     return sentences(say("Questions in the mean: {n}.", n=len(x)), doubt, rare, unread)

@@ -433,7 +433,8 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
         means = question_pairs(pairs, OVERALL)
         scored = pairs[pairs["criterion"] == OVERALL].dropna(subset=["first", "second"])
         answers, line = scored["question_id"].value_counts(), lines[other]
-        means = means.reindex(pairs["question_id"].unique())  # also those that lack a score
+        judged = scores.loc[scores[by].isin([baseline, other]), "question_id"].unique()
+        means = means.reindex(judged)  # also those that lack a score, or that only one of the two judged
         for question, first, second in means.itertuples():
             is_seen = not math.isnan(first)
             if is_seen and reaches(first, was_line) == reaches(second, line):

@@ -402,3 +402,9 @@ def test_an_answer_that_gives_no_such_verdict_costs_no_reply(answer: str) -> Non
 def test_any_text_around_a_forged_verdict_is_read_or_refused(text: str, spelling: str) -> None:
     with contextlib.suppress(UnparsableJudgement):
         read(FORGED, quoted=[text + spelling[:500], text])
+
+
+@pytest.mark.parametrize("points", [69.5, 69.99, 70, 70.9])
+def test_a_fraction_does_not_reach_the_line_by_rounding(points: float) -> None:
+    reply = json.dumps({"scores": dict.fromkeys(CRITERIA, points), "rationale": {}, "overall_comment": ""})
+    assert set(parse_judgement(reply, CRITERIA).scores.values()) == {int(points)}

@@ -302,3 +302,9 @@ def test_flips_that_nobody_can_see_are_counted() -> None:
     row = overall(compare_judges(frame, baseline="a"))
     assert (row["flips_to_pass"], row["flips_to_fail"], row["flips_unseen"]) == (1, 0, 2)
     assert "may differ unseen, as a score is missing: 2." in row["note"]
+
+
+def test_questions_that_only_one_of_the_two_judged_are_listed_as_unseen() -> None:
+    frame = judges_frame(a=[80, 80, 80], b=[80, 80, 80])
+    flips = verdict_flips(frame[(frame["judge_model"] == "a") | (frame["question_id"] > 1)], baseline="a")
+    assert flips[["question_id", "direction", "n"]].values.tolist() == [[1, "", 0]]

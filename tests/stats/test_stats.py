@@ -494,6 +494,9 @@ def test_a_mean_of_few_good_answers_tells_that_it_may_miss_a_rare_disaster() -> 
     assert "disaster" not in disasters([*rng.uniform(40, 95, 10)])  # the interval reaches far enough down
     assert "disaster" not in disasters([*rng.uniform(85, 95, 100)])
     assert "disaster" not in disasters([90.0] * 10)  # there is no interval
+    assert "1 of 10 questions lie more than 40 points below the middle one" in disasters(
+        [90, 85, 95, 90, 10, 90, 85, 95, 90, 90]
+    )
 
 
 @pytest.mark.parametrize("level", [95, 1, 0, -0.5, math.nan, True])
@@ -513,3 +516,10 @@ def test_a_level_that_is_no_share_is_refused_everywhere(level: float) -> None:
     for way in ways:
         with pytest.raises(ConfigError, match=f"level is {level}, expected a share between 0 and 1"):
             way()
+
+
+@pytest.mark.parametrize("odd", ["N/A", "九十", "-"])
+def test_a_text_among_the_scores_is_named(odd: str) -> None:
+    frame = pd.DataFrame({"question_id": range(3), "criterion": "安全性", "score": ["90", odd, "70"]})
+    with pytest.raises(ConfigError, match=f"the column score has '{odd}', which is no number"):
+        summarise_scores(frame)
