@@ -404,8 +404,7 @@ class OpenAIModel(PacedModel):
                 better=better,
                 of_one=True,
             )
-        is_page = bool(told.words) and not told.about  # of a firewall, which blocked this request
-        if status in (401, 404) or (status == 403 and not is_page):
+        if status in (401, 403, 404):
             key = {
                 404: "{where}: no such model or path (404); check its name and OPENAI_BASE_URL: {said}",
                 401: "{where} refused the key ({status}): check OPENAI_API_KEY. It said: {said}",

@@ -656,7 +656,7 @@ OTHERS = {
     "a servlet of 2009": (400, '{"status":"NG","message":"未対応のパラメータです: seed"}'.encode("cp932"), RequestRefused, "未対応のパラメータです"),
     "a byte order mark": (400, '\ufeff{"Error":{"Message":"監査ログの保存先が未設定です"}}'.encode(), RequestRefused, "監査ログの保存先が未設定です"),
     "words in the status": (400, b'{"error": null, "status": "rejected by policy engine"}', RequestRefused, "rejected by policy engine"),
-    "a firewall's page": (403, b"<!DOCTYPE html><html><h1>Sorry, you have been blocked</h1></html>", RequestRefused, "you have been blocked"),
+    "a firewall's page": (403, b"<!DOCTYPE html><html><h1>Sorry, you have been blocked</h1></html>", ConfigError, "you have been blocked"),
     "the address": (403, "許可されていない IP アドレスです".encode("cp932"), ConfigError, "許可されていない IP アドレスです"),
     "a wrong key": (400, b'[{"error": {"message": "API key not valid.", "details": [{"reason": "API_KEY_INVALID"}]}}]', ConfigError, r"refused the key \(400\)"),
     "nothing left": (402, b'{"error": {"message": "Insufficient Balance"}}', ConfigError, "quota is used up"),
