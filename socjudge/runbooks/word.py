@@ -16,7 +16,7 @@ _SKIPPED = set(
 )
 _WRAPPERS = set(["sdt", "sdtContent", "customXml", "ins", "moveTo", "AlternateContent", "Choice"])
 _LETTERS = {"noBreakHyphen": "-", "tab": "\t", "br": "\n", "cr": "\n"}
-_WINGDINGS = {"F0FE": "☑", "F0FD": "☒", "F0FC": "✓", "F0E0": "→", "F0E8": "→", "F06C": "●"}
+_WINGDINGS = {"F0FE": "■", "F0FD": "■", "F0FC": "■", "F0E0": "→", "F0E8": "→", "F06C": "●"}  # ■: ticked; others are □
 _HEADING = re.compile(r"(?:heading|見出し) ?[1-6]", re.IGNORECASE)  # a style of programs that write no level
 _EQ_RUBY = re.compile(r"EQ\b.*\\o.*?\(.*?\\s\\up[^(]*\(.*?\)\s*[,;]\s*(.+)\)\s*$", re.DOTALL)  # furigana as a field
 _SERIES = {  # numbers before paragraphs that are not in digits
