@@ -46,8 +46,8 @@ from .report.page import write_report as write_report
 from .runbooks.index import build_index as build_index
 from .runbooks.index import load_index as load_index
 from .runbooks.index import open_index as open_index
-from .runs.estimate import estimate_run as estimate_run
 from .runs.load import load_run as load_run
+from .runs.suite import plan_run as plan_run
 from .runs.suite import rejudge as rejudge
 from .runs.suite import run_evaluation_suite as run_evaluation_suite
 from .runs.unfinished import unfinished_runs as unfinished_runs

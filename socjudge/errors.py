@@ -104,3 +104,8 @@ class RunStopped(SocJudgeError):
 
 class BudgetReached(RunStopped):
     """The run stopped because the next call might have exceeded max_cost_usd."""
+
+
+class RunNote(UserWarning):
+    """What a run must tell before it starts, such as an interrupted run that it does not resume. It is printed instead
+    where progress is shown."""

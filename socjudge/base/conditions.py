@@ -1,4 +1,5 @@
 """List the conditions that can differ between two runs, such as the judge or the prompt, and find those that do.
+Each is a field of `RunInfo`.
 
 Charts, comparisons, the report and the explorer use this list.
 """
@@ -6,7 +7,8 @@ Charts, comparisons, the report and the explorer use this list.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..records import UNKNOWN, Rubric, RunInfo
@@ -25,36 +27,18 @@ class Condition(NamedTuple):
     column: str  # in the frame of runs, and perhaps in other frames (docs/frames.md)
     name: str  # what the condition is called, in English
     group: str  # what changed, in English, if the condition differs between two runs
-    moves_marks: bool = False  # whether a stored answer can get other scores if the condition changes
+    moves_scores: bool = False  # whether a stored answer can get other scores if the condition changes
+    field: str = ""  # of RunInfo
 
 
-CONDITIONS = (
-    Condition("judge_model", "judge", "judge", True),
-    Condition("judge_model_resolved", "judge that answered", "judge", True),
-    Condition("judge_service", "service of the judge", "judge", True),
-    Condition("judge_settings", "settings of the judge (temperature, address …)", "judge", True),
-    Condition("prompt_id", "judge prompt", "judge prompt", True),
-    Condition("prompt_sha256", "text of the judge prompt", "judge prompt", True),
-    Condition("criteria", "criteria", "criteria", True),
-    # The judge sees the question's keypoints.
-    Condition("dataset_sha256", "dataset", "dataset", True),
-    Condition("assistant_model", "assistant", "assistant"),
-    Condition("assistant_model_resolved", "assistant that answered", "assistant"),
-    Condition("assistant_version", "version of the assistant", "assistant"),
-    Condition("assistant_service", "service of the assistant", "assistant"),
-    Condition("assistant_settings", "settings of the assistant (temperature, address, code …)", "assistant"),
-    Condition("assistant_prompt_id", "assistant's prompt", "assistant's prompt"),
-    Condition("assistant_prompt_sha256", "text of the assistant's prompt", "assistant's prompt"),
-    Condition("runbooks", "runbooks", "runbooks"),
-    Condition("index_fingerprint", "runbook index", "runbooks"),
-    Condition("k", "passages per question, k", "passages per question, k"),
-    Condition("answer_repeats", "answers per question", "repeats"),
-    Condition("judge_repeats", "judgements per answer", "repeats"),
-    Condition("pass_threshold", "pass line", "pass line"),
-    Condition("pass_rate_required", "pass rate required", "pass rate required"),
-    Condition("mode", "mode", "mode"),
-    Condition("socjudge_version", "version of socjudge", "socjudge", True),
-)
+def _conditions() -> Iterator[Condition]:
+    for field in fields(RunInfo):
+        if "condition" in field.metadata:
+            name, group, column, moves_scores = field.metadata["condition"]
+            yield Condition(column or field.name, name, group, moves_scores, field.name)
+
+
+CONDITIONS = tuple(_conditions())
 
 
 class Difference(NamedTuple):
@@ -123,13 +107,8 @@ def runbooks_text(files: Mapping[str, str]) -> str:
 def conditions_of_info(info: RunInfo, criteria: Sequence[str]) -> dict[str, str]:
     """Return the conditions of one run as `conditions_of` returns them for a run in a frame: {column: value as text},
     without unknown ones. `criteria` are the names of those that were scored."""
-    own = {
-        "prompt_id": info.judge_prompt_id,
-        "prompt_sha256": info.judge_prompt_sha256,
-        "criteria": "、".join(criteria),
-    }
-    own["runbooks"] = runbooks_text(info.runbooks)
-    told = {each.column: own.get(each.column, getattr(info, each.column, None)) for each in CONDITIONS}
+    own = {"criteria": "、".join(criteria), "runbooks": runbooks_text(info.runbooks)}
+    told = {each.column: own.get(each.column, getattr(info, each.field)) for each in CONDITIONS}
     return {name: _told(value) for name, value in told.items() if value not in (None, "", UNKNOWN)}
 
 
@@ -137,7 +116,7 @@ def why_incomparable(before: Mapping[str, str], after: Mapping[str, str]) -> str
     """Return a text that says why the means of two runs cannot be compared, such as 「Judge、採点プロンプト」 (judge, judge
     prompt), from their `conditions_of`. It is empty if they can be."""
     # If the judge of one run is unknown, the judges count as different.
-    moved = [each.condition.group for each in differences(before, after) if each.condition.moves_marks]
+    moved = [each.condition.group for each in differences(before, after) if each.condition.moves_scores]
     return listed(say(group) for group in dict.fromkeys(moved) if group != "socjudge")
 
 

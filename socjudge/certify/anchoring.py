@@ -10,7 +10,7 @@ import pandas as pd
 from ..base.messages import listed, say
 from ..prompts.templates import Prompt
 from ..records import Flags, Rubric
-from ..runs.assignment import check_counts
+from ..runs.plan import check_counts
 from ..stats.basics import difference_interval, low_high, need_columns
 from ..stats.changes import share_interval
 from .cases import ORIGINAL, Case, Judged, originals

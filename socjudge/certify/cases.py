@@ -19,9 +19,9 @@ from ..models.budget import Budget
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt
 from ..records import Evaluation, EvaluationRun, Rubric, RunInfo, RunOptions, Usage, total_usage
-from ..runs.assignment import Assignment, assign_suite
-from ..runs.estimate import Estimate, estimate_run
-from ..runs.running import RunTerms, run_assignment, shared_budget, terms_of
+from ..runs.estimate import Estimate, estimate_plan
+from ..runs.plan import Plan, plan_answers
+from ..runs.running import RunTerms, run_plan, shared_budget, terms_of
 from ..runs.unfinished import find_journal, load_unfinished
 from .finished_parts import FinishedParts
 from .subjects import Subject
@@ -78,13 +78,9 @@ def estimate_cases(
     cases: Sequence[Case], *, judge_model: str | BaseChatModel | Model, judge_prompt: AnyPrompt, rubric: Rubric
 ) -> Estimate:
     """Estimate the calls, tokens and list price of judging the cases. Nothing is sent to the judge."""
-    return estimate_run(
-        [case.subject.question for case in cases],
-        answers=[case.subject.answer for case in cases],
-        judge_model=judge_model,
-        judge_prompt=judge_prompt,
-        rubric=rubric,
-    )
+    if not cases:
+        return Estimate(0, 0, 0, 0.0)
+    return estimate_plan(_plan(cases, open_model(judge_model), judge_prompt, rubric))
 
 
 def judge_parts(
@@ -97,27 +93,27 @@ def judge_parts(
     """Let the judge score the cases of each part with the part's own prompt, under one cap on the cost of all parts.
     After a used-up budget or an interruption, what was paid for is kept, and the same call continues from there."""
     judge = open_model(judge_model)
-    assignments = [_assign(cases, judge, prompt, rubric) for cases, prompt in parts]
+    plans = [_plan(cases, judge, prompt, rubric) for cases, prompt in parts]
     folder = as_path(terms.logs_dir or constants.LOGS_DIR)
-    finished = FinishedParts(folder, assignments, fresh=terms.fresh)
+    finished = FinishedParts(folder, plans, fresh=terms.fresh)
     runs, given = dict(finished.load()), terms.max_cost_usd
-    interrupted = [] if terms.fresh else assignments
+    interrupted = [] if terms.fresh else plans
     terms = replace(terms, max_cost_usd=shared_budget(given, runs.values(), folder, interrupted))
     judged: list[Judged] = []
-    for place, (assignment, (cases, _)) in enumerate(zip(assignments, parts, strict=True)):
+    for place, (plan, (cases, _)) in enumerate(zip(plans, parts, strict=True)):
         if place in runs:
             judged.append(_judged(cases, runs[place]))
             continue
         if judged and judged[-1].stopped:
             scores = _scores(cases, {}, rubric.criteria, "not_judged")
-            judged.append(Judged(scores, assignment.info, Usage(), None, judged[-1].stopped))
+            judged.append(Judged(scores, plan.info, Usage(), None, judged[-1].stopped))
             continue
         try:
-            run = run_assignment(assignment, terms)
+            run = run_plan(plan, terms)
             finished.note(place, run)
             judged.append(_judged(cases, run))
         except BudgetReached as reason:
-            judged.append(_judged(cases, _so_far(assignment, folder), str(reason)))
+            judged.append(_judged(cases, _so_far(plan, folder), str(reason)))
         except RequestRefused:
             if not judged:  # only the first part; the cases of a refused later part have the status "failed"
                 raise
@@ -128,8 +124,8 @@ def judge_parts(
     return judged
 
 
-def _assign(cases: Sequence[Case], judge: Model, prompt: AnyPrompt, rubric: Rubric) -> Assignment:
-    return assign_suite(
+def _plan(cases: Sequence[Case], judge: Model, prompt: AnyPrompt, rubric: Rubric) -> Plan:
+    return plan_answers(
         [replace(case.subject.question, id=case.id) for case in cases],
         answers=[case.subject.answer for case in cases],
         index=None, assistant_model="offline", assistant_prompt=None, answer_repeats=1, k=1,
@@ -143,10 +139,10 @@ def _judged(cases: Sequence[Case], run: EvaluationRun, stopped: str = "") -> Jud
     return Judged(_scores(cases, evaluations, run.rubric.criteria, "not_judged"), run.run, usage, run.log_path, stopped)
 
 
-def _so_far(assignment: Assignment, folder: Path) -> EvaluationRun:
-    if journal := find_journal(folder, assignment.key):
+def _so_far(plan: Plan, folder: Path) -> EvaluationRun:
+    if journal := find_journal(folder, plan.identity):
         return load_unfinished(journal)
-    return EvaluationRun((), summarise_results([], rule_of(assignment.plan.rubric)), assignment.info)
+    return EvaluationRun((), summarise_results([], rule_of(plan.rubric)), plan.info)
 
 
 def criteria_of(scores: pd.DataFrame) -> list[str]:

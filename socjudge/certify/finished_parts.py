@@ -18,17 +18,17 @@ from ..base.messages import explained
 from ..base.storage import load_bytes
 from ..errors import ConfigError
 from ..records import EvaluationRun
-from ..runs.assignment import Assignment
 from ..runs.load import load_run
 from ..runs.logs import fallback_folder, is_log_name
+from ..runs.plan import Plan
 
 
 class FinishedParts:
     """Keep the list of an experiment's finished parts on disk, in the order in which they finished."""
 
-    def __init__(self, folder: Path, assignments: Sequence[Assignment], *, fresh: bool) -> None:
+    def __init__(self, folder: Path, plans: Sequence[Plan], *, fresh: bool) -> None:
         # all parts together identify the experiment
-        keys = orjson.dumps([assignment.key for assignment in assignments], option=orjson.OPT_SORT_KEYS)
+        keys = "".join(plan.identity.sha256 for plan in plans).encode()
         self._path = folder / f".parts_{hashlib.sha256(keys).hexdigest()[:16]}.json"
         self._logs: dict[str, str] = {}  # {index of the part: path of its log}
         if fresh:

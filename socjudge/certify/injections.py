@@ -21,7 +21,7 @@ from ..base.pass_rule import reaches
 from ..errors import ConfigError
 from ..prompts.templates import Prompt
 from ..records import Rubric
-from ..runs.assignment import check_counts
+from ..runs.plan import check_counts
 from ..stats.basics import OVERALL, difference_interval, low_high, need_columns
 from ..stats.changes import share_interval
 from .cases import Case, Judged, criteria_of

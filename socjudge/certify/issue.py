@@ -18,9 +18,9 @@ from ..models.langchain_model import settings_of
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, load_prompt
 from ..records import UNKNOWN, EvaluationRun, Rubric, RunOptions, is_embedded, total_usage
-from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
 from ..runs.load import load_run
+from ..runs.plan import check_counts
 from ..settings import cost_cap, project_rubric
 from ..stats.agreement import judge_agreement
 from ..stats.correction import corrected_pass_rate
@@ -165,7 +165,7 @@ def estimate_certificate(
     budget_usd: float | None = None,
     size: int | None = None,
 ) -> Estimate:
-    """Estimate the calls, tokens and list price of `certify_judge` with the same arguments, as `estimate_run` does.
+    """Estimate the calls, tokens and list price of `certify_judge` with the same arguments.
 
     Nothing is sent to the judge.
 

@@ -12,7 +12,7 @@ import pandas as pd
 from ..base.messages import say
 from ..prompts.templates import Prompt
 from ..records import Rubric
-from ..runs.assignment import check_counts
+from ..runs.plan import check_counts
 from .cases import ORIGINAL, Case, Judged, originals
 from .damages import DAMAGES
 from .experiment import Experiment, Plan

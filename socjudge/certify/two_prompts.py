@@ -12,7 +12,7 @@ import pandas as pd
 from ..base.messages import say
 from ..prompts.templates import Prompt, load_prompt
 from ..records import Rubric
-from ..runs.assignment import check_counts
+from ..runs.plan import check_counts
 from ..stats.basics import OVERALL, detectable_difference, low_high, mean_interval, need_columns
 from ..stats.changes import equivalence_p
 from .cases import Judged, originals

@@ -26,14 +26,13 @@ from ..records import EvaluationRun
 from ..settings import default_answers, project_rubric, specified_values
 from . import certify, history, project
 from .groups import Answering, Job, Judging, Pace, grouped
-from .job import need_certificate, reporting
+from .job import carry_out, reporting
 from .own_assistant import ask_own
 from .shared import (
     COULD_NOT_JUDGE,
     PLAIN_SYMBOLS,
     Explained,
     ask_to_run,
-    confirm,
     cost_text,
     echo,
     stop,
@@ -211,12 +210,8 @@ def run(
     quiet: Quiet = False,
 ) -> EvaluationRun:
     from ..answering.dataset import load_eval_dataset
-    from ..prompts.saved import judge_prompt_of
-    from ..runs.assignment import assign_suite
-    from ..runs.estimate import estimate_run
     from ..runs.given_answers import needs_index, open_answers
-    from ..runs.suite import run_evaluation_suite
-    from ..runs.unfinished import count_judged, journal_info
+    from ..runs.suite import plan_run
 
     if dataset is None and not constants.EVAL_DATASET_PATH.exists():
         stop(
@@ -227,37 +222,16 @@ def run(
             )
         )
     questions = load_eval_dataset(dataset)
-    judge = judging.judge
-    there = None if pace.resume is None else journal_info(pace.resume)
-    marking: dict[str, Any] = {
-        "judge_prompt": judging.judge_prompt or (there and judge_prompt_of(there)),
-        "rubric": (there and there.rubric) or project_rubric(),
-        "judge_repeats": judging.judge_repeats,
-    }
-    if job.require_certificate:
-        # imports pandas and scipy, which takes as long as the rest of a run's start
-        from ..certify.issue import binding_of_judge
-
-        prompt, rubric = marking["judge_prompt"], marking["rubric"]
-        need_certificate(binding_of_judge(judge, prompt, rubric=rubric))
-    given = open_answers(answering.answers or default_answers() or None, questions)
-    asking: dict[str, Any] = asdict(answering) | {"answers": given}
-    how = {**marking, **asking, "judge_model": judge}
-    estimate = estimate_run(questions, **how)
-    index = None
+    given, index = open_answers(answering.answers or default_answers() or None, questions), None
     if needs_index(given):
         from ..runbooks.index import open_index
 
         index = open_index(runbooks, index_dir=index_dir)
-    if estimate.calls and not pace.fresh:
-        assignment = assign_suite(questions, index=index, **how)
-        estimate = estimate.after(count_judged(assignment.key, logs_dir), assignment.total)
-    confirm(estimate, yes)
-    # The run itself says how its rubric differs from that of a journal.
-    return run_evaluation_suite(
-        questions, index=index, **how | {"rubric": None}, max_cost_usd=max_cost_usd, logs_dir=logs_dir,
-        progress=not quiet, options=pace.options,
+    plan = plan_run(
+        questions, **asdict(answering) | {"answers": given}, index=index, judge_model=judging.judge,
+        judge_prompt=judging.judge_prompt, judge_repeats=judging.judge_repeats, logs_dir=logs_dir, options=pace.options,
     )  # fmt: skip
+    return carry_out(plan, job, yes, max_cost_usd=max_cost_usd, progress=not quiet)
 
 
 @app.command(
@@ -292,40 +266,17 @@ def rejudge(
     quiet: Quiet = False,
 ) -> EvaluationRun:
     from ..base.conditions import rubric_changes
-    from ..runs import suite
-    from ..runs.assignment import assign_failed, assign_rejudging, rows_to_judge
-    from ..runs.estimate import estimate_run
     from ..runs.load import find_log, load_run
-    from ..runs.unfinished import count_judged
+    from ..runs.suite import plan_rejudge
 
     earlier = load_run(find_log(log, logs_dir))
-    how: dict[str, Any] = {
-        "judge_model": judging.judge, "judge_prompt": judging.judge_prompt, "judge_repeats": judging.judge_repeats,
-    }  # fmt: skip
-    assignment = assign_failed(earlier, **how) if only_failed else assign_rejudging(earlier, **how)
-    plan, rows, kept = assignment.plan, [row for row in earlier.results if row.judge_repeat == 0], 0
-    repeats = plan.judge_repeats
-    if only_failed:
-        rows, repeats = rows_to_judge(earlier), 1
-        kept = assignment.total - len(rows)
-    if told := rubric_changes(project_rubric(), plan.rubric):
+    plan = plan_rejudge(
+        earlier, judge_model=judging.judge, judge_prompt=judging.judge_prompt, judge_repeats=judging.judge_repeats,
+        only_failed=only_failed, logs_dir=logs_dir, options=pace.options,
+    )  # fmt: skip
+    if told := rubric_changes(project_rubric(), plan.plan.rubric):
         echo(say("judged by the rubric of this log; other than the present settings: {told}", told=told), err=True)
-    if job.require_certificate:
-        from ..certify.issue import binding_of_judge
-
-        need_certificate(binding_of_judge(plan.judge, plan.judge_prompt, rubric=plan.rubric))
-    estimate = estimate_run(
-        [row.question for row in rows], answers=[row.answer for row in rows],
-        judge_model=plan.judge, judge_prompt=plan.judge_prompt, rubric=plan.rubric, judge_repeats=repeats,
-    )  # fmt: skip
-    if estimate.calls and not pace.fresh:
-        already = max(count_judged(assignment.key, logs_dir) - kept, 0)
-        estimate = estimate.after(already, assignment.total - kept)
-    confirm(estimate, yes)
-    return suite.rejudge(
-        earlier, **how, only_failed=only_failed, max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=not quiet,
-        options=pace.options,
-    )  # fmt: skip
+    return carry_out(plan, job, yes, max_cost_usd=max_cost_usd, progress=not quiet)
 
 
 @app.command(help=say("List the runs that were broken off; start one again with the same options to go on."))

@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any, Never
 
 from .._version import __version__
 from ..base.atomic_files import replacing
@@ -17,7 +17,10 @@ from ..base.verdict import Verdict, run_verdict, summary_text
 from ..errors import ConfigError, SocJudgeError
 from ..records import EvaluationRun
 from .groups import Job
-from .shared import UNCERTIFIED, Stopped, report_run, stop
+from .shared import UNCERTIFIED, Stopped, confirm, echo, report_run, stop
+
+if TYPE_CHECKING:
+    from ..runs.run_plan import RunPlan
 
 _OURS = "<!-- socjudge "  # begins the last line of each summary
 # Characters that Markdown or HTML could take for a link, a picture or a tag, and bare addresses, which GitHub would link.
@@ -54,12 +57,21 @@ def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
     return reported
 
 
-def need_certificate(binding: Any) -> None:
-    """End the command, before any model is called, if the judge has no valid certificate with this binding."""
-    from ..certify.certificate import why_uncertified
+def carry_out(plan: RunPlan, job: Job, yes: bool, **how: Any) -> EvaluationRun:
+    """Say what a run costs, let the user agree, and run it. Before any model is called, end the command if the judge
+    lacks a required certificate."""
+    if job.require_certificate:
+        # imports pandas and scipy, which takes as long as the rest of a run's start
+        from ..certify.certificate import why_uncertified
+        from ..certify.issue import binding_of_judge
 
-    if reason := why_uncertified(binding):
-        stop(reason, UNCERTIFIED)
+        judging = plan.plan
+        if reason := why_uncertified(binding_of_judge(judging.judge, judging.judge_prompt, rubric=judging.rubric)):
+            stop(reason, UNCERTIFIED)
+    if plan.note:
+        echo(plan.note, err=True)
+    confirm(plan.left, yes)
+    return plan.run(**how)
 
 
 def _finished_text(run: EvaluationRun) -> str:

@@ -17,6 +17,7 @@ from ..base.showing import block, escape
 from ..models.pacing import get_settings
 from ..runs.estimate import Estimate
 from ..runs.journal import drop_journal
+from ..runs.run_plan import RunPlan
 from ..runs.unfinished import UnfinishedRun
 from ..settings import default_answers, default_k
 from .controls import (
@@ -41,7 +42,7 @@ from .controls import (
     told_in,
     usual_model,
 )
-from .state.run import HOW, RunPreview, RunSession, Settings
+from .state.run import HOW, RunSession, Settings
 from .views.common import cost_html, progress_text, results_html, stopped_html
 
 # The specification's words, which are Japanese in every language.
@@ -124,7 +125,8 @@ class RunPanel(SessionPanel):
         self.bar = widgets.IntProgress(layout=AUTO)
         self.index_text, self.cost, self.status, self.results = (widgets.HTML() for _ in range(4))
         self._costs = True  # until the settings have been checked
-        self._preview: RunPreview | None = None  # what the settings mean; None if they cannot be used
+        self._preview: RunPlan | None = None  # what the settings mean; None if they cannot be used
+        self._other_run: UnfinishedRun | None = None  # an interrupted run with other settings
         self._agreed: Estimate | None = None  # the estimate that was shown when the cost box was ticked
         self._shown: Any = None  # the run whose results are shown
         self._lock = threading.Lock()
@@ -227,7 +229,9 @@ class RunPanel(SessionPanel):
         self.session.stop_changed()  # a run that is under way has other settings than the person saw
         if control is self.allow_cost:
             self._agreed = self._due if control.value else None
-        if control is self.allow_cost or control in [getattr(self, name) for name in HOW]:
+        if control is self.fresh:
+            self._settle(self._preview)
+        elif control is self.allow_cost or control in [getattr(self, name) for name in HOW]:
             self._show_cost()  # it is the same run
             self._redraw()
         else:
@@ -236,7 +240,7 @@ class RunPanel(SessionPanel):
     def _start(self) -> None:
         self._settle()  # a click may come before the page has followed a change
         if not self.run_button.disabled:
-            settings, is_agreed = self.settings, not self._costs or self._due == self._agreed
+            settings, plan, is_agreed = self.settings, self._preview, not self._costs or self._due == self._agreed
             self.allow_cost.value = False  # each paid run needs a new decision
             if not is_agreed:
                 self.status.value = block(
@@ -250,14 +254,11 @@ class RunPanel(SessionPanel):
                 )
                 return
             self.fresh.value = False  # only once, because a run that is stopped now should be resumed
-            self.session.start(settings, self._preview)
+            self.session.start(settings, plan)
 
     @property
     def _due(self) -> Estimate | None:  # what a start would still have to pay for; None if nothing can be started
-        preview = self._preview
-        if preview is None:
-            return None
-        return preview.estimate if self.fresh.value or preview.left is None else preview.left
+        return None if self._preview is None else self._preview.left
 
     def _drop(self) -> None:
         other = self._other()
@@ -269,21 +270,21 @@ class RunPanel(SessionPanel):
             drop_journal(other.path)
             self._settle()
 
-    def _settle(self) -> None:
-        self._preview, self._dropping = None, False
+    def _settle(self, earlier: RunPlan | None = None) -> None:
+        self._preview, self._other_run, self._dropping = None, None, False
         with told_in(self.cost):
-            self._preview = self.session.preview(self.settings)
-            self._costs = self._preview.estimate.calls > 0
+            self._preview = self.session.preview(self.settings, earlier)
+            self._other_run = self.session.find_other(self._preview)
+            self._costs = self._preview.left.calls > 0
             self._show_cost()
         # Before the tick is offered, so that no click hits a button that is about to be disabled.
         self._redraw()
         self.allow_cost.layout.display = "" if self._costs else "none"
 
     def _show_cost(self) -> None:
-        if self._preview is not None:
-            left = None if self.fresh.value else self._preview.left
-            note = block("muted", *map(escape, self._preview.note.splitlines())) if self._preview.note else ""
-            self.cost.value = cost_html(self._preview.estimate, self._preview.n_questions, left) + note
+        if (plan := self._preview) is not None:
+            note = block("muted", *map(escape, plan.note.splitlines())) if plan.note else ""
+            self.cost.value = cost_html(plan.left, plan.n_questions, plan.already) + note
 
     def _follow(self) -> None:
         """Update the panel after a change of the session, which calls this method in its own threads."""
@@ -333,9 +334,9 @@ class RunPanel(SessionPanel):
     def _other(self) -> UnfinishedRun | None:
         # There is none while the panel must show something else: a task of the session, a problem, or an interrupted
         # run that the next start would resume.
-        preview = self._preview
-        is_free = preview is not None and self._state() == "idle" and not preview.problem
-        return preview.other if preview and is_free and (self.fresh.value or not preview.already) else None
+        plan = self._preview
+        is_free = plan is not None and self._state() == "idle" and not plan.problem and not plan.already
+        return self._other_run if is_free else None
 
     def _status_html(self) -> str:
         session, progress = self.session, self.session.progress
@@ -356,7 +357,7 @@ class RunPanel(SessionPanel):
                 preview = self._preview
                 if preview.problem:
                     return block("bad", escape(preview.problem))
-                if preview.already and not self.fresh.value:
+                if preview.already:
                     return block(
                         "warn",
                         say(

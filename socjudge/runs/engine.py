@@ -35,9 +35,9 @@ from ..models import event_loop
 from ..models.opening import Model
 from ..models.pacing import RunGate
 from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult, ModelRequest
-from .assignment import Assignment, Sample
 from .executor import ask_through
 from .journal import Journal
+from .plan import Plan, Sample
 
 T = TypeVar("T")
 # judgements, with three replies each, after which a judge without any readable reply counts as unusable
@@ -50,17 +50,17 @@ class Engine:
 
     def __init__(
         self,
-        assignment: Assignment,
+        plan: Plan,
         journal: Journal,
         gate: RunGate,
         *,
         max_failures: int,
         executor: Executor | None = None,
     ) -> None:
-        self._n_samples, self._sample_at, self._plan = assignment.n_samples, assignment.sample_at, assignment.plan
+        self._n_samples, self._sample_at, self._plan = plan.n_samples, plan.sample_at, plan
         self._journal, self._gate = journal, gate
         self._max_failures, self._executor = max_failures, executor
-        self.n_left = assignment.total - journal.n_done  # judgements still to come
+        self.n_left = plan.total - journal.n_done  # judgements still to come
         self._started = time.monotonic()
         self._worked = False  # until something has worked in this session, an outage counts as a wrong set-up
         # Who has ever answered, also in the journal. A refusal by one who never did counts as a wrong set-up.
@@ -144,8 +144,8 @@ class Engine:
             await asyncio.gather(*(self._judge(i, sample, answer, repeat) for repeat in repeats))
 
     async def _judge(self, i: int, sample: Sample, answer: AssistantAnswer, repeat: int) -> None:
-        marks = self._marks(i, sample, answer, repeat)
-        evaluation = await self._or_failed(i, sample, answer, [repeat], marks)
+        judging = self._evaluation(i, sample, answer, repeat)
+        evaluation = await self._or_failed(i, sample, answer, [repeat], judging)
         if evaluation is None:
             return
         if evaluation.status == "failed":  # after replies that could not be parsed, which the journal has
@@ -299,7 +299,7 @@ class Engine:
         self._version = answer.version or self._version
         return answer
 
-    async def _marks(self, i: int, sample: Sample, answer: AssistantAnswer, repeat: int) -> Evaluation:
+    async def _evaluation(self, i: int, sample: Sample, answer: AssistantAnswer, repeat: int) -> Evaluation:
         ask = keeping(
             lambda request: self._ask(self._plan.judge, request),
             self._journal.replies(i, repeat),

@@ -13,17 +13,17 @@ from ..base.missing_scores import outcome_of, span_of, to_read
 from ..base.pass_rule import run_rule
 from ..base.verdict import Tally
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, Usage
-from .assignment import Assignment
 from .journal import Journal
 from .log_json import from_dict
 from .logs import LoggedResults, log_chunks, write_log
+from .plan import Plan
 
 IN_MEMORY = 200  # results; those of a larger run are read from its log on demand
 
 
 def finish_run(
     journal: Journal,
-    assignment: Assignment,
+    plan: Plan,
     in_session_s: float,
     logs_dir: Path | str,
     *,
@@ -32,8 +32,8 @@ def finish_run(
     """Write the log from the journal, row by row, and return the run.
     `in_session_s` are the seconds of this session, `spent_usd` the most that the run has cost (None: unknown)."""
     lost, rule = journal.lost_usage, run_rule(journal.info)
-    small, began, categories = assignment.total <= IN_MEMORY, journal.info, _categories(journal.info, assignment)
-    asked = assignment.info.asked or 0
+    small, began, categories = plan.total <= IN_MEMORY, journal.info, _categories(journal.info, plan)
+    asked = plan.info.asked or 0
     totals = _Totals(rule.line, asked)
     finished_at = datetime.now().astimezone().isoformat(timespec="seconds")
 
@@ -58,7 +58,7 @@ def finish_run(
         # the most is never less than the sum over the rows
         told = (totals.judge_usage + totals.assistant_usage).cost_usd
         return replace(
-            assignment.info,
+            plan.info,
             run_id=began.run_id,
             started_at=began.started_at,
             # The rule is that of the journal, also if the run was resumed with another one.
@@ -68,8 +68,8 @@ def finish_run(
             finished_at=finished_at,
             judge_model_resolved=", ".join(totals.judges) or UNKNOWN,
             assistant_model_resolved=", ".join(totals.assistants) or UNKNOWN,
-            assistant_version=", ".join(totals.versions) or assignment.info.assistant_version,
-            assistant_usage=totals.assistant_usage if assignment.plan.asks else Usage(),
+            assistant_version=", ".join(totals.versions) or plan.info.assistant_version,
+            assistant_usage=totals.assistant_usage if plan.asks else Usage(),
             judge_usage=totals.judge_usage + lost,
             most_usd=max([cost for cost in (spent_usd, told) if cost is not None], default=None),
             wall_time_s=journal.wall_time_s + in_session_s,
@@ -81,10 +81,10 @@ def finish_run(
     return EvaluationRun(results, totals.tally.summary(rule), info(), path)
 
 
-def _categories(there: RunInfo, assignment: Assignment) -> dict[int | str, str]:
-    if there.dataset_sha256 == assignment.info.dataset_sha256:
+def _categories(there: RunInfo, plan: Plan) -> dict[int | str, str]:
+    if there.dataset_sha256 == plan.info.dataset_sha256:
         return {}
-    samples = map(assignment.sample_at, range(assignment.n_samples))
+    samples = map(plan.sample_at, range(plan.n_samples))
     return {sample.question.id: sample.question.category for sample in samples}
 
 

@@ -1,7 +1,7 @@
 """The journal of a run, `logs/judge_eval_….partial.jsonl`: everything that was paid for, written as it arrives.
 
-One JSON object per line. The first is the header: {"journal", "run", "key", "total"}. Any other may have "t", the
-seconds since its session began, and "spent_usd", the run's cost so far. `sample` and `repeat` count answers and
+One JSON object per line. The first is the header: {"journal", "run", "total"}; `run` has the run's identity. Any
+other may have "t", the seconds since its session began, and "spent_usd", the run's cost so far. `sample` and `repeat` count answers and
 judgements from 0.
 
 - {"session"}: the run was started or resumed
@@ -13,10 +13,9 @@ judgements from 0.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
@@ -26,14 +25,24 @@ import filelock
 import orjson
 
 from ..base.atomic_files import refuse_links
-from ..base.messages import os_reason, say
+from ..base.messages import os_reason
 from ..base.missing_scores import outcome_of, span_of
 from ..base.pass_rule import run_rule
 from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo, Usage, total_usage
+from .identity import Identity
 from .log_json import from_dict, result_to_dict, run_info_from_dict, to_dict
-from .logs import find_log_of_run, new_log_name, to_json
-from .unfinished import FORMAT, SUFFIX, check_same_run, describe_journal, find_journal, read_lines
+from .logs import new_log_name, to_json
+from .unfinished import (
+    FORMAT,
+    SUFFIX,
+    check_same_run,
+    damaged,
+    describe_journal,
+    find_journal,
+    journal_info,
+    read_lines,
+)
 
 
 class Journal:
@@ -41,7 +50,7 @@ class Journal:
 
     def __init__(self, path: Path, lock: filelock.BaseFileLock, *, total: int, judge_repeats: int) -> None:
         self.path, self._lock, self._total, self.judge_repeats = path, lock, total, judge_repeats
-        self.info, self.key = RunInfo("", ""), dict[str, Any]()
+        self.info = RunInfo("", "")
         self.sessions = self.n_done = 0  # n_done: judgements that will not be requested again
         self.wall_time_s = self._in_session_s = 0.0  # of all earlier sessions, and of the last one
         self.meter: Callable[[], float] = lambda: 0.0  # the run's cost so far in US dollars
@@ -210,32 +219,24 @@ class Journal:
         self.noted_usd = max(self.noted_usd, line.get("spent_usd", 0.0))
 
     def _take_up(self) -> None:
-        end, header = 0, dict[str, Any]()
+        end, header, raw = 0, dict[str, Any](), b""
         for number, (start, line) in enumerate(read_lines(self.path), start=1):
-            header, end = header or line, start + len(line["raw"])
+            header, raw, end = header or line, line["raw"], start + len(line["raw"])
             if line.get("sample", 0) * self.judge_repeats + line.get("repeat", 0) >= self._total:
-                reason = say("not a line of a journal")
-                raise ConfigError(
-                    "{path}: line {number} is damaged ({reason}); correct or remove the line, or start anew with fresh",
-                    panel=(
-                        "{path}: line {number} is damaged ({reason}); correct or remove the line, or tick the "
-                        "box to start anew"
-                    ),
-                    path=self.path,
-                    number=number,
-                    reason=reason,
-                )
+                raise damaged(self.path, number)
             self._note(start, line)
             if "row" in line and line["row"]["evaluation"]["status"] == "unparsable":
                 self.ask_again(line["sample"], line["repeat"])
-        self.info, self.key = run_info_from_dict(header["run"], where=str(self.path)), header["key"]
+        self.info = run_info_from_dict(header["run"], where=str(self.path))
         self._file.truncate(end)  # removes half a line, left by a killed process
+        if not raw.endswith(b"\n"):
+            os.write(self._file.fileno(), b"\n")  # the line is whole, and only its end was lost
 
 
 def open_journal(
     folder: Path,
     info: RunInfo,
-    key: Mapping[str, Any],
+    identity: Identity,
     *,
     total: int,
     fresh: bool = False,
@@ -244,23 +245,23 @@ def open_journal(
     """Open the run's unfinished journal (the one at `path`, if given), or create one (always, if `fresh`).
     ConfigError if another process is making the run, or if the journal at `path` is of another run (it says how)."""
     folder.mkdir(parents=True, exist_ok=True)
-    lock = _held(folder, key)
+    lock = _held(folder, identity.sha256)
     journal, how = None, {"total": total, "judge_repeats": info.judge_repeats}
     try:
         found = (
-            check_same_run(path.resolve(), key) if path is not None else None if fresh else find_journal(folder, key)
+            check_same_run(path.resolve(), identity)
+            if path is not None
+            else None
+            if fresh
+            else find_journal(folder, identity)
         )
         if found is not None:
             journal = Journal(found, lock, **how)
             journal._take_up()
-            if find_log_of_run(journal.info.run_id, folder, started_at=journal.info.started_at):
-                journal.close(discard=True)  # the process was killed after writing the log
-                lock.acquire(timeout=0)
-                journal = None
-        if journal is None:
+        else:
             journal = Journal(_new_file(folder, info.started_at), lock, **how)
-            journal.info, journal.key = info, dict(key)
-            journal._add({"journal": FORMAT, "run": to_dict(info), "key": journal.key, "total": total})
+            journal.info = info
+            journal._add({"journal": FORMAT, "run": to_dict(info), "total": total})
         started = datetime.now().astimezone().isoformat(timespec="seconds")
         journal._add({"session": {"started_at": started, "pid": os.getpid()}, "t": 0.0})
         journal.sync()
@@ -284,11 +285,11 @@ def drop_journal(path: Path) -> None:
         raise ConfigError(
             "{path}: no journal of an unfinished run; they are named judge_eval_…{suffix}", path=path, suffix=SUFFIX
         )
-    key: Mapping[str, Any] = {}
+    of_run = ""
     with contextlib.suppress(ConfigError):  # a damaged journal may be removed too
-        key = next((line["key"] for _, line in read_lines(path)), {})
+        of_run = Identity.of(journal_info(path)).sha256
     try:
-        lock = _held(path.parent, key)
+        lock = _held(path.parent, of_run)
         try:
             path.unlink()
         finally:
@@ -297,9 +298,8 @@ def drop_journal(path: Path) -> None:
         raise ConfigError("{path}: cannot be removed ({reason})", path=path, reason=os_reason(error)) from None
 
 
-def _held(folder: Path, key: Mapping[str, Any]) -> filelock.BaseFileLock:
-    short = hashlib.sha256(orjson.dumps(dict(key), option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
-    refuse_links(path := folder / f".judge_eval_{short}.lock")
+def _held(folder: Path, of_run: str) -> filelock.BaseFileLock:
+    refuse_links(path := folder / f".judge_eval_{of_run[:16]}.lock")
     lock = filelock.FileLock(path, thread_local=False)
     try:
         lock.acquire(timeout=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +10,10 @@ from pathlib import Path
 from .. import constants
 from ..base.messages import explained
 from ..base.storage import as_path
+from ..errors import ConfigError
 from ..records import EvaluationRun
-from .logs import load_log, newer_text, parse_log
-from .unfinished import load_unfinished
+from .logs import load_log, logs_of_run, newer_text, parse_log
+from .unfinished import describe_journal, load_unfinished
 
 
 def find_log(name: Path | str, logs_dir: Path | str | None = None) -> Path:
@@ -47,3 +49,15 @@ def load_run(path: Path | str) -> EvaluationRun:
     if told := newer_text(run.run.schema_version):
         warnings.warn(f"{path}: {told}", stacklevel=2)
     return run
+
+
+def find_finished(journal: Path) -> EvaluationRun | None:
+    """Return the run of a journal from its log, if there is one with all that was asked for. The process was then
+    killed before it could remove the journal. A log with only a part of the run is not that of the finished run."""
+    left = describe_journal(journal)
+    for path in logs_of_run(left.run.run_id, journal.parent, started_at=left.run.started_at):
+        with contextlib.suppress(ConfigError):
+            run = load_run(path)
+            if run.run.run_id == left.run.run_id and len(run.results) == left.total:
+                return run
+    return None

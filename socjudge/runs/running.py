@@ -1,4 +1,4 @@
-"""Carry out an assignment: open its journal, run its engine, show the progress, and write its log."""
+"""Carry out a plan: open its journal, run its engine, show the progress, and write its log."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typing import Any
 
 from .. import constants
 from ..base.atomic_files import check_writable
-from ..base.conditions import UNTOLD, rubric_changes
+from ..base.conditions import UNTOLD
 from ..base.messages import aside, explained, say
-from ..base.showing import money
 from ..base.storage import as_path
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..models import event_loop
 from ..models.budget import Budget, as_budget
 from ..models.pacing import RunGate, get_settings
-from ..records import EvaluationResult, EvaluationRun, ModelRequest, RunOptions
-from .assignment import Assignment, Plan, begin_now, check_counts
+from ..records import EvaluationRun, ModelRequest, RunOptions
 from .engine import Engine
 from .finishing import finish_run
-from .journal import Journal, open_journal
-from .unfinished import describe_journal, find_earlier_journals, find_journal
+from .journal import Journal, drop_journal, open_journal
+from .load import find_finished
+from .plan import Plan, begin_now, check_counts
+from .unfinished import describe_journal, find_journal
 
 SHOW_S = 1.0  # seconds between updates of the bar
 LOG_S = 30.0  # seconds, if a bar is not redrawn in place, because each update is a line in somebody's log file
@@ -47,14 +47,62 @@ def terms_of(options: RunOptions | None, **direct: Any) -> RunTerms:
     return RunTerms(**vars(options or RunOptions()), **direct)
 
 
-def run_assignment(assignment: Assignment, terms: RunTerms, *, known: Iterable[EvaluationResult] = ()) -> EvaluationRun:
-    """Carry out an assignment and write the log. The run begins now, or an interrupted one is resumed.
-    Results that are `known` are not requested again."""
+def run_plan(plan: Plan, terms: RunTerms) -> EvaluationRun:
+    """Carry out a plan and write the log. The run begins now, or an interrupted one is resumed."""
     check_counts(max_concurrency=terms.max_concurrency, max_failures=terms.max_failures)
     settings = get_settings(terms.output_tokens, terms.timeout_s, terms.patience_s)
-    plan, total, logs_dir = assignment.plan, assignment.total, terms.logs_dir or constants.LOGS_DIR
-    budget = as_budget(terms.max_cost_usd)
-    if budget.max_usd is not None and (model := _unpriced(plan)):
+    logs_dir, budget = terms.logs_dir or constants.LOGS_DIR, as_budget(terms.max_cost_usd)
+    if budget.max_usd is not None:
+        _need_prices(plan)
+    path, folder = None if terms.resume is None else Path(terms.resume), as_path(logs_dir)
+    with explained(
+        "{folder}: cannot be written ({reason}); nothing was asked yet. Free some disk space, fix the "
+        "permissions, or name another folder",
+        folder=folder,
+    ):  # now, because later it would cost the replies
+        check_writable(folder)
+        there = path or (None if terms.fresh else find_journal(folder, plan.identity))
+        if there is not None and (finished := find_finished(there)):
+            drop_journal(there)
+            return finished
+        journal = open_journal(
+            folder, begin_now(plan.info), plan.identity, total=plan.total, fresh=terms.fresh, path=path
+        )
+    discard = False
+    try:
+        if journal.n_done and terms.progress:
+            print(_taken_up(plan, journal), file=aside())
+        _take_over(journal, plan)
+        run_id = journal.info.run_id
+        budget.note(run_id, journal.noted_usd if budget.max_usd is None else journal.spent_usd)
+        gate = RunGate(
+            max_concurrency=terms.max_concurrency,
+            budget=budget,
+            run_id=run_id,
+            signal=terms.stop,
+            settings=settings,
+        )
+        journal.meter = lambda: gate.spent_usd
+        engine = Engine(plan, journal, gate, max_failures=terms.max_failures, executor=terms.executor)
+        if plan.asks and not journal.has_judgements and (check := getattr(plan.judge, "check_name", None)):
+            event_loop.wait(check())  # before the answers are paid for
+        _work(engine, gate, journal, plan.total, terms)
+        spent_usd = None if _unpriced(plan) else gate.spent_usd
+        run = finish_run(journal, plan, engine.elapsed_s, logs_dir, spent_usd=spent_usd)
+        discard = True
+        return run
+    except (SocJudgeError, KeyboardInterrupt) as error:
+        discard = journal.is_empty
+        if discard or isinstance(error, KeyboardInterrupt):
+            raise
+        error.args = (f"{error}\n{_how_to_go_on(journal, plan.total)}",)
+        raise
+    finally:
+        journal.close(discard=discard)
+
+
+def _need_prices(plan: Plan) -> None:
+    if model := _unpriced(plan):
         raise ConfigError(
             "max_cost_usd cannot be held: the price of '{model}' is unknown; put it into {path} (see README), "
             "give a chat model an output limit and an object of your own `most_usd(request)`, or have no cap: "
@@ -66,94 +114,23 @@ def run_assignment(assignment: Assignment, terms: RunTerms, *, known: Iterable[E
             model=model,
             path=constants.PRICES_PATH,
         )
-    path, folder = None if terms.resume is None else Path(terms.resume), as_path(logs_dir)
-    with explained(
-        "{folder}: cannot be written ({reason}); nothing was asked yet. Free some disk space, fix the "
-        "permissions, or name another folder",
-        folder=folder,
-    ):  # now, because later it would cost the replies
-        check_writable(folder)
-        journal = open_journal(
-            folder, begin_now(assignment.info), assignment.key, total=total, fresh=terms.fresh, path=path
-        )
-    discard = False
-    try:
-        if told := rubric_changes(plan.rubric, journal.info.rubric or plan.rubric):
-            print(
-                say(
-                    "The run keeps the rubric it began with; other than the present settings: {told}. Start anew "
-                    "with fresh (--fresh) to use those",
-                    panel=(
-                        "The run keeps the rubric it began with; other than the present settings: {told}. Tick "
-                        "「最初からやり直す」 to use those"
-                    ),
-                    told=told,
-                ),
-                file=aside(),
-            )
-        by_question = plan.judge_repeats == 1
-        if resumed := journal.n_done:
-            taken_up = (
-                "{done}/{total} questions are taken over from before the run was broken off ({path})"
-                if by_question
-                else "{done}/{total} judged answers are taken over from before the run was broken off ({path})"
-            )
-            print(say(taken_up, done=resumed, total=total, path=journal.path), file=aside())
-        for left in find_earlier_journals(journal.path.parent, assignment.key) if journal.sessions == 1 else ():
-            cost = money(left.cost_usd)
-            print(
-                say(
-                    "{path}: an earlier version left the same run unfinished ({done} of {total} judged, cost "
-                    "{cost}). This version cannot resume it and starts anew. load_run reads what is there, to be "
-                    "saved as a log",
-                    path=left.path,
-                    done=left.done,
-                    total=left.total,
-                    cost=cost,
-                ),
-                file=aside(),
-            )
-        _take_over(journal, assignment, known)
-        if taken := journal.n_done - resumed:
-            taken_over = (
-                "{done}/{total} questions are taken over from the old log; only the rest is asked for again"
-                if by_question
-                else ("{done}/{total} judged answers are taken over from the old log; only the rest is asked for again")
-            )
-            print(say(taken_over, done=taken, total=total), file=aside())
-        run_id = journal.info.run_id
-        budget.note(run_id, journal.noted_usd if budget.max_usd is None else journal.spent_usd)
-        gate = RunGate(
-            max_concurrency=terms.max_concurrency,
-            budget=budget,
-            run_id=run_id,
-            signal=terms.stop,
-            settings=settings,
-        )
-        journal.meter = lambda: gate.spent_usd
-        engine = Engine(assignment, journal, gate, max_failures=terms.max_failures, executor=terms.executor)
-        if plan.asks and not journal.has_judgements and (check := getattr(plan.judge, "check_name", None)):
-            event_loop.wait(check())  # before the answers are paid for
-        _work(engine, gate, journal, total, terms)
-        spent_usd = None if _unpriced(plan) else gate.spent_usd
-        run = finish_run(journal, assignment, engine.elapsed_s, logs_dir, spent_usd=spent_usd)
-        discard = True
-        return run
-    except (SocJudgeError, KeyboardInterrupt) as error:
-        discard = journal.is_empty
-        if discard or isinstance(error, KeyboardInterrupt):
-            raise
-        error.args = (f"{error}\n{_how_to_go_on(journal, total)}",)
-        raise
-    finally:
-        journal.close(discard=discard)
 
 
-def _take_over(journal: Journal, assignment: Assignment, known: Iterable[EvaluationResult]) -> None:
-    known = list(known)
-    samples = map(assignment.sample_at, range(assignment.n_samples if known else 0))
+def _taken_up(plan: Plan, journal: Journal) -> str:
+    return say(
+        "{done}/{total} questions are taken over from before the run was broken off ({path})"
+        if plan.judge_repeats == 1
+        else "{done}/{total} judged answers are taken over from before the run was broken off ({path})",
+        done=journal.n_done,
+        total=plan.total,
+        path=journal.path,
+    )
+
+
+def _take_over(journal: Journal, plan: Plan) -> None:
+    samples = map(plan.sample_at, range(plan.n_samples if plan.known else 0))
     places = {(sample.question.id, sample.answer_repeat): i for i, sample in enumerate(samples)}
-    for result in known:
+    for result in plan.known:
         i = places[result.question.id, result.answer_repeat]
         if not journal.is_done(i, result.judge_repeat):
             journal.add_result(i, result, 0.0)
@@ -163,7 +140,7 @@ def shared_budget(
     given: Budget | float | None,
     finished: Iterable[EvaluationRun],
     folder: Path,
-    interrupted: Iterable[Assignment],
+    interrupted: Iterable[Plan],
 ) -> Budget:
     """Return one budget for several runs, which counts the cost of the finished and the interrupted runs.
     ConfigError if there is a limit and the cost of a finished run is unknown."""
@@ -182,8 +159,8 @@ def shared_budget(
                 log=run.log_path,
             )
         budget.note(run.run.run_id, paid or 0.0)
-    for assignment in interrupted if budget.max_usd is not None else ():
-        if (journal := find_journal(folder, assignment.key)) is not None:
+    for plan in interrupted if budget.max_usd is not None else ():
+        if (journal := find_journal(folder, plan.identity)) is not None:
             counted = describe_journal(journal)
             budget.note(counted.run.run_id, counted.spent_usd)
     return budget

@@ -2,30 +2,93 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..answering.own_assistant import Assistant
 from ..base.conditions import rubric_changes
 from ..base.messages import aside, say
-from ..errors import ConfigError
+from ..errors import ConfigError, RunNote
 from ..models.opening import Model
 from ..prompts.saved import foreign_prompt_note, judge_prompt_of
 from ..prompts.templates import Prompt
-from ..records import EvalQuestion, EvaluationResult, EvaluationRun, Rubric, RunOptions, Usage
+from ..records import EvalQuestion, EvaluationRun, Rubric, RunOptions
 from ..settings import project_rubric
-from .assignment import assign_failed, assign_rejudging, assign_suite
-from .given_answers import Given, open_answers
-from .running import run_assignment, terms_of
+from .given_answers import Given, needs_index, open_answers
+from .plan import plan_answers, plan_failed, plan_rejudging
+from .run_plan import RunPlan, foresee
 from .unfinished import journal_info
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from ..runbooks.index import RunbookIndex
+
+
+def plan_run(
+    questions: Sequence[EvalQuestion],
+    *,
+    answers: Given = None,
+    index: RunbookIndex | None = None,
+    assistant_model: str | BaseChatModel | Model = "auto",
+    assistant_prompt: Prompt | str | Path | None = None,
+    k: int | None = None,
+    judge_model: str | BaseChatModel | Model = "auto",
+    judge_prompt: Prompt | str | Path | None = None,
+    rubric: Rubric | None = None,
+    answer_repeats: int = 1,
+    judge_repeats: int = 1,
+    logs_dir: Path | str | None = None,
+    options: RunOptions | None = None,
+) -> RunPlan:
+    """Plan a run without sending a request: what it would ask, what that costs, and what an interrupted run has already.
+
+    The arguments are those of `run_evaluation_suite`, which is `plan_run(…).run(…)`. The estimate (`left`) is rough: it
+    leaves out hidden reasoning tokens and retries. Calls of the embedded default model are not counted.
+
+    Returns
+    -------
+    RunPlan
+        `left` (calls, input_tokens, output_tokens, cost_usd in US dollars, None if a price is unknown), `already`,
+        `total`, `note`, `problem`, and `run()`, which starts it.
+
+    Raises
+    ------
+    ConfigError
+        If an argument is unfit, such as answers that do not match the questions, or a model without a key.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> plan = sj.plan_run(sj.load_eval_dataset(), assistant_model="offline", judge_model="offline")
+    >>> plan.total, plan.left.calls
+    (10, 0)
+    """
+    options = options or RunOptions()
+    _check_names(options.executor, judge_model, assistant_model)
+    opened = open_answers(answers, questions)
+    if isinstance(opened, Assistant) and options.executor is not None:
+        raise ConfigError(
+            "executor= cannot ask an assistant of your own; let it answer without one, or give a file of its answers "
+            "as answers="
+        )
+    expected = rubric or project_rubric()
+    if options.resume is not None:
+        there = journal_info(Path(options.resume))
+        judge_prompt, rubric = judge_prompt or judge_prompt_of(there), rubric or there.rubric
+    if index is None and needs_index(opened):
+        from ..runbooks.index import open_index
+
+        index = open_index()
+    plan = plan_answers(
+        questions, answers=opened, index=index, assistant_model=assistant_model, assistant_prompt=assistant_prompt, k=k,
+        judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric or expected,
+        answer_repeats=answer_repeats, judge_repeats=judge_repeats,
+    )  # fmt: skip
+    return foresee(plan, options, logs_dir, expected=expected)
 
 
 def run_evaluation_suite(
@@ -121,40 +184,13 @@ def run_evaluation_suite(
     >>> run.summary.total_questions
     1
     """
-    answers = open_answers(answers, questions)
-    terms = terms_of(options, max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=progress)
-    _check_names(terms.executor, judge_model, assistant_model)
-    if isinstance(answers, Assistant):
-        if terms.executor is not None:
-            raise ConfigError(
-                "executor= cannot ask an assistant of your own; let it answer without one, or give a file of "
-                "its answers as answers="
-            )
-        print(answers.told_before, file=aside())
-    if terms.resume is not None:
-        there = journal_info(Path(terms.resume))
-        judge_prompt = judge_prompt or judge_prompt_of(there)
-        if rubric is None and there.rubric is not None:
-            rubric = there.rubric
-            if told := rubric_changes(project_rubric(), rubric):
-                print(
-                    say(
-                        "The run keeps the rubric it began with; other than the present settings: {told}. Start "
-                        "anew with fresh (--fresh) to use those",
-                        panel=(
-                            "The run keeps the rubric it began with; other than the present settings: {told}. "
-                            "Tick 「最初からやり直す」 to use those"
-                        ),
-                        told=told,
-                    ),
-                    file=aside(),
-                )
-    assignment = assign_suite(
+    plan = plan_run(
         questions, answers=answers, index=index, assistant_model=assistant_model, assistant_prompt=assistant_prompt, k=k,
-        judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric or project_rubric(),
-        answer_repeats=answer_repeats, judge_repeats=judge_repeats,
+        judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric, answer_repeats=answer_repeats,
+        judge_repeats=judge_repeats, logs_dir=logs_dir, options=options,
     )  # fmt: skip
-    return run_assignment(assignment, terms)
+    _tell(plan.note, progress)
+    return plan.run(max_cost_usd=max_cost_usd, progress=progress)
 
 
 def rejudge(
@@ -208,26 +244,38 @@ def rejudge(
     >>> again.info.rejudged_from == run.info.run_id
     True
     """
-    terms = terms_of(options, max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=progress)
-    _check_names(terms.executor, judge_model)
-    judging: dict[str, Any] = {
-        "judge_model": judge_model, "judge_prompt": judge_prompt, "rubric": rubric, "judge_repeats": judge_repeats,
-    }  # fmt: skip
-    if judge_prompt is None and (told := foreign_prompt_note(run.run)):
-        print(told, file=aside())
-    if only_failed:
-        kept = [_paid(row) for row in run.results if row.evaluation.status == "ok"]
-        return run_assignment(assign_failed(run, **judging), terms, known=kept)
-    assignment = assign_rejudging(run, **judging)
-    if told := rubric_changes(run.rubric, assignment.plan.rubric):
-        print(say("other than in the original run: {told}", told=told), file=aside())
-    return run_assignment(assignment, terms)
+    plan = plan_rejudge(
+        run, judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric, judge_repeats=judge_repeats,
+        only_failed=only_failed, logs_dir=logs_dir, options=options,
+    )  # fmt: skip
+    _tell(plan.note, progress)
+    return plan.run(max_cost_usd=max_cost_usd, progress=progress)
 
 
-def _paid(result: EvaluationResult) -> EvaluationResult:
-    """Return a copy of the result with zero usage, because the old log already counts its cost."""
-    answer, evaluation = replace(result.answer, usage=Usage()), replace(result.evaluation, usage=Usage())
-    return replace(result, answer=answer, evaluation=evaluation)
+def plan_rejudge(
+    run: EvaluationRun,
+    *,
+    only_failed: bool = False,
+    logs_dir: Path | str | None = None,
+    options: RunOptions | None = None,
+    **judging: Any,
+) -> RunPlan:
+    """Return what `rejudge` with these arguments would do and cost. No request is sent."""
+    options = options or RunOptions()
+    _check_names(options.executor, judging["judge_model"])
+    plan = plan_failed(run, **judging) if only_failed else plan_rejudging(run, **judging)
+    notes = [] if judging["judge_prompt"] else [foreign_prompt_note(run.run)]
+    if told := rubric_changes(run.rubric, plan.rubric):
+        notes.append(say("other than in the original run: {told}", told=told))
+    return foresee(plan, options, logs_dir).with_notes(notes)
+
+
+def _tell(note: str, progress: bool) -> None:
+    """Tell what the user did not see, because they did not look at the plan."""
+    if note and progress:
+        print(note, file=aside())
+    elif note:
+        warnings.warn(note, RunNote, stacklevel=3)
 
 
 def _check_names(executor: Executor | None, *models: str | BaseChatModel | Model) -> None:

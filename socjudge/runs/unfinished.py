@@ -12,7 +12,6 @@ from typing import Any
 import orjson
 
 from .. import constants
-from ..base.conditions import CONDITIONS, UNTOLD, parts_that_differ
 from ..base.messages import os_reason, say
 from ..base.pass_rule import run_rule
 from ..base.showing import dollars, facts_html, money, one_line, shown_path
@@ -20,11 +19,13 @@ from ..base.storage import as_path
 from ..base.verdict import summarise_results
 from ..errors import ConfigError
 from ..records import AssistantAnswer, EvaluationResult, EvaluationRun, RunInfo, Usage
+from .identity import Identity
 from .log_json import checked_results, from_dict, run_info_from_dict
 from .logs import is_ours
 
 SUFFIX = ".partial.jsonl"
 FORMAT = 2  # of the journals that this version writes and resumes; those of 0.1 to 0.3 have 1
+MOST_DIFFERENCES = 3  # a run that differs in more is another one, and nobody expects it to be resumed
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,16 @@ class UnfinishedRun:
 
     path: Path
     run: RunInfo
-    key: Mapping[str, Any]  # the run's identity (`Assignment.key`)
     done: int  # judgements that have scores and will not be requested again
     total: int
     cost_usd: float | None  # of the replies; None if unknown
     unread: int = 0  # judgements whose replies could not be parsed, and that will be requested again
     spent_usd: float = 0.0  # the most that the run can have cost, as far as prices are known
     is_resumable: bool = True  # False: an earlier version wrote it; `load_run` reads it, to be saved as a log
+
+    @property
+    def identity(self) -> Identity:
+        return Identity.of(self.run)
 
     def __repr__(self) -> str:
         unread = f" ({self.unread} unread)" if self.unread else ""
@@ -91,7 +95,7 @@ def describe_journal(path: Path) -> UnfinishedRun:
     """Describe the unfinished run that a journal belongs to: its info, its number of judgements, and its cost."""
     status: dict[tuple[int, int], str] = {}
     costs: dict[tuple[int, int], list[float | None]] = {}
-    info, key, total, noted, written_as = RunInfo("", ""), {}, 0, 0.0, FORMAT
+    info, total, noted, written_as = RunInfo("", ""), 0, 0.0, FORMAT
     for _, line in read_lines(path):
         place = (line.get("sample", -1), line.get("repeat", -1))
         noted = max(noted, line.get("spent_usd", 0.0))
@@ -104,14 +108,14 @@ def describe_journal(path: Path) -> UnfinishedRun:
         elif "reply" in line:
             costs.setdefault(place, []).append(line["reply"]["usage"]["cost_usd"])
         elif "journal" in line:
-            info, key, total = run_info_from_dict(line["run"], where=str(path)), line["key"], line["total"]
+            info, total = run_info_from_dict(line["run"], where=str(path)), line["total"]
             written_as = line["journal"]
     done, unread = (list(status.values()).count(each) for each in ("ok", "unparsable"))
     paid = [cost for each in costs.values() for cost in each]
     known = sum(cost or 0.0 for cost in paid)
     cost_usd = None if None in paid else known
     spent_usd = max(noted, known)
-    return UnfinishedRun(path, info, key, done, total, cost_usd, unread, spent_usd, written_as == FORMAT)
+    return UnfinishedRun(path, info, done, total, cost_usd, unread, spent_usd, written_as == FORMAT)
 
 
 def load_unfinished(path: Path) -> EvaluationRun:
@@ -138,40 +142,44 @@ def load_unjudged(path: Path) -> dict[int, AssistantAnswer]:
     return {sample: from_dict(AssistantAnswer, answer, str(path)) for sample, answer in found.items()}
 
 
-def count_judged(key: Mapping[str, Any], logs_dir: Path | str | None = None) -> int:
-    """Return how many judgements the interrupted run with this key has. If it is started now, it keeps these."""
-    journal = find_journal(as_path(logs_dir or constants.LOGS_DIR), key)
-    return 0 if journal is None else describe_journal(journal).done
-
-
 def journal_info(path: Path) -> RunInfo:
     """Return the info of the run that a journal belongs to. Raises ConfigError if the file is no journal."""
-    header = _named_header(path)
-    if "run" not in header:
-        raise ConfigError(
-            "{path}: no journal of an unfinished run; they are named judge_eval_…{suffix}", path=path, suffix=SUFFIX
-        )
-    return run_info_from_dict(header["run"], where=str(path))
+    return run_info_from_dict(_named_header(path)["run"], where=str(path))
 
 
-def find_journal(folder: Path, key: Mapping[str, Any]) -> Path | None:
-    """Return the newest journal in the folder whose run has this key (`Assignment.key`)."""
-    fits = [path for path, header in _journals(folder) if header.get("key") == key and header.get("journal") == FORMAT]
+def find_journal(folder: Path, identity: Identity) -> Path | None:
+    """Return the newest journal in the folder whose run has this identity."""
+    fits = [
+        path
+        for path, header in _journals(folder)
+        if header["journal"] == FORMAT and _identity(path, header) == identity
+    ]
     return fits[-1] if fits else None
 
 
-def find_earlier_journals(folder: Path, key: Mapping[str, Any]) -> list[UnfinishedRun]:
-    """Return the runs with this key that an earlier version began, and that therefore cannot be resumed.
-    Only the names that both keys have are compared, without socjudge's own version."""
+def find_earlier_journals(folder: Path, identity: Identity) -> list[UnfinishedRun]:
+    """Return the runs with this identity that an earlier version began, and that therefore cannot be resumed."""
     found = []
     for path, header in _journals(folder):
-        there = header.get("key")
-        if header.get("journal") in range(1, FORMAT) and isinstance(there, dict):
-            told = {name: value for name, value in there.items() if name != "version"}
-            if all(key.get(name, value) == value for name, value in told.items()):
-                with contextlib.suppress(ConfigError):  # damaged: `unfinished_runs` says so
-                    found.append(describe_journal(path))
+        if header["journal"] in range(1, FORMAT) and identity.agrees(_identity(path, header)):
+            with contextlib.suppress(ConfigError):  # damaged: `unfinished_runs` says so
+                found.append(describe_journal(path))
     return found
+
+
+def find_similar_journal(folder: Path, identity: Identity) -> tuple[UnfinishedRun, list[str]] | None:
+    """Return the newest interrupted run that differs from this identity in little, and what differs."""
+    for path, header in reversed(_journals(folder)):
+        if header["journal"] == FORMAT:
+            differences = identity.differences(_identity(path, header))
+            with contextlib.suppress(ConfigError):  # damaged: `unfinished_runs` says so
+                if 0 < len(differences) <= MOST_DIFFERENCES and (run := describe_journal(path)).done:
+                    return run, differences
+    return None
+
+
+def _identity(path: Path, header: Mapping[str, Any]) -> Identity:
+    return Identity.of(run_info_from_dict(header["run"], where=str(path)))
 
 
 def _journals(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
@@ -200,21 +208,16 @@ def find_stubs(folder: Path) -> list[Path]:
     return [path for path in files if b"\n" not in path.read_bytes()]
 
 
-def check_same_run(path: Path, key: Mapping[str, Any]) -> Path:
-    """Return `path` if its journal is of the run with this key. Otherwise, the ConfigError says how the keys differ."""
+def check_same_run(path: Path, identity: Identity) -> Path:
+    """Return `path` if its journal is of the run with this identity. Otherwise, the ConfigError says what differs."""
     header = _named_header(path)
-    there = header.get("key")
-    if not isinstance(there, dict):
-        raise ConfigError(
-            "{path}: no journal of an unfinished run; they are named judge_eval_…{suffix}", path=path, suffix=SUFFIX
-        )
-    if header.get("journal") in range(1, FORMAT):
+    if header["journal"] in range(1, FORMAT):
         raise ConfigError(
             "{path}: an earlier version wrote this journal, so this version cannot resume it. Read it with "
             "load_run and save it as a log, or leave resume out to start anew",
             path=path,
         )
-    if said := differences(there, key):
+    if said := identity.differences(_identity(path, header)):
         raise ConfigError(
             "{path}: the journal is of another run: {differences}. Start that run again with its own settings, "
             "or leave resume out to start this one",
@@ -225,48 +228,28 @@ def check_same_run(path: Path, key: Mapping[str, Any]) -> Path:
 
 
 def _named_header(path: Path) -> dict[str, Any]:
-    """Read a header whose path the user gave. ConfigError if the file is another user's or not a regular file."""
+    """Read a header whose path the user gave. ConfigError if the file is another user's, or no journal."""
     if path.exists() and not is_ours(path.resolve(), beside=path.resolve().parent):
         raise ConfigError(
             "{path}: another user's file, so it is not read as a journal; to resume it, copy it to a file of your own",
             path=path,
         )
-    return _read_header(path)
-
-
-def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """Return a text for each difference between the keys of two runs: the stored run `there` and the new run `here`."""
-    names = [name for name in sorted({*there, *here}) if there.get(name) != here.get(name)]
-    told = []
-    for name in names:
-        sides = there.get(name), here.get(name)
-        if isinstance(sides[0], dict) and isinstance(sides[1], dict):
-            files = [file for file in sorted({*sides[0], *sides[1]}) if sides[0].get(file) != sides[1].get(file)]
-            told.append(say("{name} differ in {files}", name=name, files=", ".join(files)))
-        # If the differing files are named, the index's hash adds nothing.
-        elif name != "index" or not {"runbooks", "embedder"} & {*names}:
-            named = name
-            if name.endswith("_settings"):
-                named = say(next(each.name for each in CONDITIONS if each.column == name))
-                sides = parts_that_differ(*(str(side or "") for side in sides))
-            told.append(
-                say(
-                    "{name} is {there} there and {here} here", name=named, there=_shown(sides[0]), here=_shown(sides[1])
-                )
-            )
-    return told
+    if not path.name.endswith(SUFFIX) or not (header := _read_header(path)):
+        raise ConfigError(
+            "{path}: no journal of an unfinished run; they are named judge_eval_…{suffix}", path=path, suffix=SUFFIX
+        )
+    return header
 
 
 def _read_header(path: Path) -> dict[str, Any]:
+    """Return the first line of a journal. It is empty if the process was killed while it was written: nothing was paid
+    for then. ConfigError if it is damaged, because what was paid for would be asked for again."""
     try:
         with path.open("rb") as file:
             raw = file.readline()
-        line = orjson.loads(raw)
     except OSError as error:
         raise ConfigError("{path}: the journal cannot be read ({reason})", path=path, reason=os_reason(error)) from None
-    except orjson.JSONDecodeError:
-        return {}  # the process was killed before its first line was complete
-    return line if isinstance(line, dict) and raw.endswith(b"\n") else {}
+    return _line(path, 1, raw) if raw.endswith(b"\n") else {}
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -276,22 +259,32 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     with path.open("rb") as file:
         for number, raw in enumerate(file, start=1):
             if not raw.endswith(b"\n"):
-                return  # it was being written when the process was killed
-            try:
-                line = _parsed(raw, is_first=number == 1)
-            except ValueError as error:
-                raise ConfigError(
-                    "{path}: line {number} is damaged ({reason}); correct or remove the line, or start anew with fresh",
-                    panel=(
-                        "{path}: line {number} is damaged ({reason}); correct or remove the line, or tick the "
-                        "box to start anew"
-                    ),
-                    path=path,
-                    number=number,
-                    reason=error,
-                ) from None
-            yield start, {**line, "raw": raw}
+                try:
+                    orjson.loads(raw)
+                except orjson.JSONDecodeError:
+                    return  # it was being written when the process was killed
+            yield start, {**_line(path, number, raw), "raw": raw}
             start += len(raw)
+
+
+def _line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
+    try:
+        return _parsed(raw, is_first=number == 1)
+    except ValueError as error:
+        raise damaged(path, number, str(error)) from None
+
+
+def damaged(path: Path, number: int, reason: str = "") -> ConfigError:
+    """Return the error for a line of a journal that is damaged. Without a reason, it is not one of a journal."""
+    return ConfigError(
+        "{path}: line {number} is damaged ({reason}); correct or remove the line, or start anew with fresh",
+        panel=(
+            "{path}: line {number} is damaged ({reason}); correct or remove the line, or tick the box to start anew"
+        ),
+        path=path,
+        number=number,
+        reason=reason or say("not a line of a journal"),
+    )
 
 
 def _parsed(raw: bytes, *, is_first: bool) -> dict[str, Any]:
@@ -302,7 +295,7 @@ def _parsed(raw: bytes, *, is_first: bool) -> dict[str, Any]:
         numbers, places = [line.get("t", 0), line.get("spent_usd", 0)], []
         if is_first:
             run_info_from_dict(line["run"], where="run")
-            fits, places = fits and isinstance(line["key"], dict), [line["total"]]
+            fits, places = fits and line["journal"] in range(1, FORMAT + 1), [line["total"]]
         elif "row" in line:
             row, places = line["row"], [line["sample"], line["repeat"]]
             evaluation, assistant = row["evaluation"], row["assistant"]
@@ -323,9 +316,3 @@ def _parsed(raw: bytes, *, is_first: bool) -> dict[str, Any]:
     if not fits:
         raise ValueError(say("not a line of a journal"))
     return line
-
-
-def _shown(value: Any) -> str:
-    text = say("nothing") if value in (None, "") else str(value)
-    text = say("not told (no settings)") if text.startswith(UNTOLD) else text
-    return f"{text[:12]}…" if len(text) == 64 else text  # shortened, because it is a hash

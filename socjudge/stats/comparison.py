@@ -301,7 +301,7 @@ def _judging(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame,
             found[prefix + name] = float(known.groupby(calls["question_id"]).mean().mean())
     told = conditions_of(scores[scores[by].isin([first, second])], by)
     differ = [each.condition for each in differences(told[first], told[second])]
-    found["_differs"] = list(dict.fromkeys(each.group for each in differ if each.moves_marks))
+    found["_differs"] = list(dict.fromkeys(each.group for each in differ if each.moves_scores))
     return found
 
 

@@ -181,7 +181,7 @@ def test_a_cap_holds(service: Service, tmp_path: Path) -> None:
     with pytest.raises(sj.errors.BudgetReached):
         judge_all(tmp_path, max_concurrency=1, max_cost_usd=0.02)
     assert 0 < len(service.requests) * COST_USD <= 0.02 and len(service.requests) < 10
-    estimate = sj.estimate_run(QUESTIONS, answers=ANSWERS, judge_model=JUDGE)
+    estimate = sj.plan_run(QUESTIONS, answers=ANSWERS, judge_model=JUDGE).left
     assert estimate.calls == 10 and estimate.cost_usd is not None and estimate.cost_usd > 10 * OUTPUT_TOKENS * 4e-6
 
 

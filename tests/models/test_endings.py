@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from service import KEY, Service, error
 
-from socjudge import ConfigError, EvalQuestion, constants, estimate_run
+from socjudge import ConfigError, EvalQuestion, constants, plan_run
 from socjudge.models import endings
 from socjudge.models.endings import MODEL_ENDS, ending_line, project_ending
 from socjudge.models.opening import open_model
@@ -60,11 +60,11 @@ def test_the_estimate_says_it_once_for_the_models_that_are_asked(
 ) -> None:
     on(day, monkeypatch)
     questions = [EvalQuestion(1, "正常系", "初動は？", ("隔離",))]
-    both = estimate_run(questions, assistant_model=NAME, judge_model=NAME)
+    both = plan_run(questions, assistant_model=NAME, judge_model=NAME).left
     assert told in both.note and len(both.note.splitlines()) == 1 and told in both._repr_html_()
     assert (both + both).note == both.after(0, 1).note == both.note
-    assert told in estimate_run(questions, assistant_model="offline", judge_model=NAME).note
-    assert estimate_run(questions, assistant_model="offline", judge_model="offline").note == ""
+    assert told in plan_run(questions, assistant_model="offline", judge_model=NAME).left.note
+    assert plan_run(questions, assistant_model="offline", judge_model="offline").left.note == ""
 
     class Own:
         name = NAME
@@ -72,7 +72,7 @@ def test_the_estimate_says_it_once_for_the_models_that_are_asked(
         def complete(self, request: ModelRequest) -> Completion:
             return Completion("", NAME, Usage())
 
-    assert estimate_run(questions, assistant_model="offline", judge_model=cast(Any, Own())).note == ""
+    assert plan_run(questions, assistant_model="offline", judge_model=cast(Any, Own())).left.note == ""
 
 
 def test_the_project_says_it_only_if_it_asks_such_a_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from socjudge.certify.certificate import Binding, certificates_folder
 from socjudge.panels.state import run as session
 from socjudge.records import UNKNOWN, EvaluationRun
 from socjudge.runbooks.index import RunbookIndex
-from socjudge.runs.running import run_assignment
+from socjudge.runs.run_plan import RunPlan
 from socjudge.runs.unfinished import unfinished_runs
 
 pytestmark = pytest.mark.usefixtures("in_japanese")
@@ -130,14 +130,16 @@ def test_a_paid_run_whose_certificate_fails_at_its_end_is_shown(
 def test_the_certificate_of_a_finished_run_is_looked_for_in_the_folder_of_its_mode(
     hosted: RunPanel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def finished(*arguments: Any) -> EvaluationRun:
-        done = run_assignment(*arguments)
+    carry_out = RunPlan.run
+
+    def finished(plan: RunPlan, **how: Any) -> EvaluationRun:
+        done = carry_out(plan, **how)
         return replace(done, run=replace(done.run, mode="example"))
 
     def why(binding: Binding, *, folder: Path | None = None) -> str:
         return "証明書は例のフォルダーに無い" if folder == certificates_folder("example") else ""
 
-    monkeypatch.setattr("socjudge.panels.state.run.run_assignment", finished)
+    monkeypatch.setattr(RunPlan, "run", finished)
     for module in ("socjudge.certify.certificate", "socjudge.panels.state.run"):
         monkeypatch.setattr(f"{module}.why_uncertified", why)
     hosted.require_certificate.value = True
@@ -262,7 +264,7 @@ def test_a_run_is_planned_once_at_its_start_and_priced_once_after_its_end(
         real = getattr(session, name)
         monkeypatch.setattr(session, name, lambda *args, **how: counts.update([name]) or real(*args, **how))
 
-    for name in ("load_eval_dataset", "assign_suite", "unfinished_runs"):
+    for name in ("load_eval_dataset", "plan_answers"):
         counted(name)
     panel.fresh.value = True
     panel.max_concurrency.value = 2
@@ -271,16 +273,15 @@ def test_a_run_is_planned_once_at_its_start_and_priced_once_after_its_end(
     panel.session.listeners.append(lambda: at_start.append(counts.copy()) if panel.session.is_busy else None)
     run(panel)
     assert panel.run is not None
-    assert at_start[-1] == {"load_eval_dataset": 1, "assign_suite": 1, "unfinished_runs": 1}
-    assert counts == {"load_eval_dataset": 2, "assign_suite": 2, "unfinished_runs": 2}
+    assert at_start[-1] == {"load_eval_dataset": 1, "plan_answers": 1}
+    assert counts == {"load_eval_dataset": 2, "plan_answers": 2}
 
 
 def test_panels_share_an_index_that_is_loaded_once(panel: RunPanel, tmp_path: Path) -> None:
     other = RunPanel(index_dir=panel.session.index_dir, logs_dir=tmp_path / "others")
     panel.k.value = 6
-    first, second = (shown.session.preview(shown.settings).assignment for shown in (panel, other))
-    assert first is not None and second is not None
-    assert first.plan.index is second.plan.index is open_index(index_dir=panel.session.index_dir)
+    first, second = (shown.session.preview(shown.settings).plan for shown in (panel, other))
+    assert first.index is second.index is open_index(index_dir=panel.session.index_dir)
 
 
 @pytest.mark.slow
@@ -798,14 +799,14 @@ def test_what_could_not_be_read_and_is_asked_again_is_never_counted_beyond_the_t
     )
     run(hosted)
     assert hosted.session.state == "finished"
-    assert (preview.left or preview.estimate).calls == len(service.requests) == 10
+    assert preview.left.calls == len(service.requests) == 10
     assert all(done <= total for done, total in counts)
     assert (hosted.session.progress.done, hosted.session.progress.total) == (10, 10)
 
 
 def test_the_estimate_of_the_panel_follows_k(hosted: RunPanel) -> None:
     hosted.k.value = 5
-    few = hosted.session.preview(hosted.settings).estimate
+    few = hosted.session.preview(hosted.settings).left
     hosted.k.value = 30
-    many = hosted.session.preview(hosted.settings).estimate
+    many = hosted.session.preview(hosted.settings).left
     assert many.input_tokens > 1.8 * few.input_tokens

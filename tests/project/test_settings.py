@@ -283,7 +283,7 @@ def test_the_projects_k_holds_wherever_no_other_is_given(
     assert made.run.k == 7
     choice = TrialSettings("", "assistant", "assistant-2", judge_model="my-judge", assistant_model="my-assistant")
     sides = get_sides(choice, unsaid, sj.load_prompt("assistant-3", kind="assistant"), lambda: index)
-    assert {side.assignment.info.k for side in sides} == {7}
+    assert {side.plan.info.k for side in sides} == {7}
 
 
 def test_a_model_that_the_file_names_is_never_replaced_by_the_embedded_one(

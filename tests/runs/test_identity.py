@@ -37,6 +37,7 @@ from socjudge import (
     save_prompt,
     unfinished_runs,
 )
+from socjudge.errors import RunNote
 from socjudge.models import offline
 from socjudge.records import Completion, EvaluationResult, Flags, ModelRequest, Usage
 from socjudge.settings import project_rubric
@@ -507,9 +508,9 @@ ANOTHER_RUN = table(
     Row("a stored answer's flags", lambda d: d.change_answer(3, flags=Flags(False, True, False)), r"answer|flag"),
     # repeats and k
     Row("k", lambda d: d.use(k=3), r"\bk\b", answered),
-    Row("answer_repeats", lambda d: d.use(answer_repeats=2), r"answer.?repeat|repeat", answered),
-    Row("judge_repeats", lambda d: d.use(judge_repeats=2), r"repeat"),
-    Row("judge_repeats less", lambda d: d.use(judge_repeats=1), r"repeat", lambda d: d.use(judge_repeats=2)),
+    Row("answer_repeats", lambda d: d.use(answer_repeats=2), r"answers per question", answered),
+    Row("judge_repeats", lambda d: d.use(judge_repeats=2), r"judgements per answer"),
+    Row("judge_repeats less", lambda d: d.use(judge_repeats=1), r"judgements per answer", lambda d: d.use(judge_repeats=2)),
     # prompts
     Row("judge prompt's text", lambda d: d.edit_prompt("plain", "あなたは", "君は"), JUDGE_PROMPT, plain_prompt),
     Row("a blank more in the judge prompt", lambda d: d.edit_prompt("plain", "回答:\n", "回答: \n"), JUDGE_PROMPT, plain_prompt),
@@ -691,14 +692,14 @@ def test_what_decides_no_mark_makes_no_other_run(row: Row, desk: Desk) -> None:
     ids=["line", "rate"],
 )
 def test_a_run_that_is_taken_up_keeps_its_line_and_says_so(
-    desk: Desk, capsys: pytest.CaptureFixture[str], constant: str, here: float, kept: str, said: str, named: bool
+    desk: Desk, constant: str, here: float, kept: str, said: str, named: bool
 ) -> None:
     journal, done = desk.break_off()
     there = getattr(constants, constant)
-    capsys.readouterr()
     desk.constant(constant, here)
     desk.points = FIRST if constant == "JUDGE_PASS_THRESHOLD" else SECOND
-    run = desk.run(**({"resume": journal} if named else {}))
+    with pytest.warns(RunNote, match=said) as warned:
+        run = desk.run(**({"resume": journal} if named else {}))
     assert desk.judge_calls == len(QUESTIONS) - done
     assert run.log_path is not None
     assert getattr(load_run(run.log_path).run, kept) == there
@@ -706,7 +707,7 @@ def test_a_run_that_is_taken_up_keeps_its_line_and_says_so(
     # is enough for 0.7, and not for 1.0; the mean is 75.
     passed = len(QUESTIONS) if desk.points == FIRST else done
     assert (run.summary.passed_questions, run.summary.mvp_passed) == (passed, True)
-    told = [line for line in capsys.readouterr().err.splitlines() if re.search(said, line)]
+    told = [line for each in warned for line in str(each.message).splitlines() if re.search(said, line)]
     assert any(re.search(rf"\b{there:g}\b|\b{100 * there:g} ?%", line) for line in told)  # the one that counts
 
 

@@ -37,7 +37,7 @@ from socjudge.judge import save_evaluation_results
 from socjudge.records import RunInfo
 from socjudge.runs import finishing, log_json
 from socjudge.runs.log_json import run_from_dict
-from socjudge.runs.logs import LoggedResults, find_log_of_run
+from socjudge.runs.logs import LoggedResults, logs_of_run
 
 
 def log_with(place: str, value: Any) -> dict[str, Any]:
@@ -389,5 +389,5 @@ def test_the_log_of_a_run_is_found_packed_too_and_beside_a_damaged_one(tmp_path:
     path = tmp_path / "judge_eval_20260101_090001.json.gz"
     path.write_bytes(gzip.compress(json.dumps(value, indent=2).encode()))
     started = {"started_at": "2026-01-01T07:00:00+00:00"}
-    assert find_log_of_run("20260101T090000-abcdef", tmp_path, **started) == path
-    assert find_log_of_run("20260101T090000-abcdee", tmp_path, **started) is None
+    assert list(logs_of_run("20260101T090000-abcdef", tmp_path, **started)) == [path]
+    assert not list(logs_of_run("20260101T090000-abcdee", tmp_path, **started))

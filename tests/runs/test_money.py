@@ -19,10 +19,10 @@ from socjudge import (
     EvaluationRun,
     RunStopped,
     constants,
-    estimate_run,
     handle_query,
     load_eval_dataset,
     load_runs,
+    plan_run,
     rejudge,
     run_evaluation_suite,
 )
@@ -211,12 +211,15 @@ def test_the_cap_counts_what_a_langchain_model_is_set_to_send(
 
 
 @pytest.mark.slow
-def test_the_estimate_follows_k_as_the_prompts_that_are_sent_do(index: RunbookIndex) -> None:
+def test_the_estimate_follows_k_as_the_prompts_that_are_sent_do(
+    index: RunbookIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     questions = load_eval_dataset()
     how: dict[str, Any] = {"assistant_model": "offline", "judge_model": "gpt-4o-mini"}
-    template = estimate_run(questions, **how, k=1).input_tokens
+    template = plan_run(questions, **how, k=1).left.input_tokens
     for k in (10, 30):  # below ten, most of what search finds is among the followed sections
-        told = estimate_run(questions, **how, k=k).input_tokens - template
+        told = plan_run(questions, **how, k=k).left.input_tokens - template
         contexts = [
             [handle_query(q.question, index=index, model="offline", k=n).context for q in questions] for n in (1, k)
         ]
@@ -225,10 +228,11 @@ def test_the_estimate_follows_k_as_the_prompts_that_are_sent_do(index: RunbookIn
 
 
 def test_the_estimate_follows_prompt_and_criteria(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     how: dict[str, Any] = {"answers": ANSWERS, "judge_model": "gpt-4o-mini"}
-    six = estimate_run(QUESTIONS, **how)
+    six = plan_run(QUESTIONS, **how).left
     monkeypatch.setattr(constants, "JUDGE_EVALUATION_CRITERIA", constants.JUDGE_EVALUATION_CRITERIA[:3])
-    assert estimate_run(QUESTIONS, **how).output_tokens < 0.65 * six.output_tokens
+    assert plan_run(QUESTIONS, **how).left.output_tokens < 0.65 * six.output_tokens
 
 
 def test_what_a_resume_will_ask_again_is_left_to_pay(service: Service, tmp_path: Path) -> None:
@@ -239,7 +243,7 @@ def test_what_a_resume_will_ask_again_is_left_to_pay(service: Service, tmp_path:
         judge_all(tmp_path, max_concurrency=1)
     (waiting,) = unfinished_runs(tmp_path / "logs")
     assert waiting.done == 0
-    whole = estimate_run(QUESTIONS, answers=ANSWERS, judge_model="gpt-4o-mini")
+    whole = plan_run(QUESTIONS, answers=ANSWERS, judge_model="gpt-4o-mini").left
     service.requests.clear()
     service.default = judgement(80)
     judge_all(tmp_path)

@@ -8,6 +8,7 @@ import gzip
 import json
 import re
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ from socjudge import (
 from socjudge.base.verdict import run_verdict
 from socjudge.certify.certificate import load_certificate
 from socjudge.cli.app import app
+from socjudge.errors import RunNote
 from socjudge.judge import save_evaluation_results
 
 pytestmark = pytest.mark.usefixtures("in_japanese")
@@ -236,7 +238,7 @@ def test_an_old_journal_is_named_and_its_part_can_be_saved(
 
 @pytest.mark.parametrize("version", ["v0_2", "v0_3"])
 def test_a_run_that_an_earlier_version_began_starts_anew_and_says_so(
-    version: str, service: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    version: str, service: Service, tmp_path: Path
 ) -> None:
     path = laid_out(version, tmp_path / "logs", service)
     before, header = path.read_bytes(), json.loads(path.read_text("utf-8").partition("\n")[0])
@@ -252,17 +254,17 @@ def test_a_run_that_an_earlier_version_began_starts_anew_and_says_so(
     with pytest.raises(ConfigError, match="前の版の途中経過なので、この版では再開できません"):
         run_evaluation_suite(questions, **how, options=RunOptions(resume=path))
     assert service.requests == []
-    run = run_evaluation_suite(questions, **how)
     done = {name: 4 - unread for name, unread, _ in JOURNALS}[version]
-    told = capsys.readouterr().err
-    assert re.search(
-        rf"{re.escape(str(path))}: 同じ評価が前の版で中断しています（採点12件中{done}件、費用 約 \$0\.001", told
-    )
+    said = rf"{re.escape(str(path))}: 同じ評価が前の版で中断しています（採点12件中{done}件、費用 約 \$0\.001"
+    with pytest.warns(RunNote, match=said):
+        run = run_evaluation_suite(questions, **how)
     assert (len(run.results), run.run.sessions, len(service.requests)) == (12, 1, 12)
     assert path.read_bytes() == before
     # Another run than that one says nothing of it.
-    run_evaluation_suite(questions[:3], **how | {"answers": answers[:3]})
-    assert "前の版" not in capsys.readouterr().err
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        run_evaluation_suite(questions[:3], **how | {"answers": answers[:3]})
+    assert "前の版" not in "".join(str(each.message) for each in told)
 
 
 def test_a_certificate_of_0_3_loads(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ import socjudge as sj
 from socjudge import settings
 from socjudge.errors import ConfigError, ProviderError, RunStopped
 from socjudge.records import EvalQuestion
-from socjudge.runs.assignment import assign_suite
 from socjudge.runs.journal import open_journal
+from socjudge.runs.plan import plan_answers
 from socjudge.runs.unfinished import find_journal
 from tests.own_bot import Bot, Said, azure, chat, dify, page_tables, plain, running
 from tests.service import Service, judgement, serving
@@ -275,14 +275,14 @@ CHANGES = [
     ("web", '"reply.text"', '"reply.short"', "answer"),
     ("web", "sources[*].body", "sources[*].text", "contexts"),
     ("web", 'body"\nversion', 'body"\nsources = "sources[*].name"\nversion', "sources"),
-    ("web", 'version = "1"', 'version = "2"', "assistant_version"),
+    ("web", 'version = "1"', 'version = "2"', "version of the assistant"),
     ("web", 'version = "1"', 'version = "1"\nmethod = "PUT"', "method"),
     ("code", "隔離します", "報告します", "code"),
     ("code", "return q", "q = q.strip()\n    return q", "code"),
     ("code", "style='short'", "style='long'", "code"),
     ("code", "mybot.py:ask", "mybot.py:other", "function"),
-    ("code", 'mybot.py:ask"\nversion = "1"', 'mybot.py:ask"\nversion = "2"', "assistant_version"),
-    ("code", "[assistants.code]", "[assistants.bot]", "assistant_model"),
+    ("code", 'mybot.py:ask"\nversion = "1"', 'mybot.py:ask"\nversion = "2"', "version of the assistant"),
+    ("code", "[assistants.code]", "[assistants.bot]", "assistant is code there and bot here"),
 ]
 
 
@@ -301,13 +301,13 @@ def own_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 def _interrupted(name: str, logs: Path) -> Path:
     """The journal of a run that was stopped before its first call."""
     own = assign(name)
-    open_journal(logs, own.info, own.key, total=1, fresh=True).close()
+    open_journal(logs, own.info, own.identity, total=1, fresh=True).close()
     (journal,) = logs.glob("*.partial.jsonl")
     return journal
 
 
 def assign(name: str) -> Any:
-    return assign_suite(
+    return plan_answers(
         QUESTIONS, index=None, answers=name, assistant_model="auto", judge_model="judge-1", judge_prompt=None,
         assistant_prompt=None, rubric=sj.Rubric(), answer_repeats=1, judge_repeats=1, k=5,
     )  # fmt: skip
@@ -327,7 +327,7 @@ def test_whatever_changes_its_answers_takes_up_no_old_journal_and_is_named(
         file.write_text(text.replace(before, after), encoding="utf-8")
         os.utime(file, ns=(1, 1))  # an editor's save within the clock's tick
     bot = "bot" if after == "[assistants.bot]" else bot
-    assert find_journal(logs, assign(bot).key) is None
+    assert find_journal(logs, assign(bot).identity) is None
     with pytest.raises(ConfigError) as told:
         run(bot, logs, resume=journal)
     said = str(told.value)
@@ -350,7 +350,7 @@ def test_a_file_written_anew_another_key_and_how_it_is_called_take_the_journal_u
     text = "\n".join(["# mine", lines[0], "timeout_s = 9", "concurrency = 3", *reversed(lines[1:7]), "", *lines[7:]])
     text = text.replace('{ q = "{question}", index = "${BOT_INDEX}" }', '{ index="${BOT_INDEX}",q="{question}" }')
     (own_project / "socjudge.toml").write_text(text, encoding="utf-8")
-    assert find_journal(logs, assign("web").key) == journal
+    assert find_journal(logs, assign("web").identity) == journal
 
 
 def _asked_question(asked: Any) -> str:

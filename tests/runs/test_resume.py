@@ -44,10 +44,11 @@ from socjudge import (
 from socjudge.errors import BudgetReached, UnparsableJudgement
 from socjudge.records import Completion, EvaluationResult, Rubric, RunInfo, Usage
 from socjudge.runbooks.index import RunbookIndex
-from socjudge.runs import assignment, finishing
+from socjudge.runs import finishing, plan
 from socjudge.runs import journal as journal_module
-from socjudge.runs.assignment import assign_suite
+from socjudge.runs.identity import Identity
 from socjudge.runs.journal import open_journal
+from socjudge.runs.plan import plan_answers
 
 Default = Callable[[dict[str, Any]], Reply | str]
 
@@ -138,20 +139,20 @@ def test_langchain_objects_of_one_name_do_not_take_up_each_others_run(
     from langchain_core.language_models import FakeListChatModel
     from langchain_openai import ChatOpenAI
 
-    def key(judge: Any) -> dict[str, Any]:
-        return assign_suite(
+    def key(judge: Any) -> Identity:
+        return plan_answers(
             questions, index=None, answers=stored(questions), assistant_model="offline", judge_model=judge,
             judge_prompt=None, assistant_prompt=None, rubric=Rubric(), answer_repeats=1, judge_repeats=1, k=5,
-        ).key  # fmt: skip
+        ).identity  # fmt: skip
 
     one, other = (FakeListChatModel(responses=[judgement(score)]) for score in (80, 60))
     here, there = ChatOpenAI(model="m"), ChatOpenAI(model="m", base_url="http://127.0.0.1:9/v1")
     for judge, different in ((one, other), (here, there)):
-        assert key(judge)["judge_settings"] != key(different)["judge_settings"]
+        assert key(judge).values["judge_settings"] != key(different).values["judge_settings"]
         before = key(judge)
         judge.invoke("x")  # what it has answered so far does not make it another
         assert key(judge) == before == key(judge.model_copy())
-    assert key("gpt-4o-mini")["judge_settings"] == "default"
+    assert key("gpt-4o-mini").values["judge_settings"] == "default"
 
 
 def test_a_reply_that_could_not_be_read_is_paid_once(
@@ -209,12 +210,12 @@ def test_fresh_starts_anew_and_leaves_the_unfinished_run(
 @pytest.mark.parametrize(
     ("change", "difference"),
     [
-        ({"judge_model": "gpt-4o"}, "judge_model is gpt-4o-mini there and gpt-4o here"),
+        ({"judge_model": "gpt-4o"}, "judge is gpt-4o-mini there and gpt-4o here"),
         (
             {"judge_prompt": replace(load_prompt("guide-1"), text=load_prompt("guide-1").text + "。")},
-            "judge_prompt_sha",
+            "text of the judge prompt",
         ),
-        ({"judge_repeats": 2}, "judge_repeats is 1 there and 2 here"),
+        ({"judge_repeats": 2}, "judgements per answer is 1 there and 2 here"),
         ({"dataset": 1}, "questions_sha256 is .*…"),
         ({"answers": 1}, "answers_sha256 is .*…"),
     ],
@@ -335,7 +336,7 @@ def test_a_line_that_is_no_record_of_ours_is_named_before_anything_is_paid(
     assert len(service.requests) == 1
 
 
-@pytest.mark.parametrize("header", [{"run": None}, {"key": "k"}, {"total": "2"}, {"journal": None, "run": {}}])
+@pytest.mark.parametrize("header", [{"run": None}, {"total": "2"}, {"journal": None, "run": {}}])
 def test_a_journal_whose_first_line_is_no_header_is_named_and_left_by_fresh(
     service: Service, questions: list[EvalQuestion], tmp_path: Path, header: dict[str, Any]
 ) -> None:
@@ -389,7 +390,7 @@ def test_a_clock_that_is_set_back_or_forward_changes_no_id_and_no_duration(
         def now(cls, tz: Any = None) -> datetime:
             return moments[-1]
 
-    for module in (assignment, journal_module, finishing):
+    for module in (plan, journal_module, finishing):
         monkeypatch.setattr(module, "datetime", Clock)
     answers = stored(questions)
 
@@ -543,7 +544,7 @@ def test_two_runs_that_begin_at_once_get_a_name_each(tmp_path: Path, monkeypatch
         return path
 
     monkeypatch.setattr(journal_module, "new_log_name", taken_meanwhile)
-    journal = open_journal(tmp_path, info, {"judge_model": "m"}, total=1)
+    journal = open_journal(tmp_path, info, Identity.of(info), total=1)
     journal.close()
     assert journal.path == tmp_path / "judge_eval_20260102_030406.partial.jsonl"
 
@@ -571,8 +572,8 @@ def test_what_goes_into_a_journal_comes_out_wherever_it_was_cut(
     tmp_path_factory: pytest.TempPathFactory, texts: list[tuple[str, str, int]], cut: int
 ) -> None:
     folder = tmp_path_factory.mktemp("journal")
-    info, key = RunInfo("r", "2026-01-02T03:04:05+09:00"), {"judge_model": "m"}
-    journal = open_journal(folder, info, key, total=5)
+    info = RunInfo("r", "2026-01-02T03:04:05+09:00", judge_model="m")
+    journal = open_journal(folder, info, Identity.of(info), total=5)
     # Lone halves of characters, which no file takes, were replaced before.
     answers = [AssistantAnswer(*(t.encode("utf-8", "replace").decode() for t in (q, a))) for q, a, _ in texts]
     replies = [
@@ -584,7 +585,7 @@ def test_what_goes_into_a_journal_comes_out_wherever_it_was_cut(
     journal.close()
     whole = journal.path.read_bytes()
     journal.path.write_bytes(whole[: len(whole) - cut] if texts else whole)
-    again = open_journal(folder, info, key, total=5)
+    again = open_journal(folder, info, Identity.of(info), total=5)
     n_answers = sum(again.answer(i) == answer for i, answer in enumerate(answers))
     n_replies = sum(again.replies(i, 0) == [reply] for i, reply in enumerate(replies))
     again.close()

@@ -13,6 +13,7 @@ from service import CRITERIA, Reply, Service, judgement
 
 import socjudge as sj
 from socjudge import constants
+from socjudge.errors import RunNote
 from socjudge.prompts.templates import Prompt
 from socjudge.records import RunOptions
 
@@ -123,15 +124,14 @@ def test_judging_again_takes_rubric_and_prompt_of_the_log(
 
 @pytest.mark.usefixtures("in_japanese")
 def test_judging_again_by_another_rubric_says_what_changes_before_the_first_call(
-    judge: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    judge: Service, tmp_path: Path
 ) -> None:
     done = run(tmp_path)
     judge.default = Reply(status=401)
-    capsys.readouterr()
     other = sj.Rubric(("安全性", "正確性"), pass_threshold=70.0, pass_rate=0.5)
-    with pytest.raises(sj.ConfigError):
+    said = "元の評価とは基準が変わります: 観点: －迅速性 / 合格ライン: 80→70"
+    with pytest.warns(RunNote, match=said), pytest.raises(sj.ConfigError):
         sj.rejudge(done, judge_model="gpt-4o", rubric=other, logs_dir=tmp_path / "again", progress=False)
-    assert "元の評価とは基準が変わります: 観点: －迅速性 / 合格ライン: 80→70" in capsys.readouterr().err
 
 
 def test_what_failed_is_judged_again_with_rubric_and_prompt_of_the_log(
@@ -151,33 +151,29 @@ def test_what_failed_is_judged_again_with_rubric_and_prompt_of_the_log(
 
 
 def test_a_journal_that_is_named_is_gone_on_with_by_its_own_rubric_and_prompt(
-    judge: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    judge: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judge.script = [judgement(dict.fromkeys(THREE, 75))] * 2 + [Reply(status=401)] * 4
     with pytest.raises(sj.ConfigError):
         run(tmp_path, max_concurrency=1)
     (journal,) = (tmp_path / "logs").glob("*.partial.jsonl")
     confuse(monkeypatch)
-    capsys.readouterr()
     judge.script = []
-    done = run(tmp_path, rubric=None, judge_prompt=None, resume=journal)
+    with pytest.warns(RunNote, match="The run keeps the rubric it began with"):
+        done = run(tmp_path, rubric=None, judge_prompt=None, resume=journal)
     assert (done.rubric, done.run.sessions, done.run.judge_prompt_text) == (OWN, 2, PROMPT.text)
-    assert re_told(capsys) == "The run keeps the rubric it began with"
-
-
-def re_told(capsys: pytest.CaptureFixture[str]) -> str:
-    return capsys.readouterr().err.split(";")[0]
 
 
 @pytest.mark.usefixtures("judge")
 def test_other_descriptions_make_another_run_and_another_line_does_not(tmp_path: Path) -> None:
-    from socjudge.runs.assignment import assign_suite
+    from socjudge.runs.identity import Identity
+    from socjudge.runs.plan import plan_answers
 
-    def key(rubric: sj.Rubric) -> dict[str, Any]:
-        return assign_suite(
+    def key(rubric: sj.Rubric) -> Identity:
+        return plan_answers(
             QUESTIONS, index=None, answers=ANSWERS, assistant_model="offline", judge_model="gpt-4o-mini",
             judge_prompt=PROMPT, assistant_prompt=None, rubric=rubric, answer_repeats=1, judge_repeats=1, k=5,
-        ).key  # fmt: skip
+        ).identity  # fmt: skip
 
     assert key(replace(OWN, pass_threshold=1.0, pass_rate=1.0)) == key(OWN)
     assert key(replace(OWN, descriptions={})) != key(OWN)

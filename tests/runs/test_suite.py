@@ -30,8 +30,8 @@ from socjudge import (
     Evaluation,
     EvaluationRun,
     constants,
-    estimate_run,
     load_run,
+    plan_run,
     rejudge,
     run_evaluation_suite,
     unfinished_runs,
@@ -44,10 +44,10 @@ from socjudge.judge import save_evaluation_results
 from socjudge.records import EvaluationResult, Passage, Rubric, RunInfo, RunOptions
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs import engine, running
-from socjudge.runs.assignment import assign_suite
 from socjudge.runs.estimate import Estimate
 from socjudge.runs.log_json import run_from_dict
-from socjudge.runs.running import RunTerms, run_assignment
+from socjudge.runs.plan import plan_answers
+from socjudge.runs.running import RunTerms, run_plan
 
 
 def run_suite(questions: list[EvalQuestion], tmp_path: Path, **keywords: Any) -> EvaluationRun:
@@ -135,7 +135,7 @@ def test_several_judges_at_once_are_refused_with_what_to_do_instead(
     with pytest.raises(ConfigError, match=told):
         run_suite(questions, tmp_path, answers=answers, judge_model=judges)
     with pytest.raises(ConfigError, match=told):
-        estimate_run(questions, answers=answers, judge_model=judges)
+        plan_run(questions, answers=answers, judge_model=judges)
     run = run_suite(questions, tmp_path, answers=answers, judge_model="offline")
     with pytest.raises(ConfigError, match=told):
         rejudge(run, judge_model=judges, logs_dir=tmp_path / "logs", progress=False)
@@ -212,15 +212,15 @@ def test_repeats_are_real_calls(
 
 
 @pytest.mark.slow
-def test_an_assignment_that_is_done_twice_is_two_runs(
+def test_a_plan_that_is_carried_out_twice_is_two_runs(
     questions: list[EvalQuestion], index: RunbookIndex, tmp_path: Path
 ) -> None:
-    assignment = assign_suite(
+    plan = plan_answers(
         questions[:2], index=index, answers=None, assistant_model="offline", judge_model="offline", judge_prompt=None,
         assistant_prompt=None, rubric=Rubric(), answer_repeats=1, judge_repeats=1, k=5,
     )  # fmt: skip
     options = RunTerms(logs_dir=tmp_path / "logs", progress=False)
-    first, second = run_assignment(assignment, options), run_assignment(assignment, options)
+    first, second = run_plan(plan, options), run_plan(plan, options)
     assert first.run.run_id != second.run.run_id
     assert len(list((tmp_path / "logs").glob("judge_eval_*.json"))) == 2
 
@@ -538,7 +538,7 @@ def test_arguments_that_make_no_sense_are_refused(questions: list[EvalQuestion],
     with pytest.raises(ConfigError, match="1 answers for 10 questions"):
         run_suite(questions, tmp_path, answers=[AssistantAnswer("q", "a")])
     with pytest.raises(ConfigError, match="1 answers for 10 questions"):
-        estimate_run(questions, answers=[AssistantAnswer("q", "a")])
+        plan_run(questions, answers=[AssistantAnswer("q", "a")])
     with pytest.raises(ConfigError, match="question id 1 occurs more than once"):
         run_suite([questions[0], questions[0]], tmp_path)
 
@@ -677,14 +677,14 @@ def test_what_is_saved_is_what_is_loaded(rows: list[tuple[str, str, int]]) -> No
 def test_the_estimate_counts_calls_and_knows_what_it_does_not_know(
     questions: list[EvalQuestion], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     hosted = {"assistant_model": "gpt-4o-mini", "judge_model": "gpt-4o-mini"}
-    estimate = estimate_run(questions, **hosted, answer_repeats=2, judge_repeats=3)  # type: ignore[arg-type]
+    estimate = plan_run(questions, **hosted, answer_repeats=2, judge_repeats=3).left  # type: ignore[arg-type]
     assert estimate.calls == 10 * 2 + 10 * 2 * 3
     assert estimate.cost_usd is not None
     assert 0.01 < estimate.cost_usd < 0.2
-    assert estimate_run(questions, judge_model="my-7b", assistant_model="offline").cost_usd is None
-    assert estimate_run(questions, judge_model="anthropic:claude-sonnet-4-5", assistant_model="offline").cost_usd
-    assert estimate_run(questions, judge_model="offline", assistant_model="offline").calls == 0
+    assert plan_run(questions, judge_model="my-7b", assistant_model="offline").left.cost_usd is None
+    assert plan_run(questions, judge_model="offline", assistant_model="offline").left.calls == 0
     assert constants.DEFAULT_JUDGE_MODEL == "gpt-4o-mini"
 
 

@@ -73,7 +73,9 @@ def test_the_word_is_the_same_in_both_languages_and_the_note_is_not() -> None:
     scores, labels = frames(people, judge)
     row = judge_trust(scores, labels).iloc[0]
     assert row["verdict"] == "信頼できない"
-    assert row["note"].startswith(f"Over 40 questions its marks lie {row['bias']:+.1f} points from people's on average")
+    assert row["note"].startswith(
+        f"Over 40 questions its scores lie {row['bias']:+.1f} points from people's on average"
+    )
     with speaking("ja"):
         again = judge_trust(scores, labels).iloc[0]
     assert again["verdict"] == row["verdict"]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
 from ... import constants
 from ...answering.dataset import load_eval_dataset
-from ...answering.own_assistant import Assistant
 from ...base.messages import in_panel, say
 from ...base.redact import redact, surprise_text
 from ...certify.certificate import why_run_uncertified, why_uncertified
@@ -20,13 +19,11 @@ from ...certify.issue import binding_of_judge
 from ...errors import BudgetReached, ConfigError, RunStopped, SocJudgeError
 from ...judging.judge import count_retries
 from ...models.pacing import get_settings
-from ...records import EvalQuestion, EvaluationResult, EvaluationRun, Rubric
-from ...runs.assignment import Assignment, assign_rejudging, assign_suite
-from ...runs.estimate import Estimate, estimate_run
-from ...runs.given_answers import needs_index, open_answers
+from ...records import EvaluationResult, EvaluationRun, RunOptions
 from ...runs.load import load_run
-from ...runs.running import RunTerms, run_assignment
-from ...runs.unfinished import UnfinishedRun, load_unfinished, unfinished_runs
+from ...runs.plan import Plan, plan_answers, plan_rejudging
+from ...runs.run_plan import RunPlan, foresee
+from ...runs.unfinished import UnfinishedRun, find_journal, load_unfinished, unfinished_runs
 from ...settings import default_k, project_rubric
 
 TELL_S = 0.2  # seconds; a run may give hundreds of results a second, and a page need not show each
@@ -67,38 +64,6 @@ class Settings:
         # Not compared: how calls are made, and whether a certificate is required.
         how = {name: getattr(self, name) for name in (*HOW, "require_certificate")}
         return other is not None and replace(other, **how) == self
-
-
-@dataclass(frozen=True)
-class RunPreview:
-    """Hold what a run with the given settings would do if it were started now.
-    While a task is running, interrupted runs are not looked up. Then already is 0, and left and other are None."""
-
-    n_questions: int
-    estimate: Estimate
-    # None if the search index must be built first, if a model or a prompt cannot be used, or if a required certificate
-    # is missing.
-    assignment: Assignment | None = None
-    already: int = 0  # answers that were scored in an interrupted run that would be resumed
-    left: Estimate | None = None  # what remains to be paid for that run; None if there is none
-    other: UnfinishedRun | None = None  # the newest interrupted run with other settings
-    problem: str = ""  # why the run is not possible (no key, a damaged journal); empty if only the index is missing
-    note: str = ""  # told before the first call, such as which variables are sent to which host
-
-    @property
-    def total(self) -> int:
-        """Return how many judged answers the finished run will have."""
-        return 0 if self.assignment is None else self.assignment.total
-
-
-@dataclass(frozen=True)
-class _Task:
-    questions: Sequence[EvalQuestion]
-    judging: dict[str, Any]  # the arguments of `run_evaluation_suite` about the judge
-    answering: dict[str, Any]  # those about the answers
-
-    def estimate(self) -> Estimate:
-        return estimate_run(self.questions, **self.judging, **self.answering)
 
 
 @dataclass(frozen=True)
@@ -260,66 +225,51 @@ class RunSession(Session):
 
         return outdated_files(self.runbooks, index_dir=self.index_dir)
 
-    def preview(self, settings: Settings) -> RunPreview:
-        """Return what a run with these settings would do and cost. No model is called.
-        Raises ConfigError if not even the cost can be estimated, such as if the dataset cannot be read."""
+    def preview(self, settings: Settings, earlier: RunPlan | None = None) -> RunPlan:
+        """Return what a run with these settings would do and cost. No model is called. `earlier` is a preview that
+        differs in how calls are made at most.
+        Raises ConfigError if it cannot be planned, such as if the dataset cannot be read or a key is missing."""
         get_settings(settings.output_tokens, settings.timeout_s, settings.patience_s)
-        task, assign = self._foresee_again(settings) if settings.answers else self._foresee(settings)
-        own = task.answering.get("answers")
-        told = [own.told_before] if isinstance(own, Assistant) else []
-        preview = RunPreview(len(task.questions), task.estimate(), note="\n".join(filter(None, told)))
-        if assign is None:
-            return preview
-        try:
-            assignment = assign()
-            if settings.require_certificate:
-                judge, prompt, rubric = (task.judging[name] for name in ("judge_model", "judge_prompt", "rubric"))
-                _refuse(why_uncertified(binding_of_judge(judge, prompt, rubric=rubric)))
-            preview = replace(preview, assignment=assignment)
-            if self.is_busy:
-                return preview
-            found = [run for run in unfinished_runs(self.logs_dir) if run.is_resumable][::-1]  # newest first
-        except SocJudgeError as error:
-            return replace(preview, problem=str(error))
-        key = assignment.key
-        waiting, other = (next((run for run in found if (run.key == key) is same), None) for same in (True, False))
-        if waiting is None:
-            return replace(preview, other=other)
-        return replace(preview, already=waiting.done, left=preview.estimate.after(waiting.done, waiting.total))
+        options = RunOptions(**{name: getattr(settings, name) for name in HOW if name != "max_cost_usd"})
+        plan = foresee(earlier.plan if earlier else self._plan(settings), options, self.logs_dir)
+        if settings.require_certificate and not plan.problem:
+            judged = plan.plan
+            binding = binding_of_judge(judged.judge, judged.judge_prompt, rubric=judged.rubric)
+            plan = replace(plan, problem=why_uncertified(binding))
+        return plan
 
-    def _foresee(self, settings: Settings) -> tuple[_Task, Callable[[], Assignment] | None]:
+    def find_other(self, plan: RunPlan) -> UnfinishedRun | None:
+        """Return the newest interrupted run that a start would not resume."""
+        found = [] if self.is_busy else unfinished_runs(self.logs_dir)
+        others = (run for run in reversed(found) if run.is_resumable and run.identity != plan.plan.identity)
+        return next(others, None)
+
+    def _plan(self, settings: Settings) -> Plan:
         from ...runbooks.index import find_index
 
-        questions = load_eval_dataset(settings.dataset)
-        own = open_answers(settings.own or None, questions)
-        answering: dict[str, Any] = {
-            "answers": own, "assistant_model": settings.assistant_model, "assistant_prompt": settings.assistant_prompt,
-            "answer_repeats": settings.answer_repeats, "k": settings.k,
+        judging: dict[str, Any] = {
+            "judge_model": settings.judge_model, "judge_prompt": settings.judge_prompt,
+            "judge_repeats": settings.judge_repeats,
         }  # fmt: skip
-        task = _task(settings, questions, answering, project_rubric())
-        index = find_index(self.runbooks, index_dir=self.index_dir)
-        if index is None and needs_index(own):
-            return task, None  # the index must be built before anything can be assigned
-        return task, lambda: assign_suite(task.questions, index=index, **task.judging, **answering)
-
-    def _foresee_again(self, settings: Settings) -> tuple[_Task, Callable[[], Assignment]]:
-        assert settings.answers is not None
-        if self._stored is None or self._stored[0] != settings.answers:
-            self._stored = settings.answers, load_run(settings.answers)
-        run = self._stored[1]
-        stored = [result for result in run.results if result.judge_repeat == 0]
-        answering = {"answers": [result.answer for result in stored]}
-        task = _task(settings, [result.question for result in stored], answering, run.rubric)
-        return task, lambda: assign_rejudging(run, **task.judging)
+        if settings.answers:
+            if self._stored is None or self._stored[0] != settings.answers:
+                self._stored = settings.answers, load_run(settings.answers)
+            return plan_rejudging(self._stored[1], **judging)
+        return plan_answers(
+            load_eval_dataset(settings.dataset), answers=settings.own or None,
+            index=find_index(self.runbooks, index_dir=self.index_dir), assistant_model=settings.assistant_model,
+            assistant_prompt=settings.assistant_prompt, answer_repeats=settings.answer_repeats, k=settings.k,
+            rubric=project_rubric(), **judging,
+        )  # fmt: skip
 
     def build_index(self) -> None:
         """Build the index in the background."""
         self._begin("building", self._build)
 
-    def start(self, settings: Settings, preview: RunPreview | None = None) -> None:
+    def start(self, settings: Settings, plan: RunPlan | None = None) -> None:
         """Run the evaluation in the background. An interrupted run with the same settings is resumed, unless `fresh`.
-        `preview` must be up to date and for these settings. If it is None, it is computed here."""
-        foreseen = self.preview(settings) if preview is None else preview
+        `plan` must be a preview for these settings. If it is None, it is made here."""
+        foreseen = self.preview(settings) if plan is None else plan
 
         def evaluate() -> State:
             self.run, self._scored, self.settings = None, (0, 0.0), settings
@@ -341,29 +291,19 @@ class RunSession(Session):
             self.progress = Progress()
         return "idle"
 
-    def _evaluate(self, settings: Settings, preview: RunPreview) -> State:
-        assignment = preview.assignment
-        if assignment is None or (preview.problem and not settings.fresh):
-            raise ConfigError(
-                preview.problem
-                or say("{index}: no index that fits {runbooks}; build it", index=self.index_dir, runbooks=self.runbooks)
-            )
-        already = 0 if settings.fresh else preview.already
-        self.progress = Progress(already, preview.total, before=already)
+    def _evaluate(self, settings: Settings, plan: RunPlan) -> State:
+        self.progress = Progress(plan.already, plan.total, before=plan.already)
         self._notify()
-        runs = unfinished_runs(self.logs_dir) if already else []
+        journal = find_journal(self.logs_dir, plan.plan.identity) if plan.already else None
         # The cost of answers that were paid for before is not counted again.
-        journals = [run.path for run in runs if run.is_resumable and run.key == assignment.key]
-        paid = {_answer(result) for journal in journals for result in load_unfinished(journal).results}
+        paid = set() if journal is None else {_answer(result) for result in load_unfinished(journal).results}
 
         def count(result: EvaluationResult) -> None:
             self._count(result, answered=settings.answers is None and _answer(result) not in paid)
 
-        terms = RunTerms(
-            **{name: getattr(settings, name) for name in HOW}, logs_dir=self.logs_dir, on_result=count, stop=self._stop,
-            progress=False,
-        )  # fmt: skip
-        self.run = finished = run_assignment(assignment, terms)
+        self.run = finished = plan.run(
+            max_cost_usd=settings.max_cost_usd, on_result=count, stop=self._stop, progress=False
+        )
         if settings.require_certificate:  # only now is it known which model answered
             _refuse(why_run_uncertified(finished))
         return "finished"
@@ -376,11 +316,3 @@ def _refuse(reason: str) -> None:
 
 def _answer(result: EvaluationResult) -> tuple[Any, int]:
     return result.question.id, result.answer_repeat
-
-
-def _task(settings: Settings, questions: Sequence[EvalQuestion], answering: dict[str, Any], rubric: Rubric) -> _Task:
-    judging = {
-        "judge_model": settings.judge_model, "judge_prompt": settings.judge_prompt, "rubric": rubric,
-        "judge_repeats": settings.judge_repeats,
-    }  # fmt: skip
-    return _Task(questions, judging, answering)

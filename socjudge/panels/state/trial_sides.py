@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...models.opening import OFFLINE
 from ...prompts.saved import judge_prompt_of
 from ...prompts.templates import Prompt, load_prompt
 from ...records import EvaluationRun
-from ...runs.assignment import Assignment, assign_rejudging, assign_suite
-from ...runs.estimate import Estimate, estimate_run
-from ...runs.unfinished import unfinished_runs
+from ...runs.estimate import Estimate, estimate_plan
+from ...runs.plan import Plan, plan_answers, plan_rejudging
+from ...runs.unfinished import describe_journal, find_journal
 from .trial_store import TrialSettings
 
 if TYPE_CHECKING:
@@ -31,17 +30,17 @@ class Side:
     """Hold what must be done in a trial for one of its two prompts, the base prompt or the edited prompt."""
 
     run: EvaluationRun  # from whose log the trial takes the answers, reduced to those that the user chose
-    assignment: Assignment  # what must be answered and judged with this prompt
+    plan: Plan  # what must be answered and judged with this prompt
 
     @property
     def is_asked(self) -> bool:
         """Return whether the assistant answers the questions again. If not, the stored answers are judged."""
-        return self.assignment.plan.asks
+        return self.plan.asks
 
     @property
     def identity(self) -> str:
         """Return a text that is the same for two sides that judge the same answers with the same settings."""
-        return repr(sorted(self.assignment.key.items()))
+        return self.plan.identity.sha256
 
     @property
     def is_judged(self) -> bool:
@@ -54,23 +53,16 @@ class Side:
         return self._agrees(_ANSWERING)
 
     def _agrees(self, names: tuple[str, ...]) -> bool:
-        return all(getattr(self.assignment.info, name) == getattr(self.run.run, name) for name in names)
+        return all(getattr(self.plan.info, name) == getattr(self.run.run, name) for name in names)
 
     def count_done(self, logs_dir: Path) -> int:
         """Return how many answers an interrupted trial has already judged for this side, or 0."""
-        found = [run for run in unfinished_runs(logs_dir) if run.is_resumable and run.key == self.assignment.key]
-        return found[-1].done if found else 0
+        journal = find_journal(logs_dir, self.plan.identity)
+        return 0 if journal is None else describe_journal(journal).done
 
     def estimate(self) -> Estimate:
         """Return the estimated number and cost of this side's calls. Nothing is sent."""
-        plan = self.assignment.plan
-        samples = [self.assignment.sample_at(i) for i in range(self.assignment.n_samples)]
-        stored = [sample.stored for sample in samples if sample.stored is not None]
-        return estimate_run(
-            [sample.question for sample in samples], answers=None if self.is_asked else stored,
-            assistant_model=plan.assistant or OFFLINE, assistant_prompt=plan.assistant_prompt, judge_model=plan.judge,
-            judge_prompt=plan.judge_prompt, rubric=plan.rubric, k=plan.k,
-        )  # fmt: skip
+        return estimate_plan(self.plan)
 
 
 def get_sides(
@@ -82,7 +74,7 @@ def get_sides(
 
     def judging(prompt: Prompt) -> Side:
         judge = choice.judge_model
-        return Side(run, assign_rejudging(run, judge_model=judge, judge_prompt=prompt, judge_repeats=1))
+        return Side(run, plan_rejudging(run, judge_model=judge, judge_prompt=prompt, judge_repeats=1))
 
     if choice.kind == "judge":
         return judging(base), judging(edited)
@@ -91,12 +83,12 @@ def get_sides(
     questions = list({result.question.id: result.question for result in run.results}.values())
 
     def answering(prompt: Prompt) -> Side:  # only here is the index needed
-        assignment = assign_suite(
+        plan = plan_answers(
             questions, index=get_index(), answers=None, assistant_model=choice.assistant_model, assistant_prompt=prompt,
             judge_model=choice.judge_model, judge_prompt=judge_prompt, rubric=run.rubric,
             answer_repeats=1, judge_repeats=1, k=run.run.k,
         )  # fmt: skip
-        return Side(run, assignment)
+        return Side(run, plan)
 
     before, after = answering(base), answering(edited)
     # Stored answers that were made with the base prompt are judged. Then only the other side asks the assistant again.

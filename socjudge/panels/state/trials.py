@@ -16,11 +16,11 @@ from ...errors import ConfigError, RunStopped
 from ...prompts.saved import check_prompt, check_prompt_name, save_prompt
 from ...prompts.templates import Prompt, default_prompt_id, load_prompt
 from ...records import UNKNOWN, EvaluationResult, EvaluationRun, Rubric, is_embedded
-from ...runs.assignment import STORED
 from ...runs.estimate import Estimate
 from ...runs.load import load_run
 from ...runs.logs import log_files
-from ...runs.running import RunTerms, run_assignment, shared_budget
+from ...runs.plan import STORED
+from ...runs.running import RunTerms, run_plan, shared_budget
 from ...settings import project_rubric
 from .run import Progress, Session, State
 from .trial_effect import Effect, disputed_questions, measure_effect
@@ -148,16 +148,16 @@ class TrialSession(Session):
         costs = [side.estimate() for side in self._to_judge(before, after)]
         # The last cost is that of the edited prompt. The base prompt has none if its scores already exist.
         total = sum(costs[1:], costs[0])
-        plan = after.assignment.plan
+        plan = after.plan
         reader = plan.judge if self.choice.kind == "judge" else plan.assistant
         is_unread = reader is not None and is_embedded(reader.name)
-        return TrialCost(after.assignment.total, total, total.calls - costs[-1].calls, is_unread)
+        return TrialCost(after.plan.total, total, total.calls - costs[-1].calls, is_unread)
 
     def unfinished(self) -> tuple[int, int] | None:
         """Return (answers judged, answers to judge) for an interrupted trial with the current settings, or None."""
         sides = self._to_judge(*self._sides())  # an answer that must be judged with both prompts counts twice
         done = self._count_done(sides)
-        return (done, sum(side.assignment.total for side in sides)) if done else None
+        return (done, sum(side.plan.total for side in sides)) if done else None
 
     def _count_done(self, sides: list[Side]) -> int:
         distinct = {side.identity: side for side in sides}  # with an unchanged text, both sides have the same task
@@ -177,11 +177,11 @@ class TrialSession(Session):
         trial = self._note_trial(note)
         sides = self._to_judge(before, after)
         done = self._count_done(sides)
-        self.progress = Progress(done, sum(side.assignment.total for side in sides), before=done)
+        self.progress = Progress(done, sum(side.plan.total for side in sides), before=done)
         self._notify()
         own = self._known(before)
         judged = [own] if own is not None and trial.before else []  # judged in an earlier start of this trial
-        budget = shared_budget(max_cost_usd, judged, self.trials_dir, [side.assignment for side in sides])
+        budget = shared_budget(max_cost_usd, judged, self.trials_dir, [side.plan for side in sides])
         for side in sides:
             if self._stop.is_set():
                 raise RunStopped("stopped between the two prompts")
@@ -190,7 +190,7 @@ class TrialSession(Session):
                 max_cost_usd=budget, logs_dir=self.trials_dir, stop=self._stop, progress=False,
                 on_result=partial(self._count, answered=side.is_asked),
             )  # fmt: skip
-            run = run_assignment(side.assignment, how)
+            run = run_plan(side.plan, how)
             self._judged[side.identity] = run
             if side is not after:
                 own, trial = run, replace(trial, before=_log_name(run))
@@ -235,7 +235,7 @@ class TrialSession(Session):
                 if trial.before and replace(trial.choice, text=self.choice.text) == self.choice:
                     with contextlib.suppress(ConfigError):  # if the log is gone, its answers are judged again
                         run = load_run(self.trials_dir / trial.before)
-                        if side.assignment.is_done_in(run):
+                        if side.plan.is_done_in(run):
                             self._judged[side.identity] = run
                             break
         return self._judged.get(side.identity)

@@ -23,23 +23,23 @@ DETAILS = "📋 詳細結果を見る"
 MAX_DETAILS = 50  # an answer with its context takes about 4 kB, and nobody reads more of them
 
 
-def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) -> str:
-    """Return the specification's warning about costs as HTML, with the number of calls and their price.
-    If an interrupted run is resumed, `left` is the estimate for the rest of it."""
+def cost_html(left: Estimate, questions: int, already: int = 0) -> str:
+    """Return the specification's warning about costs as HTML, with the number of calls that are left and their price.
+    `already` is the number of answers that an interrupted run has judged, if it is resumed."""
     line = COSTS_MONEY.format(questions=questions)
-    if not estimate.calls:
+    if not left.calls and not already:
         return block(
             "", f"{line}<br>{say('With these settings the embedded default (not an LLM) is used: no calls, no cost.')}"
         )
-    key, due = ("Estimate: {calls}", estimate) if left is None else ("Estimate of what is left: {calls}", left)
     calls = say(
         "{calls} calls, {input:,} tokens in, {output:,} out, cost {cost}",
-        calls=due.calls,
-        input=due.input_tokens,
-        output=due.output_tokens,
-        cost=money(due.cost_usd),
+        calls=left.calls,
+        input=left.input_tokens,
+        output=left.output_tokens,
+        cost=money(left.cost_usd),
     )
-    return block("warn", line, say(key, calls=calls), *map(escape, due.note.splitlines()))
+    key = "Estimate of what is left: {calls}" if already else "Estimate: {calls}"
+    return block("warn", line, say(key, calls=calls), *map(escape, left.note.splitlines()))
 
 
 def progress_text(progress: Progress) -> str:

@@ -1,4 +1,4 @@
-"""Work out what a run has to do: check the arguments, open the models, and build the samples and the run's identity.
+"""Work out what a run has to do, its `Plan`: check the arguments, open the models, and list the samples.
 
 No request is sent to a model.
 """
@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +39,12 @@ from ..records import (
     EvaluationRun,
     Rubric,
     RunInfo,
+    Usage,
     is_embedded,
 )
 from ..settings import current_project, default_k
-from .given_answers import Given, needs_index, open_answers
+from .given_answers import Given, open_answers
+from .identity import Identity
 from .log_json import refuse_doubles
 
 if TYPE_CHECKING:
@@ -55,8 +58,9 @@ OWN = "own-assistant"  # the assistant prompt of a run in which your own assista
 
 # Fields about how answers were made. They stay the same when the answers are judged again.
 _OF_ANSWERS = (
-    "assistant_model", "assistant_service", "assistant_settings", "assistant_version", "assistant_prompt_id",
-    "assistant_prompt_sha256", "index_fingerprint", "runbooks", "k", "answer_repeats",
+    "assistant_model", "assistant_service", "assistant_settings", "assistant_version", "embedded_assistant",
+    "assistant_prompt_id", "assistant_prompt_sha256", "index_fingerprint", "embedder", "runbooks", "k",
+    "answer_repeats",
 )  # fmt: skip
 # Conditions that are the same for all rows of a log, under their names in the frames.
 _OF_JUDGE = ("judge_model", "judge_service", "judge_settings", "prompt_sha256", "judge_repeats")
@@ -73,52 +77,49 @@ class Sample:
 
 @dataclass(frozen=True)
 class Plan:
-    """Hold what a run uses for all its answers: models, prompts, rubric and settings."""
+    """Hold what a run has to do: which answers to judge, and with what."""
 
+    n_samples: int  # answers to judge
+    sample_at: Callable[[int], Sample]  # takes the number of an answer, from 0
     judge: Model
     judge_prompt: Prompt
     judge_repeats: int  # judgements per answer
     rubric: Rubric
+    info: RunInfo  # for the run's log
     assistant: Model | None = None  # behind socjudge's assistant; None if the answers are stored or `own` gives them
     assistant_prompt: Prompt | None = None
     index: RunbookIndex | None = None
     k: int = 10  # passages per question
     own: Assistant | None = None  # your own assistant
+    known: tuple[EvaluationResult, ...] = ()  # judgements of an earlier run that are not requested again
+
+    @cached_property
+    def identity(self) -> Identity:
+        """Return what makes this run another one than others."""
+        return Identity.of(self.info)
 
     @property
     def asks(self) -> bool:
         """Return whether the run requests answers, from socjudge's assistant or from your own."""
         return self.assistant is not None or self.own is not None
 
-
-@dataclass(frozen=True)
-class Assignment:
-    """Hold what a run has to do: which answers to judge, and with what."""
-
-    n_samples: int  # answers to judge
-    sample_at: Callable[[int], Sample]  # takes the number of an answer, from 0
-    plan: Plan
-    info: RunInfo  # for the run's log
-    given: dict[str, Any]  # what decides an answer or a score and is not in `info`
-
     @property
-    def key(self) -> dict[str, Any]:
-        """Return the run's identity: everything that decides an answer or a score, and nothing else.
-        A journal is resumed only if the key in it equals this key."""
-        return {name: getattr(self.info, name) for name in _DECIDES} | self.given
+    def needs_index(self) -> bool:
+        """Return whether the run searches the runbooks."""
+        return self.assistant is not None or (self.own is not None and self.own.takes_runbooks)
 
     @property
     def total(self) -> int:
         """Return the number of judgements in the finished run: answers × judge repeats."""
-        return self.n_samples * self.plan.judge_repeats
+        return self.n_samples * self.judge_repeats
 
     def is_done_in(self, run: EvaluationRun) -> bool:
-        """Return whether a stored run is complete and did exactly what this assignment says."""
-        same = all(getattr(run.run, name) == getattr(self.info, name) for name in (*_DECIDES, *_IN_LOG))
-        return same and len(run.results) == self.total and run.rubric == self.plan.rubric
+        """Return whether a stored run is complete and did exactly what this plan says."""
+        is_same = Identity.of(run.run) == self.identity and run.run.rejudged_from == self.info.rejudged_from
+        return is_same and len(run.results) == self.total and run.rubric == self.rubric
 
 
-def assign_suite(
+def plan_answers(
     questions: Sequence[EvalQuestion],
     *,
     index: RunbookIndex | None,
@@ -131,8 +132,9 @@ def assign_suite(
     answer_repeats: int,
     judge_repeats: int,
     k: int | None,
-) -> Assignment:
-    """Work out what `run_evaluation_suite` has to do. No request is sent. ConfigError if an argument is unfit."""
+) -> Plan:
+    """Plan to answer and judge questions. No request is sent. ConfigError if an argument is unfit.
+    Without an index where one is needed, the plan can only be shown."""
     k = default_k() if k is None else k
     check_counts(answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k)
     if not len(questions):
@@ -160,42 +162,42 @@ def assign_suite(
             ),
         )
 
-    if index is None and needs_index(opened):
-        from ..runbooks.index import open_index
-
-        index = open_index()
-    plan = replace(_plan_judging(judge_model, judge_prompt, judge_repeats, rubric), index=index, k=k, own=own)
+    judge, judging = _open_judge(judge_model, judge_prompt, rubric)
+    assistant, answering = None, None
     if opened is None:
         answering = load_prompt(assistant_prompt, kind="assistant")
         check_assistant_prompt(answering)
-        plan = replace(plan, assistant=open_model(assistant_model, task="answer"), assistant_prompt=answering)
+        assistant = open_model(assistant_model, task="answer")
 
     def sample_at(i: int) -> Sample:
         position, repeat = divmod(i, answer_repeats)
         return Sample(questions[position], repeat, None if stored is None else stored[position])
 
-    asked = len(questions) * answer_repeats * judge_repeats
-    info = replace(_run_info(plan, questions), answer_repeats=answer_repeats, asked=asked)
-    answers_sha256 = "" if stored is None else _sha256(map(_shown, stored))
+    plan = Plan(
+        len(questions) * answer_repeats, sample_at, judge, judging, judge_repeats, rubric, RunInfo("", ""),
+        assistant, answering, index, k, own,
+    )  # fmt: skip
+    info = replace(_run_info(plan, questions), answer_repeats=answer_repeats, asked=plan.total)
     if stored is not None:  # two sets of stored answers count as two assistants, because nothing else is known
-        versions = {answer.version for answer in stored}
-        version = versions.pop() if len(versions) == 1 else ""
-        info = replace(info, assistant_settings=f"answers {answers_sha256[:16]}", assistant_version=version)
-    given = _given(questions, plan) | {"answers_sha256": answers_sha256}
-    if plan.index is not None and _uses_index(plan):
-        given |= {"runbooks": plan.index.contents, "embedder": plan.index.embedder, "index": plan.index.fingerprint}
-    return Assignment(len(questions) * answer_repeats, sample_at, plan, info, given)
+        answers_sha256, versions = _sha256(map(_shown, stored)), {answer.version for answer in stored}
+        info = replace(
+            info,
+            answers_sha256=answers_sha256,
+            assistant_settings=f"answers {answers_sha256[:16]}",
+            assistant_version=versions.pop() if len(versions) == 1 else "",
+        )
+    return replace(plan, info=info)
 
 
-def assign_rejudging(
+def plan_rejudging(
     run: EvaluationRun,
     *,
     judge_model: str | BaseChatModel | Model,
     judge_prompt: Prompt | str | Path | None,
     judge_repeats: int,
     rubric: Rubric | None = None,
-) -> Assignment:
-    """Work out what `rejudge` has to do. No request is sent. ConfigError if an argument is unfit."""
+) -> Plan:
+    """Plan to judge the answers of a run again. No request is sent. ConfigError if an argument is unfit."""
     check_counts(judge_repeats=judge_repeats)
     refuse_doubles(run.results, where=run.log_path or say("the run"))
     judge_prompt, rubric = judge_prompt or judge_prompt_of(run.run), rubric or run.rubric
@@ -203,20 +205,18 @@ def assign_rejudging(
     samples = [Sample(r.question, r.answer_repeat, r.answer) for r in reversed(first_judged.values())]
     if not samples:
         raise ConfigError("{run} holds no results to judge again", run=run.log_path or say("the run"))
-    plan = _plan_judging(judge_model, judge_prompt, judge_repeats, rubric)
-    questions = list({sample.question.id: sample.question for sample in samples}.values())
+    judge, judging = _open_judge(judge_model, judge_prompt, rubric)
+    plan = Plan(len(samples), samples.__getitem__, judge, judging, judge_repeats, rubric, RunInfo("", ""))
     # Of a part, as much as of the whole: what is not here stays missing.
     asked = max(len(samples), math.ceil(run.asked / run.run.judge_repeats)) * judge_repeats
     info = replace(
-        _run_info(plan, questions),
+        _run_info(plan, list({sample.question.id: sample.question for sample in samples}.values())),
         rejudged_from=run.run.run_id,
         asked=asked,
+        answers_sha256=_sha256(_shown(r.answer) for r in reversed(first_judged.values())),
         **{name: getattr(run.run, name) for name in _OF_ANSWERS},
     )
-    given = _given(questions, plan) | {
-        "answers_sha256": _sha256(_shown(r.answer) for r in reversed(first_judged.values()))
-    }
-    return Assignment(len(samples), samples.__getitem__, plan, info, given)
+    return replace(plan, info=info)
 
 
 def rows_to_judge(run: EvaluationRun) -> list[EvaluationResult]:
@@ -224,15 +224,15 @@ def rows_to_judge(run: EvaluationRun) -> list[EvaluationResult]:
     return [result for result in run.results if result.evaluation.status != "ok" and not result.answer.is_empty]
 
 
-def assign_failed(
+def plan_failed(
     run: EvaluationRun,
     *,
     judge_model: str | BaseChatModel | Model,
     judge_prompt: Prompt | str | Path | None,
     judge_repeats: int,
     rubric: Rubric | None = None,
-) -> Assignment:
-    """Work out what `rejudge` with `only_failed` has to do. The results that have scores must be given as `known`.
+) -> Plan:
+    """Plan to judge the failed rows of a run again, and to keep the others.
     ConfigError if no row failed, or if they would be judged in another way than the rows that are kept."""
     name, info = run.log_path or say("the run"), run.run
     if not rows_to_judge(run):
@@ -243,11 +243,11 @@ def assign_failed(
         )
     if judge_model == "auto" and info.judge_model != UNKNOWN:
         judge_model = info.judge_model
-    assignment = assign_rejudging(
+    plan = plan_rejudging(
         run, judge_model=judge_model, judge_prompt=judge_prompt or judge_prompt_of(info) or info.judge_prompt_id,
         judge_repeats=info.judge_repeats if judge_repeats == 1 else judge_repeats, rubric=rubric,
     )  # fmt: skip
-    there, here = (conditions_of_info(each, run.rubric.criteria) for each in (info, assignment.info))
+    there, here = (conditions_of_info(each, run.rubric.criteria) for each in (info, plan.info))
     changed = differences({"judge_model": UNKNOWN} | there, here)
     # A value that an old log does not have cannot be compared.
     told = [each.phrase() for each in changed if each.condition.column in _OF_JUDGE and each.before]
@@ -260,16 +260,22 @@ def assign_failed(
             run=name,
             told="; ".join(told),
         )
-    if len(run.results) != assignment.total:
+    if len(run.results) != plan.total:
         raise ConfigError(
             "{run}: expected {total} judged answers, and the log has {count}; judge all answers again with rejudge",
             run=name,
             count=len(run.results),
-            total=assignment.total,
+            total=plan.total,
         )
     # Rows of a run in doubt do not make a pass of the new one, and another run with equal answers is not resumed.
-    info = replace(assignment.info, judges_asked=info.judges_asked)
-    return replace(assignment, info=info, given=assignment.given | {"only_failed": run.run.run_id})
+    info = replace(plan.info, judges_asked=info.judges_asked, only_failed_of=info.run_id)
+    return replace(plan, info=info, known=tuple(_paid(row) for row in run.results if row.evaluation.status == "ok"))
+
+
+def _paid(result: EvaluationResult) -> EvaluationResult:
+    """Return a copy of the result with zero usage, because the old log already counts its cost."""
+    answer, evaluation = replace(result.answer, usage=Usage()), replace(result.evaluation, usage=Usage())
+    return replace(result, answer=answer, evaluation=evaluation)
 
 
 def check_counts(**counts: int) -> None:
@@ -285,12 +291,9 @@ def begin_now(info: RunInfo) -> RunInfo:
     return replace(info, run_id=run_id, started_at=started.isoformat(timespec="seconds"))
 
 
-def _plan_judging(
-    judge_model: str | BaseChatModel | Model,
-    judge_prompt: Prompt | str | Path | None,
-    judge_repeats: int,
-    rubric: Rubric,
-) -> Plan:
+def _open_judge(
+    judge_model: str | BaseChatModel | Model, judge_prompt: Prompt | str | Path | None, rubric: Rubric
+) -> tuple[Model, Prompt]:
     """Open the judge and check its prompt here, so that any error appears before the first call to a model."""
     judging = load_prompt(judge_prompt, rubric=rubric)
     check_judge_prompt(judging, rubric.criteria)
@@ -299,7 +302,7 @@ def _plan_judging(
         _check_measures(rubric.criteria)
     elif isinstance(judge, DecisionModel):
         anchors_of(rubric, judge.levels)  # the rubric decides what it is asked, not the prompt
-    return Plan(judge, judging, judge_repeats, rubric)
+    return judge, judging
 
 
 def _check_measures(criteria: Sequence[str]) -> None:
@@ -319,7 +322,9 @@ def _check_measures(criteria: Sequence[str]) -> None:
 
 
 def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
-    own, uses_index, project = plan.own, _uses_index(plan), current_project()
+    from ..models.offline import ASSISTANT_NAME, JUDGE_NAME
+
+    own, project, index = plan.own, current_project(), plan.index if plan.needs_index else None
     info = RunInfo(
         run_id="",
         started_at="",
@@ -334,10 +339,15 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
         judge_prompt_sha256=plan.judge_prompt.sha256,
         assistant_prompt_id=plan.assistant_prompt.id if plan.assistant_prompt else OWN if own else STORED,
         assistant_prompt_sha256=plan.assistant_prompt.sha256 if plan.assistant_prompt else "",
+        embedded_judge=JUDGE_NAME if is_embedded(plan.judge.name) else "",
+        embedded_assistant=ASSISTANT_NAME if plan.assistant and is_embedded(plan.assistant.name) else "",
         dataset_sha256=_sha256(questions),
-        index_fingerprint=plan.index.fingerprint if plan.index is not None and uses_index else "",
-        runbooks=plan.index.contents if plan.index is not None and uses_index else {},
-        k=plan.k if uses_index else None,
+        # The categories are left out, because they decide no score.
+        questions_sha256=_sha256([each.id, each.question, each.expected_keypoints] for each in questions),
+        index_fingerprint=index.fingerprint if index else "",
+        runbooks=index.contents if index else {},
+        embedder=index.embedder if index else "",
+        k=plan.k if plan.needs_index else None,
         judge_repeats=plan.judge_repeats,
         pass_threshold=plan.rubric.pass_threshold,
         pass_rate_required=plan.rubric.pass_rate,
@@ -360,45 +370,9 @@ def _sha256(values: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
-def _uses_index(plan: Plan) -> bool:
-    return plan.assistant is not None or (plan.own is not None and plan.own.takes_runbooks)
-
-
 def _shown(answer: AssistantAnswer) -> list[str]:
     """Return the texts in a stored answer that decide what the judge sees."""
     told = [answer.answer, answer.context, str(answer.flags)]
     if not answer.evidence:  # not socjudge's own answer, so its citations are read with its passages
         told += [str((passage.source, passage.heading, passage.text)) for passage in answer.passages]
     return [encodable(text) for text in told]
-
-
-def _given(questions: Sequence[EvalQuestion], plan: Plan) -> dict[str, Any]:
-    """Return the inputs that decide an answer or a score and that the run's info does not have."""
-    # The categories, the pass line and the pass rate are left out, because they decide no score.
-    asked = _sha256([question.id, question.question, question.expected_keypoints] for question in questions)
-    criteria, descriptions = "、".join(plan.rubric.criteria), dict(plan.rubric.descriptions)
-    version = __version__.rpartition(".")[0]  # without the patch number
-    given = {"questions_sha256": asked, "criteria": criteria, "descriptions": descriptions, "version": version}
-    return given | _embedded_versions(plan)
-
-
-def _embedded_versions(plan: Plan) -> dict[str, str]:
-    from ..models.offline import ASSISTANT_NAME, JUDGE_NAME
-
-    models = {"embedded_judge": (plan.judge, JUDGE_NAME), "embedded_assistant": (plan.assistant, ASSISTANT_NAME)}
-    return {name: version for name, (model, version) in models.items() if model and is_embedded(model.name)}
-
-
-# Fields of the log's run block that decide an answer or a score.
-_DECIDES = (
-    "judge_model", "judge_service", "judge_settings", "judge_prompt_sha256", "judge_repeats", "assistant_model",
-    "assistant_version",
-    "assistant_service", "assistant_settings", "assistant_prompt_sha256", "answer_repeats", "k",
-)  # fmt: skip
-# Further fields that a finished log has.
-_IN_LOG = (
-    "dataset_sha256",
-    "index_fingerprint",
-    "socjudge_version",
-    "rejudged_from",
-)

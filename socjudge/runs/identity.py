@@ -1,0 +1,84 @@
+"""Say what makes two runs the same: their `Identity`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import orjson
+
+from ..base.conditions import CONDITIONS, UNTOLD, parts_that_differ
+from ..base.messages import say
+from ..records import UNKNOWN, RunInfo
+
+_NAMES = {each.field: each.name for each in CONDITIONS}
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What decides an answer or a score of a run, and nothing else: the fields of RunInfo that are marked so.
+    A journal is resumed only by a run with an equal identity."""
+
+    values: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, info: RunInfo) -> Identity:
+        """Return the identity of a run from its info. The pass rule is not part of it: it decides no score."""
+        found = {each.name: getattr(info, each.name) for each in fields(info) if each.metadata.get("decides")}
+        found["socjudge_version"] = info.socjudge_version.rpartition(".")[0]  # without the patch number
+        found["runbooks"] = dict(info.runbooks)
+        rubric = found.pop("rubric")
+        found["criteria"] = [] if rubric is None else list(rubric.criteria)
+        found["descriptions"] = {} if rubric is None else dict(rubric.descriptions)
+        return cls(found)
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(orjson.dumps(dict(self.values), option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+    def agrees(self, other: Identity) -> bool:
+        """Return whether nothing differs that both know. Older versions did not write down all of it."""
+        return not any(
+            value != other.values[name]
+            for name, value in self.values.items()
+            if name != "socjudge_version" and _is_known(value) and _is_known(other.values[name])
+        )
+
+    def differences(self, there: Identity) -> list[str]:
+        """Return a text for each difference between another run, `there`, and this one, the new one."""
+        told = []
+        sides = {name: (there.values.get(name), value) for name, value in self.values.items()}
+        changed = {name: each for name, each in sides.items() if each[0] != each[1]}
+        for name, (before, after) in changed.items():
+            if isinstance(before, dict) and isinstance(after, dict):
+                keys = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
+                told.append(say("{name} differ in {files}", name=_named(name), files=", ".join(keys)))
+            # If the differing files are named, the index's hash adds nothing.
+            elif name != "index_fingerprint" or not {"runbooks", "embedder"} & {*changed}:
+                if name.endswith("_settings"):
+                    before, after = parts_that_differ(str(before or ""), str(after or ""))
+                told.append(
+                    say(
+                        "{name} is {there} there and {here} here",
+                        name=_named(name),
+                        there=_shown(before),
+                        here=_shown(after),
+                    )
+                )
+        return told
+
+
+def _named(field: str) -> str:
+    return say(_NAMES[field]) if field in _NAMES else field
+
+
+def _is_known(value: Any) -> bool:
+    return value not in (None, "", UNKNOWN, {}, [])
+
+
+def _shown(value: Any) -> str:
+    text = "、".join(value) if isinstance(value, list) else str(value or "")
+    text = say("not told (no settings)") if text.startswith(UNTOLD) else text or say("nothing")
+    return f"{text[:12]}…" if len(text) == 64 else text  # shortened, because it is a hash

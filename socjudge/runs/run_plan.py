@@ -1,0 +1,186 @@
+"""Show what a run would do and cost before it starts, and start it: `RunPlan`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event
+
+from .. import constants
+from ..answering.own_assistant import Assistant
+from ..base.conditions import rubric_changes
+from ..base.messages import say
+from ..base.showing import block, dollars, escape, facts_html, money, one_line
+from ..base.storage import as_path
+from ..errors import ConfigError
+from ..records import EvaluationResult, EvaluationRun, Rubric, RunOptions
+from .estimate import Estimate, estimate_plan
+from .plan import Plan
+from .running import run_plan, terms_of
+from .unfinished import (
+    UnfinishedRun,
+    check_same_run,
+    describe_journal,
+    find_earlier_journals,
+    find_journal,
+    find_similar_journal,
+)
+
+
+@dataclass(frozen=True, repr=False)
+class RunPlan:
+    """What a run would do and cost if it were started now. `run()` starts it. `socjudge.plan_run` makes it."""
+
+    plan: Plan
+    options: RunOptions
+    logs_dir: Path
+    left: Estimate  # what is left to be paid for: calls, tokens and list price
+    already: int = 0  # judged answers of an interrupted run that would be resumed
+    note: str = ""  # what else to know before it starts, one line each; that a model ends soon stands in `left.note`
+    problem: str = ""  # why it cannot start; empty if it can
+    similar: UnfinishedRun | None = None  # an interrupted run that nearly fits, which `note` names
+
+    @property
+    def total(self) -> int:
+        """Return how many judged answers the finished run will have."""
+        return self.plan.total
+
+    @property
+    def n_questions(self) -> int:
+        return self.plan.n_samples // self.plan.info.answer_repeats
+
+    def with_notes(self, lines: Iterable[str]) -> RunPlan:
+        """Return the plan with more lines in its note."""
+        return replace(self, note="\n".join(filter(None, [self.note, *lines])))
+
+    def run(
+        self,
+        *,
+        max_cost_usd: float | None = None,
+        on_result: Callable[[EvaluationResult], None] | None = None,
+        stop: Event | None = None,
+        progress: bool = True,
+    ) -> EvaluationRun:
+        """Start or resume the run, and write its log. The arguments are as in `run_evaluation_suite`; `on_result` and
+        `stop` take precedence over those of the options.
+
+        Raises
+        ------
+        ConfigError
+            If there is a problem, or if more is left to be paid for than the plan said, such as because the interrupted
+            run that it would have resumed is gone.
+        SocJudgeError
+            As in `run_evaluation_suite`.
+        """
+        if self.problem:
+            raise ConfigError(self.problem)
+        now = foresee(self.plan, self.options, self.logs_dir)
+        if now.left.calls > self.left.calls:
+            raise ConfigError(
+                "the plan said {before} calls, and now {now} are left to be made; make the plan again and look at it",
+                panel="{now} calls are left, not {before}; look at the new estimate, then start again",
+                before=self.left.calls,
+                now=now.left.calls,
+            )
+        options = replace(self.options, on_result=on_result or self.options.on_result, stop=stop or self.options.stop)
+        terms = terms_of(options, max_cost_usd=max_cost_usd, logs_dir=self.logs_dir, progress=progress)
+        return run_plan(self.plan, terms)
+
+    def __repr__(self) -> str:
+        left = f"{self.left.calls} calls left, {dollars(self.left.cost_usd)}"
+        problem = f", problem: {one_line(self.problem, 120)}" if self.problem else ""
+        return (
+            f"<RunPlan: {self.already} of {self.total} judged, {left}, judge {one_line(self.plan.judge.name)}{problem}>"
+        )
+
+    def _repr_html_(self) -> str:
+        info = self.plan.info
+        facts = {
+            say("Answers to judge"): self.total,
+            say("Assistant"): info.assistant_model,
+            "Judge": info.judge_model,
+            say("Calls"): say("{count:,} calls", count=self.left.calls),
+            say("Cost"): money(self.left.cost_usd),
+        }
+        if self.already:
+            facts[say("Judged before")] = self.already
+        told = [block("bad", escape(self.problem))] if self.problem else []
+        notes = [*self.note.splitlines(), *self.left.note.splitlines()]
+        told += [block("warn", *map(escape, notes))] if notes else []
+        return facts_html(say("Plan of a run (list prices)"), facts) + "".join(told)
+
+
+def foresee(
+    plan: Plan,
+    options: RunOptions | None = None,
+    logs_dir: Path | str | None = None,
+    *,
+    expected: Rubric | None = None,
+) -> RunPlan:
+    """Return what a plan would do and cost now, with the interrupted run that it would resume. No request is sent.
+    expected: the rubric that the user counts on, if it is not the plan's.
+    ConfigError if `options.resume` is the journal of another run."""
+    options, folder = options or RunOptions(), as_path(logs_dir or constants.LOGS_DIR)
+    whole, problem = estimate_plan(plan), ""
+    own = [plan.own.told_before] if isinstance(plan.own, Assistant) else []
+    notes = list(filter(None, own))
+    found: UnfinishedRun | None = None
+    similar: UnfinishedRun | None = None
+    try:
+        if options.resume is not None:
+            found = describe_journal(check_same_run(Path(options.resume).resolve(), plan.identity))
+        elif not options.fresh:
+            path = find_journal(folder, plan.identity)
+            found = None if path is None else describe_journal(path)
+            notes += [_of_earlier_version(each) for each in find_earlier_journals(folder, plan.identity)]
+            if found is None and (nearest := find_similar_journal(folder, plan.identity)):
+                similar, differences = nearest
+                notes.append(_similar(similar, differences))
+    except ConfigError as error:
+        if options.resume is not None:
+            raise
+        problem = str(error)
+    if plan.needs_index and plan.index is None:
+        problem = problem or say("there is no search index of the runbooks yet; build it")
+    if found is None:
+        return RunPlan(plan, options, folder, whole, 0, "\n".join(notes), problem, similar)
+    if told := rubric_changes(expected or plan.rubric, found.run.rubric or plan.rubric):
+        notes.append(
+            say(
+                "The run keeps the rubric it began with; other than the present settings: {told}. Start anew with "
+                "fresh (--fresh) to use those",
+                panel=(
+                    "The run keeps the rubric it began with; other than the present settings: {told}. Tick "
+                    "「最初からやり直す」 to use those"
+                ),
+                told=told,
+            )
+        )
+    kept = len(plan.known)
+    done = max(found.done - kept, 0)
+    left = whole.after(done, plan.total - kept)
+    return RunPlan(plan, options, folder, left, found.done, "\n".join(notes), problem)
+
+
+def _of_earlier_version(left: UnfinishedRun) -> str:
+    return say(
+        "{path}: an earlier version left the same run unfinished ({done} of {total} judged, cost {cost}). This version "
+        "cannot resume it and starts anew. load_run reads what is there, to be saved as a log",
+        path=left.path,
+        done=left.done,
+        total=left.total,
+        cost=money(left.cost_usd),
+    )
+
+
+def _similar(run: UnfinishedRun, differences: list[str]) -> str:
+    return say(
+        "{path}: an interrupted run ({done} of {total} judged, cost {cost}) is not resumed, because it differs: "
+        "{differences}. To resume it, start it with its own settings",
+        path=run.path,
+        done=run.done,
+        total=run.total,
+        cost=money(run.cost_usd),
+        differences="; ".join(differences),
+    )
