@@ -78,7 +78,6 @@ BEGIN_RUNS = (
     "certify.experiment",
     "certify.issue",
     "prompts.templates",
-    "runs.estimate",
     "runs.suite",
 )
 

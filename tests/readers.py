@@ -152,21 +152,26 @@ def judged(logs: Path, stop: threading.Event | None = None) -> tuple[EvaluationR
 
 
 @functools.cache
-def journal_parts() -> tuple[bytes, bytes]:
-    """A journal of the run above with its first judgement, and the key in it."""
+def journal_parts() -> tuple[bytes, dict[str, object]]:
+    """A journal of the run above with its first judgement, and the run in its header."""
     with folder() as logs:
         with contextlib.suppress(RunStopped):
             judged(logs, threading.Event())
         (path,) = logs.glob("*.partial.jsonl")
         lines = path.read_bytes()
-        return lines, re.search(rb'"key":(\{.*?\}),"total"', lines)[1]  # type: ignore[index]
+        return lines, json.loads(lines.splitlines()[0])["run"]
 
 
 def read_journal(data: bytes) -> None:
-    """A journal, with the word KEY for the key of a run that is started then: listed, read, checked and taken up."""
+    """A journal, of a run that is started then if its key is the word KEY: listed, read, checked and taken up."""
     with folder() as logs:
         path = logs / "judge_eval_20260101_090000.partial.jsonl"
-        path.write_bytes(data.replace(b'"KEY"', journal_parts()[1]))
+        first, end, rest = data.partition(b"\n")
+        with contextlib.suppress(ValueError):
+            header = json.loads(first)
+            if isinstance(header, dict) and header.get("key") == "KEY" and isinstance(header.get("run"), dict):
+                first = json.dumps(header | {"run": journal_parts()[1]}, ensure_ascii=False).encode()
+        path.write_bytes(first + end + rest)
         refused: list[SocJudgeError] = []
         for read in (unfinished_runs, check_logs, lambda logs: load_run(path)):
             try:

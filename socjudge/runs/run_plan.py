@@ -118,9 +118,8 @@ def foresee(
     *,
     expected: Rubric | None = None,
 ) -> RunPlan:
-    """Return what a plan would do and cost now, with the interrupted run that it would resume. No request is sent.
-    expected: the rubric that the user counts on, if it is not the plan's.
-    ConfigError if `options.resume` is the journal of another run."""
+    """Return what a plan would do and cost now, and the interrupted run that it would resume. No request is sent.
+    `expected`: the rubric that the user counts on. ConfigError if `options.resume` is the journal of another run."""
     options, folder = options or RunOptions(), as_path(logs_dir or constants.LOGS_DIR)
     whole, problem = estimate_plan(plan), ""
     own = [plan.own.told_before] if isinstance(plan.own, Assistant) else []

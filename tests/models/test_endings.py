@@ -59,6 +59,7 @@ def test_the_estimate_says_it_once_for_the_models_that_are_asked(
     day: date, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on(day, monkeypatch)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
     questions = [EvalQuestion(1, "正常系", "初動は？", ("隔離",))]
     both = plan_run(questions, assistant_model=NAME, judge_model=NAME).left
     assert told in both.note and len(both.note.splitlines()) == 1 and told in both._repr_html_()

@@ -461,7 +461,7 @@ def test_a_service_that_is_down_is_said_and_the_question_is_kept(service: Servic
 
 def test_a_model_without_a_key_is_said_in_the_panel(panel: RunPanel) -> None:
     panel.judge_model.value = "gpt-4o-mini"
-    assert "OPENAI_API_KEY" in panel.status.value
+    assert "OPENAI_API_KEY" in panel.cost.value and panel.run_button.disabled
 
 
 def test_a_damaged_journal_is_said_in_the_panel(index: RunbookIndex, tmp_path: Path) -> None:

@@ -226,9 +226,8 @@ class RunSession(Session):
         return outdated_files(self.runbooks, index_dir=self.index_dir)
 
     def preview(self, settings: Settings, earlier: RunPlan | None = None) -> RunPlan:
-        """Return what a run with these settings would do and cost. No model is called. `earlier` is a preview that
-        differs in how calls are made at most.
-        Raises ConfigError if it cannot be planned, such as if the dataset cannot be read or a key is missing."""
+        """Return what a run with these settings would do and cost. No model is called. `earlier`: a preview that
+        differs in how calls are made. ConfigError if it cannot be planned: an unreadable dataset, no key …"""
         get_settings(settings.output_tokens, settings.timeout_s, settings.patience_s)
         options = RunOptions(**{name: getattr(settings, name) for name in HOW if name != "max_cost_usd"})
         plan = foresee(earlier.plan if earlier else self._plan(settings), options, self.logs_dir)
