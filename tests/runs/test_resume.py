@@ -212,7 +212,7 @@ def test_fresh_starts_anew_and_leaves_the_unfinished_run(
     [
         ({"judge_model": "gpt-4o"}, "judge is gpt-4o-mini there and gpt-4o here"),
         (
-            {"judge_prompt": replace(load_prompt("guide-1"), text=load_prompt("guide-1").text + "。")},
+            {"judge_prompt": replace(load_prompt("guide-1"), id="mine", text=load_prompt("guide-1").text + "。")},
             "text of the judge prompt",
         ),
         ({"judge_repeats": 2}, "judgements per answer is 1 there and 2 here"),
