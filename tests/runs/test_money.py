@@ -264,5 +264,5 @@ def test_the_estimate_of_an_own_assistant_says_what_it_assumes() -> None:
         lambda question: {"answer": "隔離します。", "contexts": ["長い手順。" * 400] * 8}, name="my-bot", version="1"
     )
     for answers, is_told in ((own, True), (["隔離します。"] * 10, False), (None, False)):
-        found = estimate_run(QUESTIONS, answers=answers, assistant_model="offline", judge_model="gpt-4o-mini")
+        found = plan_run(QUESTIONS, answers=answers, assistant_model="offline", judge_model="gpt-4o-mini").left
         assert ("my-bot" in found.note and "500 tokens" in found.note) == is_told
