@@ -43,6 +43,7 @@ from .records import Rubric as Rubric
 from .records import RunOptions as RunOptions
 from .report.effect import compare_runs as compare_runs
 from .report.page import write_report as write_report
+from .report.trial import try_prompt as try_prompt
 from .runbooks.index import build_index as build_index
 from .runbooks.index import load_index as load_index
 from .runbooks.index import open_index as open_index

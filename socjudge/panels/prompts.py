@@ -128,7 +128,7 @@ class PromptLab(SessionPanel):
 
     @property
     def effect(self) -> Any:
-        """Return the `Effect` of the trial that is shown. Return None if no finished trial is shown."""
+        """Return the `PromptTrial` of the trial that is shown. Return None if no finished trial is shown."""
         return self.session.effect
 
     @property
@@ -259,7 +259,7 @@ class PromptLab(SessionPanel):
         if not problem:
             with told_in(self.cost):
                 work = session.plan()
-                self._costs = work.estimate.calls > 0
+                self._costs = work.left.calls > 0
                 self.cost.value = work_html(work, choice)
                 self._unfit = False
         # Before the tick is offered, so that no click hits a button that is about to be disabled.

@@ -80,10 +80,10 @@ def test_a_trial_of_a_judge_prompt_costs_judge_calls_only(session: TrialSession,
     assert session.choice.judge_model == "gpt-4o-mini"  # as in the run
     session.choose(text=session.choice.text + STRICT)
     work = session.plan()
-    assert (work.answers, work.estimate.calls, work.base_calls, work.is_unread) == (10, 10, 0, False)
+    assert (work.edited.total, work.left.calls, work.base_calls, work.is_unread) == (10, 10, 0, False)
     tried(session, note="厳しく")
     assert session.state == "finished"
-    assert len(marking.requests) == marking.judge_calls == work.estimate.calls
+    assert len(marking.requests) == marking.judge_calls == work.left.calls
     # Nine questions lose 18 points in 安全性, one 20 in each criterion: (9 x 18 + 20) / 10 and 20 / 10; overall
     # (9 x 18 / 6 + 20) / 10.
     assert differences(session) == {
@@ -115,7 +115,7 @@ def test_trials_are_not_part_of_the_history(session: TrialSession, logs: Path) -
 def test_another_judge_judges_the_base_prompt_too_but_only_once(session: TrialSession, marking: Service) -> None:
     session.choose(judge_model="gpt-4o", text=session.choice.text + STRICT)
     work = session.plan()
-    assert (work.estimate.calls, work.base_calls) == (20, 10)
+    assert (work.left.calls, work.base_calls) == (20, 10)
     tried(session)
     assert marking.judge_calls == len(marking.requests) == 20
     assert {request["model"] for request in marking.requests} == {"gpt-4o"}
@@ -157,7 +157,7 @@ def test_some_of_the_answers_can_be_chosen(session: TrialSession, marking: Servi
         result.question.category == "危険操作系" for result in load_run(session.logs_dir / session.choice.log).results
     )
     assert 0 < expected < 10
-    assert session.plan().estimate.calls == expected
+    assert session.plan().left.calls == expected
     tried(session)
     assert marking.judge_calls == expected
     assert session.effect is not None
@@ -177,7 +177,7 @@ def test_answers_on_which_judges_disagreed_can_be_chosen(session: TrialSession, 
         session.plan()
     marking.default = lambda request: judgement(60 if "質問: なんか変" in str(request) else 80)
     rejudge(load_run(logs / session.choice.log), judge_model="gpt-4o", logs_dir=logs, progress=False)
-    assert session.plan().answers == 1
+    assert session.plan().edited.total == 1
 
 
 @pytest.mark.slow
@@ -190,7 +190,7 @@ def test_repeats_of_the_stored_run_are_averaged_first(
     marking.default, marking.requests = marks, []
     session = TrialSession(logs_dir=tmp_path, index_dir=index.index_dir)
     session.choose(text=session.choice.text + STRICT)
-    assert session.plan().estimate.calls == 4  # two answers to each of two questions
+    assert session.plan().left.calls == 4  # two answers to each of two questions
     tried(session)
     assert marking.judge_calls == 4
     assert differences(session)["根拠性"] == 0  # 70 and 90 became 80
@@ -206,7 +206,7 @@ def test_answers_that_were_never_given_cost_nothing(session: TrialSession, marki
     (logs / session.choice.log).unlink()
     save_evaluation_results(replace(run, results=[silent, *run.results[1:]]), logs)
     session.choose(text=session.choice.text + STRICT)
-    assert session.plan().estimate.calls == 9
+    assert session.plan().left.calls == 9
     tried(session)
     assert marking.judge_calls == 9
 
@@ -217,7 +217,7 @@ def test_an_assistants_prompt_has_the_questions_answered_anew(session: TrialSess
     assert session.choice.base == "assistant-3"
     session.choose(text=session.choice.text + "\n短く答えてください。")
     work = session.plan()
-    assert (work.estimate.calls, work.base_calls) == (20, 0)
+    assert (work.left.calls, work.base_calls) == (20, 0)
     tried(session)
     assert (marking.judge_calls, len(marking.requests)) == (10, 20)
     assert session.effect is not None
@@ -237,10 +237,10 @@ def test_an_assistant_that_is_not_the_runs_answers_with_the_base_prompt_too(
     session.choose(kind="assistant", assistant_model="gpt-4o")
     session.choose(text=session.choice.text + "\n短く答えてください。")
     work = session.plan()
-    assert (work.estimate.calls, work.base_calls) == (40, 20)
+    assert (work.left.calls, work.base_calls) == (40, 20)
     # Of the run's assistant, the answers are there and only another judge has to see them.
     session.choose(assistant_model="gpt-4o-mini", judge_model="gpt-4o")
-    assert (session.plan().estimate.calls, session.plan().base_calls) == (30, 10)
+    assert (session.plan().left.calls, session.plan().base_calls) == (30, 10)
     tried(session)
     assert (marking.judge_calls, len(marking.requests)) == (20, 30)
 
@@ -249,7 +249,7 @@ def test_an_assistant_that_is_not_the_runs_answers_with_the_base_prompt_too(
 def test_the_embedded_judge_is_said_not_to_read_the_prompt(session: TrialSession, marking: Service) -> None:
     session.choose(judge_model="offline")
     assert session.plan().is_unread
-    assert session.plan().estimate.calls == 0
+    assert session.plan().left.calls == 0
     session.choose(kind="assistant", judge_model="gpt-4o-mini")
     assert not session.plan().is_unread
     session.choose(assistant_model="offline")
@@ -346,7 +346,8 @@ def test_a_base_prompt_of_unknown_cost_counts_at_the_most_that_it_can_cost(
     def without_usage(request: dict[str, Any]) -> Reply:
         message = {"role": "assistant", "content": marks(request)}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        body = {"id": "1", "object": "chat.completion", "created": 0, "model": "gpt-4o", "choices": [choice]}
+        number = str(len(marking.requests))  # of one id and one text, a second reply is doubted and asked for again
+        body = {"id": number, "object": "chat.completion", "created": 0, "model": "gpt-4o", "choices": [choice]}
         return Reply(body=json.dumps(body))
 
     marking.default = without_usage

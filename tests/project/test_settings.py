@@ -21,9 +21,8 @@ from socjudge.answering.own_answers import with_contexts
 from socjudge.base.messages import language
 from socjudge.models.opening import open_model
 from socjudge.models.prices import price_usd
-from socjudge.panels.state.trial_sides import get_sides
-from socjudge.panels.state.trial_store import TrialSettings
 from socjudge.prompts.saved import find_prompt
+from socjudge.report.trial import plan_trial
 from socjudge.runbooks.index import RunbookIndex
 
 SEVEN = """[rubric]
@@ -281,9 +280,10 @@ def test_the_projects_k_holds_wherever_no_other_is_given(
     service.default = lambda request: judgement_of(request) if is_judge_call(request) else ANSWER
     unsaid = replace(made, run=replace(made.run, k=None))  # as a log has it that does not say
     assert made.run.k == 7
-    choice = TrialSettings("", "assistant", "assistant-2", judge_model="my-judge", assistant_model="my-assistant")
-    sides = get_sides(choice, unsaid, sj.load_prompt("assistant-3", kind="assistant"), lambda: index)
-    assert {side.plan.info.k for side in sides} == {7}
+    text = sj.load_prompt("assistant-3", kind="assistant").text
+    models = {"judge_model": "my-judge", "assistant_model": "my-assistant"}
+    plan = plan_trial(unsaid, text, kind="assistant", base="assistant-2", get_index=lambda: index, **models)
+    assert {side.info.k for side in (plan.base, plan.edited)} == {7}
 
 
 def test_a_model_that_the_file_names_is_never_replaced_by_the_embedded_one(

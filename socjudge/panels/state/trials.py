@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...base.messages import say
 from ...base.texts import encodable
-from ...errors import ConfigError, RunStopped
+from ...errors import ConfigError
 from ...prompts.saved import check_prompt, check_prompt_name, save_prompt
 from ...prompts.templates import Prompt, default_prompt_id, load_prompt
-from ...records import UNKNOWN, EvaluationResult, EvaluationRun, Rubric, is_embedded
-from ...runs.estimate import Estimate
+from ...records import UNKNOWN, EvaluationResult, EvaluationRun, Rubric, RunOptions
+from ...report.trial import PromptTrial, TrialPlan, plan_trial
 from ...runs.load import load_run
 from ...runs.logs import log_files
-from ...runs.plan import STORED
-from ...runs.running import RunTerms, run_plan, shared_budget
+from ...runs.plan import STORED, Plan
 from ...settings import project_rubric
+from .disputed import disputed_questions
 from .run import Progress, Session, State
-from .trial_effect import Effect, disputed_questions, measure_effect
-from .trial_sides import Side, get_sides
 from .trial_store import ALL, DISPUTED, Trial, TrialSettings, load_trials, save_trial
 
 if TYPE_CHECKING:
     from ...runbooks.index import RunbookIndex
-
-
-@dataclass(frozen=True)
-class TrialCost:
-    """Hold what a trial will cost."""
-
-    answers: int  # judged with the edited prompt
-    estimate: Estimate  # of all calls
-    base_calls: int  # how many of these calls are made for the base prompt
-    is_unread: bool  # whether an embedded model has the edited prompt's task, so that no model reads the prompt
 
 
 class TrialSession(Session):
@@ -51,8 +37,7 @@ class TrialSession(Session):
         self.trials = load_trials(self.trials_dir)  # the oldest first
         self.trial: Trial | None = None  # the one that is shown
         self.tried: TrialSettings | None = None  # of the trial that was started last
-        self.effect: Effect | None = None  # what the edited prompt of the shown trial changed
-        self._judged: dict[str, EvaluationRun] = {}
+        self.effect: PromptTrial | None = None  # what the edited prompt of the shown trial changed
         self._read: dict[tuple[str, int], EvaluationRun] = {}
         self._disputed: dict[tuple[str, ...], set[int | str]] = {}
         self.choice = TrialSettings(text=load_prompt(None).text)  # of the next trial
@@ -117,7 +102,7 @@ class TrialSession(Session):
         self.choice, self.trial, self.effect = trial.choice, trial, None
         if trial.after:
             before = load_run(self.trials_dir / trial.before) if trial.before else self._stored()
-            self.effect = self._measure(before, load_run(self.trials_dir / trial.after))
+            self.effect = PromptTrial(before, load_run(self.trials_dir / trial.after), self.choice.kind == "judge")
 
     def check_name(self, name: str) -> Path:
         """Return the path that `save` would use. Raises ConfigError if the name cannot be used."""
@@ -142,26 +127,19 @@ class TrialSession(Session):
         """Raise ConfigError if the edited text lacks a part that a prompt needs, or has a part that is not allowed."""
         check_prompt(self._edited(), self.choice.kind, self._rubric())
 
-    def plan(self) -> TrialCost:
-        """Return the expected cost of the next trial. Nothing is sent. Raises ConfigError if a setting is unusable."""
-        before, after = self._sides()
-        costs = [side.estimate() for side in self._to_judge(before, after)]
-        # The last cost is that of the edited prompt. The base prompt has none if its scores already exist.
-        total = sum(costs[1:], costs[0])
-        plan = after.plan
-        reader = plan.judge if self.choice.kind == "judge" else plan.assistant
-        is_unread = reader is not None and is_embedded(reader.name)
-        return TrialCost(after.plan.total, total, total.calls - costs[-1].calls, is_unread)
+    def plan(self) -> TrialPlan:
+        """Return what the next trial asks and costs. Nothing is sent. Raises ConfigError if a setting is unusable."""
+        choice = self.choice
+        return plan_trial(
+            self._chosen(), choice.text, kind=choice.kind, base=choice.base, judge_model=choice.judge_model,
+            assistant_model=choice.assistant_model, get_index=self._index, logs_dir=self.trials_dir,
+        )  # fmt: skip
 
     def unfinished(self) -> tuple[int, int] | None:
         """Return (answers judged, answers to judge) for an interrupted trial with the current settings, or None."""
-        sides = self._to_judge(*self._sides())  # an answer that must be judged with both prompts counts twice
-        done = self._count_done(sides)
-        return (done, sum(side.plan.total for side in sides)) if done else None
-
-    def _count_done(self, sides: list[Side]) -> int:
-        distinct = {side.identity: side for side in sides}  # with an unchanged text, both sides have the same task
-        return sum(side.count_done(self.trials_dir) for side in distinct.values())
+        plan = self.plan()
+        done = plan.count_done()
+        return (done, plan.total) if done else None
 
     # -- the work
 
@@ -173,34 +151,28 @@ class TrialSession(Session):
     def _try(self, note: str, max_cost_usd: float | None) -> State:
         self.run, self.trial, self.effect, self._scored = None, None, None, (0, 0.0)
         self.progress, self.tried = Progress(), self.choice
-        before, after = self._sides()
-        trial = self._note_trial(note)
-        sides = self._to_judge(before, after)
-        done = self._count_done(sides)
-        self.progress = Progress(done, sum(side.plan.total for side in sides), before=done)
+        plan, trial, paid = self.plan(), self._note_trial(note), list[EvaluationRun]()
+        if plan.known is not None and trial.before:
+            paid.append(plan.known)  # judged in an earlier start of this trial
+        done = plan.count_done()
+        self.progress = Progress(done, plan.total, before=done)
         self._notify()
-        own = self._known(before)
-        judged = [own] if own is not None and trial.before else []  # judged in an earlier start of this trial
-        budget = shared_budget(max_cost_usd, judged, self.trials_dir, [side.plan for side in sides])
-        for side in sides:
-            if self._stop.is_set():
-                raise RunStopped("stopped between the two prompts")
-            self._scored = (0, 0.0)  # the running mean is about one prompt only
-            how = RunTerms(
-                max_cost_usd=budget, logs_dir=self.trials_dir, stop=self._stop, progress=False,
-                on_result=partial(self._count, answered=side.is_asked),
-            )  # fmt: skip
-            run = run_plan(side.plan, how)
-            self._judged[side.identity] = run
-            if side is not after:
-                own, trial = run, replace(trial, before=_log_name(run))
+        side_asks = False
+
+        def begin(side: Plan, before: EvaluationRun | None) -> None:
+            nonlocal trial, side_asks
+            self._scored, side_asks = (0, 0.0), side.asks  # the running mean is about one prompt only
+            if before is not None and before.log_path and before.log_path.parent == self.trials_dir:
+                trial = replace(trial, before=_log_name(before))
                 self._keep(trial)  # these scores are paid for, and known from now on
-        assert own is not None
-        trial = replace(trial, before="" if own is before.run else _log_name(own), after=_log_name(run))
+
+        found = plan.run(
+            max_cost_usd=max_cost_usd, progress=False, on_side=begin, paid=paid,
+            options=RunOptions(stop=self._stop, on_result=lambda result: self._count(result, answered=side_asks)),
+        )  # fmt: skip
+        trial = replace(trial, after=_log_name(found.after), difference=found.difference)
         self._keep(trial)
-        effect = self._measure(own, run)
-        self._keep(replace(trial, difference=effect.difference))
-        self.run, self.effect = run, effect
+        self.run, self.effect = found.after, found
         return "finished"
 
     def _note_trial(self, note: str) -> Trial:
@@ -218,30 +190,7 @@ class TrialSession(Session):
         by_id = {other.id: other for other in self.trials} | {trial.id: trial}
         self.trials, self.trial = list(by_id.values()), trial
 
-    def _measure(self, before: EvaluationRun, after: EvaluationRun) -> Effect:
-        return measure_effect(before, after, same_answers=self.choice.kind == "judge")
-
     # -- what the trial is made from
-
-    def _sides(self) -> tuple[Side, Side]:
-        return get_sides(self.choice, self._chosen(), self._edited(), self._index)
-
-    def _known(self, side: Side) -> EvaluationRun | None:
-        if side.is_judged:
-            return side.run
-        if side.identity not in self._judged:
-            for trial in reversed(self.trials):
-                # An earlier trial counts only if its settings, except the edited text, are those of this trial.
-                if trial.before and replace(trial.choice, text=self.choice.text) == self.choice:
-                    with contextlib.suppress(ConfigError):  # if the log is gone, its answers are judged again
-                        run = load_run(self.trials_dir / trial.before)
-                        if side.plan.is_done_in(run):
-                            self._judged[side.identity] = run
-                            break
-        return self._judged.get(side.identity)
-
-    def _to_judge(self, before: Side, after: Side) -> list[Side]:
-        return [after] if self._known(before) else [before, after]
 
     def _edited(self) -> Prompt:
         prompt = Prompt(self.choice.base, self.choice.text)

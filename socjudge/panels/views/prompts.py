@@ -9,9 +9,8 @@ from ...base.messages import listed, say
 from ...base.showing import block, escape
 from ...base.verdict import reason_text, score_text
 from ...records import EvaluationResult
-from ..state.trial_effect import Effect, QuestionChange
+from ...report.trial import PromptTrial, QuestionChange, TrialPlan
 from ..state.trial_store import Trial, TrialSettings
-from ..state.trials import TrialCost
 from .common import cost_html
 
 _CONTEXT = 2  # unchanged lines around a change
@@ -57,7 +56,7 @@ def text_html(problem: str, placeholders: set[str]) -> str:
     return block("good", escape(say("✅ Placeholders: {names}", names=names)))
 
 
-def work_html(work: TrialCost, choice: TrialSettings) -> str:
+def work_html(work: TrialPlan, choice: TrialSettings) -> str:
     """Return the cost of a trial as HTML, with what the user should know before it starts."""
     lines = []
     if work.base_calls:
@@ -84,7 +83,7 @@ def work_html(work: TrialCost, choice: TrialSettings) -> str:
                 who=who,
             )
         )
-    return cost_html(work.estimate, work.answers) + (block("warn", *lines) if lines else "")
+    return cost_html(work.left, work.edited.total) + (block("warn", *lines) if lines else "")
 
 
 def trial_label(trial: Trial) -> str:
@@ -100,7 +99,7 @@ def trial_label(trial: Trial) -> str:
     return " ".join(word for word in words if word)
 
 
-def effect_html(effect: Effect, trial: Trial) -> str:
+def effect_html(effect: PromptTrial, trial: Trial) -> str:
     """Return HTML that shows what the edited prompt changed: the differences between the scores, paired by question,
     then each question with the change of its verdict (if there is one) and its results with both prompts."""
     same = (
@@ -122,7 +121,7 @@ def _side_names() -> tuple[str, str]:
     return say("Base"), say("New")
 
 
-def _question(both: QuestionChange, effect: Effect) -> str:
+def _question(both: QuestionChange, effect: PromptTrial) -> str:
     question = both.after[0].question
     means = [_mean(side) for side in (both.before, both.after)]
     flip = f"<b>{escape(both.direction)}</b> " if both.direction else ""

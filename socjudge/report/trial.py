@@ -1,0 +1,328 @@
+"""Try an edited prompt on the answers of a stored run, and compare it with the prompt that it was made from."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from .. import constants
+from ..base.messages import say
+from ..base.showing import facts_html, money
+from ..base.storage import as_path
+from ..errors import ConfigError, RunStopped
+from ..models.opening import Model
+from ..prompts.saved import check_prompt, judge_prompt_of
+from ..prompts.templates import Kind, Prompt, default_prompt_id, load_prompt
+from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunOptions, is_embedded
+from ..runs.estimate import Estimate
+from ..runs.load import load_run
+from ..runs.logs import log_files
+from ..runs.plan import STORED, Plan, plan_answers, plan_rejudging
+from ..runs.run_plan import foresee
+from ..runs.running import run_plan, shared_budget, terms_of
+from .effect import RunComparison, compare_runs
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from ..runbooks.index import RunbookIndex
+
+FLIPS = ("合格→不合格", "不合格→合格")  # pass to fail, fail to pass
+# If these conditions are equal, the scores or the answers of the stored run are also those of the base prompt.
+_JUDGING = ("judge_model", "judge_service", "judge_prompt_sha256")
+_ANSWERING = ("assistant_model", "assistant_service", "assistant_prompt_sha256", "index_fingerprint", "k")
+
+
+@dataclass(frozen=True)
+class QuestionChange:
+    """The results on one question with each of the two prompts of a trial."""
+
+    before: tuple[EvaluationResult, ...]  # with the base prompt
+    after: tuple[EvaluationResult, ...]  # with the edited prompt
+    direction: str  # one of FLIPS; empty if the verdict did not change
+
+
+@dataclass(frozen=True, repr=False)
+class PromptTrial:
+    """What an edited prompt changed, compared with its base prompt. `socjudge.try_prompt` makes it."""
+
+    before: EvaluationRun  # with the base prompt
+    after: EvaluationRun  # with the edited prompt
+    same_answers: bool  # whether both prompts were tried on the same answers
+
+    @cached_property
+    def comparison(self) -> RunComparison:
+        """Return the comparison of the two runs, on the questions that were tried with the edited prompt."""
+        tried = {self._pair_of(result) for result in self.after.results}
+        kept = [result for result in self.before.results if self._pair_of(result) in tried]
+        return compare_runs(replace(self.before, results=kept), self.after)
+
+    @cached_property
+    def questions(self) -> tuple[QuestionChange, ...]:
+        """Return the results question by question. Those whose verdict changed come first."""
+        found = self.comparison.questions
+        changes = [
+            QuestionChange(_of(self.before, question), _of(self.after, question), way if way in FLIPS else "")
+            for question, way in zip(found["question_id"], found["direction"], strict=True)
+        ]
+        return tuple(sorted(changes, key=lambda both: not both.direction))
+
+    @property
+    def flips(self) -> pd.DataFrame:
+        """Return the rows of `comparison.questions` whose verdict the edited prompt turned."""
+        found = self.comparison.questions
+        return found[found["direction"].isin(FLIPS)].reset_index(drop=True)
+
+    @property
+    def difference(self) -> float | None:
+        """Return by how many points the edited prompt changed the mean score over questions and criteria.
+        A positive number means higher scores with the edited prompt. Return None if nothing could be compared."""
+        moved = self.comparison.differences["mean_difference"].iloc[-1]  # the row of 総合
+        return None if pd.isna(moved) else float(moved)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Return what the run with the edited prompt has cost in US dollars. Return None if it is unknown."""
+        return self.after.cost_usd
+
+    def _pair_of(self, result: EvaluationResult) -> tuple[int | str, int]:
+        # If the answers differ, the results on a question are compared all the same.
+        return result.question.id, result.answer_repeat if self.same_answers else 0
+
+    def __repr__(self) -> str:
+        moved = "nothing to compare" if self.difference is None else f"{self.difference:+.1f} points"
+        return f"<PromptTrial: {moved}, {len(self.flips)} verdicts turned>"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            say("Mean score"): "–" if self.difference is None else say("{points:+.1f} points", points=self.difference),
+            say("Verdicts that turned"): len(self.flips),
+            say("Cost"): money(self.cost_usd),
+        }
+        return facts_html(say("An edited prompt beside its base"), facts) + self.comparison._repr_html_()
+
+
+@dataclass(frozen=True)
+class TrialPlan:
+    """What a trial would ask and cost. `known` has the scores with the base prompt if they exist already."""
+
+    base: Plan
+    edited: Plan
+    known: EvaluationRun | None
+    kind: Kind
+    folder: Path  # for the logs of the trial
+
+    @property
+    def sides(self) -> list[Plan]:
+        """Return what must be judged: with the base prompt, unless it is known, and with the edited one."""
+        return [self.edited] if self.known is not None else [self.base, self.edited]
+
+    @cached_property
+    def estimates(self) -> list[Estimate]:
+        return [foresee(side, None, self.folder).left for side in self.sides]
+
+    @property
+    def left(self) -> Estimate:
+        """Return the estimate of all calls that are left."""
+        return sum(self.estimates[1:], self.estimates[0])
+
+    @property
+    def base_calls(self) -> int:
+        """Return how many of these calls are made with the base prompt."""
+        return sum(each.calls for each in self.estimates[:-1])
+
+    @property
+    def total(self) -> int:
+        return sum(side.total for side in self.sides)
+
+    def count_done(self) -> int:
+        """Return how many answers an interrupted trial has judged already."""
+        distinct = {side.identity.sha256: side for side in self.sides}  # an unchanged text makes both sides one task
+        return sum(foresee(side, None, self.folder).already for side in distinct.values())
+
+    @property
+    def is_unread(self) -> bool:
+        """Return whether an embedded model has the prompt's task, so that no model reads the edited prompt."""
+        reader = self.edited.judge if self.kind == "judge" else self.edited.assistant
+        return reader is not None and is_embedded(reader.name)
+
+    def run(
+        self,
+        *,
+        max_cost_usd: float | None = None,
+        progress: bool = True,
+        options: RunOptions | None = None,
+        on_side: Callable[[Plan, EvaluationRun | None], None] = lambda side, before: None,
+        paid: Iterable[EvaluationRun] = (),
+    ) -> PromptTrial:
+        """Carry out the trial, under one cap. `on_side` is called before each side, with the run of the base prompt if
+        there is one, and `paid` are runs of an earlier start that count against the cap."""
+        before, stop = self.known, None if options is None else options.stop
+        budget = shared_budget(max_cost_usd, paid, self.folder, self.sides)
+        for side in self.sides:
+            if stop is not None and stop.is_set():
+                raise RunStopped("stopped between the two prompts")
+            on_side(side, before)
+            made = run_plan(side, terms_of(options, max_cost_usd=budget, logs_dir=self.folder, progress=progress))
+            before = made if before is None else before
+        assert before is not None
+        return PromptTrial(before, made, self.kind == "judge")
+
+
+def plan_trial(
+    run: EvaluationRun,
+    text: str,
+    *,
+    kind: Kind = "judge",
+    base: str | None = None,
+    judge_model: str | BaseChatModel | Model | None = None,
+    assistant_model: str | BaseChatModel | Model | None = None,
+    get_index: Callable[[], RunbookIndex] | None = None,
+    logs_dir: Path | str | None = None,
+) -> TrialPlan:
+    """Return what `try_prompt` with these arguments would ask and cost. No request is sent."""
+    base = base or (run.run.judge_prompt_id if kind == "judge" else run.run.assistant_prompt_id)
+    before = _known_prompt(run, base, kind)
+    edited = Prompt(before.id, text)
+    edited = replace(edited, id=f"{before.id}+{edited.sha256[:8]}")  # logs show this id
+    check_prompt(edited, kind, run.rubric)
+    judge = judge_model or _model_of(run.run.judge_model)
+    folder = constants.LOGS_DIR / "trials" if logs_dir is None else as_path(logs_dir)
+
+    def judging(prompt: Prompt) -> Plan:
+        return plan_rejudging(run, judge_model=judge, judge_prompt=prompt, judge_repeats=1)
+
+    if kind == "judge":
+        sides = judging(before), judging(edited)
+    else:
+        # The default judge prompt stands in for a prompt of the run that no longer exists.
+        judge_prompt = judge_prompt_of(run.run) or load_prompt(None, rubric=run.rubric)
+        questions = list({result.question.id: result.question for result in run.results}.values())
+        index = _open_index() if get_index is None else get_index()
+
+        def answering(prompt: Prompt) -> Plan:
+            return plan_answers(
+                questions, index=index, answers=None, assistant_prompt=prompt, judge_model=judge,
+                assistant_model=assistant_model or _model_of(run.run.assistant_model), judge_prompt=judge_prompt,
+                rubric=run.rubric, answer_repeats=1, judge_repeats=1, k=run.run.k,
+            )  # fmt: skip
+
+        sides = answering(before), answering(edited)
+        # Stored answers that were made with the base prompt are judged. Only the other side asks the assistant again.
+        if _agrees(sides[0], run, _ANSWERING):
+            sides = judging(judge_prompt), sides[1]
+    has_scores = not sides[0].asks and _agrees(sides[0], run, _JUDGING)
+    return TrialPlan(*sides, run if has_scores else _done(sides[0], folder), kind, folder)
+
+
+def try_prompt(
+    run: EvaluationRun,
+    text: str,
+    *,
+    kind: Kind = "judge",
+    base: str | None = None,
+    judge_model: str | BaseChatModel | Model | None = None,
+    assistant_model: str | BaseChatModel | Model | None = None,
+    index: RunbookIndex | None = None,
+    max_cost_usd: float | None = None,
+    logs_dir: Path | str | None = None,
+    progress: bool = True,
+    options: RunOptions | None = None,
+) -> PromptTrial:
+    """Try an edited prompt on the answers of a stored run, and say what it changed against its base prompt.
+
+    The base prompt is judged too, unless the run, or a log of an earlier trial, has its scores. The logs go to a folder
+    of their own, so that trials are not part of the history.
+
+    Parameters
+    ----------
+    run
+        From `load_run` or `run_evaluation_suite`.
+    text
+        The edited prompt. It needs the same placeholders as its base.
+    kind
+        "judge", or "assistant": the assistant then answers the questions again.
+    base
+        The id of the prompt that was edited; the run's own if left out.
+    judge_model, assistant_model
+        Those of the run if left out.
+    index
+        The runbooks, for an assistant's prompt; the index in INDEX_DIR if left out.
+    max_cost_usd, progress, options
+        As in `run_evaluation_suite`. The cap is for both prompts together.
+    logs_dir
+        The folder for the trial's logs; `trials` in the project's logs if left out.
+
+    Returns
+    -------
+    PromptTrial
+        `before` and `after` (runs), `comparison` (as from `compare_runs`), `flips` (a frame), `difference` (points) and
+        `cost_usd`.
+
+    Raises
+    ------
+    ConfigError
+        If the text lacks a placeholder, or as in `run_evaluation_suite`.
+    SocJudgeError
+        As in `run_evaluation_suite`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import socjudge as sj
+    >>> run = sj.load_run(min(Path("logs").glob("*.json")))
+    >>> text = sj.load_prompt("guide-1").text + "根拠のない断定は厳しく減点してください。"
+    >>> trial = sj.try_prompt(run, text, judge_model="offline", logs_dir="logs/trials", progress=False)
+    >>> len(trial.flips)  # the embedded judge reads no prompt
+    0
+    """
+    plan = plan_trial(
+        run, text, kind=kind, base=base, judge_model=judge_model, assistant_model=assistant_model,
+        get_index=None if index is None else lambda: index, logs_dir=logs_dir,
+    )  # fmt: skip
+    return plan.run(max_cost_usd=max_cost_usd, progress=progress, options=options)
+
+
+def _known_prompt(run: EvaluationRun, base: str, kind: Kind) -> Prompt:
+    own = judge_prompt_of(run.run) if kind == "judge" else None
+    if own is not None and own.id == base:
+        return own
+    return load_prompt(default_prompt_id(kind) if base in (UNKNOWN, STORED) else base, kind=kind, rubric=run.rubric)
+
+
+def _model_of(name: str) -> str:
+    return "auto" if name in (UNKNOWN, STORED) else name
+
+
+def _agrees(plan: Plan, run: EvaluationRun, names: Iterable[str]) -> bool:
+    return all(getattr(plan.info, name) == getattr(run.run, name) for name in names)
+
+
+def _done(plan: Plan, folder: Path) -> EvaluationRun | None:
+    """Return the run of an earlier trial that did exactly what the plan says."""
+    for path in reversed(log_files(folder)):
+        with contextlib.suppress(ConfigError, OSError):  # it is judged again if its log cannot be read
+            if plan.is_done_in(run := _load(path, path.stat().st_mtime_ns)):
+                return run
+    return None
+
+
+@lru_cache(maxsize=32)  # a panel asks at each key
+def _load(path: Path, changed: int) -> EvaluationRun:
+    return load_run(path)
+
+
+def _open_index() -> Any:
+    from ..runbooks.index import open_index
+
+    return open_index()
+
+
+def _of(run: EvaluationRun, question: int | str) -> tuple[EvaluationResult, ...]:
+    return tuple(result for result in run.results if result.question.id == question)
