@@ -117,6 +117,10 @@ _INSTEAD = {
             'docs/reference.md, "Several judges under one cap".',
         ),
         (
+            ("estimate_run",),
+            "Use plan_run(…).left, which has the same arguments; plan_run(…).run() starts the run.",
+        ),
+        (
             ("--repair", "repair_run"),
             'Use socjudge rejudge LOG --only-failed, or rejudge(run, only_failed=True): docs/reference.md, "Judge '
             'again only what failed".',
