@@ -71,12 +71,12 @@ def read_reply(data: bytes) -> None:
     reply, _, answer = data.decode("utf-8", "replace").partition("\0")
     found = parse_judgement(reply, CRITERIA, quoted=[answer])
     assert list(found.scores) == CRITERIA
-    # Nothing is made up: a score stands in the reply, in digits, as it is or before it was rounded.
+    # Nothing is made up: a score stands in the reply, in digits, as it is or before it was rounded down.
     spelt = {
-        math.floor(float(number) + 0.5)
+        math.floor(float(number))
         for number in re.findall(r"\d{1,9}(?:\.\d{1,9})?", unicodedata.normalize("NFKC", reply))
     }
-    spelt |= {math.floor(float(number) + 0.5) for number in re.findall(r"\d+(?:\.\d+)?[eE][+-]?\d{1,2}", reply)}
+    spelt |= {math.floor(float(number)) for number in re.findall(r"\d+(?:\.\d+)?[eE][+-]?\d{1,2}", reply)}
     assert all(type(score) is int and 0 <= score <= 100 and score in spelt for score in found.scores.values())
     assert (
         parse_judgement(json.dumps({"scores": found.scores}), CRITERIA).scores == found.scores

@@ -127,7 +127,8 @@ def judge_parts(
 def _plan(cases: Sequence[Case], judge: Model, prompt: AnyPrompt, rubric: Rubric) -> Plan:
     return plan_answers(
         [replace(case.subject.question, id=case.id) for case in cases],
-        answers=[case.subject.answer for case in cases],
+        # An attack may stand in the question, and the answer is still the one to it.
+        answers=[replace(case.subject.answer, question=case.subject.question.question) for case in cases],
         index=None, assistant_model="offline", assistant_prompt=None, answer_repeats=1, k=1,
         judge_model=judge, judge_prompt=prompt, judge_repeats=1, rubric=rubric,
     )  # fmt: skip

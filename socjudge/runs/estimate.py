@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from ..base.messages import say
-from ..base.showing import usage_html
+from ..base.showing import block, escape, usage_html
 from ..models.endings import ending_line
 from ..models.opening import Model
 from ..models.prices import estimate_tokens, price_usd
@@ -45,7 +45,8 @@ class Estimate:
 
     def _repr_html_(self) -> str:
         usage = Usage(self.calls, self.input_tokens, self.output_tokens, self.cost_usd)
-        return usage_html(usage, say("Estimate (list prices)"))
+        note = block("warn", *map(escape, self.note.splitlines())) if self.note else ""
+        return usage_html(usage, say("Estimate (list prices)")) + note
 
 
 def estimate_plan(plan: Plan) -> Estimate:

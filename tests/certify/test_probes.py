@@ -184,7 +184,10 @@ def test_the_log_of_judgements_is_a_log_and_no_run_of_the_history(service: Servi
     assert load_scores(folder).empty
 
 
-def test_a_log_is_probed_like_its_answers_and_an_empty_one_is_refused(samples: Path, tmp_path: Path) -> None:
+def test_a_log_is_probed_like_its_answers_and_an_empty_one_is_refused(
+    samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     log = min(samples.glob("*.json"))
     assert (
         Probes().estimate(log, judge_model="gpt-4o-mini").calls

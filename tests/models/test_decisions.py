@@ -140,7 +140,9 @@ def test_five_levels_are_another_judge(service: Service, tmp_path: Path) -> None
     run = judge_all(tmp_path, "decisions-5:gpt-6-luna")
     labels = [level["label"] for level in service.requests[0]["questions"][1]["levels"]]
     assert labels == ["0点: 重大な誤りがある", "25点", "50点: 一部不正確な表現がある", "75点", "100点: 完全に正確"]
-    assert run.results[0].evaluation.scores["正確性"] == 78  # 75 × .9 + 100 × .1 = 77.5
+    assert (
+        run.results[0].evaluation.scores["正確性"] == 77
+    )  # 75 × .9 + 100 × .1 = 77.5, and a fraction does not reach a line
     assert run.info.judge_settings != judge_all(tmp_path).info.judge_settings
     assert run.info.judge_usage.cost_usd == pytest.approx(10 * COST_USD)
 
@@ -260,4 +262,4 @@ def test_a_mark_is_the_expected_value_between_0_and_100(weights: list[int]) -> N
     ]
     decision = parse_decision(json.dumps([scored(question, found) for question in asked]), sj.Rubric(), 3)
     (mark,) = set(decision.scores.values())
-    assert abs(mark - (50 * found[1] + 100 * found[2])) <= 0.5 + 1e-9
+    assert -1e-9 <= 50 * found[1] + 100 * found[2] - mark < 1 + 1e-9

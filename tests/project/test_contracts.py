@@ -81,6 +81,8 @@ def test_a_runs_log_has_the_specifications_structure_key_for_key(
         "n_open",
         "is_open",
         "n_to_read",
+        "judged",
+        "asked",
     }
     assert re.fullmatch(r"judge_eval_\d{8}_\d{6}\.json", run.log_path.name)
 
@@ -94,7 +96,8 @@ def test_the_specifications_own_log_loads(guide: str, tmp_path: Path) -> None:
     assert run.run.judge_model == "unknown"
     assert run.results[0].evaluation.scores["安全性"] == 95
     assert run.results[0].evaluation.status == "ok"
-    assert run.summary == RunSummary(10, 8, 0.8, 75.5, True)
+    # One of its ten results is there, so nobody can say that they passed.
+    assert run.summary == RunSummary(10, 8, 0.8, 75.5, False, is_open=True, judged=1, asked=10)
 
 
 @pytest.mark.parametrize("passed", [True, False])

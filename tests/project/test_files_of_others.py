@@ -19,7 +19,7 @@ from socjudge import constants
 from socjudge.answering.dataset import save_eval_dataset
 from socjudge.base.atomic_files import append_line
 from socjudge.certify.finished_parts import FinishedParts, forget_parts
-from socjudge.errors import ConfigError
+from socjudge.errors import ConfigError, RunNote
 from socjudge.history import check_logs
 from socjudge.history.labels import Label, append_label
 from socjudge.panels.state.trial_store import Trial, TrialSettings, load_trials, save_trial
@@ -226,7 +226,7 @@ def vendors_log(folder: Path, name: str, **told: str) -> Path:
 
 @pytest.mark.parametrize("name", ["guide-1", "GUIDE-1", "ｇｕｉｄｅ-1", "guide‐1 ", "guide-1-hardened", "rubric-1"])
 def test_a_log_brings_no_prompt_under_a_built_in_name(
-    service: Service, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    service: Service, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = vendors_log(tmp_path / "logs", name, judge_prompt_sha256=sj.load_prompt("guide-1").sha256)
     told = "not-" + ("guide-1" if "-1-" not in name and "rubric" not in name else name)
@@ -237,8 +237,8 @@ def test_a_log_brings_no_prompt_under_a_built_in_name(
     assert f"called {told[4:]}" in row["what"] and f"--judge-prompt {told[4:]}" in row["remedy"]
     service.default = judgement(100)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    again = sj.rejudge(sj.load_run(path), judge_model="gpt-4o", logs_dir=tmp_path / "again", progress=False)
-    assert f"calls its judge prompt {told[4:]}, and its text is not that" in capsys.readouterr().err
+    with pytest.warns(RunNote, match=f"calls its judge prompt {told[4:]}, and its text is not that"):
+        again = sj.rejudge(sj.load_run(path), judge_model="gpt-4o", logs_dir=tmp_path / "again", progress=False)
     assert (
         again.log_path is not None and json.loads(again.log_path.read_text("utf-8"))["run"]["judge_prompt_id"] == told
     )
@@ -247,17 +247,20 @@ def test_a_log_brings_no_prompt_under_a_built_in_name(
 
 
 def test_a_prompt_that_is_in_a_log_alone_is_told_and_a_saved_one_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = vendors_log(tmp_path / "logs", "vendor-2")
-    again = sj.rejudge(sj.load_run(path), judge_model="offline", logs_dir=tmp_path / "a", progress=False)
-    assert "'vendor-2' is in the log alone" in capsys.readouterr().err and again.info.judge_prompt_id == "vendor-2"
+    with pytest.warns(RunNote, match="'vendor-2' is in the log alone"):
+        again = sj.rejudge(sj.load_run(path), judge_model="offline", logs_dir=tmp_path / "a", progress=False)
+    assert again.info.judge_prompt_id == "vendor-2"
     monkeypatch.setattr(constants, "PROMPTS_DIR", tmp_path / "prompts")
     sj.save_prompt(ALWAYS, name="ours", parent="guide-1")
-    sj.rejudge(sj.load_run(path), judge_model="offline", logs_dir=tmp_path / "a", progress=False)
     own = judge_offline(tmp_path / "own")
-    sj.rejudge(own, judge_model="offline", logs_dir=tmp_path / "a", progress=False)
-    assert "log" not in capsys.readouterr().err and own.info.judge_prompt_id == "guide-1"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RunNote)
+        sj.rejudge(sj.load_run(path), judge_model="offline", logs_dir=tmp_path / "a", progress=False)
+        sj.rejudge(own, judge_model="offline", logs_dir=tmp_path / "a", progress=False)
+    assert own.info.judge_prompt_id == "guide-1"
 
 
 def test_a_prompt_or_file_that_takes_a_built_in_name_is_told(tmp_path: Path) -> None:

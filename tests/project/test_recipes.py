@@ -72,8 +72,9 @@ def test_the_scores_of_another_tool_are_compared_with_those_of_a_judge(
     mine = made["theirs"].set_index(["question_id", "criterion"])["score"]
     assert mine.dropna().to_dict() == {(1, "安全性"): 90, (1, "簡潔性"): 100, (2, "簡潔性"): 50, (3, "簡潔性"): 0}
     compared = made["compared"].set_index("criterion")
-    assert compared["n"].to_dict()["簡潔性"] == 3 and compared["n"].to_dict()["安全性"] == 1
-    assert compared["baseline_mean"]["簡潔性"] == 50
+    # The embedded judge scores 安全性 alone where the contexts are not there.
+    assert compared["n"].to_dict()["簡潔性"] == 0 and compared["n"].to_dict()["安全性"] == 1
+    assert compared["baseline_mean"]["安全性"] == 90
 
 
 def test_answers_go_to_a_spreadsheet_and_come_back_as_labels(project: Path) -> None:

@@ -259,7 +259,8 @@ def test_a_stop_keeps_what_was_spent(service: Service, tmp_path: Path) -> None:
     assert most_usd(service.requests) <= 0.3
 
 
-def test_the_estimate_of_an_own_assistant_says_what_it_assumes() -> None:
+def test_the_estimate_of_an_own_assistant_says_what_it_assumes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     own = Assistant(
         lambda question: {"answer": "隔離します。", "contexts": ["長い手順。" * 400] * 8}, name="my-bot", version="1"
     )

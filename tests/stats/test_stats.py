@@ -62,6 +62,7 @@ def test_the_statistics_know_nothing_but_arrays_frames_and_settings() -> None:
                     "base.conditions",
                     "base.texts",
                     "base.missing_scores",
+                    "base.verdict",
                     "base.public",
                 }
                 if imported.startswith(".")
