@@ -32,10 +32,9 @@ from socjudge.stats.trust import (
     LOOKS,
     MARGIN,
     MAX_NOISE,
-    _labels_needed,
+    _compare,
+    _row,
     _Sample,
-    _trust,
-    _with_verdict,
     judge_trust,
 )
 
@@ -458,18 +457,9 @@ def mended(rng: np.random.Generator, scale: float, data: Path) -> None:
                 "the same, weighted": (half, weights),
             }
             for what, (pick, weight) in picks.items():
-                row = _trust(
-                    _Sample(
-                        people[pick],
-                        judge[pick],
-                        weight,
-                        judge if what != "20 passes, 20 fails (before)" else judge[pick],
-                    ),
-                    MARGIN,
-                    CORRELATION,
-                    level,
-                )
-                word = _with_verdict(row, row["p_value"], MARGIN, CORRELATION, level)["verdict"]
+                before = what == "20 passes, 20 fails (before)"
+                everything = judge[pick] if before else judge
+                word = _sample_row(_Sample(people[pick], judge[pick], weight, everything), level)["verdict"]
                 counts[what] += word == "信頼できる", word == "信頼できない"
         for what, (trusted, refused) in counts.items():
             print(
@@ -569,10 +559,12 @@ def _trusted(marks: tuple[np.ndarray, np.ndarray], at: Sequence[int], level: flo
 
 def trust_row(people: np.ndarray, judge: np.ndarray, everything: np.ndarray, level: float) -> dict[str, Any]:
     """The row of `judge_trust` for one criterion at that level, without its frames."""
-    row = _trust(_Sample(people, judge, np.ones(len(people)), everything), MARGIN, CORRELATION, level)
-    row = _with_verdict(row, row["p_value"], MARGIN, CORRELATION, level)
-    low, high = _labels_needed(row, MARGIN, CORRELATION, level)
-    return {**row, "more_low": low, "more_high": high}
+    return _sample_row(_Sample(people, judge, np.ones(len(people)), everything), level)
+
+
+def _sample_row(sample: _Sample, level: float) -> dict[str, Any]:
+    found = _compare(sample, MARGIN, CORRELATION, level)
+    return _row(found, found.p_value, MARGIN, CORRELATION, level)
 
 
 def beside(whole: str, word: str) -> str:

@@ -11,8 +11,7 @@ from ..base.messages import listed, say
 from ..prompts.templates import Prompt
 from ..records import Flags, Rubric
 from ..runs.plan import check_counts
-from ..stats.basics import difference_interval, low_high, need_columns
-from ..stats.changes import share_interval
+from ..stats.basics import difference_interval, low_high, need_columns, share_interval
 from .cases import ORIGINAL, Case, Judged, originals
 from .experiment import Experiment, Plan
 from .noise import changes_of, repeat_changes

@@ -22,8 +22,7 @@ from ..errors import ConfigError
 from ..prompts.templates import Prompt
 from ..records import Rubric
 from ..runs.plan import check_counts
-from ..stats.basics import OVERALL, difference_interval, low_high, need_columns
-from ..stats.changes import share_interval
+from ..stats.basics import OVERALL, difference_interval, low_high, need_columns, share_interval
 from .cases import Case, Judged, criteria_of
 from .damages import only_politeness
 from .experiment import Experiment, Plan

@@ -395,7 +395,8 @@ def _places_table(labels: pd.DataFrame | None, rubric: Rubric) -> list[dict[str,
 
 
 def _labels_sha256(labels: pd.DataFrame) -> str:
-    rows = labels[["rater", "answer_sha256", "criterion", "score"]].astype(str)
+    # scores as floats: a CSV file has whole numbers, the folder of labels has not
+    rows = labels[["rater", "answer_sha256", "criterion", "score"]].astype({"score": "Float64"}).astype(str)
     return hashlib.sha256("\n".join(sorted(rows.agg("\x1f".join, axis=1))).encode()).hexdigest()
 
 

@@ -11,8 +11,7 @@ import pandas as pd
 from ..base.messages import say
 from ..errors import ConfigError
 from ..history.labels import load_labels
-from ..stats.basics import same_raters
-from ..stats.trust import MIN_QUESTIONS
+from ..stats.basics import MIN_QUESTIONS, same_raters
 from .subjects import Subject
 
 # Answers that two persons both scored. With fewer, no test of `judge_trust` is made either, and the agreement of two

@@ -9,8 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ..base.messages import listed, say
-from ..stats.basics import difference_interval, low_high, need_columns
-from ..stats.changes import share_interval
+from ..stats.basics import difference_interval, low_high, need_columns, share_interval
 from .cases import criteria_of
 from .damages import DAMAGES, Probe
 from .neutral import PROBES

@@ -15,8 +15,8 @@ from ..certify.labelled import LEAST_SHARED
 from ..certify.noise import JUMP
 from ..certify.trust_conditions import ALPHA, HALF, MAX_JUMPY, WRONG
 from ..records import is_embedded
-from ..stats.basics import OVERALL
-from ..stats.trust import CORRELATION, LOOKS, MARGIN, MAX_NOISE, MIN_QUESTIONS
+from ..stats.basics import MIN_QUESTIONS, OVERALL
+from ..stats.trust import CORRELATION, LOOKS, MARGIN, MAX_NOISE
 from .page import checked_page, page_environment, write_page
 
 _LOOKS = {TRUSTED: "trusted", CONDITIONAL: "conditional", UNTRUSTED: "untrusted", UNDECIDED: "undecided"}

@@ -25,8 +25,8 @@ from ..base.verdict import Tally, Verdict, asked_in, judges_asked_in, summary_ve
 from ..errors import ConfigError
 from ..records import EvalQuestion, EvaluationRun
 from ..runs.load import find_log, load_run
-from ..stats.basics import OVERALL, need_columns, plain_floats
-from ..stats.bridge import MIN_QUESTIONS, bridge_judges
+from ..stats.basics import MIN_QUESTIONS, OVERALL, need_columns, plain_floats
+from ..stats.bridge import bridge_judges
 from ..stats.comparison import LEVEL, compare_judges, pair_scores, question_pairs, same_answers
 
 _JUDGING = ("judge", "judge prompt", "criteria")

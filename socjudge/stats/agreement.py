@@ -6,7 +6,7 @@ Questions are the unit (docs/statistics.md), so the intervals are computed by le
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -37,6 +37,7 @@ from .basics import (
 Whole = NDArray[np.int64]
 
 _UNIT = ["question_id", "answer_sha256"]
+BLOCKS = 200  # with more questions than this, the jackknife leaves out several at a time
 _VARIES = 1e-12  # squared points; smaller values are rounding errors
 
 
@@ -331,66 +332,11 @@ def _chosen(rows: ArrayLike, table: Floats, question: Whole) -> tuple[Floats, Wh
     return table[kept], pd.factorize(question[kept])[0]
 
 
-def _without_each(values: Floats, question: Whole) -> tuple[Floats, Floats, Floats]:
-    """Return each column's count, mean and sum of squares around the mean, with each question left out in turn."""
-    values = values - values.mean(axis=0)  # so the means returned are distances from the mean of all rows
-    count = np.bincount(question).astype(float)[:, None]
-    mean = _sums(values, question) / count
-    squares = _sums((values - mean[question]) ** 2, question)
-    # The questions before the one left out are joined with those after it. Subtracting this question from the total
-    # would lose digits if it dominates. Source: Chan, Golub and LeVeque (1983), Am. Stat. 37, 242-247.
-    n, means, spread = (x[:-1] for x in _running(count, mean, squares))
-    n_after, means_after, spread_after = (x[-2::-1] for x in _running(count[::-1], mean[::-1], squares[::-1]))
-    left = np.maximum(n + n_after, 1)  # avoids 0 / 0; without rows, the other factors are 0
-    joint = spread + spread_after + n * n_after / left * (means - means_after) ** 2
-    return n + n_after, (n * means + n_after * means_after) / left, joint
-
-
-def _sums(values: Floats, question: Whole) -> Floats:
-    return np.column_stack([np.bincount(question, column) for column in values.T])
-
-
-def _running(count: Floats, mean: Floats, squares: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return count, mean and sum of squares around the mean of the first 0, 1, 2, … questions together."""
-    counts = np.vstack([np.zeros((1, 1)), count.cumsum(axis=0)])
-    means = np.vstack([np.zeros((1, mean.shape[1])), (count * mean).cumsum(axis=0) / counts[1:]])
-    grown = squares + counts[:-1] * count / counts[1:] * (mean - means[:-1]) ** 2
-    return counts, means, np.vstack([np.zeros((1, mean.shape[1])), grown.cumsum(axis=0)])
-
-
-def alphas_without_each(table: Floats, question: Whole) -> Floats:
-    """Return `krippendorff_alpha` of a table with at least two ratings in each row, without each question in turn.
+def without_each(statistic: Callable[[Floats], float], table: Floats, question: Whole) -> Floats:
+    """Return the statistic of the table's rows with each question left out in turn, or each of BLOCKS blocks of questions.
     `question` has the number of each row's question, from 0."""
-    if not len(table):
-        return np.empty(0)
-    is_rated = np.isfinite(table)
-    counts = is_rated.sum(axis=1)
-    within = np.nansum((table - np.nanmean(table, axis=1, keepdims=True)) ** 2, axis=1)
-    disagreement = _sums((2 * counts * within / (counts - 1))[:, None], question)[:, 0]
-    rest = np.cumsum([0, *disagreement])[:-1] + np.cumsum([0, *disagreement[::-1]])[-2::-1]
-    total, _, squares = (x[:, 0] for x in _without_each(table[is_rated][:, None], np.repeat(question, counts)))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        observed, expected = rest / total, 2 * squares / (total - 1)
-        return np.where(expected > _VARIES, 1 - observed / expected, math.nan)
-
-
-def iccs_without_each(table: Floats, question: Whole) -> Floats:
-    """Return `icc_agreement` of a table without missing values, without each question in turn.
-    `question` has the number of each row's question, from 0."""
-    if not len(table):
-        return np.empty(0)
-    k = table.shape[1]
-    rows = table.mean(axis=1, keepdims=True)
-    n, _, spread = (x[:, 0] for x in _without_each(rows, question))
-    _, means, rest = _without_each(table - rows, question)
-    # The columns' means around the mean of the rows.
-    means = means + (table - rows).mean(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        between_rows = k * spread / (n - 1)
-        between_raters = n * (means**2).sum(axis=1) / (k - 1)
-        error = rest.sum(axis=1) / ((n - 1) * (k - 1))
-        total = between_rows + (k - 1) * error + k / n * (between_raters - error)
-        return np.where((n >= 2) & (total > _VARIES), (between_rows - error) / total, math.nan)
+    block = question % BLOCKS
+    return np.array([statistic(table[block != one]) for one in range(int(block.max(initial=-1)) + 1)])
 
 
 def _group_row(part: pd.DataFrame, lines: Mapping[Any, float], level: float) -> dict[str, Any]:
@@ -410,9 +356,9 @@ def _group_row(part: pd.DataFrame, lines: Mapping[Any, float], level: float) -> 
         "n_complete": len(full),
         "n_missing": int(part["missing"].sum()),
         "alpha": alpha,
-        **low_high("alpha", interval(alpha, alphas_without_each(table, question))),
+        **low_high("alpha", interval(alpha, without_each(krippendorff_alpha, table, question))),
         "icc_a1": icc,
-        **low_high("icc", interval(icc, iccs_without_each(full, asked))),
+        **low_high("icc", interval(icc, without_each(icc_agreement, full, asked))),
         "verdict_agreement": float(np.mean(pairs)) if pairs else math.nan,
         "base_rate": float(passed.mean()) if len(full) else math.nan,
         "kappa": fleiss_kappa(passed) if len(full) else math.nan,
@@ -423,7 +369,7 @@ def _group_row(part: pd.DataFrame, lines: Mapping[Any, float], level: float) -> 
 
 def pair_row(table: Floats, question: Whole, missing: int, lines: tuple[float, float], level: float) -> dict[str, Any]:
     n, (a, b) = len(table), table.T
-    by_question = _sums((b - a)[:, None], question)[:, 0] / np.bincount(question)
+    by_question = np.bincount(question, b - a) / np.bincount(question)
     bias = float(by_question.mean())
     spread = loa_reach(n) * float((b - a).std(ddof=1)) if n > 1 else math.nan
     passes_a, passes_b = reaches(a, lines[0]), reaches(b, lines[1])

@@ -26,6 +26,7 @@ from ..errors import ConfigError
 Floats = NDArray[np.float64]
 
 OVERALL = "総合"  # name of the row for the mean over all criteria
+MIN_QUESTIONS = 8  # common or labelled questions; with fewer, neither a judge nor a bridge is measured
 # Sources: Hall (1992), J. R. Stat. Soc. B 54, 221-228; Johnson (1978), J. Am. Stat. Assoc. 73, 536-544; Efron (1987),
 # J. Am. Stat. Assoc. 82, 171-185.
 INTERVALS = {
@@ -173,8 +174,19 @@ def pass_rate_interval(passed: int, total: int, level: float = 0.95) -> tuple[fl
                 total=total,
             )
         )
-    interval = scipy.stats.binomtest(passed, total).proportion_ci(level, method="wilson")
-    return float(interval.low), float(interval.high)
+    return share_interval(passed / total, total, level=level)
+
+
+def share_interval(share: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
+    """Compute Wilson's interval for the mean of n shares, each 0–1, as (low, high). It is (NaN, NaN) if n is 0."""
+    check_level(level)
+    if not n:
+        return math.nan, math.nan
+    z2 = float(scipy.stats.norm.ppf(0.5 + level / 2)) ** 2
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
+    # the interval of 0 begins at 0, and that of 1 ends at 1; rounding would miss them
+    return (max(0.0, centre - half) if share > 0 else 0.0), (min(1.0, centre + half) if share < 1 else 1.0)
 
 
 def jackknife_interval(
@@ -271,11 +283,12 @@ def rank_correlation(first: ArrayLike, second: ArrayLike) -> float:
     return correlation(scipy.stats.rankdata(first), scipy.stats.rankdata(second))
 
 
-def correlation(first: Floats, second: Floats) -> float:
+def correlation(first: Floats, second: Floats, weights: Floats | None = None) -> float:
     """Compute Pearson's correlation. It is NaN with fewer than three pairs, or if one array has only equal values."""
     if len(first) < 3 or np.ptp(first) < _TINY or np.ptp(second) < _TINY:
         return math.nan
-    return float(np.corrcoef(first, second)[0, 1])
+    table = np.cov(first, second, aweights=weights)
+    return float(np.clip(table[0, 1] / math.sqrt(table[0, 0] * table[1, 1]), -1, 1))
 
 
 def question_means(scores: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:

@@ -13,9 +13,11 @@ from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import (
+    MIN_QUESTIONS,
     OVERALL,
     Floats,
     by_criterion,
+    correlation,
     difference_interval,
     in_order,
     jackknife_interval,
@@ -23,7 +25,6 @@ from .basics import (
 )
 from .comparison import LEVEL, pair_scores
 
-MIN_QUESTIONS = 8  # with fewer, the slope is often not known to ±0.5 even if two judges agree well (docs/statistics.md)
 _METHOD = f"linear equating of the same answers (ratio of sds); {LEVEL:.0%} jackknife over questions"
 
 
@@ -110,7 +111,7 @@ def equating_lines(old: ArrayLike, new: ArrayLike, questions: ArrayLike) -> Floa
     The first row is from all answers. Each further row leaves out one question."""
     x, y, ids = np.asarray(old, dtype=float), np.asarray(new, dtype=float), np.asarray(questions)
     kinds = list(dict.fromkeys(ids.tolist()))
-    r = _correlation(x, y)
+    r = correlation(x, y)
     # If the correlation is not shown to be above 0 (Fisher's z, 95 %), there is a single row of NaN.
     if not math.atanh(np.clip(r, -1 + 1e-12, 1 - 1e-12)) > 1.96 / math.sqrt(max(len(kinds) - 3, 1)):
         return np.full((1, 2), math.nan)
@@ -120,10 +121,6 @@ def equating_lines(old: ArrayLike, new: ArrayLike, questions: ArrayLike) -> Floa
     slopes[~np.isfinite(slopes)] = math.nan  # without this question, the old judge gives all answers the same points
     intercepts = np.array([y[keep].mean() - m * x[keep].mean() for keep, m in zip(kept, slopes, strict=True)])
     return np.column_stack([intercepts, slopes])
-
-
-def _correlation(x: Floats, y: Floats) -> float:
-    return float(np.corrcoef(x, y)[0, 1]) if len(x) > 1 and np.ptp(x) > 0 and np.ptp(y) > 0 else 0.0
 
 
 def _bridge_row(part: pd.DataFrame, criterion: str, at: float) -> dict[str, Any]:
@@ -147,7 +144,7 @@ def _bridge_row(part: pd.DataFrame, criterion: str, at: float) -> dict[str, Any]
         "intercept": lines[0, 0],
         "pass_line": line[0],
         **low_high("pass_line", jackknife_interval(line[0], line[1:], level=LEVEL)),
-        "correlation": _correlation(x, y),
+        "correlation": correlation(x, y),
         "verdict_changes": changes,
         "verdict_changes_bridged": bridged,
         "method": _METHOD,

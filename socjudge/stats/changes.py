@@ -21,20 +21,6 @@ def repeat_limit(sd: float, freedom: int, repeats: float, *, level: float = 0.95
     return float(scipy.stats.t.ppf(0.5 + level / 2, freedom)) * sd * math.sqrt(1 + 1 / repeats)
 
 
-def share_interval(share: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
-    """Compute Wilson's interval for the mean of n shares, each 0–1, as (low, high). It is (NaN, NaN) if n is 0.
-    Source: Wilson (1927), J. Am. Stat. Assoc. 22, 209-212."""
-    # An answer has a share if it was changed in several places and only some of these changes moved the score. So
-    # n · share need not be whole, as it must be for `pass_rate_interval`.
-    check_level(level)
-    if not n:
-        return math.nan, math.nan
-    z2 = float(scipy.stats.norm.ppf(0.5 + level / 2)) ** 2
-    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
 def equivalence_p(differences: ArrayLike, margin: float) -> float:
     """Compute the p-value of the hypothesis that the mean of paired differences is `margin` points or more away from 0.
     Source: Schuirmann (1987), J. Pharmacokinet. Biopharm. 15, 657-680, two one-sided t tests."""

@@ -19,6 +19,7 @@ from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import (
+    MIN_QUESTIONS,
     Floats,
     beta_skewness,
     by_criterion,
@@ -32,7 +33,6 @@ from .people import beside_people, judges_of
 
 MIN_AGREED = 20  # labels that all have the judge's verdict; with only ten, the narrow interval covers too little
 MANY_LABELS = 60  # with fewer labels that mostly are one score, the interval of a mean covers too little
-MIN_LABELS = 8  # labelled units; with fewer, neither the weight nor its cost is known
 WIDEST = 1.25  # a corrected interval that is this much wider than that of the labels alone is not used
 _CHANCE = 0.001  # three tests at this level call a random draw a chosen one in at most 3 of 1,000 cases
 _FLOOR = 0.05  # added to the variance p (1 - p) for the ends of the scale; 0.05 to 0.1 were best in simulations
@@ -61,7 +61,7 @@ def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     r = correlation(y, f)
     # The result wherever the judge's scores do not help (arXiv 2505.20178, 2025).
     plain = Corrected(mean, *alone, *alone, r, 0.0)
-    if n < MIN_LABELS or len(everything) <= n or not r >= 1 / math.sqrt(n - 2) or math.isnan(alone[0]):
+    if n < MIN_QUESTIONS or len(everything) <= n or not r >= 1 / math.sqrt(n - 2) or math.isnan(alone[0]):
         return plain
     # The weight of least variance (PPI++: Angelopoulos, Duchi and Zrnic 2023, arXiv 2311.01453). It is the slope,
     # because the labelled units are among all units.
@@ -115,7 +115,7 @@ def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     alone = pass_rate_interval(int(y.sum()), n, level) if n else (math.nan, math.nan)
     r = correlation(y.astype(float), f.astype(float))
     plain = Corrected(float(y.mean()) if n else math.nan, *alone, *alone, r, 0.0)
-    if n < MIN_LABELS or len(everything) <= n or not r >= 1 / math.sqrt(n - 2):
+    if n < MIN_QUESTIONS or len(everything) <= n or not r >= 1 / math.sqrt(n - 2):
         return plain
     # The mean of two rates, weighted by the shares of their groups in all units: people's pass rate of what the judge
     # passes, and of what it fails. It equals the estimate of `corrected_mean` for verdicts 0 and 1. Rogan and Gladen's
@@ -318,13 +318,13 @@ def _corrected(
                 }
             )
     most = max((row["n"] for row in rows), default=0)
-    if most < MIN_LABELS:
+    if most < MIN_QUESTIONS:
         raise ConfigError(
             "{who}: people and judge both scored {most} of the same, which is too few for an estimate; label "
             "at least {least}, better 20 (LabelPanel)",
             who=who,
             most=most,
-            least=MIN_LABELS,
+            least=MIN_QUESTIONS,
         )
     frame = pd.DataFrame(rows)
     return by_criterion(frame, dict.fromkeys(frame["criterion"]))
@@ -413,8 +413,8 @@ def _note(found: Corrected, n: int, total: int, of: str) -> str:
     labelled, too_few = _LABELLED[of]
     if found.weight:
         why = ""
-    elif n < MIN_LABELS:
-        why = say(too_few, least=MIN_LABELS)
+    elif n < MIN_QUESTIONS:
+        why = say(too_few, least=MIN_QUESTIONS)
     elif math.isnan(found.correlation):
         why = say("People's or the judge's scores are all the same, so the judge's cannot help.")
     elif total <= n:

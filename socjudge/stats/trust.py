@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,11 +17,11 @@ import scipy.stats  # type: ignore[import-untyped]
 from ..base.messages import listed, say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
-from .basics import OVERALL, Floats, holm_adjust, low_high
+from . import basics
+from .basics import MIN_QUESTIONS, OVERALL, Floats, holm_adjust, low_high
 from .correction import regression
 from .people import Beside, beside_people, judges_of
 
-MIN_QUESTIONS = 8  # labelled questions; with fewer, no test is made
 MARGIN = 10.0  # points; a trusted judge may differ from people by this much on average
 CORRELATION = 0.5  # correlation with people; a trusted judge must surely exceed it
 MAX_NOISE = 5.0  # points; sd between repeats of the same answer
@@ -34,6 +34,7 @@ MOST_ADVISED = 5
 _ALPHA = 0.05
 _FEW = 3  # labelled answers with a verdict; with fewer, their weight would be chance
 _TINY = 1e-9
+_UNKNOWN = (math.nan, math.nan)
 
 
 def judge_trust(
@@ -116,7 +117,7 @@ def judge_trust(
       criterion   n  bias verdict
     0       安全性  30   1.0   信頼できる
     """
-    who = "judge_trust"
+    who, line, rows = "judge_trust", frame_rule(scores).line, []
     if not (margin > 0 and 0 <= correlation < 1 and 0 < alpha < 1):
         raise ConfigError(
             "{who}: margin {margin!r}, correlation {correlation!r}; expected points above 0, and 0 to 1",
@@ -124,38 +125,260 @@ def judge_trust(
             margin=margin,
             correlation=correlation,
         )
-    line = frame_rule(scores).line
-    rows = []
+    method = f"two one-sided t tests (±{margin:g}), Fisher z ({correlation:g}), Holm over criteria at {alpha:g}"
     for judge in judges_of(scores, by, who):
         side = _enough(beside_people(scores, labels, judge, by=by, who=who), who)
-        criteria = [name for name in side.judge.columns if name != OVERALL]
+        criteria, weights = [name for name in side.judge.columns if name != OVERALL], _weights(side, line)
         each = alpha / len(criteria)
-        weights = _weights(side, line)
-        found = [_trust(_sample(side, criterion, weights), margin, correlation, each) for criterion in criteria]
-        adjusted = holm_adjust([row["p_value"] for row in found])
-        for criterion, row, p_holm in zip(criteria, found, adjusted, strict=True):
-            told = _with_verdict(row, float(p_holm), margin, correlation, alpha)
-            low, high = _labels_needed(told, margin, correlation, each)
-            key = (
-                ("It lies near the limit, so that perhaps no number of labels decides it (at least {low:.0f} more).")
-                if math.isinf(high)
-                else (
-                    "If the difference and the scatter stay as they are, {low:.0f}–{high:.0f} labels more should "
-                    "decide it (80 %)."
-                )
-            )
-            needed = "" if math.isnan(low) else say(key, low=low, high=high)
-            advice = sentences(needed, _only_good(side, criterion, told, line, correlation))
-            told |= {"note": sentences(told["note"], advice), "advice": advice}
-            rows.append({by: judge, "criterion": criterion, **told, "more_low": low, "more_high": high})
+        found = [_compare(_sample(side, criterion, weights), margin, correlation, each) for criterion in criteria]
+        adjusted = holm_adjust([one.p_value for one in found])
+        for criterion, one, p_holm in zip(criteria, found, adjusted, strict=True):
+            row = _row(one, float(p_holm), margin, correlation, alpha)
+            needed = _needed_told(row["more_low"], row["more_high"])
+            advice = sentences(needed, _only_good(side, criterion, one, line, correlation))
+            note = sentences(row.pop("note"), advice)
+            rows.append({by: judge, "criterion": criterion, **row, "method": method, "note": note, "advice": advice})
     return pd.DataFrame(rows)
 
 
-def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float, least: float) -> str:
+def _row(found: _Compared, p_holm: float, margin: float, least: float, alpha: float) -> dict[str, Any]:
+    verdict, note = _verdict(found, p_holm, margin, least, alpha)
+    low, high = _labels_needed(found, margin, least) if verdict in ("条件つき", "分からない") else _UNKNOWN
+    return {
+        "n": found.n,
+        "bias": found.bias.value,
+        **low_high("bias", found.bias.ends(found.alpha)),
+        "correlation": found.correlation,
+        **low_high("correlation", found.correlation_ends()),
+        "p_value": found.p_value,
+        "p_holm": p_holm,
+        "more_low": low,
+        "more_high": high,
+        "verdict": verdict,
+        "note": note,
+    }
+
+
+def _needed_told(low: float, high: float) -> str:
+    if math.isnan(low):
+        return ""
+    return say(
+        "It lies near the limit, so that perhaps no number of labels decides it (at least {low:.0f} more)."
+        if math.isinf(high)
+        else "If the difference and the scatter stay as they are, {low:.0f}–{high:.0f} labels more should decide it (80 %).",
+        low=low,
+        high=high,
+    )
+
+
+def trust_power(n: int, criteria: int, *, bias: float = 3.0, correlation: float = 0.8, sd: float = 20.0) -> float:
+    """Compute how likely `judge_trust` is to show, at one of LOOKS, that a judge is close to people on one criterion.
+    `n` counts labelled questions. `bias` (points) and `correlation` are the true ones; `sd` (points) is a rater's."""
+    if n < MIN_QUESTIONS:
+        return 0.0
+    # The two tests are approximated by normal ones and treated as independent. benchmarks/validation.py compares this
+    # with simulations.
+    reach = float(scipy.stats.t.isf(_ALPHA / len(LOOKS) / criteria / 2, n - 2))
+    error = sd * math.sqrt(2 - 2 * correlation) / math.sqrt(n)
+    room = MARGIN - reach * error
+    inside = scipy.stats.norm.cdf((room - bias) / error) - scipy.stats.norm.cdf((-room - bias) / error)
+    follows = scipy.stats.norm.cdf((math.atanh(correlation) - math.atanh(CORRELATION)) * math.sqrt(n - 3) - reach)
+    return float(max(inside, 0.0) * follows)
+
+
+def _enough(side: Beside, who: str) -> Beside:
+    most = max(len(_means(side.people[name], side.judge[name])) for name in side.judge.columns)
+    if most < MIN_QUESTIONS:
+        raise ConfigError(
+            "{who}: people and judge both scored the answers to {most} questions, which is too few to tell; "
+            "label at least {least}, better 40",
+            who=who,
+            most=most,
+            least=MIN_QUESTIONS,
+        )
+    return side
+
+
+def _means(*columns: pd.Series) -> Floats:
+    """Return the columns' means over each question, (questions, columns), from the answers that have all values."""
+    return np.asarray(pd.DataFrame(dict(enumerate(columns))).dropna().groupby(level=0).mean())
+
+
+class _Estimate(NamedTuple):
+    """Hold an estimate with the standard error of its t distribution; NaN if it cannot be tested."""
+
+    value: float = math.nan
+    error: float = math.nan
+    freedom: float = math.nan
+
+    def reach(self, alpha: float) -> float:
+        return float(scipy.stats.t.isf(alpha, self.freedom)) * self.error
+
+    def ends(self, alpha: float) -> tuple[float, float]:
+        reach = self.reach(alpha / 2)
+        return self.value - reach, self.value + reach
+
+    def p_below(self, limit: float) -> float:
+        return float(scipy.stats.t.sf((self.value - limit) / self.error, self.freedom))
+
+
+class _Compared(NamedTuple):
+    """Hold judge and people on one criterion, with the level of the intervals and tests."""
+
+    n: int
+    alpha: float
+    bias: _Estimate
+    correlation: float = math.nan
+    z: _Estimate = _Estimate()  # the correlation on Fisher's scale
+    p_value: float = 1.0
+
+    def correlation_ends(self) -> tuple[float, float]:
+        low, high = self.z.ends(self.alpha)
+        return math.tanh(low), math.tanh(high)
+
+
+class _Sample(NamedTuple):
+    """Hold the scores from which the trust in one criterion is computed."""
+
+    people: Floats  # of the labelled questions
+    judge: Floats  # of the labelled questions
+    weights: Floats  # how many questions each label represents, 1 on average
+    everything: Floats  # the judge's scores of all questions
+
+
+def _weights(side: Beside, line: float) -> pd.Series:
+    """Return how many answers each label represents, because the labels may prefer answers with one verdict."""
+    judged = side.judge[OVERALL].notna()
+    labelled, passed = side.people[OVERALL].notna() & judged, reaches(side.judge[OVERALL], line)
+    counts = labelled.groupby(passed).sum()
+    if min(counts.get(True, 0), counts.get(False, 0)) < _FEW:
+        return pd.Series(1.0, passed.index)
+    # the share of this verdict among all judged answers, divided by its share among the labelled answers
+    share = judged.groupby(passed).sum() / judged.sum()
+    return passed.map(share / (counts / labelled.sum())).where(labelled, 1.0)
+
+
+def _sample(side: Beside, criterion: str, weights: pd.Series) -> _Sample:
+    people, judge = side.people[criterion], side.judge[criterion]
+    y, f, v = _means(people * weights, judge * weights, weights).T
+    return _Sample(y / v, f / v, v / v.mean() if len(v) else v, _means(judge)[:, 0])
+
+
+def _compare(sample: _Sample, margin: float, least: float, alpha: float) -> _Compared:
+    """Test one criterion: its bias against `margin` and its correlation against `least`, each at alpha."""
+    y, f, v, _ = sample
+    n = len(y)
+    if n < MIN_QUESTIONS or np.ptp(y) < _TINY or np.ptp(f - y) < _TINY:
+        return _Compared(n, alpha, _Estimate(float((v * (f - y)).mean()) if n else math.nan))
+    bias = _bias(sample)
+    r = basics.correlation(y, f, v)
+    r = 0.0 if math.isnan(r) else r  # a judge with only one score cannot tell answers apart
+    z = math.atanh(float(np.clip(r, -0.999, 0.999)))
+    left_out = np.arctanh(_correlations_without_each(y, f, v).clip(-0.999, 0.999))
+    jackknife = math.sqrt(float(((left_out - z) ** 2).sum()))
+    linked = _Estimate(z, max(1 / math.sqrt(n - 3), jackknife), n - 2)
+    mirrored = bias._replace(value=-bias.value)
+    p = max(bias.p_below(-margin), mirrored.p_below(-margin), linked.p_below(math.atanh(least)))
+    return _Compared(n, alpha, bias, r, linked, p)
+
+
+def _bias(sample: _Sample) -> _Estimate:
+    """Return the judge's minus people's mean score over all questions, from the judge's scores of all if they help."""
+    y, f, v, everything = sample
+    n, freedom = len(y), float(v.sum() ** 2 / (v**2).sum()) - 1  # weighted values count as fewer
+    apart = float((v * (f - y)).mean())
+    alone = _Estimate(apart, math.sqrt(float((v**2 * (f - y - apart) ** 2).sum()) / (n * (n - 1))), freedom)
+    # as in `corrected_mean`
+    if len(everything) <= n or not basics.correlation(y, f, v) >= 1 / math.sqrt(n - 2):
+        return alone
+    slope, spread = regression(y, f, everything, weights=v)
+    bias = (1 - slope) * float(everything.mean()) - float((v * (y - slope * f)).mean())
+    error = math.sqrt(spread / n + (1 - slope) ** 2 * float(everything.var(ddof=1)) / len(everything))
+    return _Estimate(bias, error, freedom - 1) if error > _TINY else alone
+
+
+def _correlations_without_each(x: Floats, y: Floats, weights: Floats) -> Floats:
+    """Return the correlation with each pair of values of x and y left out in turn."""
+    x, y = x - x.mean(), y - y.mean()  # centred first, so that the differences below lose little precision
+    terms = weights * np.array([np.ones_like(x), x, y, x * x, y * y, x * y])
+    one, sx, sy, xx, yy, xy = terms.sum(axis=1, keepdims=True) - terms
+    spread = (xx - sx * sx / one).clip(0) * (yy - sy * sy / one).clip(0)
+    varies = spread > _TINY
+    return np.where(varies, (xy - sx * sy / one) / np.sqrt(np.where(varies, spread, 1.0)), 0.0)
+
+
+def _verdict(found: _Compared, p_holm: float, margin: float, least: float, alpha: float) -> tuple[str, str]:
+    """Return the verdict on a criterion, and why."""
+    n, (low, high), (r_low, r_high) = found.n, found.bias.ends(found.alpha), found.correlation_ends()
+    if n < MIN_QUESTIONS:
+        few = "Questions: {n}. With fewer than {least} labelled ones it cannot be checked."
+        return "分からない", say(few, n=n, least=MIN_QUESTIONS)
+    verdicts = (
+        (
+            math.isnan(low),
+            "分からない",
+            "Questions: {n}. People's scores, or the differences from them, are all the same, so it cannot be checked.",
+        ),
+        (
+            p_holm <= alpha,
+            "信頼できる",
+            "{n} questions show that its scores lie within ±{margin:g} points of people's on average, and that "
+            "the correlation is above {least:g}.",
+        ),
+        (
+            low > margin or high < -margin,
+            "信頼できない",
+            "Over {n} questions its scores lie {bias:+.1f} points from people's on average (±{margin:g} points "
+            "are allowed).",
+        ),
+        (
+            r_high < least,
+            "信頼できない",
+            "Over {n} questions its correlation with people is {correlation:.2f}, which is below {least:g}.",
+        ),
+        (
+            r_low > least,
+            "条件つき",
+            "Over {n} questions it ranks answers much as people do, but its scores cannot be said to lie within "
+            "±{margin:g} points of theirs on average; correct them with corrected_means.",
+        ),
+        (True, "分からない", "{n} questions do not tell either way; label more."),
+    )
+    verdict, why = next((verdict, why) for holds, verdict, why in verdicts if holds)
+    return verdict, say(why, n=n, margin=margin, least=least, bias=found.bias.value, correlation=found.correlation)
+
+
+def _labels_needed(found: _Compared, margin: float, least: float) -> tuple[float, float]:
+    """Return an interval for the number of further labels until a decision, if only their number changes."""
+    n, bias, z = found.n, found.bias, found.z
+    # in units of the standard errors, with their degrees of freedom
+    gap, freedom = min(
+        ((margin - abs(bias.value)) / bias.error, bias.freedom), ((z.value - math.atanh(least)) / z.error, z.freedom)
+    )
+    if math.isnan(gap):
+        return _UNKNOWN
+    off = float(scipy.stats.norm.ppf(0.5 + LIKELY / 2))
+    # to show that it holds takes one side of the interval, to refuse it either
+    reach = {
+        end: float(scipy.stats.t.isf(found.alpha / (1 if end > 0 else 2), freedom)) for end in (gap - off, gap + off)
+    }
+    low, high = sorted(max(n * (reach[end] / end) ** 2 - n, 1) for end in reach)
+    if low > MOST_NEEDED:
+        return _UNKNOWN
+    endless = abs(gap) <= off or high > MOST_NEEDED
+    return _two_digits(low, math.floor), math.inf if endless else _two_digits(high, math.ceil)
+
+
+def _two_digits(count: float, whole: Callable[[float], int]) -> float:
+    unit = 10 ** max(0, math.floor(math.log10(count)) - 1)  # the estimate is not more precise than this
+    return float(max(1, whole(count / unit) * unit))
+
+
+def _only_good(side: Beside, criterion: str, found: _Compared, line: float, least: float) -> str:
     """Return what to label if nearly all labelled answers are good, which cannot show a correlation; else ""."""
     people, judge = side.people[criterion].dropna(), side.judge[criterion].dropna()
     bad = int((~reaches(people, line)).sum())
-    if row["correlation_low"] > least or bad >= FEW_BAD * len(people):
+    if found.correlation_ends()[0] > least or bad >= FEW_BAD * len(people):
         return ""
     waiting = judge[~judge.index.isin(people.index)]
     # At random among the answers that the judge fails, so that `_weights` knows how many each of them represents.
@@ -178,233 +401,3 @@ def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float
 def _lot(answer: tuple[Any, Any]) -> str:
     # sorts answers as if at random, and the same way every time
     return hashlib.sha256(f"{answer[0]} {answer[1]}".encode()).hexdigest()
-
-
-def trust_power(n: int, criteria: int, *, bias: float = 3.0, correlation: float = 0.8, sd: float = 20.0) -> float:
-    """Compute how likely `judge_trust` is to show, at one of LOOKS, that a judge is close to people on one criterion.
-    `n` counts labelled questions. `bias` (points) and `correlation` are the true ones; `sd` (points) is a rater's."""
-    if n < MIN_QUESTIONS:
-        return 0.0
-    # The two tests are approximated by normal ones and treated as independent. benchmarks/validation.py compares this
-    # with simulations.
-    reach = float(scipy.stats.t.isf(_ALPHA / len(LOOKS) / criteria / 2, n - 2))
-    error = sd * math.sqrt(2 - 2 * correlation) / math.sqrt(n)
-    room = MARGIN - reach * error
-    inside = scipy.stats.norm.cdf((room - bias) / error) - scipy.stats.norm.cdf((-room - bias) / error)
-    follows = scipy.stats.norm.cdf((math.atanh(correlation) - math.atanh(CORRELATION)) * math.sqrt(n - 3) - reach)
-    return float(max(inside, 0.0) * follows)
-
-
-def _enough(side: Beside, who: str) -> Beside:
-    most = max(len(_pairs(side, criterion)[0]) for criterion in side.judge.columns)
-    if most < MIN_QUESTIONS:
-        raise ConfigError(
-            "{who}: people and judge both scored the answers to {most} questions, which is too few to tell; "
-            "label at least {least}, better 40",
-            who=who,
-            most=most,
-            least=MIN_QUESTIONS,
-        )
-    return side
-
-
-def _pairs(side: Beside, criterion: str) -> tuple[Floats, Floats]:
-    """Return people's and the judge's mean score of each question, over the answers that have both scores."""
-    both = pd.DataFrame({"people": side.people[criterion], "judge": side.judge[criterion]}).dropna()
-    means = both.groupby(level=0).mean()
-    return means["people"].to_numpy(), means["judge"].to_numpy()
-
-
-class _Sample(NamedTuple):
-    """Hold the scores from which the trust in one criterion is computed."""
-
-    people: Floats  # of the labelled questions
-    judge: Floats  # of the labelled questions
-    weights: Floats  # how many questions each label represents, 1 on average
-    everything: Floats  # the judge's scores of all questions
-
-
-def _weights(side: Beside, line: float) -> pd.Series:
-    """Return how many answers each label represents, because the labels may prefer answers with one verdict."""
-    overall = side.judge[OVERALL]
-    labelled = side.people[OVERALL].notna() & overall.notna()
-    passed = reaches(overall, line)
-    weights = pd.Series(1.0, side.judge.index)
-    for kind in (True, False):
-        few = labelled & (passed == kind)
-        if few.sum() < _FEW or (labelled & (passed != kind)).sum() < _FEW:
-            return pd.Series(1.0, side.judge.index)
-        # the share of this verdict among all judged answers, divided by its share among the labelled answers
-        weights[few] = (overall.notna() & (passed == kind)).sum() / overall.notna().sum() * labelled.sum() / few.sum()
-    return weights
-
-
-def _sample(side: Beside, criterion: str, weights: pd.Series) -> _Sample:
-    both = pd.DataFrame({"people": side.people[criterion], "judge": side.judge[criterion], "weight": weights}).dropna()
-    means = both.assign(people=both["people"] * both["weight"], judge=both["judge"] * both["weight"])
-    means = means.groupby(level=0).mean()
-    weight = means["weight"].to_numpy()
-    everything = side.judge[criterion].dropna().groupby(level=0).mean().to_numpy()
-    people, judge = means["people"].to_numpy() / weight, means["judge"].to_numpy() / weight
-    return _Sample(people, judge, weight / weight.mean() if len(weight) else weight, everything)
-
-
-def _bias(sample: _Sample) -> tuple[float, float, float]:
-    """Return the judge's minus people's mean score over all questions, its standard error and degrees of freedom."""
-    y, f, v, everything = sample
-    n = len(y)
-    freedom = float(v.sum() ** 2 / (v**2).sum()) - 1  # weighted values count as fewer
-    apart = float((v * (f - y)).mean())
-    alone = math.sqrt(float((v**2 * (f - y - apart) ** 2).sum()) / (n * (n - 1)))
-    # The judge's scores of all questions are used only if they help, as in `corrected_mean`.
-    if len(everything) <= n or not _correlation(y, f, v) >= 1 / math.sqrt(n - 2):
-        return apart, alone, freedom
-    slope, spread = regression(y, f, everything, weights=v)
-    bias = (1 - slope) * float(everything.mean()) - float((v * (y - slope * f)).mean())
-    error = math.sqrt(spread / n + (1 - slope) ** 2 * float(everything.var(ddof=1)) / len(everything))
-    return (bias, error, freedom - 1) if error > _TINY else (apart, alone, freedom)
-
-
-def _correlation(x: Floats, y: Floats, weights: Floats | None = None) -> float:
-    if not (np.ptp(x) > 0 and np.ptp(y) > 0):
-        return 0.0  # a judge with only one score cannot tell answers apart
-    table = np.cov(x, y, aweights=weights)
-    return float(table[0, 1] / math.sqrt(table[0, 0] * table[1, 1]))
-
-
-def _correlations_without_each(x: Floats, y: Floats, weights: Floats) -> Floats:
-    """Return `_correlation` with each pair of values of x and y left out in turn."""
-    x, y = x - x.mean(), y - y.mean()  # centred first, so that the differences below lose little precision
-    terms = weights * np.array([np.ones_like(x), x, y, x * x, y * y, x * y])
-    one, sx, sy, xx, yy, xy = terms.sum(axis=1, keepdims=True) - terms
-    spread = (xx - sx * sx / one).clip(0) * (yy - sy * sy / one).clip(0)
-    varies = spread > _TINY
-    return np.where(varies, (xy - sx * sy / one) / np.sqrt(np.where(varies, spread, 1.0)), 0.0)
-
-
-def _trust(sample: _Sample, margin: float, least: float, alpha: float) -> dict[str, Any]:
-    """Test one criterion: its bias against `margin` and its correlation against `least`, each at alpha."""
-    y, f, v, _ = sample
-    n = len(y)
-    row: dict[str, Any] = {"n": n, "bias": float((v * (f - y)).mean()) if n else math.nan}
-    if n < MIN_QUESTIONS or np.ptp(y) < _TINY or np.ptp(f - y) < _TINY:
-        nothing = (math.nan, math.nan)
-        return {
-            **row,
-            **low_high("bias", nothing),
-            "correlation": math.nan,
-            **low_high("correlation", nothing),
-            "p_value": 1.0,
-        }
-    bias, bias_error, freedom = _bias(sample)
-    reach = float(scipy.stats.t.isf(alpha / 2, freedom)) * bias_error
-    r = _correlation(y, f, v)
-    z = math.atanh(float(np.clip(r, -0.999, 0.999)))
-    left_out = np.arctanh(_correlations_without_each(y, f, v).clip(-0.999, 0.999))
-    jackknife = math.sqrt(float(((left_out - z) ** 2).sum()))
-    error = max(1 / math.sqrt(n - 3), jackknife)
-    wide = float(scipy.stats.t.isf(alpha / 2, n - 2)) * error
-    p = max(
-        float(scipy.stats.t.sf((bias + margin) / bias_error, freedom)),
-        float(scipy.stats.t.sf((margin - bias) / bias_error, freedom)),
-        float(scipy.stats.t.sf((z - math.atanh(least)) / error, n - 2)),
-    )
-    return {
-        **row,
-        "bias": bias,
-        **low_high("bias", (bias - reach, bias + reach)),
-        "correlation": r,
-        **low_high("correlation", (math.tanh(z - wide), math.tanh(z + wide))),
-        "p_value": p,
-    }
-
-
-def _labels_needed(row: dict[str, Any], margin: float, least: float, alpha: float) -> tuple[float, float]:
-    """Return an interval for the number of further labels until a decision, if only their number changes."""
-    if row["verdict"] not in ("条件つき", "分からない") or math.isnan(row["bias_low"]):
-        return math.nan, math.nan  # decided already, or nothing to estimate from
-    n = row["n"]
-    shown, refused = (float(scipy.stats.t.isf(alpha / sides, n - 2)) for sides in (1, 2))
-    bias_error = (row["bias_high"] - row["bias_low"]) / 2 / refused
-    z, high = (math.atanh(row[name]) for name in ("correlation", "correlation_high"))
-    # in units of the standard errors
-    gaps = (margin - abs(row["bias"])) / bias_error, (z - math.atanh(least)) / ((high - z) / refused)
-    bad = [gap for gap in gaps if gap <= 0]
-    gap = max(bad, key=abs) if bad else min(gaps)
-    off = float(scipy.stats.norm.ppf(0.5 + LIKELY / 2))
-    ends = [n * ((shown if end > 0 else refused) / end) ** 2 for end in (gap - off, gap + off)]
-    most = math.inf if abs(gap) <= off else max(ends)
-    low, most = max(min(ends) - n, 1), max(most - n, 1)
-    if low > MOST_NEEDED:
-        return math.nan, math.nan
-    return _two_digits(low, math.floor), math.inf if most > MOST_NEEDED else _two_digits(most, math.ceil)
-
-
-def _two_digits(count: float, whole: Callable[[float], int]) -> float:
-    unit = 10 ** max(0, math.floor(math.log10(count)) - 1)  # the estimate is not more precise than this
-    return float(max(1, whole(count / unit) * unit))
-
-
-def _with_verdict(row: dict[str, Any], p_holm: float, margin: float, least: float, alpha: float) -> dict[str, Any]:
-    n = row["n"]
-    if math.isnan(row["bias_low"]):
-        few = n < MIN_QUESTIONS
-        verdict = "分からない"
-        note = (
-            say("Questions: {n}. With fewer than {least} labelled ones it cannot be checked.", n=n, least=MIN_QUESTIONS)
-            if few
-            else say(
-                "Questions: {n}. People's scores, or the differences from them, are all the same, so it cannot be "
-                "checked.",
-                n=n,
-            )
-        )
-    elif p_holm <= alpha:
-        verdict, note = (
-            "信頼できる",
-            say(
-                "{n} questions show that its scores lie within ±{margin:g} points of people's on average, and that "
-                "the correlation is above {least:g}.",
-                n=n,
-                margin=margin,
-                least=least,
-            ),
-        )
-    elif row["bias_low"] > margin or row["bias_high"] < -margin:
-        verdict, note = (
-            "信頼できない",
-            say(
-                "Over {n} questions its scores lie {bias:+.1f} points from people's on average (±{margin:g} points "
-                "are allowed).",
-                n=n,
-                bias=row["bias"],
-                margin=margin,
-            ),
-        )
-    elif row["correlation_high"] < least:
-        note = say(
-            "Over {n} questions its correlation with people is {correlation:.2f}, which is below {least:g}.",
-            n=n,
-            correlation=row["correlation"],
-            least=least,
-        )
-        verdict = "信頼できない"
-    elif row["correlation_low"] > least:
-        verdict, note = (
-            "条件つき",
-            say(
-                "Over {n} questions it ranks answers much as people do, but its scores cannot be said to lie within "
-                "±{margin:g} points of theirs on average; correct them with corrected_means.",
-                n=n,
-                margin=margin,
-            ),
-        )
-    else:
-        verdict, note = "分からない", say("{n} questions do not tell either way; label more.", n=n)
-    return {
-        **row,
-        "p_holm": p_holm,
-        "verdict": verdict,
-        "method": f"two one-sided t tests (±{margin:g}), Fisher z ({least:g}), Holm over criteria at {alpha:g}",
-        "note": note,
-    }

@@ -734,6 +734,15 @@ def test_a_judge_that_was_looked_at_too_often_is_not_trusted_by_luck(
 
 
 @pytest.mark.slow
+def test_the_same_labels_from_a_csv_file_and_from_the_folder_are_one_look(
+    made: Certificate, with_labels: Callable[[Any], Certificate], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "CERTIFICATES_DIR", tmp_path / "certificates")
+    save_certificate(made)  # of whole numbers, as a CSV file has them
+    assert with_labels(TWO.astype({"score": "Float64"})).basis["look"] == 1  # as load_labels returns them
+
+
+@pytest.mark.slow
 def test_a_judge_that_jumps_now_and_then_is_not_shown_to_be_steady(service: Service, tmp_path: Path) -> None:
     """Three answers of twenty get 20 points less when they are judged again: an sd of 3.6, which the other test lets pass."""
     jumpy, seen = {q.question for q, _ in PAIRS[:3]}, set()

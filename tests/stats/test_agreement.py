@@ -16,15 +16,14 @@ from score_frames import framed, judged, judges_frame, one_criterion, six_judges
 from socjudge import ConfigError, judge_agreement, summarise_scores
 from socjudge.stats import pairwise_agreement
 from socjudge.stats.agreement import (
-    alphas_without_each,
+    BLOCKS,
     cohen_kappa,
     fleiss_kappa,
     icc_agreement,
-    iccs_without_each,
     krippendorff_alpha,
     loa_reach,
 )
-from socjudge.stats.basics import OVERALL
+from socjudge.stats.basics import OVERALL, jackknife_interval
 
 X = math.nan
 # Krippendorff (2011), Computing Krippendorff's Alpha-Reliability, section C: four observers, twelve units.
@@ -198,22 +197,20 @@ def test_coefficients_do_not_depend_on_the_order_of_raters_or_the_zero_of_the_sc
 # The tables
 
 
-@given(st.data())
-def test_leaving_out_each_question_at_once_is_leaving_them_out_one_by_one(data: st.DataObject) -> None:
-    raters, answers = data.draw(st.integers(2, 4)), data.draw(st.integers(1, 12))
-    # Few different marks, so that a question is often the only one that varies; now and then one is missing.
-    mark = st.sampled_from([0.0, 70.0, 70.0, 70.0, 100.0 / 3, 100.0, math.nan])
-    drawn = data.draw(arrays(float, (answers, raters), elements=mark))
-    _, drawn_question = np.unique(data.draw(arrays(int, answers, elements=st.integers(0, 6))), return_inverse=True)
-    cases = (
-        (krippendorff_alpha, alphas_without_each, np.isfinite(drawn).sum(axis=1) >= 2),
-        (icc_agreement, iccs_without_each, np.isfinite(drawn).all(axis=1)),
-    )
-    for statistic, without_each, kept in cases:
-        table = drawn[kept]
-        names, question = np.unique(drawn_question[kept], return_inverse=True)
-        one_by_one = [statistic(table[question != number]) for number in range(len(names))]
-        np.testing.assert_allclose(without_each(table, question), one_by_one, rtol=0, atol=1e-9)
+def test_the_interval_leaves_out_one_question_at_a_time_or_a_block_of_many() -> None:
+    few = judges_frame(a=[60, 70, 80, 90, 20], b=[64, 68, 86, 96, 30])
+    row = overall(judge_agreement(few))
+    table = np.array([[60, 64], [70, 68], [80, 86], [90, 96], [20, 30]], dtype=float)
+    left_out = [krippendorff_alpha(np.delete(table, number, axis=0)) for number in range(5)]
+    ends = jackknife_interval(krippendorff_alpha(table), left_out, scale="agreement")
+    assert [row["alpha_low"], row["alpha_high"]] == pytest.approx(ends, abs=1e-9)
+    rng = np.random.default_rng(0)
+    first = rng.integers(40, 100, 2 * BLOCKS).astype(float)
+    table = np.column_stack([first, first + rng.integers(-5, 6, len(first))])
+    row = overall(judge_agreement(judges_frame(a=table[:, 0], b=table[:, 1])))
+    blocks = [krippendorff_alpha(np.delete(table, [one, one + BLOCKS], axis=0)) for one in range(BLOCKS)]
+    ends = jackknife_interval(krippendorff_alpha(table), blocks, scale="agreement")
+    assert [row["alpha_low"], row["alpha_high"]] == pytest.approx(ends, abs=1e-9)
 
 
 def test_two_judges_on_paper() -> None:

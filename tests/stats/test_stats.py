@@ -36,9 +36,10 @@ from socjudge.stats.basics import (
     mean_interval,
     pass_rate_interval,
     rank_correlation,
+    share_interval,
     sign_flip_p,
 )
-from socjudge.stats.changes import repeat_limit, share_interval
+from socjudge.stats.changes import repeat_limit
 
 # Heights of crossed less self-fertilised maize in eighths of an inch: Darwin (1876), in Fisher (1935), section 21.
 DARWIN = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 from test_people import labels_of, scores_of
 
 from socjudge import ConfigError, constants
@@ -131,6 +132,20 @@ def test_it_says_between_how_many_labels_more_would_decide() -> None:
             else f"あと{row['more_low']:.0f}〜{row['more_high']:.0f}問"
         )
         assert told in row["note"]
+
+
+def test_the_labels_still_needed_come_from_the_error_of_the_interval() -> None:
+    # All answers are labelled, so the bias has n - 1 = 11 degrees of freedom, and its error is that of a plain mean.
+    people, judge = wide_judge(12, 4.0, 2)
+    row = judge_trust(*one_criterion(people, judge)).iloc[0]
+    apart, n = (judge - people)[:, 0], len(people)
+    gap = (trust.MARGIN - abs(apart.mean())) / (
+        apart.std(ddof=1) / math.sqrt(n)
+    )  # 1.76; that of the correlation is 2.5
+    shown, off = scipy.stats.t.isf(0.05, n - 1), scipy.stats.norm.ppf(0.9)
+    most = n * (shown / (gap - off)) ** 2 - n
+    assert (row["verdict"], row["more_low"]) == ("条件つき", 1)
+    assert row["more_high"] == math.ceil(most / 10) * 10
 
 
 @pytest.mark.slow
