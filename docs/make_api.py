@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # What somebody does with the names of each wing that are at the top, and with those of each namespace.
 AT_THE_TOP = {
     "runbooks": "Search the runbooks",
-    "judging": "Ask the assistant, and judge one answer",
+    "answering": "Ask the assistant, or bring answers in",
+    "judging": "Judge one answer",
     "prompts": "Write a prompt",
     "runs": "Run an evaluation",
     "base": "Show a run",
