@@ -271,7 +271,9 @@ def default_k() -> int:
 
 def cost_cap(given: float | None) -> float | None:
     """Return the cost cap in US dollars: `given`, or the project's cap if `given` is None. Return None if there is no
-    cap. A cap of infinity means no cap."""
+    cap. A cap of infinity means no cap. ConfigError if it is none, by the same rule as in socjudge.toml."""
+    if given is not None and (why := SETTINGS["defaults"]["max_cost_usd"].check(given)):
+        raise ConfigError("max_cost_usd = {value} will not do: {why}", value=f"{given!r:.60}", why=why)
     cap = _value("defaults", "max_cost_usd") if given is None else given
     return None if cap == math.inf else cap
 

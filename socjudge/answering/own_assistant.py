@@ -224,11 +224,17 @@ class Assistant:
             made.append(replace(as_answer(reply, question=question.question), question=question.question))
             return Completion("", self.name, made[-1].usage)
 
+        def counted_usd(completion: Completion) -> float | None:
+            cost_usd = completion.usage.cost_usd
+            run.answer_usd = max(run.answer_usd or 0.0, cost_usd or 0.0)
+            return cost_usd
+
         try:
             async with self._place(timeout_s, threads):
                 done = await send_with_retries(
-                    send, what=self.name, account=self._account, run=run, timeout_s=timeout_s
-                )
+                    send, what=self.name, account=self._account, run=run, timeout_s=timeout_s,
+                    most_usd=lambda: run.answer_usd, counted_usd=counted_usd,
+                )  # fmt: skip
         except (ConfigError, RunStopped, BudgetReached, NoAnswer):
             raise
         except SocJudgeError as error:

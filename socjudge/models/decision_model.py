@@ -67,7 +67,7 @@ class DecisionModel(OpenAIModel):
 
     def most_usd(self, request: ModelRequest) -> float | None:
         """Return the most that one call can cost in US dollars. Return None if the price is unknown."""
-        return most_usd_of(self.own_name, self._as_sent(request) if "rubric" in request.material else request)
+        return most_usd_of(self.own_name, self.as_billed(request))
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
         if request.task != "judge":
@@ -77,10 +77,12 @@ class DecisionModel(OpenAIModel):
                 panel=("{model} only judges and writes no text; choose it as Judge, and another model for the answers"),
                 model=self.name,
             )
-        return await super()._send(self._as_sent(request), run)
+        return await super()._send(self.as_billed(request), run)
 
-    def _as_sent(self, request: ModelRequest) -> ModelRequest:
+    def as_billed(self, request: ModelRequest) -> ModelRequest:
         """Put the body that is really sent into the message, from which the most that the call can cost is computed."""
+        if "rubric" not in request.material:
+            return request
         sent = orjson.dumps(self._body(request)).decode()
         return replace(request, messages=({"role": "user", "content": sent},))
 

@@ -20,7 +20,7 @@ from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError, 
 from ..records import Completion, ModelRequest
 from . import event_loop
 from .pacing import Account, PacedModel, Retryable, RunGate, get_account
-from .prices import count_bytes, dearest_usd, most_usd_of, usage_of
+from .prices import count_bytes, most_usd_of, usage_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -111,18 +111,16 @@ class LangChainModel(PacedModel):
 
     def most_usd(self, request: ModelRequest) -> float | None:
         """Return the most that one call can cost. None if the price is unknown, or the model takes no output limit."""
-        if _limit_name(self._chat_model) is None:
-            return None
+        return None if _limit_name(self._chat_model) is None else most_usd_of(self.name, self.as_billed(request))
+
+    def as_billed(self, request: ModelRequest) -> ModelRequest:
+        """Return the request with the model's own output limit, as often as it is set to reply."""
         limits = [limit for name in _LIMITS if (limit := _setting(self._chat_model, name))]
         limit, n = (
             max(limits, default=request.max_output_tokens),
             _setting(self._chat_model, "n") or 1,
         )  # n replies to each request
-        return most_usd_of(self.name, replace(request, max_output_tokens=limit * n))
-
-    def counted_usd(self, completion: Completion) -> float | None:
-        """Return what a budget counts: the higher price, if the model that answered is not the requested one."""
-        return dearest_usd(completion.usage, self.name, completion.model)
+        return replace(request, max_output_tokens=limit * n)
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
         # The chat model may have been made without an output limit. A small model may then write without end, and the

@@ -27,7 +27,7 @@ from ..records import REASONING, WITHHELD, Completion, ModelRequest
 from . import event_loop
 from .endings import MAKER, ended_line
 from .pacing import TIMEOUT_S, CallSettings, PacedModel, Retryable, RunGate, get_account
-from .prices import count_bytes, dearest_usd, most_usd_of, usage_of
+from .prices import count_bytes, most_usd_of, usage_of
 
 CONNECT_S = 30.0  # seconds of the wait for a reply
 CHECK_S = 10.0  # seconds, for the question whether the model exists
@@ -271,10 +271,6 @@ class OpenAIModel(PacedModel):
             said = say("no reply within {seconds:g} s", seconds=self._timeout_s or settings.timeout_s)
             return Retryable(said, may_be_billed=True, timed_out=True)
         return Retryable(say("the connection was lost ({reason})", reason=why), may_be_billed=True)
-
-    def counted_usd(self, completion: Completion) -> float | None:
-        """Return what a budget counts: the higher price, because the requested or the answering model may be billed."""
-        return dearest_usd(completion.usage, self.name, completion.model)
 
     def read(self, response: Any, request: ModelRequest) -> Completion:
         """Return a response as a completion. TypeError or a similar error if it is not a chat completion."""

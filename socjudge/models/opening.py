@@ -53,6 +53,10 @@ class Model(Protocol):
         """Return the most that one call can cost. None if the price is unknown, 0 for a model without a service."""
         ...
 
+    def reserve_usd(self, request: ModelRequest, run: RunGate) -> float | None:
+        """Return the same by the dearest of this model and all that have answered in the run. `PacedModel` provides it."""
+        ...
+
 
 def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "judge") -> Model:
     """Return the model of this name, or make one from the given object, ready to be called. Nothing is sent yet.

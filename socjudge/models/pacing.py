@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from time import perf_counter
 from typing import Any
@@ -25,11 +25,12 @@ from ..base.messages import say
 from ..base.redact import redact as redact_keys
 from ..base.redact import without_secrets
 from ..base.service_errors import Told
-from ..errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError
+from ..errors import BudgetReached, ConfigError, NoAnswer, ProviderError, RunStopped, SocJudgeError
 from ..records import REASONING, REJECTED, Completion, ModelRequest, Usage
 from . import event_loop
 from .belonging import SeenReplies
 from .budget import Budget
+from .prices import dearest_usd, most_usd_of
 
 MAX_TRIES = 5
 MAX_REFUSALS = 10  # 429s in a row before giving up; the account slows down meanwhile
@@ -232,6 +233,14 @@ def _account_of(base_url: str, api_key: str, pid: int) -> Account:
     return Account()
 
 
+@dataclass(eq=False)
+class Reserve:
+    """What a run keeps back for one call, in US dollars."""
+
+    usd: float
+    sent_usd: float = 0.0  # what the journal says of it
+
+
 class RunGate:
     """Make a run's calls wait until its limit on concurrent calls and its budget allow them, or stop them for good.
     Once `signal` is set, in any thread, no further call is sent."""
@@ -244,8 +253,17 @@ class RunGate:
         run_id: str = "",
         signal: threading.Event | None = None,
         settings: CallSettings | None = None,
+        models: Mapping[str, set[str]] | None = None,
+        answer_usd: float | None = None,
+        note: Callable[[], None] = lambda: None,
     ) -> None:
         self.settings = settings or get_settings()
+        # The models that have answered, {task: names}, and the most that an answer of your own assistant has cost: the
+        # next calls may cost as much, whatever was asked for.
+        self.models = {"judge": set[str](), "answer": set[str](), **(models or {})}
+        self.answer_usd = answer_usd
+        self._note = note  # called under a cap when a call that may cost something is sent
+        self.sent_usd = 0.0  # under a cap, the most that the calls that were sent and have not ended can cost
         # For display. in_trouble: calls that are being retried.
         self.retries = self.in_trouble = 0
         self.cause = ""  # of the last retry
@@ -284,31 +302,49 @@ class RunGate:
             await asyncio.wait_for(self._stopping.wait(), seconds)
         self.check()
 
-    async def enter(self, most_usd: float | None) -> None:
-        """Wait until the run's limits allow a call. most_usd: the most that the call can cost, or None if unknown."""
+    async def enter(self, most_usd: Callable[[], float | None]) -> Reserve:
+        """Wait until the run's limits allow a call. most_usd: the most that the call can cost now, or None if unknown."""
         self.check()
         await self._places.acquire()
         try:
-            await self._set_aside(most_usd)
+            reserve = await self._set_aside(most_usd)
         except BaseException:
             self._places.release()
             raise
         self.in_flight += 1
+        return reserve
 
-    def leave(self, most_usd: float | None, cost_usd: float | None) -> None:
+    def is_enough(self, reserve: Reserve, most_usd: Callable[[], float | None]) -> bool:
+        """Return whether a call may be sent, although a dearer model may have answered since its cost was reserved."""
+        return self.budget.max_usd is None or (most_usd() or 0.0) <= reserve.usd
+
+    def send(self, reserve: Reserve) -> None:
+        """Record under a cap that a call is sent, so that a run that is killed now counts it when it is resumed."""
+        if self.budget.max_usd is not None and reserve.usd:
+            reserve.sent_usd = reserve.usd
+            self.sent_usd += reserve.usd
+            self._note()
+
+    def leave(self, reserve: Reserve, cost_usd: float | None) -> None:
         """Record that a call has ended. If its cost is unknown, it may have been billed, and counts as the most."""
         self.in_flight -= 1
-        self._reserved_usd -= most_usd or 0.0
-        self.budget.add(self._run_id, (most_usd or 0.0) if cost_usd is None else cost_usd)
+        self._reserved_usd -= reserve.usd
+        self.sent_usd -= reserve.sent_usd
+        if not self.in_flight:
+            self._reserved_usd = self.sent_usd = 0.0  # without what rounding has left
+        self.budget.add(self._run_id, reserve.usd if cost_usd is None else cost_usd)
         self._settled.set()
         self._places.release()
 
-    async def _set_aside(self, most_usd: float | None) -> None:
+    async def _set_aside(self, most_usd: Callable[[], float | None]) -> Reserve:
         while True:
             self.check()
-            limit, spent = self.budget.max_usd, self.budget.spent_usd
-            if limit is None or spent + self._reserved_usd + (most_usd or 0.0) <= limit:
-                break
+            limit, spent, most = self.budget.max_usd, self.budget.spent_usd, most_usd()
+            # Under a cap, a call of unknown cost goes alone: its reply tells what the next ones may cost.
+            is_told = most is not None or self.in_flight == 0
+            if limit is None or (is_told and spent + self._reserved_usd + (most or 0.0) <= limit):
+                self._reserved_usd += most or 0.0
+                return Reserve(most or 0.0)
             if self.in_flight == 0:
                 self.stop(
                     BudgetReached(
@@ -316,13 +352,12 @@ class RunGate:
                         "next call could cost up to ${next_usd:.4f}",
                         limit=limit,
                         spent=spent,
-                        next_usd=most_usd or 0.0,
+                        next_usd=most or 0.0,
                     )
                 )
                 continue
             self._settled.clear()
             await self._settled.wait()
-        self._reserved_usd += most_usd or 0.0
 
 
 async def send_with_retries(
@@ -331,7 +366,7 @@ async def send_with_retries(
     what: str,  # the service's name in errors
     account: Account,
     run: RunGate | None = None,
-    most_usd: Callable[[], float | None] = lambda: None,  # of one try
+    most_usd: Callable[[], float | None] = lambda: 0.0,  # of one try, by what the run has seen so far
     # what an answered try counts in the budget
     counted_usd: Callable[[Completion], float | None] = lambda completion: completion.usage.cost_usd,
     timeout_s: float | None = None,  # if it differs from the run's
@@ -339,13 +374,14 @@ async def send_with_retries(
     """Call `send` until it returns a completion. Return the completion with the causes of the retries.
     ProviderError if the last try fails too, or if the service asks for a wait that is too long."""
     run = run or RunGate()
-    most = most_usd()
     causes: list[str] = []
     lost = refusals = backoffs = 0
     failing_since = 0.0
     try:
         while True:
-            found = await _try(send, account, run, most, counted_usd, timeout_s or run.settings.timeout_s)
+            found = await _try(send, account, run, most_usd, counted_usd, timeout_s or run.settings.timeout_s)
+            if found is None:
+                continue
             if isinstance(found, Completion):
                 usage = replace(found.usage, lost_calls=lost)
                 return replace(found, retries=tuple(causes), usage=usage) if causes else found
@@ -391,21 +427,25 @@ async def _try(
     send: Callable[[], Awaitable[Completion]],
     account: Account,
     run: RunGate,
-    most_usd: float | None,
+    most_usd: Callable[[], float | None],
     counted_usd: Callable[[Completion], float | None],
     timeout_s: float,
-) -> Completion | Retryable:
-    """Call `send` once, when the run and the account allow it. In any case, add the cost to the budget."""
-    await run.enter(most_usd)
+) -> Completion | Retryable | None:
+    """Call `send` once, when the run and the account allow it. In any case, add the cost to the budget.
+    None: nothing was sent, because a dearer model has answered meanwhile, and more must be reserved."""
+    reserve = await run.enter(most_usd)
     cost: float | None = 0.0  # for an error that is not retried: the request was refused, not processed
     try:
         sent_as, sent_at = await account.enter(run), time.monotonic()
         try:
             run.check()
+            if not run.is_enough(reserve, most_usd):
+                return None
+            run.send(reserve)
             sent = perf_counter()
             completion = replace(await send(), seconds=perf_counter() - sent)
             account.succeeded(time.monotonic() - sent_at, sent_as, timeout_s)
-            cost = counted_usd(completion) or None  # a cost of 0 is only believed for a call that can cost nothing
+            cost = counted_usd(completion)
             return completion
         except Retryable as failure:
             cost = None if failure.may_be_billed else 0.0
@@ -417,7 +457,8 @@ async def _try(
                 account.timed_out(sent_at)
             return failure
         except ProviderError as error:  # from a model that retries by itself
-            cost = error.lost_calls * (most_usd or 0.0)
+            # An assistant of your own that gave no answer may have worked for it.
+            cost = None if isinstance(error, NoAnswer) else error.lost_calls * reserve.usd
             raise
         except asyncio.CancelledError:
             cost = None
@@ -425,7 +466,7 @@ async def _try(
         finally:
             account.leave()
     finally:
-        run.leave(most_usd, cost)
+        run.leave(reserve, most_usd() if cost is None else cost)
 
 
 def _given_up(message: str, lost_calls: int) -> ProviderError:
@@ -456,14 +497,27 @@ class PacedModel:
         If `run` is None, no limit of a run applies: no budget, no stop signal, no limit on concurrent calls."""
         run = run or RunGate()
         request = run.settings.fit(request)
+
+        def counted_usd(completion: Completion) -> float | None:
+            run.models[request.task].add(completion.model)
+            # A cost of 0 is only believed for a call that can cost nothing.
+            return dearest_usd(completion.usage, self.name, completion.model) or None
+
         return await send_with_retries(
             lambda: self._send(request, run), what=self.where, account=self._account, run=run,
-            most_usd=lambda: self.most_usd(request), counted_usd=self.counted_usd, timeout_s=self._timeout_s,
+            most_usd=lambda: self.reserve_usd(request, run), counted_usd=counted_usd, timeout_s=self._timeout_s,
         )  # fmt: skip
 
-    def counted_usd(self, completion: Completion) -> float | None:
-        """Return the cost that a budget counts for an answered call, in US dollars. Return None if unknown."""
-        return completion.usage.cost_usd
+    def reserve_usd(self, request: ModelRequest, run: RunGate) -> float | None:
+        """Return the most that one call can cost if it is answered, and billed, as the model that was asked for or as
+        any model that has answered in this run."""
+        billed = self.as_billed(request)
+        prices = [self.most_usd(request), *(most_usd_of(name, billed) for name in run.models[request.task])]
+        return max((usd for usd in prices if usd is not None), default=None)
+
+    def as_billed(self, request: ModelRequest) -> ModelRequest:
+        """Return the request with the texts and the output limit that are really sent."""
+        return request
 
     def most_usd(self, request: ModelRequest) -> float | None:
         """Return the most that one call can cost in US dollars. Return None if unknown."""

@@ -43,15 +43,19 @@ class RemoteCall:
 
 async def ask_through(executor: Executor, model: Model, request: ModelRequest, gate: RunGate) -> Completion:
     """An `ask` whose call a worker of the executor makes. After a stop, calls that were handed over are finished."""
-    lost, most = 0, None if gate.budget.max_usd is None else model.most_usd(gate.settings.fit(request))
+    lost, fitted = 0, gate.settings.fit(request)
     while True:
-        await gate.enter(most)
+        reserve = await gate.enter(lambda: model.reserve_usd(fitted, gate))
         cost: float | None = None
         try:
+            most = None if gate.budget.max_usd is None else reserve.usd
             call = RemoteCall(uuid.uuid4().hex, model.name, _terms_of(model), most, gate.settings, request)
+            gate.send(reserve)
             reply, cost = await _submit(executor, call)
+            if isinstance(reply, Completion):
+                gate.models[request.task].add(reply.model)
         finally:
-            gate.leave(most, cost)
+            gate.leave(reserve, cost)
         if isinstance(reply, BudgetReached):  # what was reserved is lost, and another try needs as much again
             lost += 1
             if lost < MAX_TRIES:

@@ -1,8 +1,8 @@
 """The journal of a run, `logs/judge_eval_….partial.jsonl`: everything that was paid for, written as it arrives.
 
 One JSON object per line. The first is the header: {"journal", "run", "total"}; `run` has the run's identity. Any
-other may have "t", the seconds since its session began, and "spent_usd", the run's cost so far. `sample` and `repeat` count answers and
-judgements from 0.
+other may have "t", the seconds since its session began, "spent_usd", the run's cost so far, and "open_usd", the most
+that the calls in flight can add to it. `sample` and `repeat` count answers and judgements from 0.
 
 - {"session"}: the run was started or resumed
 - {"answer", "sample"}: an answer of the assistant
@@ -53,8 +53,13 @@ class Journal:
         self.info = RunInfo("", "")
         self.sessions = self.n_done = 0  # n_done: judgements that will not be requested again
         self.wall_time_s = self._in_session_s = 0.0  # of all earlier sessions, and of the last one
-        self.meter: Callable[[], float] = lambda: 0.0  # the run's cost so far in US dollars
-        self.noted_usd = 0.0  # the cost that was last written
+        # The run's cost so far in US dollars, and the most that the calls in flight can cost: what was last written, and
+        # what holds now.
+        self.noted_usd = self.open_usd = 0.0
+        self.meter: Callable[[], tuple[float, float]] = lambda: (self.noted_usd, self.open_usd)
+        # The models that have answered, {task: names}, and the most that an answer has cost.
+        self.models = {"judge": set[str](), "answer": set[str]()}
+        self.answer_usd: float | None = None
         self._rows: dict[int, int] = {}
         self._answers: dict[int, int] = {}
         self._replies: dict[int, list[int]] = {}
@@ -146,7 +151,8 @@ class Journal:
         self._add({"row": result_to_dict(result), "sample": sample, "repeat": result.judge_repeat, "t": t})
 
     def note_spending(self, t: float) -> None:
-        if self.meter() > self.noted_usd:
+        """Write what the run has cost, and what the calls in flight can cost, if the last line says something else."""
+        if self.meter() != (self.noted_usd, self.open_usd):
             self._add({"t": t})
 
     def ask_again(self, sample: int, repeat: int) -> None:
@@ -181,8 +187,9 @@ class Journal:
 
     def _add(self, line: dict[str, Any]) -> None:
         """Write a line at once, so that a killed process loses nothing. ConfigError if the disk takes no more."""
-        if (spent_usd := self.meter()) > 0:
-            line["spent_usd"] = spent_usd
+        spent_usd, open_usd = self.meter()
+        if spent_usd or open_usd or self.open_usd:  # a cost of 0 is not written
+            line |= {"spent_usd": spent_usd, "open_usd": open_usd}
         data = to_json(line, indent=False) + b"\n"
         with self._writing:
             start = self._file.seek(0, os.SEEK_END)
@@ -208,15 +215,21 @@ class Journal:
             self._in_session_s = 0.0
         elif "answer" in line:
             self._answers[line["sample"]] = start
+            assistant = line["answer"]["assistant"]
+            self.models["answer"].add(assistant["model"])
+            self.answer_usd = max(self.answer_usd or 0.0, assistant["usage"]["cost_usd"] or 0.0)
         elif "reply" in line:
             self._replies.setdefault(self._row(line["sample"], line["repeat"]), []).append(start)
+            self.models["judge"].add(line["reply"]["model"])
         elif "row" in line:
             row, status = self._row(line["sample"], line["repeat"]), line["row"]["evaluation"]["status"]
             self.n_done += (status != "failed") - self.is_done(line["sample"], line["repeat"])
             self._rows[row] = start
+            self.models["judge"].add(line["row"]["evaluation"]["model"])
             (self._again.add if status == "failed" else self._again.discard)(row)
         self._in_session_s = max(self._in_session_s, line.get("t", 0.0))
         self.noted_usd = max(self.noted_usd, line.get("spent_usd", 0.0))
+        self.open_usd = line.get("open_usd", self.open_usd)
 
     def _take_up(self) -> None:
         end, header, raw = 0, dict[str, Any](), b""

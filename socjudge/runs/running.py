@@ -74,15 +74,18 @@ def run_plan(plan: Plan, terms: RunTerms) -> EvaluationRun:
             print(_taken_up(plan, journal), file=aside())
         _take_over(journal, plan)
         run_id = journal.info.run_id
-        budget.note(run_id, journal.noted_usd if budget.max_usd is None else journal.spent_usd)
+        budget.note(run_id, journal.noted_usd + journal.open_usd if budget.max_usd is None else journal.spent_usd)
         gate = RunGate(
             max_concurrency=terms.max_concurrency,
             budget=budget,
             run_id=run_id,
             signal=terms.stop,
             settings=settings,
+            models=journal.models,
+            answer_usd=journal.answer_usd,
+            note=lambda: journal.note_spending(engine.elapsed_s),
         )
-        journal.meter = lambda: gate.spent_usd
+        journal.meter = lambda: (gate.spent_usd, gate.sent_usd)
         engine = Engine(plan, journal, gate, max_failures=terms.max_failures, executor=terms.executor)
         if plan.asks and not journal.has_judgements and (check := getattr(plan.judge, "check_name", None)):
             event_loop.wait(check())  # before the answers are paid for

@@ -95,10 +95,10 @@ def describe_journal(path: Path) -> UnfinishedRun:
     """Describe the unfinished run that a journal belongs to: its info, its number of judgements, and its cost."""
     status: dict[tuple[int, int], str] = {}
     costs: dict[tuple[int, int], list[float | None]] = {}
-    info, total, noted, written_as = RunInfo("", ""), 0, 0.0, FORMAT
+    info, total, noted, in_flight, written_as = RunInfo("", ""), 0, 0.0, 0.0, FORMAT
     for _, line in read_lines(path):
         place = (line.get("sample", -1), line.get("repeat", -1))
-        noted = max(noted, line.get("spent_usd", 0.0))
+        noted, in_flight = max(noted, line.get("spent_usd", 0.0)), line.get("open_usd", in_flight)
         if "row" in line:
             evaluation = line["row"]["evaluation"]
             status[place] = evaluation["status"]
@@ -114,7 +114,7 @@ def describe_journal(path: Path) -> UnfinishedRun:
     paid = [cost for each in costs.values() for cost in each]
     known = sum(cost or 0.0 for cost in paid)
     cost_usd = None if None in paid else known
-    spent_usd = max(noted, known)
+    spent_usd = max(noted, known) + in_flight  # when it was killed; each may have been billed
     return UnfinishedRun(path, info, done, total, cost_usd, unread, spent_usd, written_as == FORMAT)
 
 
@@ -292,7 +292,7 @@ def _parsed(raw: bytes, *, is_first: bool) -> dict[str, Any]:
     # Damaged: a value that the totals of a run need is missing or of a wrong type, or a header is not the first line.
     try:
         fits = is_first == ("journal" in line)
-        numbers, places = [line.get("t", 0), line.get("spent_usd", 0)], []
+        numbers, places = [line.get(name, 0) for name in ("t", "spent_usd", "open_usd")], []
         if is_first:
             run_info_from_dict(line["run"], where="run")
             fits, places = fits and line["journal"] in range(1, FORMAT + 1), [line["total"]]
