@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from run_options import with_options
 from run_process import ended, started
-from service import Reply, Service, judgement
+from service import Reply, Service, error, judgement
 
 from socjudge import AssistantAnswer, ConfigError, EvalQuestion, RunStopped, plan_run, run_evaluation_suite
 from socjudge.answering.own_assistant import Assistant
@@ -186,7 +186,7 @@ def test_kills_with_calls_in_flight_do_not_pass_the_cap(service: Service, tmp_pa
 def test_what_was_in_flight_is_taken_back_when_it_ends(service: Service, tmp_path: Path) -> None:
     """A call that ended counts what it cost, in the journal too, and without a cap none is noted before it ends."""
     service.default = lambda request: (
-        Reply(status=400, error={"message": "no"}) if "質問3です" in str(request) else judgement(80)
+        error(400, "filtered", code="content_filter") if "質問3です" in str(request) else judgement(80)
     )
     stop = threading.Event()
     with pytest.raises(RunStopped):
