@@ -18,17 +18,8 @@ from typing import Any, TypeVar
 
 from ..answering.assistant import prepare_answer
 from ..answering.own_assistant import Assistant
-from ..base.messages import say
 from ..base.redact import surprise_text
-from ..errors import (
-    ConfigError,
-    NoAnswer,
-    ProviderError,
-    RequestRefused,
-    RunStopped,
-    SocJudgeError,
-    UnexpectedError,
-)
+from ..errors import ConfigError, ProviderError, RequestRefused, RunStopped, SocJudgeError, UnexpectedError
 from ..judging.asking import keeping
 from ..judging.judge import failed_evaluation, judge_answer
 from ..models import event_loop
@@ -36,12 +27,11 @@ from ..models.opening import Model
 from ..models.pacing import RunGate
 from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult, ModelRequest
 from .executor import ask_through
+from .failures import Failures, Who
 from .journal import Journal
 from .plan import Plan, Sample
 
 T = TypeVar("T")
-# judgements, with three replies each, after which a judge without any readable reply counts as unusable
-MAX_UNREADABLE = 5
 
 
 class Engine:
@@ -59,18 +49,14 @@ class Engine:
     ) -> None:
         self._n_samples, self._sample_at, self._plan = plan.n_samples, plan.sample_at, plan
         self._journal, self._gate = journal, gate
-        self._max_failures, self._executor = max_failures, executor
+        self._executor = executor
         self.n_left = plan.total - journal.n_done  # judgements still to come
         self._started = time.monotonic()
-        self._worked = False  # until something has worked in this session, an outage counts as a wrong set-up
-        # Who has ever answered, also in the journal. A refusal by one who never did counts as a wrong set-up.
-        self._has_answered = {"judge": journal.has_judgements, "assistant": journal.has_answers}
-        self._failures_in_a_row = self._unanswered_in_a_row = self._n_unreadable = 0
+        self.failures = Failures(
+            max_failures, {"judge": journal.has_judgements, "assistant": journal.has_answers}, journal.has_readable,
+            judge=plan.judge.name, own=plan.own.name if plan.own else "", criterion=plan.rubric.criteria[0],
+        )  # fmt: skip
         self._version = journal.assistant_version if self._plan.own is not None else ""
-        self._has_readable = journal.has_readable
-        # Judgements that the service failed to deliver in this session. A resumed run requests them again.
-        self.n_undelivered = 0
-        self.last_failure: SocJudgeError | None = None  # of the service or of your own assistant
         self._uncounted: deque[EvaluationResult] = deque()
 
     @property
@@ -87,11 +73,11 @@ class Engine:
         todo = (i for i in chain(new, sorted(refused)) if self._missing(i))
         # One answer at a time until one has been judged: a judge that cannot be called then costs only one answer.
         if self._plan.assistant is not None:
-            while not self._worked and self._gate.reason is None and (first := next(todo, None)) is not None:
+            while not self.failures.worked and self._gate.reason is None and (first := next(todo, None)) is not None:
                 await self._judge_sample(first)
         await self._work_off(todo, max_concurrency)
-        if self._unanswered_in_a_row and not self._has_answered["assistant"]:
-            self._stop_unanswered()
+        if not self.failures.has_answered["assistant"] and (reason := self.failures.unanswered()):
+            self._gate.stop(reason)
 
     def synced_results(self) -> list[EvaluationResult]:
         """Return the results that came since the last call, after making sure that they are on the disk.
@@ -130,12 +116,11 @@ class Engine:
             answer = await self._or_failed(i, sample, None, repeats, self._answer(sample))
             if answer is None:
                 return
-            self._has_answered["assistant"] = True
-            self._unanswered_in_a_row = 0
+            self.failures.answered()
             self._keep(self._journal.add_answer, i, answer)
         if answer.is_empty:
             silence = RequestRefused("the assistant gave no answer, so there is nothing to judge")
-            self._worked = True
+            self.failures.worked = True
             self._add_failed(i, sample, answer, repeats, silence)
             return
         if len(repeats) == 1:
@@ -152,25 +137,8 @@ class Engine:
             self._fail(i, sample, answer, [repeat], ProviderError(evaluation.error))
             return
         self._add(i, EvaluationResult(sample.question, answer, evaluation, sample.answer_repeat, repeat))
-        self._worked = self._has_answered["judge"] = True
-        self._failures_in_a_row = 0
-        self._has_readable |= evaluation.status == "ok"
-        self._n_unreadable += evaluation.status != "ok"
-        if not self._has_readable and self._n_unreadable >= MAX_UNREADABLE and self.n_left:
-            self._gate.stop(
-                ConfigError(
-                    "{judge}: none of its first {count} judgements could be read, so the rest is not "
-                    "asked for; the last one: {cause}. A reply that can be read has the form "
-                    '{{"scores": {{"{criterion}": 0-100, …}}, "rationale": {{…}}, '
-                    '"overall_comment": "…"}}. Choose another judge, or give it more room '
-                    "(output_tokens); once the judge is fixed, taking up the run asks anew for what "
-                    "could not be read",
-                    judge=self._plan.judge.name,
-                    count=self._n_unreadable,
-                    cause=evaluation.error[:300],
-                    criterion=self._plan.rubric.criteria[0],
-                )
-            )
+        if reason := self.failures.judged(evaluation.status, evaluation.error, self.n_left):
+            self._gate.stop(reason)
 
     async def _or_failed(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], work: Coroutine[Any, Any, T]
@@ -180,11 +148,6 @@ class Engine:
             return await work
         except RunStopped:
             pass  # it is not done, so it is left for the next session
-        except ConfigError as error:
-            if error.of_one and self._has_answered["assistant" if answer is None else "judge"]:
-                self._put_aside(i, sample, answer, repeats, error)
-            else:
-                self._gate.stop(error)
         except SocJudgeError as error:
             self._fail(i, sample, answer, repeats, error)
         except Exception as surprise:  # a bug in one row must not cost the others what they paid for
@@ -194,65 +157,13 @@ class Engine:
     def _fail(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError
     ) -> None:
-        if isinstance(error, NoAnswer):  # of your own assistant; several in a row end the run
-            is_old = self._journal.has_failed(i)  # failures of an earlier session come last, one after the other
-            self._add_failed(i, sample, answer, repeats, error)
-            self._unanswered_in_a_row += not is_old or not self._has_answered["assistant"]
-            self.last_failure = error
-            if self._unanswered_in_a_row >= self._max_failures and self.n_left:
-                self._stop_unanswered()
-            return
-        if isinstance(error, RequestRefused):
-            if error.about_content or self._has_answered["assistant" if answer is None else "judge"]:
-                self._add_failed(i, sample, answer, repeats, error)
-            else:  # it never replied and did not name the text as its reason, so it may refuse all questions
-                self._gate.stop(error)
-            return
-        if isinstance(error, UnexpectedError):
-            self._add_failed(i, sample, answer, repeats, error)
-            self._failures_in_a_row += 1
-            if self._failures_in_a_row >= self._max_failures and self.n_left:
-                self._gate.stop(error)
-            return
-        # The service failed: there is no row, so that a resumed run requests the sample again.
-        self._failures_in_a_row += 1
-        self.n_undelivered += len(repeats)
-        self.last_failure = error
-        if not self._worked or (isinstance(error, ProviderError) and error.unreachable):
-            self._gate.stop(error)
-        elif self._failures_in_a_row >= self._max_failures and self.n_left:
-            said = say(
-                "{count} questions in a row failed, so the service is taken to be down; the last one: {cause}",
-                count=self._failures_in_a_row,
-                cause=error,
-            )
-            self._gate.stop(ProviderError(said))
-
-    def _put_aside(
-        self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: ConfigError
-    ) -> None:
-        """Record a refusal that has two possible causes: this one question is blocked, or the key was withdrawn."""
-        # The question comes last in the next session. If it is refused again, it keeps its row and does not count.
+        who: Who = "assistant" if answer is None else "judge"
         is_old = all(self._journal.is_refused(i, repeat) for repeat in repeats)
-        self._add_failed(i, sample, answer, repeats, error)
-        if is_old:
-            return
-        self._failures_in_a_row += 1
-        self.n_undelivered += len(repeats)
-        self.last_failure = error
-        if self._failures_in_a_row >= self._max_failures and self.n_left:
-            self._gate.stop(error)
-
-    def _stop_unanswered(self) -> None:
-        name, count = self._plan.own.name if self._plan.own else "", self._unanswered_in_a_row
-        self._gate.stop(
-            ProviderError(
-                "assistant {name} gave no answer to {count} questions in a row, so the run has stopped ({cause})",
-                name=name,
-                count=count,
-                cause=self.last_failure,
-            )
-        )
+        if self.failures.has_row(error, who):
+            self._add_failed(i, sample, answer, repeats, error)
+        reason = self.failures.count(error, who, n=len(repeats), is_old=is_old, n_left=self.n_left)
+        if reason is not None:
+            self._gate.stop(reason)
 
     def _add_failed(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError

@@ -233,13 +233,13 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: Ru
     work.result()
     if gate.reason is not None and (engine.n_left or not isinstance(gate.reason, RunStopped)):
         raise gate.reason  # not for a stop that came after the last result
-    if engine.n_undelivered:
+    if engine.failures.n_undelivered:
         undelivered = (
             "the service did not deliver {count} judged answers; the last one: {cause}"
-            if engine.n_undelivered > 1
+            if engine.failures.n_undelivered > 1
             else "the service did not deliver {count} judged answer; the last one: {cause}"
         )
-        raise ProviderError(undelivered, count=engine.n_undelivered, cause=engine.last_failure)
+        raise ProviderError(undelivered, count=engine.failures.n_undelivered, cause=engine.failures.last)
 
 
 def _under_way(engine: Engine, gate: RunGate, unread: int, max_concurrency: int) -> str:
@@ -249,7 +249,7 @@ def _under_way(engine: Engine, gate: RunGate, unread: int, max_concurrency: int)
         say("queued"): gate.in_flight - out,
         say("retries"): gate.retries,
         say("not scored"): unread,
-        say("undelivered"): engine.n_undelivered,
+        say("undelivered"): engine.failures.n_undelivered,
     }
     said = [f"${gate.spent_usd:.4f}"] * bool(gate.spent_usd) + [f"{name} {n}" for name, n in counts.items() if n]
     if gate.limit < max_concurrency:

@@ -1,0 +1,105 @@
+"""Decide what a failed request means for a run: a row without scores, a question for the next session, or the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ..errors import ConfigError, NoAnswer, ProviderError, RequestRefused, SocJudgeError, UnexpectedError
+
+Who = Literal["assistant", "judge"]
+# judgements, with three replies each, after which a judge without any readable reply counts as unusable
+MAX_UNREADABLE = 5
+
+
+@dataclass
+class Failures:
+    """Count the failures of a session. `has_answered` says who has ever answered, also in earlier sessions: a refusal by
+    one who never did counts as a wrong set-up."""
+
+    most: int  # failures in a row that end the run
+    has_answered: dict[Who, bool]
+    has_readable: bool  # whether a judgement could ever be read
+    judge: str = ""
+    own: str = ""  # the name of your own assistant
+    criterion: str = ""
+    worked: bool = False  # until something has worked in this session, an outage counts as a wrong set-up
+    # Judgements that the service failed to deliver in this session. A resumed run requests them again.
+    n_undelivered: int = 0
+    last: SocJudgeError | None = field(default=None)  # of the service or of your own assistant
+    _in_a_row: int = 0
+    _unanswered: int = 0  # in a row, by your own assistant
+    _n_unreadable: int = 0
+
+    def answered(self) -> None:
+        self.has_answered["assistant"] = True
+        self._unanswered = 0
+
+    def judged(self, status: str, error: str, n_left: int) -> SocJudgeError | None:
+        """Count a judgement that came. Return why the run must end, if none of the first ones could be read."""
+        self.worked = self.has_answered["judge"] = True
+        self._in_a_row = 0
+        self.has_readable |= status == "ok"
+        self._n_unreadable += status != "ok"
+        if self.has_readable or self._n_unreadable < MAX_UNREADABLE or not n_left:
+            return None
+        return ConfigError(
+            "{judge}: none of its first {count} judgements could be read, so the rest is not "
+            "asked for; the last one: {cause}. A reply that can be read has the form "
+            '{{"scores": {{"{criterion}": 0-100, …}}, "rationale": {{…}}, '
+            '"overall_comment": "…"}}. Choose another judge, or give it more room '
+            "(output_tokens); once the judge is fixed, taking up the run asks anew for what "
+            "could not be read",
+            judge=self.judge,
+            count=self._n_unreadable,
+            cause=error[:300],
+            criterion=self.criterion,
+        )
+
+    def has_row(self, error: SocJudgeError, who: Who) -> bool:
+        """Return whether a failure concerns one question only, which then has a row without scores. A question whose
+        request the service failed to serve has none, so that a resumed run requests it again like a new one."""
+        if isinstance(error, ConfigError):
+            return error.of_one and self.has_answered[who]
+        if isinstance(error, RequestRefused):  # of one who never replied, it may be a refusal of all questions
+            return error.about_content or self.has_answered[who]
+        return isinstance(error, UnexpectedError)
+
+    def count(
+        self, error: SocJudgeError, who: Who, *, n: int = 1, is_old: bool = False, n_left: int
+    ) -> SocJudgeError | None:
+        """Count a failure that leaves `n` judgements without scores. Return why the run must end, or None.
+        is_old: the same question failed in an earlier session. Such questions come last, one after the other."""
+        ends = n_left > 0
+        if isinstance(error, NoAnswer):
+            self._unanswered += not is_old or not self.has_answered["assistant"]
+            self.last = error
+            return self.unanswered() if ends and self._unanswered >= self.most else None
+        if isinstance(error, ConfigError | RequestRefused) and not self.has_row(error, who):
+            return error
+        # This one question is blocked. Behind a ConfigError, the key may have been withdrawn instead.
+        if isinstance(error, RequestRefused) or (isinstance(error, ConfigError) and is_old):
+            return None
+        self._in_a_row += 1
+        ends = ends and self._in_a_row >= self.most
+        if isinstance(error, UnexpectedError):
+            return error if ends else None
+        self.n_undelivered += n
+        self.last = error
+        if isinstance(error, ConfigError):
+            return error if ends else None
+        if not self.worked or (isinstance(error, ProviderError) and error.unreachable):
+            return error
+        down = "{count} questions in a row failed, so the service is taken to be down; the last one: {cause}"
+        return ProviderError(down, count=self._in_a_row, cause=error) if ends else None
+
+    def unanswered(self) -> SocJudgeError | None:
+        """Return why the run must end if your own assistant gave no answer to the last questions."""
+        if not self._unanswered:
+            return None
+        return ProviderError(
+            "assistant {name} gave no answer to {count} questions in a row, so the run has stopped ({cause})",
+            name=self.own,
+            count=self._unanswered,
+            cause=self.last,
+        )
