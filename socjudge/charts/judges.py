@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from ..base.messages import listed, say
 from ..stats.basics import OVERALL, in_order
-from ..stats.comparison import LEVEL
+from ..stats.conclusion import LEVEL
 from .style import (
     SMALL,
     band,

@@ -325,7 +325,7 @@ class HistoryExplorer(Panel):
             alt = say(
                 "Chart of the differences by criterion. {criterion}: {note}",
                 criterion=overall["criterion"],
-                note=overall["note"],
+                note=overall["conclusion"],
             )
             chart = chart_html(chart_url(plot_judge_comparison, named), alt, "")
         return pair_html(pair, chart)

@@ -136,11 +136,8 @@ def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> di
     sides = [pair[pair["run_id"] == name] for name in (baseline, run_id)]
     try:
         effect = compare_runs(*sides)
-        rows = effect.differences.to_dict("records")
-        if effect.judging:  # judge, prompt or criteria differ, so no effect of the assistant can be told
-            sentences = [effect.finding, effect.corresponding] if effect.corresponding else []
-            return found | {"paired": rows, "judges": sentences}
-        return found | {"effect": effect.lines, "paired": [] if effect.is_unchanged else rows}
+        rows = [] if effect.is_unchanged else effect.differences.to_dict("records")
+        return found | {"effect": effect.lines, "paired": rows}
     except ConfigError:  # another judging and other answers, or no common question: the means stand side by side
         means = [{row["criterion"]: row for row in means_of(side)} for side in sides]
         rows = [{"criterion": name, "before": means[0].get(name), "after": row} for name, row in means[1].items()]

@@ -27,7 +27,8 @@ from ..records import EvalQuestion, EvaluationRun
 from ..runs.load import find_log, load_run
 from ..stats.basics import MIN_QUESTIONS, OVERALL, need_columns, plain_floats
 from ..stats.bridge import bridge_judges
-from ..stats.comparison import LEVEL, compare_judges, pair_scores, question_pairs, same_answers
+from ..stats.comparison import compare_groups, pair_scores, question_pairs, same_answers
+from ..stats.conclusion import is_shown
 
 _JUDGING = ("judge", "judge prompt", "criteria")
 _NEEDED = ["run_id", "question_id", "criterion", "score"]
@@ -50,7 +51,7 @@ class RunComparison:
     differences: pd.DataFrame = field(repr=False)  # this and the next two: as in `compare_runs`
     questions: pd.DataFrame = field(repr=False)
     conditions: pd.DataFrame = field(repr=False)
-    finding: str  # the result in one sentence
+    finding: str  # the result in words, as `compare_judges` gives it for 総合
     notes: tuple[str, ...] = ()  # what was left out of the comparison, and what cannot be known
     judging: str = ""  # what differs in judge, prompt and criteria; "" if the assistant was compared
     # for two judges: which points of the second correspond to the pass line of the first, or why this cannot be said
@@ -66,30 +67,17 @@ class RunComparison:
     @property
     def lines(self) -> list[str]:
         """Return the result in words, one line per fact. Near the top are the questions whose verdict changed."""
+        changed = say("changed: {conditions}", conditions=_condition_words(self.conditions))
         if self.is_unchanged:
             turned = _turned(self.questions)  # verdicts may have changed through another pass line
-            return [self.finding, *(turned if len(turned) > 1 else []), *self.notes]
-        if self.corresponding:
-            return [
-                self.finding,
-                self.corresponding,
-                *_turned(self.questions),
-                *_moved(self.questions),
-                *_criteria_seen(self.differences),
-                say("changed: {conditions}", conditions=_condition_words(self.conditions)),
-                *self.notes,
-            ]
+            return [self.finding, *(turned if len(turned) > 1 else []), changed, *self.notes]
         return [
-            *(
-                [say("The same answers were judged, so the scores are compared question by question.")]
-                if self.judging
-                else []
-            ),
+            self.finding,
+            *filter(None, [self.corresponding]),
             *_turned(self.questions),
-            *_whole(self.finding, self.differences),
             *_moved(self.questions),
             *_criteria_seen(self.differences),
-            say("changed: {conditions}", conditions=_condition_words(self.conditions)),
+            changed,
             *self.notes,
         ]
 
@@ -103,7 +91,7 @@ class RunComparison:
             return block("grey", *map(escape, self.lines))
         table = _table(self.differences, self.bridge).to_html(index=False, border=0, escape=True, na_rep="–")
         row, title = _overall(self.differences), say("Did the change help?")
-        kind = ("good" if row["mean_difference"] > 0 else "bad") if _is_seen(row) else "grey"
+        kind = ("good" if row["mean_difference"] > 0 else "bad") if is_shown(row, row["p_value"]) else "grey"
         return block(
             kind,
             f"<b>{escape(title)}</b>",
@@ -197,19 +185,16 @@ def compare_runs(
     pooled = scores[scores["question_id"].isin(common)]
     if not judging:  # all answers to a question count as one, because they are what was changed
         pooled = pooled.assign(answer_sha256="")
-    found = compare_judges(pooled, baseline=ids[0], by="run_id")
+    found = compare_groups(pooled, ids[0], "run_id", same_answers=bool(judging))
     questions = _questions(scores, pooled, ids)
     words = pd.DataFrame(
         [(each.condition.column, *each.words(), each.phrase()) for each in changed],
         columns=["column", "condition", "before", "after", "phrase"],
     )
-    notes, finding = [], _overall(found)["note"] if judging else _finding(found, questions, words)
+    notes = []
     verdicts = _verdict(first, frame_rule(first)), _verdict(second, frame_rule(second))
-    if rule_told := _rule_words(first, second, verdicts, _is_alike(found, questions)):
-        if _is_alike(found, questions):
-            finding = rule_told
-        else:
-            notes.append(rule_told)
+    if rule_told := _rule_words(first, second, verdicts):
+        notes.append(rule_told)
     if lonely := asked[0] ^ asked[1]:
         notes.append(
             say(
@@ -249,10 +234,10 @@ def compare_runs(
     if all(names) and names[0] != names[1] and "criteria" not in columns and not _is_alike(found, questions):
         line = frame_rule(first).line
         judges: dict[str, Any] = {"old": names[0], "new": names[1]}
-        finding = _judges_apart(_overall(found), questions, judges)
         if _overall(found)["n"] >= MIN_QUESTIONS:
             bridge = bridge_judges(pooled.assign(pass_threshold=line), old=ids[0], new=ids[1], by="run_id")
         corresponding = _corresponding(_overall(found)["n"], bridge, questions, line, judges)
+    finding = _overall(found)["conclusion"]
     return RunComparison(ids[0], ids[1], found, questions, words, finding, tuple(notes), judging, corresponding, bridge)
 
 
@@ -314,7 +299,7 @@ def _judging(changed: list[Difference]) -> str:
     )
 
 
-def _rule_words(first: pd.DataFrame, second: pd.DataFrame, verdicts: tuple[Verdict, Verdict], same: bool) -> str:
+def _rule_words(first: pd.DataFrame, second: pd.DataFrame, verdicts: tuple[Verdict, Verdict]) -> str:
     rules = [frame_rule(side) for side in (first, second)]
     lines, rates = ([rule.line for rule in rules], [100 * rule.rate for rule in rules])
     moved = {
@@ -325,13 +310,7 @@ def _rule_words(first: pd.DataFrame, second: pd.DataFrame, verdicts: tuple[Verdi
     if not told:
         return ""
     was, now = (f"{verdict.mark}{verdict.word}" for verdict in verdicts)
-    key = (
-        "{moved}; the verdict is {was} as before"
-        if was == now
-        else "The scores are the same, but {moved}, and the verdict turned from {was} to {now}"
-        if same
-        else "{moved}; the verdict turned from {was} to {now}"
-    )
+    key = "{moved}; the verdict is {was} as before" if was == now else "{moved}; the verdict turned from {was} to {now}"
     return say(key, moved=listed(told), was=was, now=now)
 
 
@@ -377,81 +356,6 @@ def _is_alike(found: pd.DataFrame, questions: pd.DataFrame) -> bool:
 
 def _overall(found: pd.DataFrame) -> dict[Any, Any]:
     return found[found["criterion"] == OVERALL].to_dict("records")[0]  # type: ignore[no-any-return]
-
-
-def _finding(found: pd.DataFrame, questions: pd.DataFrame, conditions: pd.DataFrame) -> str:
-    row = _overall(found)
-    if not row["n"]:
-        return say("no question has readable scores in both, so there is no difference to give")
-    if _is_alike(found, questions):
-        return say(
-            "unchanged: all {count} questions have the same scores before and after ({conditions})",
-            count=row["n"],
-            conditions=_condition_words(conditions),
-        )
-    values = {"before": row["baseline_mean"], "after": row["mean"], **_measured(row)}
-    if _is_seen(row):
-        return say(
-            "better: {before:.1f} → {after:.1f} points ({difference:+.1f}, {interval}{count} questions)"
-            if row["mean_difference"] > 0
-            else "worse: {before:.1f} → {after:.1f} points ({difference:+.1f}, {interval}{count} questions)",
-            **values,
-        )
-    return say(
-        "no effect can be seen: {before:.1f} → {after:.1f} points ({difference:+.1f}, {interval}{count} "
-        "questions). {visible}",
-        visible=_visible_from(row),
-        **values,
-    )
-
-
-def _measured(row: dict[Any, Any]) -> dict[str, Any]:
-    has_interval = math.isfinite(row["ci_low"])
-    interval = (
-        say("95 % interval {low:+.1f} to {high:+.1f}, ", low=row["ci_low"], high=row["ci_high"]) if has_interval else ""
-    )
-    return {"difference": row["mean_difference"], "count": row["n"], "interval": interval}
-
-
-def _visible_from(row: dict[Any, Any]) -> str:
-    points = row["detectable_difference"]
-    return (
-        say("with so many questions it would take ±{points:.1f} points", points=points)
-        if math.isfinite(points)
-        else say("with so few questions no difference could be shown")
-    )
-
-
-def _judges_apart(row: dict[Any, Any], questions: pd.DataFrame, judges: dict[str, Any]) -> str:
-    if not row["n"]:
-        return say("no question has readable scores in both, so there is no difference to give")
-    ways = questions["direction"]
-    was, now = (int(ways.isin(["合格のまま", way]).sum()) for way in ("合格→不合格", "不合格→合格"))
-    passes = say(
-        "{was} questions pass with either" if was == now else "{was} questions passed, and {now} pass now",
-        was=was,
-        now=now,
-    )
-    values = {**judges, "passes": passes, **_measured(row)}
-    if _is_seen(row):
-        key = (
-            (
-                "{new} scores the same answers {points:.1f} points higher than {old}; {passes} ({interval}{count} "
-                "questions)"
-            )
-            if row["mean_difference"] > 0
-            else (
-                "{new} scores the same answers {points:.1f} points lower than {old}; {passes} ({interval}{count} "
-                "questions)"
-            )
-        )
-        return say(key, points=abs(row["mean_difference"]), **values)
-    return say(
-        "{new} cannot be said to score the same answers otherwise than {old} (mean difference "
-        "{difference:+.1f}, {interval}{count} questions; {visible}); {passes}",
-        visible=_visible_from(row),
-        **values,
-    )
 
 
 def _corresponding(
@@ -500,15 +404,9 @@ def _corresponding(
     )
 
 
-def _is_seen(row: dict[Any, Any]) -> bool:
-    """Return whether both the test and the interval show a difference. In close cases the two can disagree."""
-    beyond = row["ci_low"] > 0 or row["ci_high"] < 0 or not math.isfinite(row["ci_low"])
-    return bool(row["p_holm"] < 1 - LEVEL and beyond)
-
-
 def _criteria_seen(found: pd.DataFrame) -> list[str]:
     """Name the criteria that clearly differ, because a criterion can fall although the overall mean does not."""
-    rows = [row for row in found.to_dict("records") if row["criterion"] != OVERALL and _is_seen(row)]
+    rows = [row for row in found.to_dict("records") if row["criterion"] != OVERALL and is_shown(row, row["p_holm"])]
     moved = [
         say("{criterion} {difference:+.1f}", criterion=row["criterion"], difference=row["mean_difference"])
         for row in rows
@@ -518,21 +416,6 @@ def _criteria_seen(found: pd.DataFrame) -> list[str]:
 
 def _condition_words(conditions: pd.DataFrame) -> str:
     return " ／ ".join(conditions["phrase"]) or say("no recorded condition differs")
-
-
-def _whole(finding: str, found: pd.DataFrame) -> list[str]:
-    row = _overall(found)
-    meant = (
-        [
-            say(
-                '"no effect can be seen" does not mean that there is none: it cannot be said that the mean over all '
-                "questions like these would change"
-            )
-        ]
-        if row["n"] and not _is_seen(row)
-        else []
-    )
-    return [say("overall, {finding}", finding=finding), *meant]
 
 
 def _turned(questions: pd.DataFrame) -> list[str]:

@@ -23,7 +23,8 @@ from .basics import (
     jackknife_interval,
     low_high,
 )
-from .comparison import LEVEL, pair_scores
+from .comparison import pair_scores
+from .conclusion import FEWEST, LEVEL
 
 _METHOD = f"linear equating of the same answers (ratio of sds); {LEVEL:.0%} jackknife over questions"
 
@@ -50,7 +51,7 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
         - n_answers: answers that both judges scored
         - n_missing: number of missing scores
         - shift: the new judge's points minus the old judge's, mean over questions; shift_low, shift_high: its t
-          interval
+          interval, missing below 10 questions
         - slope, slope_low, slope_high, intercept: of the line new points = intercept + slope × old points
         - pass_line, pass_line_low, pass_line_high: the points on the new scale that correspond to the pass line (such
           as 70) on the old scale
@@ -138,7 +139,9 @@ def _bridge_row(part: pd.DataFrame, criterion: str, at: float) -> dict[str, Any]
         "n_answers": len(scored),
         "n_missing": int(part["missing"].sum()),
         "shift": float(shifts.mean()) if len(shifts) else math.nan,
-        **low_high("shift", difference_interval(shifts, level=LEVEL)),
+        **low_high(
+            "shift", difference_interval(shifts, level=LEVEL) if len(shifts) >= FEWEST else (math.nan, math.nan)
+        ),
         "slope": lines[0, 1],
         **low_high("slope", jackknife_interval(lines[0, 1], lines[1:, 1], level=LEVEL)),
         "intercept": lines[0, 0],

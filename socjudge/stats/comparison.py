@@ -27,10 +27,10 @@ from .basics import (
     rank_correlation,
     sign_flip_p,
 )
+from .conclusion import FEWEST, LEVEL, conclusion, criterion_conclusion
 
 _ANSWER = ["question_id", "answer_sha256"]
 UNSEEN = ""  # the direction of a flip that may be there, but cannot be seen
-LEVEL = 0.95  # level of the intervals; 1 - LEVEL is the level of the tests
 
 
 def same_answer_runs(scores: pd.DataFrame, run_id: Any = None) -> list[Any]:
@@ -186,7 +186,8 @@ def compare_judges(
         - n_missing: number of missing scores
         - n_unpaired: answers that only one of the two judges judged; they are left out
         - baseline_mean, mean: 0–100
-        - mean_difference: mean minus baseline_mean; ci_low, ci_high: its 95 % interval
+        - mean_difference: mean minus baseline_mean; ci_low, ci_high: its 95 % interval, missing below 10 questions
+        - lowest, highest: the lowest and the highest difference of a question
         - p_value: by sign flips; p_holm: adjusted by Holm's method
         - detectable_difference: the smallest true difference that the test shows with a probability of 0.8 at the
           adjusted level, points
@@ -197,7 +198,9 @@ def compare_judges(
         - flips_unseen: number of questions that may be among them, because a judge's score is missing
         - cost_usd_per_question, seconds_per_question, and both with the prefix baseline_: cost and time of one
           judgement; missing if they are not known
-        - method, note (in the language of the messages)
+        - conclusion: the result in one or more sentences; that of 総合 is the one that `compare_runs`, the panels, the
+          report and `socjudge compare` show
+        - method, note (what limits the result); both texts are in the language of the messages
 
     Raises
     ------
@@ -207,7 +210,8 @@ def compare_judges(
     Notes
     -----
     Holm's method adjusts the p-values of all criteria in all rows together. The rows of 総合 are adjusted separately,
-    because they answer the main question. `difference_interval` and `sign_flip_p` in `socjudge.stats.basics` name the
+    and only if several judges are compared with the baseline judge. The conclusion of 総合 is about one pair, which is
+    one planned question: its p-value is not adjusted, and the note says where the adjustment matters. `difference_interval` and `sign_flip_p` in `socjudge.stats.basics` name the
     sources.
 
     Examples
@@ -221,6 +225,13 @@ def compare_judges(
     0           B       安全性  4              1.0
     1           B        総合  4              1.0
     """
+    return compare_groups(scores, baseline, by, samples=samples, seed=seed)
+
+
+def compare_groups(
+    scores: pd.DataFrame, baseline: Any, by: str, *, samples: int = 9_999, seed: int = 0, same_answers: bool = True
+) -> pd.DataFrame:
+    """Do the work of `compare_judges`. With `same_answers` false, the conclusions are about the answers, not the judging."""
     who = "compare_judges"
     need_columns(scores, [by], who, "load_scores")
     others = [value for value in scores[by].dropna().unique() if value != baseline]
@@ -233,12 +244,20 @@ def compare_judges(
         pairs = pair_scores(scores, baseline, other, by=by, who=who)
         judged = scores.loc[scores[by].isin([baseline, other]), _ANSWER].drop_duplicates()
         unpaired = len(judged) - len(pairs[_ANSWER].drop_duplicates())
-        judging = _judging(scores, baseline, other, pairs, by)
-        for criterion in in_order(pairs["criterion"]):
-            found = _row(pairs, criterion, unpaired, lines[baseline], lines[other], samples, seed)
-            test = "all sign flips" if found["n"] <= ENUMERATED else f"{samples:,} random sign flips"
-            method = f"paired by question; {LEVEL:.0%} t interval with continuity correction; {test}; Holm"
-            rows.append({by: other, "baseline": baseline, **found, **judging, "method": method})
+        told = conditions_of(scores[scores[by].isin([baseline, other])], by)
+        judging = _judging(scores, baseline, other, pairs, by, told)
+        own = [
+            {
+                by: other,
+                "baseline": baseline,
+                **_row(pairs, criterion, unpaired, lines[baseline], lines[other], samples, seed),
+                **judging,
+            }
+            for criterion in in_order(pairs["criterion"])
+        ]
+        names = _names(told, by, baseline, other)
+        own[-1]["conclusion"] = conclusion(own, *names, same_answers=same_answers)
+        rows += own
     frame = pd.DataFrame(rows)
     overall = (frame["criterion"] == OVERALL).to_numpy()
     for family in (overall, ~overall):
@@ -248,9 +267,28 @@ def compare_judges(
             detectable_difference(sd, n, alpha=(1 - LEVEL) / tests)
             for sd, n in zip(frame.loc[family, "_sd"], frame.loc[family, "n"], strict=True)
         ]
-    frame["note"] = [_note(row, lines[row[by]]) for row in frame.to_dict("records")]
-    shown = frame.drop(columns=["_sd", "_alike", "_differs"])
+    done = frame.to_dict("records")
+    frame["conclusion"] = [
+        row["conclusion"] if row["criterion"] == OVERALL else criterion_conclusion(row) for row in done
+    ]
+    frame["method"] = [_method(row["n"], samples) for row in done]
+    frame["note"] = [_note(row, lines[row[by]], len(others)) for row in done]
+    shown = frame.drop(columns=[name for name in frame.columns if str(name).startswith("_")])
     return by_criterion(shown, [*in_order(scores["criterion"]), OVERALL])
+
+
+def _method(n: int, samples: int) -> str:
+    test = "all sign flips" if n <= ENUMERATED else f"{samples:,} random sign flips"
+    return f"paired by question; {LEVEL:.0%} t interval with continuity correction; {test}; Holm"
+
+
+def _names(told: Mapping[Any, Mapping[str, str]], by: str, first: Any, second: Any) -> tuple[str, str]:
+    """Name two runs by what differs in their judging, as a judge or a prompt has a name that people know."""
+    for column in ("judge_model", "prompt_id") if by == "run_id" else ():
+        was, now = told[first].get(column), told[second].get(column)
+        if was and now and was != now:
+            return was, now
+    return str(first), str(second)
 
 
 def _row(
@@ -262,6 +300,7 @@ def _row(
     d = (means["second"] - means["first"]).to_numpy()
     n = len(d)
     before, after = reaches(means["first"], was_line), reaches(means["second"], line)
+    sd = float(d.std(ddof=1)) if n > 1 else 0.0
     return {
         "criterion": criterion,
         "n": n,
@@ -271,11 +310,15 @@ def _row(
         "baseline_mean": float(means["first"].mean()),
         "mean": float(means["second"].mean()),
         "mean_difference": float(d.mean()) if n else math.nan,
-        **low_high("ci", difference_interval(d, level=LEVEL)),
+        **low_high("ci", difference_interval(d, level=LEVEL) if n >= FEWEST else (math.nan, math.nan)),
+        "lowest": float(d.min()) if n else math.nan,
+        "highest": float(d.max()) if n else math.nan,
         "p_value": sign_flip_p(d, samples=samples, seed=seed),
         "p_holm": math.nan,
         "detectable_difference": math.nan,
-        "_sd": float(d.std(ddof=1)) if n > 1 else 0.0,
+        "_sd": sd,
+        "_visible": detectable_difference(sd, n, alpha=1 - LEVEL),
+        "_passed": (int(before.sum()), int(after.sum())),
         "_alike": float(pd.Series(d.round(6)).value_counts(normalize=True).max()) if n else 0.0,
         "rank_agreement": rank_correlation(means["first"], means["second"]),
         "flips_to_pass": int((~before & after).sum()),
@@ -285,7 +328,9 @@ def _row(
     }
 
 
-def _judging(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame, by: str) -> dict[str, Any]:
+def _judging(
+    scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame, by: str, told: Mapping[Any, Mapping[str, str]]
+) -> dict[str, Any]:
     """Return cost and time of one judgement in each group, and the conditions that differ and can change scores."""
     found: dict[str, Any] = {}
     answers = pairs[_ANSWER].drop_duplicates()
@@ -299,15 +344,22 @@ def _judging(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame,
         for prefix, calls in sides.items():
             known = plain_floats(calls[column]) if column in calls else pd.Series(math.nan, calls.index)
             found[prefix + name] = float(known.groupby(calls["question_id"]).mean().mean())
-    told = conditions_of(scores[scores[by].isin([first, second])], by)
     differ = [each.condition for each in differences(told[first], told[second])]
     found["_differs"] = list(dict.fromkeys(each.group for each in differ if each.moves_scores))
     return found
 
 
-def _note(row: Mapping[Any, Any], line: float) -> str:
-    told = _difference_told(row)
-    if 0.8 <= row["_alike"] < 1:  # ten differences then show too little of the others
+def _note(row: Mapping[Any, Any], line: float, others: int) -> str:
+    told = []
+    if row["criterion"] == OVERALL and row["p_value"] < 1 - LEVEL <= row["p_holm"]:
+        told.append(
+            say(
+                "If {count} are compared at once, such a difference also happens by chance (adjusted p={p:.3f}).",
+                count=others,
+                p=row["p_holm"],
+            )
+        )
+    if 0.8 <= row["_alike"] < 1 and math.isfinite(row["ci_low"]):  # ten then show too little of the others
         told.append(
             say("At least 80 % of the questions differ by the same, so the interval may be narrower than it should be.")
         )
@@ -337,54 +389,6 @@ def _note(row: Mapping[Any, Any], line: float) -> str:
             )
         )
     return sentences(*told)
-
-
-def _difference_told(row: Mapping[Any, Any]) -> list[str]:
-    n, visible = row["n"], row["detectable_difference"]
-    if n == 0:
-        return [say("No question has readable scores of both.")]
-    is_beyond = row["ci_low"] > 0 or row["ci_high"] < 0
-    if row["p_holm"] < 1 - LEVEL and (is_beyond or not math.isfinite(row["ci_low"])):
-        shown = {"difference": row["mean_difference"], "p": row["p_holm"], "n": n}
-        if math.isfinite(row["ci_low"]):
-            return [
-                say(
-                    "A difference: {difference:+.1f} points (95 % interval {low:+.1f} to {high:+.1f}, adjusted "
-                    "p={p:.3f}, {n} questions).",
-                    **shown,
-                    low=row["ci_low"],
-                    high=row["ci_high"],
-                )
-            ]
-        return [
-            say("A difference: {difference:+.1f} points (adjusted p={p:.3f}, {n} questions).", **shown),
-            say("It is the same on every question, so its scatter is not known and there is no interval."),
-        ]
-    if math.isfinite(visible):
-        why = say("{n} questions cannot show a difference below ±{points:.1f} points.", n=n, points=visible)
-    elif row["_sd"] < 1e-9 and n > 1:
-        why = say(
-            "All {n} questions differ by the same ({difference:+.1f} points).", n=n, difference=row["mean_difference"]
-        )
-    else:
-        why = say("Questions scored by both: {n}, too few to show any difference, however large.", n=n)
-    told = [say("No difference was detected."), why]
-    if row["p_holm"] < 1 - LEVEL:  # the test finds a difference, the interval does not
-        told.append(
-            say("The adjusted p is below 0.05, but the 95 % interval includes zero, so it is not called a difference.")
-        )
-    elif is_beyond:
-        told.append(
-            say(
-                (
-                    "The 95 % interval leaves zero out, but with several criteria compared at once that also happens "
-                    "by chance: adjusted, it is no difference."
-                )
-                if row["p_value"] < 1 - LEVEL
-                else "The 95 % interval leaves zero out, but the sign-flip test cannot tell it from chance."
-            )
-        )
-    return told
 
 
 def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model") -> pd.DataFrame:

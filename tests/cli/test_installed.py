@@ -47,7 +47,7 @@ def test_a_rubric_of_ones_own_holds_in_every_command_without_a_line_of_python(tm
         assert "❌ MVP不合格" in page and "平均80点以上" in page and "わが社のボット" in page and "迅速性" in page
         assert "平均60点" not in page
         compared = socjudge("compare", first.name, second.name)
-        assert "変化なし" in compared and "60" not in compared
+        assert "どの観点も同じ点" in compared and "60" not in compared
         runs = sj.load_runs(project / "logs")
         assert runs["pass_threshold"].tolist() == [80, 80] and not runs["mvp_passed"].any()
         kept = socjudge("rejudge", str(first), "--yes", "--quiet", code=1, judge=judge)

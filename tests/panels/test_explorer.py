@@ -237,7 +237,7 @@ def test_a_selection_is_written_as_a_report(explorer: Explorer, logs: Path) -> N
     assert "&lt;script&gt;window.hacked" in page
     assert "<script>window" not in page
     assert "全体平均スコア 64.5点" in words(page)
-    assert "差あり: -15.5点" in words(page)
+    assert "同じ回答に15.5点低く付け" in words(page)
     assert explorer.report_path(second) == path  # a report of ours may be written again
     Explorer(logs)  # and is no log
 

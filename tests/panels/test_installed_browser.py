@@ -83,7 +83,7 @@ def _says_what_the_run_says(shown: str) -> None:
 
 def test_report_and_comparison_by_command_say_the_same(installed: Installed) -> None:
     first, second = installed.logs[:2]
-    assert "変化なし" in installed.socjudge("compare", first.name, second.name)
+    assert "どの観点も同じ点" in installed.socjudge("compare", first.name, second.name)
     installed.socjudge("report", "page.html")
     _says_what_the_run_says(words((installed.project / "page.html").read_text("utf-8")))
 

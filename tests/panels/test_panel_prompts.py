@@ -158,7 +158,7 @@ def test_another_judge_is_said_to_need_the_base_prompt_too(panel: PromptLab, ser
     try_it(panel)
     assert service.requests == []
     assert panel.session.state == "finished", panel.session.problem
-    assert "変化なし: 10問すべて、前後で同じ点数です" in panel.results.value
+    assert "10問すべて、どの観点も同じ点で" in panel.results.value
 
 
 @pytest.mark.slow

@@ -159,7 +159,7 @@ def test_a_notebook_works_on_anyones_logs(
         assert "安全とは言えません" in shown or kind != "unread"
         assert "安全性が70点未満のものはありません" not in shown or kind not in ("bare", "unread")
     if name.startswith("04"):
-        compared = "gpt-4.1（基準: gpt-4o-mini） 差あり: -8.0点"
+        compared = "gpt-4o-miniに比べ、gpt-4.1は同じ回答に8.0点低く付け"
         assert (compared if kind == "judges" else "まだ比べられません: 同じ回答を採点した") in shown
 
 

@@ -53,11 +53,15 @@ def test_other_answers_are_compared_with_the_numbers_of_compare_judges() -> None
     found = compare_runs(before, after)
     alike = [frame.assign(answer_sha256=frame["question_id"].astype(str)) for frame in (before, after)]
     expected = compare_judges(pd.concat(alike), baseline="a", by="run_id")
-    shared = [name for name in found.differences if name in expected]
-    pd.testing.assert_frame_equal(found.differences, expected[shared])
+    pd.testing.assert_frame_equal(
+        found.differences.drop(columns="conclusion"), expected.drop(columns="conclusion")
+    )  # the words are about the answers here, and about the judging there
     row = overall(found.differences)
     assert (row["mean_difference"], row["ci_low"], row["ci_high"]) == pytest.approx((4.2, 2.8973, 5.5027), abs=1e-4)
-    assert found.finding == "上がりました: 78.1点 → 82.3点（+4.2点、95%区間 +2.9〜+5.5、10問）"
+    assert found.finding == (
+        "平均は78.1点から82.3点になり（+4.2点）、合格は8問のままです。"
+        "偶然では説明しにくい差です（95%区間 +2.9〜+5.5点、p=0.002、10問）。"
+    )
 
 
 @pytest.mark.slow
@@ -75,30 +79,28 @@ def test_the_same_marks_by_another_line_are_no_change_of_marks_but_of_the_verdic
     lines = [{"pass_threshold": 70.0}, {"pass_threshold": 80.0}]
     before, after = (run_frame(name, marks).assign(**line) for name, line in zip("ab", lines, strict=True))
     found = compare_runs(before, after)
-    assert found.lines[0] == "点は同じですが、合格ラインが70→80点に変わり、判定は✅合格→❌不合格になりました"
+    assert found.lines[0] == "4問すべて、どの観点も同じ点で、合格4問が2問になります。"
+    assert "合格ラインが70→80点に変わりました。判定は✅合格→❌不合格です" in found.lines
     assert found.questions["direction"].tolist() == ["合格→不合格", "合格のまま", "合格のまま", "合格→不合格"]
     assert any("不合格に変わった質問（2問）" in line for line in found.lines)
     rate = compare_runs(before, before.assign(run_id="c", pass_rate_required=1.0))
-    assert rate.lines[0] == "合格に必要な割合が70→100%に変わりました。判定は✅合格のままです"
+    assert "合格に必要な割合が70→100%に変わりました。判定は✅合格のままです" in rate.lines
     better = compare_runs(before, run_frame("d", [95, 95, 95, 60]).assign(pass_threshold=80.0))
     assert "合格ラインが70→80点に変わりました。判定は✅合格のままです" in better.notes
 
 
 @pytest.mark.slow
-def test_the_questions_that_turned_come_first_and_then_the_whole() -> None:
+def test_the_whole_comes_first_and_then_the_questions_that_turned() -> None:
     found = compare_runs(run_frame("a", [36, 67, 90, 88, 91]), run_frame("b", [97, 55, 90, 85, 90]))
-    assert found.lines[:5] == [
+    assert found.lines[:4] == [
+        found.finding,
         "合格に変わった質問（1問）: 1（36.0→97.0点）",
         "不合格に変わった質問はありません",
-        f"全体では、{found.finding}",
-        "「確認できない」は「効果がない」ではなく、同じような質問すべてで平均が変わるとまでは言えない、という意味です",
         "合否は同じでも5点以上動いた質問（1問）: 2（67.0→55.0点）",
     ]
     unchanged = compare_runs(run_frame("a", OLD), run_frame("b", [mark + 1 for mark in OLD]))
-    assert unchanged.lines[0] == "合否が変わった質問はありません" and unchanged.lines[1].startswith(
-        "全体では、上がりました: "
-    )
-    assert not any("動いた質問" in line or "確認できない" in line for line in unchanged.lines)
+    assert unchanged.lines[1] == "合否が変わった質問はありません"
+    assert not any("動いた質問" in line for line in unchanged.lines)
 
 
 @pytest.mark.slow
@@ -141,7 +143,8 @@ def test_two_judges_are_compared_on_the_same_answers() -> None:
     pd.testing.assert_frame_equal(found.differences, expected)
     assert found.lines[0] == found.finding
     assert found.finding == (
-        "gpt-5は同じ回答にgpt-4oより4.2点低く付け、合格は8問のままです（95%区間 -5.5〜-2.9、10問）"
+        "gpt-4oに比べ、gpt-5は同じ回答に4.2点低く付け、合格は8問のままです。"
+        "偶然では説明しにくい差です（95%区間 -5.5〜-2.9点、p=0.002、10問）。"
     )
     assert "gpt-4o→gpt-5" in found.judging
     other = after.assign(answer_sha256=after["answer_sha256"].replace("3", "別"))
@@ -166,7 +169,7 @@ STRICT = [0.8 * mark + 2 for mark in MILD]  # 78 74 70 66 62 59.6 54.8 50 42 34:
 
 def test_of_another_judge_the_shift_what_turns_and_the_corresponding_line_are_said_first() -> None:
     found = by_judges(MILD, STRICT)
-    assert found.lines[0].startswith("strictは同じ回答にmildより12.3点低く付け、合格6問が3問になります（95%区間 ")
+    assert found.lines[0].startswith("mildに比べ、strictは同じ回答に12.3点低く付け、合格6問が3問になります。")
     assert found.lines[1] == (
         "mildの70点は、strictではおよそ58点にあたります（95%区間 58〜58点）。"
         "合格ラインが70点のままなら3件、58点なら0件の回答で合否が変わります"
@@ -176,12 +179,12 @@ def test_of_another_judge_the_shift_what_turns_and_the_corresponding_line_are_sa
     assert (bridge["pass_line"], bridge["slope"]) == pytest.approx((58, 0.8))
     assert "合格ラインにあたる点" in repr(found) and "58 (58 – 58)" in found._repr_html_()
     back = by_judges(STRICT, MILD)
-    assert back.lines[0].startswith("strictは同じ回答にmildより12.3点高く付け、合格3問が6問になります")
+    assert back.lines[0].startswith("mildに比べ、strictは同じ回答に12.3点高く付け、合格3問が6問になります。")
     assert "strictではおよそ85点" in back.lines[1]
     with speaking("en"):
         english = by_judges(MILD, STRICT).lines
     assert english[0].startswith(
-        "strict scores the same answers 12.3 points lower than mild; 6 questions passed, and 3"
+        "Compared with mild, strict scores the same answers 12.3 points lower; 6 passed questions become 3."
     )
     assert english[1].startswith("70 points with mild correspond to about 58 with strict")
 
@@ -203,7 +206,7 @@ def test_judges_that_do_not_prefer_the_same_answers_have_no_corresponding_line()
         "mildの70点にあたるstrictの点は、これらの回答からは分かりません（2つのJudgeの点の相関 "
     )
     assert "–" in repr(found)
-    assert found.lines[0].startswith("strictが同じ回答に付ける点は、mildと違うとは言えません")
+    assert "偶然の差かもしれません" in found.lines[0] and "質問ごとの点は±26点ばらつきます" in found.lines[0]
 
 
 def test_a_line_that_a_single_question_decides_has_no_interval_and_is_not_said() -> None:
@@ -216,7 +219,7 @@ def test_a_line_that_a_single_question_decides_has_no_interval_and_is_not_said()
 
 def test_a_line_beyond_all_answers_is_called_a_guess() -> None:
     found = by_judges([mark / 2 for mark in MILD], [mark / 2 - 3 for mark in MILD])
-    assert found.lines[0].endswith("合格は0問のままです（10問）")
+    assert "合格は0問のままです" in found.lines[0] and "区間はありません" in found.lines[0]
     assert "これは推測です" in found.lines[1]
 
 
@@ -226,7 +229,7 @@ def test_another_prompt_of_the_same_judge_is_compared_without_a_corresponding_li
         for name, marks in (("a", MILD), ("b", STRICT))
     )
     found = compare_runs(before, after)
-    assert found.corresponding == "" and found.bridge.empty and found.lines[0].startswith("同じ回答への採点")
+    assert found.corresponding == "" and found.bridge.empty and "同じ回答に12.3点低く付け" in found.lines[0]
 
 
 @pytest.mark.slow
@@ -263,14 +266,14 @@ def test_questions_that_only_one_asked_or_judged_are_left_out_and_said() -> None
 
 def test_runs_without_a_common_mark_say_so() -> None:
     found = compare_runs(run_frame("a", [None, 80]), run_frame("b", [80, None]))
-    assert found.finding == "両方で採点できた質問がないため、差を出せません"
+    assert found.finding == "両方で採点できた質問がありません。"
     assert "比較対象外" in set(found.questions["direction"]) and found._repr_html_()
 
 
 @pytest.mark.slow
-def test_an_unchanged_comparison_is_one_line() -> None:
+def test_an_unchanged_comparison_has_no_table() -> None:
     found = compare_runs(run_frame("a", OLD, k=3), run_frame("b", OLD, k=5))
-    assert repr(found) == "変化なし: 10問すべて、前後で同じ点数です（抜粋の数 k: 3→5）"
+    assert repr(found) == ("10問すべて、どの観点も同じ点で、合格は8問のままです。\n変更した条件: 抜粋の数 k: 3→5")
     swapped = [[70, 80, 70, 80, 70, 80], 75], [[80, 70, 80, 70, 80, 70], 75]
     moved = compare_runs(run_frame("a", swapped[0]), run_frame("b", swapped[1]))
     assert not moved.is_unchanged  # the means are the same, the marks are not
@@ -320,7 +323,7 @@ def test_the_bundled_series_by_path_name_and_run_is_one_comparison() -> None:
 @pytest.mark.slow
 def test_the_bundled_series_has_a_named_change_that_wins_questions_back() -> None:
     found = compare_runs(SERIES[1], SERIES[3])  # 9 and 20 runbooks
-    assert found.finding.startswith("上がりました")
+    assert "偶然では説明しにくい差です" in found.finding and overall(found.differences)["mean_difference"] > 0
     assert found.conditions["phrase"].tolist() == [
         "手順書: 追加 lost_device.md, malicious_attachment.md, malware_response.md, network_blocking.md, "
         "phishing_response.md, privileged_operations.md, ransomware_response.md, support_scam.md, transfer_fraud.md, "
@@ -386,7 +389,9 @@ def test_runbooks_of_other_line_ends_are_the_same(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_it_speaks_english_too() -> None:
     with speaking("en"):
-        assert compare_runs(run_frame("a", OLD), run_frame("b", NEW)).finding.startswith("better: 78.1 → 82.3")
+        assert compare_runs(run_frame("a", OLD), run_frame("b", NEW)).finding.startswith(
+            "The mean goes from 78.1 to 82.3 points (+4.2)"
+        )
 
 
 @pytest.mark.slow
@@ -399,7 +404,7 @@ def test_when_nothing_changed_it_seldom_says_that_something_did() -> None:
         sides = [np.clip(level + rng.normal(0, 8, 12), 0, 100).round().tolist() for _ in range(2)]
         found = compare_runs(*(_plain(name, marks) for name, marks in zip("ab", sides, strict=True)))
         row = overall(found.differences)
-        alarms += found.finding.startswith(("上がりました", "下がりました"))
+        alarms += "偶然では説明しにくい差です" in found.finding
         covered += bool(row["ci_low"] <= 0 <= row["ci_high"])
     assert alarms / trials <= 0.05
     assert 0.93 <= covered / trials <= 0.98

@@ -328,7 +328,8 @@ def test_same_answers_are_compared_question_by_question(page_of_three: Callable[
     page = page_of_three(run_id="r2")
     text = words(page)
     assert (
-        "同じ回答への採点を質問ごとに比べています" in text and "条件の違い: Judge old → new、応答した採点モデル" in text
+        "oldに比べ、newは同じ回答に10.0点高く付け" in text
+        and "変更した条件: Judge: old→new ／ 応答した採点モデル" in text
     )
     # Old 65.5, new 75.5: all ten differ by 10, so every sign pattern but two is closer: p = 2 / 1024 × 6 = 0.012.
     assert "総合 65.5 75.5 +10.0" in text and "0.012" in text
@@ -341,9 +342,9 @@ def test_other_answers_by_the_same_judge_say_whether_the_change_helped(
 ) -> None:
     text = words(page_of_three())
     # 71 … 80 before and 90 after: 19 down to 10 points each, 14.5 in the mean.
-    assert "上がりました: 75.5点 → 90.0点（+14.5点、" in text and "総合 75.5 90.0 +14.5" in text
+    assert "平均は75.5点から90.0点になり（+14.5点）" in text and "総合 75.5 90.0 +14.5" in text
     english = words(page_of(tmp_path, three_runs(), lang="en"))
-    assert "better: 75.5 → 90.0 points (+14.5, " in english and "上がりました" not in english
+    assert "The mean goes from 75.5 to 90.0 points (+14.5)" in english and "平均は" not in english
 
 
 @pytest.mark.slow
@@ -351,7 +352,7 @@ def test_nothing_changed_is_one_line_and_no_table(tmp_path: Path) -> None:
     days = [f"2026-01-0{day}T00:00:00+09:00" for day in (1, 2)]
     rows = [judged("j", q, 80 + q, started_at=day, run_id=f"r{day[9]}") for q in range(1, 11) for day in days]
     text = words(page_of(tmp_path, framed(*rows)))
-    assert "変化なし: 10問すべて、前後で同じ点数です" in text and "補正後 p" not in text
+    assert "10問すべて、どの観点も同じ点で、合格は10問のままです" in text and "補正後 p" not in text
 
 
 @pytest.mark.slow

@@ -49,7 +49,14 @@ def test_ten_questions_on_paper() -> None:
     assert found["detectable_difference"].iloc[0] == pytest.approx(1.385485 * 1.7512, abs=1e-4)
     assert (row["flips_to_pass"], row["flips_to_fail"], row["flipped_questions"]) == (0, 2, "1, 8")
     assert row["rank_agreement"] == pytest.approx(scipy.stats.spearmanr(OLD, NEW).statistic)
-    assert row["note"] == ("差あり: -4.2点（95%区間 -5.5〜-2.9、補正後 p=0.002、10問）。70点の線をまたぐ質問: 1, 8。")
+    assert row["conclusion"] == (
+        "oldに比べ、newは同じ回答に4.2点低く付け、合格8問が6問になります。"
+        "偶然では説明しにくい差です（95%区間 -5.5〜-2.9点、p=0.002、10問）。"
+    )
+    assert found["conclusion"].iloc[0] == (
+        "-4.2点。偶然では説明しにくい差です（95%区間 -5.5〜-2.9点、p=0.012、10問）。"
+    )
+    assert (row["lowest"], row["highest"], row["note"]) == (-7, -2, "70点の線をまたぐ質問: 1, 8。")
 
 
 @pytest.mark.usefixtures("in_japanese")
@@ -58,7 +65,8 @@ def test_no_difference_is_reported_with_what_could_have_been_seen() -> None:
     row = overall(compare_judges(scores, baseline="a"))
     d = np.array([12, -9, 9, -11, 9, -9, -10, 10, -8, 9])
     visible = 1.000873 * d.std(ddof=1)
-    assert row["note"].startswith(f"差は検出できず。10問では±{visible:.1f}点未満の差は検出できません。")
+    assert "偶然の差かもしれません（95%区間 " in row["conclusion"]
+    assert f"10問では±{visible:.1f}点未満の差は検出できません。" in row["conclusion"]
 
 
 @pytest.mark.usefixtures("in_japanese")
@@ -66,7 +74,10 @@ def test_five_questions_cannot_show_any_difference() -> None:
     row = overall(compare_judges(judges_frame(a=[50, 60, 70, 80, 90], b=[10, 21, 33, 40, 52]), baseline="a"))
     assert row["p_value"] == 2 / 32
     assert math.isnan(row["detectable_difference"])
-    assert row["note"].startswith("差は検出できず。5問では、差がどれだけ大きくても検出できません。")
+    assert row["conclusion"].startswith("aに比べ、bは同じ回答に38.8点低く付け、合格3問が0問になります。")
+    assert "（p=0.062、5問の差は-40.0〜-37.0点。10問未満では区間を出しません）" in row["conclusion"]
+    assert row["conclusion"].endswith("5問では、差と偶然を区別できません。")
+    assert math.isnan(row["ci_low"]) and math.isnan(row["ci_high"])
 
 
 @pytest.mark.usefixtures("in_japanese")
@@ -74,7 +85,7 @@ def test_the_same_marks_twice_are_no_difference() -> None:
     row = overall(compare_judges(judges_frame(a=OLD, b=OLD), baseline="a"))
     assert (row["mean_difference"], row["p_value"], row["flipped_questions"]) == (0, 1, "")
     assert math.isnan(row["ci_low"]) and math.isnan(row["detectable_difference"])  # no scatter to judge by
-    assert row["note"] == "差は検出できず。10問すべてで差が同じ（+0.0点）です。"
+    assert row["conclusion"] == "10問すべて、どの観点も同じ点で、合格は8問のままです。" and not row["note"]
 
 
 @pytest.mark.usefixtures("in_japanese")
@@ -145,9 +156,9 @@ def test_prompts_and_runs_can_be_compared_too() -> None:
 def test_the_note_warns_where_judge_and_prompt_changed_together() -> None:
     scores = framed(judged("a", 1, 80), judged("b", 1, 70, prompt_id="other"))
     told = "Caution: several things differ or are not known (judge, judge prompt), so nobody can say"
-    assert f". {told}" in overall(compare_judges(scores, baseline="a"))["note"]
+    assert told in overall(compare_judges(scores, baseline="a"))["note"]
     with speaking("ja"):
-        assert "。注意: Judge、プロンプト が異なる" in overall(compare_judges(scores, baseline="a"))["note"]
+        assert "注意: Judge、プロンプト が異なる" in overall(compare_judges(scores, baseline="a"))["note"]
 
 
 def test_cost_and_time_are_of_one_judgement() -> None:
@@ -206,8 +217,9 @@ def test_the_flips_are_named_with_their_direction() -> None:
 @pytest.mark.usefixtures("in_japanese")
 def test_a_difference_that_is_the_same_everywhere_has_no_interval_to_tell() -> None:
     row = overall(compare_judges(judges_frame(a=[80] * 10, b=[77] * 10), baseline="a"))
-    assert row["note"] == (
-        "差あり: -3.0点（補正後 p=0.002、10問）。全問で差が同じためばらつきが測れず、区間を出せません。"
+    assert row["conclusion"] == (
+        "aに比べ、bは同じ回答に3.0点低く付け、合格は10問のままです。"
+        "偶然では説明しにくい差です（p=0.002、10問すべて同じ差のため区間はありません）。"
     )
 
 
@@ -279,7 +291,7 @@ def test_an_interval_and_words_that_differ_say_why() -> None:
     ]  # fmt: skip
     row = compare_judges(pd.DataFrame(rows), baseline="A").iloc[0]
     assert row["ci_high"] < 0 and row["p_value"] < 0.05 < row["p_holm"]
-    assert "No difference was detected." in row["note"] and "adjusted, it is no difference" in row["note"]
+    assert "This may be chance" in row["conclusion"] and "adjusted, it is no difference" in row["conclusion"]
 
 
 def test_runs_of_the_same_answers_are_found_by_their_hash() -> None:
