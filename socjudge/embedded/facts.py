@@ -36,7 +36,6 @@ _POLE = re.compile("|".join(sorted(_POLES, key=len, reverse=True)))
 _BOUND = re.compile(r"間$")  # 5分間 is 5分
 EITHER_ROLE = re.compile(f"({_ROLE})または({_ROLE})")
 _FACT = re.compile(f"(?P<role>{_ROLE})|(?P<term>{_TERM})|(?P<number>{_NUMBER})")
-_CONTACT = re.compile(r"((?<=内線)\d{3,5}|[A-Za-z0-9._+-]{2,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)")
 _DURATION = re.compile(
     r"(?<![\d.])(\d+(?:\.\d+)?)\s*(分(?!の\d)|時間|営業日|日間|週間|[かヶケカ]月|(?:日|週)(?=以内|以降|後|前|間|ごと|おき|程度|で|の|、|。|は|を|に|まで|$))"
 )
@@ -167,14 +166,6 @@ _MINUTES = {"分": 1, "時": 60, "日": 1440, "週": 10080, "月": 43200, "年":
 
 def _minutes(match: re.Match[str]) -> float:
     return float(match[1]) * next(minutes for unit, minutes in _MINUTES.items() if unit in match[2])
-
-
-def find_wrong_contacts(statement: str, sources: str) -> list[str]:
-    """Return the telephone extensions and mail addresses in a statement that `sources` does not have.
-    [] if `sources` has no extensions and addresses at all."""
-    if not _CONTACT.search(sources):
-        return []
-    return [found[1] for found in _CONTACT.finditer(statement) if found[1] not in sources]
 
 
 def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.5) -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 from ..base.texts import bigrams, containment, fold, jaccard
 from .coverage import rate_coverage
 from .doubt import doubts, wrong_facts
-from .facts import blank_facts, find_facts, find_wrong_contacts, is_negative, is_same
+from .facts import blank_facts, find_facts, is_negative, is_same
 from .faults import (
     find_misplaced,
     rate_citation,
@@ -37,7 +37,7 @@ _SUPPORTED = 0.26  # from this likeness on, a passage supports a sentence
 _FOLLOWED = 0.45  # from this share of its character pairs in a source on, a sentence is a version of it
 _FIRM = 0.9  # from this support on, the reason does not name a statement
 _INVENTED = 4  # with so many words that no passage has, an unsupported statement is a made-up step
-# The score that remains with a wrong contact, a destructive operation or a made-up step, however long the answer is.
+# The score that remains with a destructive operation or a made-up step, however long the answer is.
 _FATAL = 25
 _RATHER = 0.9  # danger counts more: both probabilities of `doubts` are often near 1
 _BELOW = 0.8  # for a citation further down that names the section: it may hold for a block
@@ -94,9 +94,6 @@ def measure_groundedness(reading: Reading) -> Measured:
 def measure_accuracy(reading: Reading) -> Measured:
     """Measure how far the answer agrees with the passages (正確性), 0–100 points.
     Not seen: technical truth, and a contradiction in different words or one that needs knowledge."""
-    contacts = [value for unit in reading.body for value in find_wrong_contacts(unit.text, reading.texts)]
-    if contacts:
-        return Measured(_FATAL, f"抜粋にない連絡先があります: {contacts[0]}")
     if not reading.claims:
         if reading.should_decline or reading.should_ask:
             return Measured(100, "手順書と食い違う記述はありません。")

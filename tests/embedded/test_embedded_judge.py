@@ -101,6 +101,12 @@ def test_a_swapped_role_and_a_changed_number_are_inaccurate() -> None:
     assert marks(right.replace("SOCリーダー", "広報室"))["正確性"] < 30
 
 
+def test_a_contact_that_the_passages_lack_does_not_decide_alone() -> None:
+    # one's own assistant need not hand over the table of contacts that it answered from
+    right = "SOC当番は30分以内にSOCリーダー（内線7111）へ報告する。 [出典: malware.md > 初動対応]"
+    assert marks(right + "\n不明な点は、ヘルプデスク（内線7300）へ問い合わせる。")["正確性"] >= 70
+
+
 RIGHT = "SOC当番は、感染端末をEDRで15分以内に隔離する。 [出典: malware.md > 初動対応]\n"
 
 
@@ -458,7 +464,8 @@ def test_the_work_grows_no_faster_than_the_answer(monkeypatch: pytest.MonkeyPatc
 def test_breaks_made_by_rule_lower_their_criterion_by_25_points() -> None:
     rows = fall(load_items())
     assert len(rows) > 200
-    assert sum(row["fall"] >= 25 for row in rows) >= 0.85 * len(rows)
+    # four of fourteen wrong extensions are not seen, since a contact that the passages lack decides nothing alone
+    assert sum(row["fall"] >= 25 for row in rows) >= 0.83 * len(rows)
     assert sum(row["mean"] < 70 or row["lowest"] < 30 for row in rows) >= 0.8 * len(rows)
 
 
