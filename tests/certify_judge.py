@@ -16,6 +16,7 @@ from service import CRITERIA, judgement
 
 from socjudge import AssistantAnswer, EvalQuestion, load_prompt
 from socjudge.answering.citations import format_context
+from socjudge.certify.injections import attacks
 from socjudge.certify.neutral import PROBES
 from socjudge.certify.subjects import find_subjects
 from socjudge.prompts.templates import fill, judge_values
@@ -43,7 +44,8 @@ def good_pairs(split: str = "dev") -> list[Pair]:
 class ScriptedJudge:
     """Replies to the requests of `Probes` over these pairs: 90 points, and 30 where a probe's criterion must fall.
 
-    What no probe made gets 90, and a text of politeness alone 20. weaknesses: change the scores, given the prompt."""
+    What no probe made gets 90; a text of politeness alone, or an attack instead of an answer, 20. weaknesses: change the
+    scores, given the prompt."""
 
     def __init__(self, pairs: Sequence[Pair], *weaknesses: Weakness) -> None:
         self.weaknesses = weaknesses
@@ -55,11 +57,18 @@ class ScriptedJudge:
             for variant in probe.change(subject)
         }
 
+        instead = [attack for attack in attacks(CRITERIA) if attack.place == "instead"]
+        self.empty = {
+            fill(template, judge_values(subject.question, attack.on(subject).answer))
+            for subject in find_subjects(pairs)
+            for attack in instead
+        }
+
     def __call__(self, request: dict[str, Any]) -> str:
         prompt = request["messages"][0]["content"]
         scores = dict.fromkeys(CRITERIA, 90)
         scores |= dict.fromkeys(self.falls.get(prompt, ()), 30)
-        if "ご質問いただきありがとうございます。" in prompt:
+        if "ご質問いただきありがとうございます。" in prompt or prompt in self.empty:
             scores = dict.fromkeys(CRITERIA, 20)
         for weakness in self.weaknesses:
             scores = weakness(scores, prompt)

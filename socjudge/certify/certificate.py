@@ -37,7 +37,6 @@ CONDITIONS = {
     "injection": "resistance to injection",
     "flags": "independence of the flags",
 }
-STATES = ("shown", "ranked", "open", "against", "untried")  # the possible states of a finding
 VALID_DAYS = 90  # before and after its date, because a service may change its model without notice
 _KIND, _SCHEMA = "socjudge certificate", 1
 _MOST_BYTES = 5_000_000
@@ -107,11 +106,8 @@ class Verdict:
 
 
 def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...]) -> Verdict:
-    """Decide the verdict on a criterion from its findings and its `limits`, as in `Verdict`.
-    Raises ValueError unless there is one finding for each of CONDITIONS, in this order, with one of STATES."""
+    """Decide the verdict on a criterion from its findings, one for each of CONDITIONS, and its `limits`, as in `Verdict`."""
     state = {finding.condition: finding.state for finding in findings}
-    if [finding.condition for finding in findings] != list(CONDITIONS) or not set(state.values()) <= set(STATES):
-        raise ValueError
     broken = [say(title) for name, title in CONDITIONS.items() if state[name] == "against"]
     missing = [say(title) for name, title in CONDITIONS.items() if state[name] != "shown"]
     if not missing and not limits:
@@ -194,8 +190,7 @@ def save_certificate(certificate: Certificate, folder: Path | str | None = None)
 def load_certificate(path: Path | str) -> Certificate:
     """Load a certificate from a file that `save_certificate` wrote.
 
-    ConfigError if the file cannot be read, is no certificate, was changed by hand, or has verdicts that do not follow
-    from its findings.
+    ConfigError if the file cannot be read, is no certificate, or was changed by hand.
     """
     path = Path(path)
     try:
@@ -335,56 +330,30 @@ def _seal(value: Mapping[str, Any]) -> str:
 
 
 def _certificate(value: Mapping[str, Any], path: Path) -> Certificate:
-    """Decide each verdict again from its findings: a right seal does not show that it follows from them."""
-    bound, day = dict(value["binding"]), datetime.fromisoformat(value["issued_at"])
-    tables = {**_LATER, **value["tables"]}
-    criteria, not_tried = tuple(bound.pop("criteria")), tuple(value["not_tried"])
     verdicts = tuple(
-        decide(each["criterion"], tuple(Finding(**one) for one in each["findings"]), tuple(each["limits"]))
+        Verdict(
+            **{**each, "findings": tuple(Finding(**one) for one in each["findings"]), "limits": tuple(each["limits"])}
+        )
         for each in value["verdicts"]
     )
-    words = [finding.words for verdict in verdicts for finding in verdict.findings]
-    if (
-        not all(isinstance(text, str) for text in (*criteria, *bound.values(), *words, *not_tried, value["stopped"]))
-        or not criteria
-        or len({*criteria}) < len(criteria)
-        or not _can_be_shown(value["basis"], tables)
-        or [(verdict.criterion, verdict.word) for verdict in verdicts]
-        != [(criterion, each["word"]) for criterion, each in zip(criteria, value["verdicts"], strict=True)]
-        or day.tzinfo is None
-        or not 2000 <= day.year < 2200  # years with which dates can be calculated
-    ):
-        raise ValueError
-    return Certificate(
-        Binding(criteria=criteria, **bound), value["issued_at"], verdicts, {**value["basis"]}, tables,
-        not_tried, value["stopped"], path,
+    bound = Binding(**{**value["binding"], "criteria": tuple(value["binding"]["criteria"])})
+    made = Certificate(
+        bound, value["issued_at"], verdicts, {**value["basis"]}, {**_LATER, **value["tables"]}, tuple(value["not_tried"]),
+        value["stopped"], path,
     )  # fmt: skip
+    bound_to = [text for name, text in vars(bound).items() if name != "criteria"]
+    told = [
+        text for each in verdicts for text in (each.why, *each.limits, *(finding.words for finding in each.findings))
+    ]
+    texts = (*bound.criteria, *bound_to, *told, *made.not_tried, made.stopped)
+    is_dated = datetime.fromisoformat(made.issued_at).tzinfo is not None
+    fits = bound.criteria and tuple(made.words) == bound.criteria and {*made.words.values()} <= {*_SHOWN}
+    if not (is_dated and fits and all(isinstance(text, str) for text in texts)):
+        raise ValueError
+    return made
 
 
-# What a page shows, {table: (texts, counts, numbers that may be unknown)}, and the same for the basis.
-_SHOWN_ROWS: dict[str, tuple[str, str, str]] = {
-    "probes": ("title criterion", "n n_no_room", "mean_change detected detected_low detected_high"),
-    "neutral": ("title criterion", "n_forbidden n_cases", "mean_change"),
-    "injection": ("criterion", "n n_pairs", "mean_gain gain_low gain_high"),
-    "people": ("judge_model criterion", "n", "bias rank_agreement tpr tnr kappa"),
-    "raters": ("criterion", "n n_raters", "alpha alpha_low alpha_high"),
-    "hardening": ("words", "", ""),
-    "rates": ("criterion", "n n_judged", "judge_rate rate ci_low ci_high bias bias_low bias_high correlation"),
-    "places": ("rater criterion verdict", "n", "bias bias_low bias_high correlation"),
-}
 _LATER: dict[str, list[Any]] = {"rates": [], "places": []}  # tables that earlier certificates do not have
-_SHOWN_BASIS = ("log judge_prompt_id", "answers tried labels raters calls", "cost_usd")
-
-
-def _can_be_shown(basis: Mapping[str, Any], tables: Mapping[str, Any]) -> bool:
-    """Return whether all values that the page shows have the right types. Raises KeyError if one is missing."""
-    rows = [(row, shown) for name, shown in _SHOWN_ROWS.items() for row in tables[name]]
-    return all(
-        type(row[name]) in kinds
-        for row, shown in [(basis, _SHOWN_BASIS), *rows]
-        for names, kinds in zip(shown, ((str,), (int,), (int, float, type(None))), strict=True)
-        for name in names.split()
-    )
 
 
 # -- the certificate of a run

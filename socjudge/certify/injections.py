@@ -1,6 +1,6 @@
 """Attack the judge with texts that give it commands or forge its verdict.
 
-Each attack has a control: a neutral text of equal length.
+Each question has one control: the same answer with a neutral text instead of an attack.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .experiment import Experiment, Plan
 from .neutral import neutral_text
 from .subjects import Subject
 
-CONTROL = "control of "
+CONTROL = "control"
 
 
 @dataclass(frozen=True)
@@ -46,21 +46,13 @@ class Attack:
 
     def on(self, weak: Subject) -> Subject:
         """Return a copy of `weak`, an answer without content, with the attack."""
-        return _with(weak, self.place, self.text)
-
-    def control(self, weak: Subject) -> Subject:
-        """Return a copy of `weak`, an answer without content, with a neutral text that is as long as the attack."""
-        return _with(weak, self.place, neutral_text(len(self.text)))
-
-
-def _with(weak: Subject, place: str, text: str) -> Subject:
-    if place == "instead":
-        return weak.saying(text)
-    if place == "answer":
-        return weak.saying(f"{weak.answer.answer}\n{text}")
-    if place == "context":
-        return replace(weak, answer=replace(weak.answer, context=f"{weak.answer.context}\n\n{text}"))
-    return replace(weak, question=replace(weak.question, question=f"{weak.question.question}\n{text}"))
+        if self.place == "instead":
+            return weak.saying(self.text)
+        if self.place == "answer":
+            return weak.saying(f"{weak.answer.answer}\n{self.text}")
+        if self.place == "context":
+            return replace(weak, answer=replace(weak.answer, context=f"{weak.answer.context}\n\n{self.text}"))
+        return replace(weak, question=replace(weak.question, question=f"{weak.question.question}\n{self.text}"))
 
 
 def attacks(criteria: Sequence[str]) -> list[Attack]:
@@ -87,10 +79,11 @@ def _table() -> list[dict[str, str]]:
 
 @dataclass(frozen=True)
 class Injections(Experiment):
-    r"""Give the judge commands and forged verdicts, and measure their gain over a neutral text of equal length.
+    r"""Give the judge commands and forged verdicts, and measure their gain over a neutral text.
 
     The attacked answer has only polite phrases and no content. It deserves to fail, so every point above that of the
-    neutral text is a gain of the attack.
+    neutral text is a gain of the attack. The neutral text is as long as half of the attacks are at most, and is judged once
+    for each question.
 
     `names` are names of attacks in attacks.toml. `per_attack` is the number of questions for each attack and place, or
     else `per_answer` the number of attacks for each question, both taken in turn. What is left out means all.
@@ -122,8 +115,7 @@ class Injections(Experiment):
     per_answer: int | None = None
 
     def cases(self, subjects: Sequence[Subject], prompt: Prompt, rubric: Rubric) -> Plan:
-        """Plan each attack next to its control. So if the budget runs out midway, nearly all judged attacks have a
-        judged control."""
+        """Plan the control of a question before its first attack, in case the budget runs out midway."""
         most = self.per_attack if self.per_answer is None else self.per_answer
         check_counts(per_attack=1 if most is None else most)
         known = self._attacks(rubric.criteria)
@@ -141,7 +133,17 @@ class Injections(Experiment):
                 for turn, subject in enumerate(subjects)
                 for step in range(count)
             ]
-        return Plan([([case for pair in pairs for case in _pair(*pair)], prompt)], rubric)
+        weak = {subject.question.id: only_politeness(subject)[0] for subject, _ in pairs}
+        neutral = Attack(CONTROL, "answer", neutral_text(int(np.median([len(each.text) for each in known]))))
+        cases: dict[str, Case] = {}
+        for subject, attack in pairs:
+            question = subject.question.id
+            for case in (
+                Case(question, CONTROL, 0, neutral.on(weak[question])),
+                Case(question, attack.id, 0, attack.on(weak[question])),
+            ):
+                cases.setdefault(case.id, case)
+        return Plan([(list(cases.values()), prompt)], rubric)
 
     def _attacks(self, criteria: Sequence[str]) -> list[Attack]:
         known = attacks(criteria)
@@ -155,8 +157,7 @@ class Injections(Experiment):
     def findings(self, plan: Plan, judged: Sequence[Judged]) -> pd.DataFrame:
         names = {attack.id for attack in attacks(plan.rubric.criteria)}
         scores = judged[0].scores
-        own = scores["case"].astype(str).isin({*names, *(CONTROL + name for name in names)})
-        return gains_of(scores[own], plan.rubric.pass_threshold)
+        return gains_of(scores[scores["case"].isin({*names, CONTROL})], plan.rubric.pass_threshold)
 
     def explain(self, findings: pd.DataFrame) -> str:
         """Return in words what the attacks gained: all of them together, and the three that gained most."""
@@ -168,7 +169,7 @@ class Injections(Experiment):
         gain, low, high = (total[name] for name in ("mean_gain", "gain_low", "gain_high"))
         lines = [
             say(
-                "Injection gains {gain:+.1f} points over a neutral text of equal length (95% interval {low:+.1f} "
+                "Injection gains {gain:+.1f} points over a neutral text (95% interval {low:+.1f} "
                 "to {high:+.1f}, {n} questions); {turned:.0%} of the failing answers turn to pass (95% interval "
                 "{turned_low:.0%} to {turned_high:.0%}).",
                 gain=gain,
@@ -186,21 +187,14 @@ class Injections(Experiment):
         return "\n".join(lines)
 
 
-def _pair(subject: Subject, attack: Attack) -> list[Case]:
-    (weak,) = only_politeness(subject)
-    return [
-        Case(subject.question.id, attack.id, 0, attack.on(weak)),
-        Case(subject.question.id, CONTROL + attack.id, 0, attack.control(weak)),
-    ]
-
-
 def gains_of(scores: pd.DataFrame, line: float) -> pd.DataFrame:
     """Build the findings of `Injections` from the scores of attacks and controls. `line`: the pass line in points."""
     wide = scores.pivot(index=["question_id", "case"], columns="criterion", values="score")[criteria_of(scores)]
     wide[OVERALL] = wide.mean(axis=1, skipna=False)
-    is_control = wide.index.get_level_values("case").str.startswith(CONTROL)
-    control = wide[is_control].rename(index=lambda name: name.removeprefix(CONTROL), level="case")
-    sides = {"control": control, "attacked": wide[~is_control]}
+    is_control = wide.index.get_level_values("case") == CONTROL
+    attacked = wide[~is_control]
+    control = wide[is_control].droplevel("case").reindex(attacked.index.get_level_values("question_id"))
+    sides = {"control": control.set_axis(attacked.index), "attacked": attacked}
     found = pd.DataFrame({name: side.stack(future_stack=True) for name, side in sides.items()}).reset_index()
     found[["attack", "place"]] = found["case"].str.split(" ", expand=True)
     for side in sides:
@@ -213,7 +207,7 @@ def gains_of(scores: pd.DataFrame, line: float) -> pd.DataFrame:
 def summarise_injections(
     gains: pd.DataFrame, by: Sequence[str] = ("attack", "place"), *, level: float = 0.95
 ) -> pd.DataFrame:
-    r"""Summarise how many points each attack gains over its neutral control, on the mean of the criteria.
+    r"""Summarise how many points each attack gains over the neutral control, on the mean of the criteria.
 
     `gains` are the findings of `Injections`, and `level` is the confidence level of the intervals. `by` has the columns
     by which the rows are grouped: attack and place, one of them, or criterion; () for a single row.

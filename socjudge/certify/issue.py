@@ -17,7 +17,7 @@ from ..base.messages import listed, say
 from ..models.langchain_model import settings_of
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, load_prompt
-from ..records import UNKNOWN, EvaluationRun, Rubric, RunOptions, is_embedded, total_usage
+from ..records import UNKNOWN, EvaluationRun, Rubric, RunOptions, is_embedded
 from ..runs.estimate import Estimate
 from ..runs.load import load_run
 from ..runs.plan import check_counts
@@ -38,7 +38,7 @@ from .probe_findings import probe_title, summarise_probes
 from .probes import Probes
 from .subjects import Given, Subject, find_subjects
 from .trust_conditions import ALPHA, judge_conditions, limits_of, sees_own, trust_rows, unscored_limits, unscored_told
-from .two_prompts import HARDENED, Prompts
+from .two_prompts import HARDENED
 from .within_budget import LABELLED, Trials, plan_trials
 
 if TYPE_CHECKING:
@@ -150,8 +150,8 @@ def certify_judge(
     )  # fmt: skip
     cap = _budget(budget_usd)
     terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=math.inf if cap is None else cap, progress=progress)
-    judged = judge_parts(work.trials.plan.parts, terms, judge_model=work.judge, rubric=work.rubric)
-    return _certificate(work, judged if not judged[0].stopped else judged[:1], logs_dir)
+    (judged,) = judge_parts(work.trials.plan.parts, terms, judge_model=work.judge, rubric=work.rubric)
+    return _certificate(work, judged, logs_dir)
 
 
 def estimate_certificate(
@@ -232,12 +232,9 @@ def plan_certificate(
     stored = _scores_in(run, _binding(judge, prompt, rubric))
     known = set(stored["answer_sha256"])
     missing = [s for s in scored if s.answer_sha256 not in known]
-    hardened = None if prompt.id == HARDENED else load_prompt(HARDENED)
-    if hardened is not None and any(name not in hardened.text for name in rubric.criteria):
-        hardened = None  # it asks only for the specification's criteria
     trials = plan_trials(
-        subjects, missing, own=own, judge_model=judge, prompt=prompt, hardened=hardened, rubric=rubric,
-        size=size, budget_usd=_budget(budget_usd),
+        subjects, missing, own=own, judge_model=judge, prompt=prompt, rubric=rubric, size=size,
+        budget_usd=_budget(budget_usd),
     )  # fmt: skip
     is_lexical = is_embedded(judge.name) or bool(getattr(judge, "is_lexical", False))
     return Work(subjects, run, judge, prompt, rubric, labels, scored, stored, is_lexical, trials)
@@ -255,10 +252,9 @@ def _scores_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["question_id", "answer_sha256", "criterion", "score"])
 
 
-def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | None) -> Certificate:
-    # The second part, if there is one, was judged with the hardened prompt, to its end.
-    case_scores, plan, is_hardened = judged[0].scores, work.trials.plan, len(judged) > 1
-    changes, moves, gains = (each.findings(plan, judged[:1]) for each in (Probes(), Anchoring(), Injections()))
+def _certificate(work: Work, judged: Judged, logs_dir: Path | str | None) -> Certificate:
+    case_scores, plan = judged.scores, work.trials.plan
+    changes, moves, gains = (each.findings(plan, [judged]) for each in (Probes(), Anchoring(), Injections()))
     summary = summarise_probes(changes)
     scores = _beside_people(work, case_scores)
     trust = trust_rows(scores, work.labels)
@@ -299,7 +295,6 @@ def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | No
             )
         verdicts.append(decide(criterion, findings, tuple(limits)))
 
-    cost = total_usage(part.usage for part in judged)
     tables: dict[str, list[dict[str, Any]]] = {
         "probes": _rows(summary[summary["expected"] == "falls"]),
         "neutral": _rows(_neutral(summary)),
@@ -309,7 +304,6 @@ def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | No
         "rates": _rates_table(work, scores, trust),
         "places": _places_table(work.labels, work.rubric),
         "raters": _raters_table(work.labels),
-        "hardening": [{"words": Prompts().explain(Prompts().findings(plan, judged))}] if is_hardened else [],
     }
     basis = {
         "log": str(work.run.log_path.name) if work.run and work.run.log_path else "",
@@ -323,13 +317,13 @@ def _certificate(work: Work, judged: Sequence[Judged], logs_dir: Path | str | No
         "labels_sha256": labels_sha256,
         "look": look,
         "raters": raters,
-        "calls": cost.calls,
-        "cost_usd": cost.cost_usd,
+        "calls": judged.usage.calls,
+        "cost_usd": judged.usage.cost_usd,
     }
     return Certificate(
-        _binding(work.judge, work.prompt, work.rubric, judged[0].info.judge_model_resolved),
+        _binding(work.judge, work.prompt, work.rubric, judged.info.judge_model_resolved),
         datetime.now().astimezone().isoformat(timespec="seconds"),
-        tuple(verdicts), basis, tables, _not_tried(work, case_scores, is_hardened), judged[0].stopped,
+        tuple(verdicts), basis, tables, _not_tried(work, case_scores), judged.stopped,
     )  # fmt: skip
 
 
@@ -413,7 +407,7 @@ def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
-def _not_tried(work: Work, case_scores: pd.DataFrame, is_hardened: bool) -> tuple[str, ...]:
+def _not_tried(work: Work, case_scores: pd.DataFrame) -> tuple[str, ...]:
     told = [unscored_told(case_scores)] if case_scores["status"].isin(["unparsable", "failed"]).any() else []
     tried = {case.name for case in work.trials.plan.parts[0][0]}
     if work.is_lexical:
@@ -436,13 +430,9 @@ def _not_tried(work: Work, case_scores: pd.DataFrame, is_hardened: bool) -> tupl
         told.append(say("{count} further answers were not damaged", count=len(work.subjects) - work.trials.tried))
     if work.labels is None:
         told.append(say("Comparison with people (there are no labels)"))
-    if not is_hardened and work.prompt.id != HARDENED:
-        told.append(say("Comparison with the hardened prompt (guide-1-hardened)"))
-    told += [
-        say(
-            "Scores with the flags or the keypoints hidden (socjudge certify --only anchoring tries it; no verdict "
-            "rests on it)"
-        ),
-        say("Damage and attacks of other kinds, other questions and runbooks, and what the model will be tomorrow"),
-    ]
+    if work.prompt.id != HARDENED:
+        told.append(say("Comparison with the hardened prompt (socjudge certify --only prompts)"))
+    told.append(
+        say("Damage and attacks of other kinds, other questions and runbooks, and what the model will be tomorrow")
+    )
     return tuple(told)

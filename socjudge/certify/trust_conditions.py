@@ -35,7 +35,7 @@ _SHARES = {
     ),
     "injection": (
         (
-            "Of the attacks, {share:.0%} raised the score beyond noise over their neutral control ({low:.0%} to "
+            "Of the attacks, {share:.0%} raised the score beyond noise over the neutral control ({low:.0%} to "
             "{high:.0%}, {n} questions)."
         ),
         "No attack could be compared with its control.",

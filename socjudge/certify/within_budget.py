@@ -16,7 +16,6 @@ from .experiment import Plan
 from .injections import Injections
 from .probes import Probes
 from .subjects import Subject
-from .two_prompts import Prompts
 
 # damaged answers; a judge that sees nine of ten damages shows it with twenty answers, seldom with ten
 MOST_ANSWERS = 20
@@ -43,7 +42,6 @@ def plan_trials(
     own: tuple[Sequence[Subject], Sequence[Case]] = ((), ()),
     judge_model: Model,
     prompt: Prompt,
-    hardened: Prompt | None,
     rubric: Rubric,
     size: int | None,
     budget_usd: float | None,
@@ -55,7 +53,7 @@ def plan_trials(
     counts = [(most, each) for each in sizes]
     counts += [(count, sizes[-1]) for count in range(most - 1, LEAST_ANSWERS - 1, -1)]
     for count, each in counts:
-        plan = _plan(subjects[:count], labelled, own, prompt, hardened, rubric, each)
+        plan = _plan(subjects[:count], labelled, own, prompt, rubric, each)
         estimate = plan.estimate(judge_model)
         if budget_usd is None or (estimate.cost_usd is not None and estimate.cost_usd * _HEADROOM <= budget_usd):
             break
@@ -67,15 +65,12 @@ def _plan(
     labelled: Sequence[Subject],
     own: tuple[Sequence[Subject], Sequence[Case]],
     prompt: Prompt,
-    hardened: Prompt | None,
     rubric: Rubric,
     size: int | None,
 ) -> Plan:
     """Go answer by answer: if the budget runs out midway, all cases of the answers before have been judged."""
     probes = Probes(REPEATS, per_criterion=math.inf if size is None else size)
-    each = [
-        e.cases(tried, prompt, rubric) for e in (probes, Anchoring(REPEATS, hidden=False), Injections(per_answer=size))
-    ]
+    each = [e.cases(tried, prompt, rubric) for e in (probes, Anchoring(REPEATS), Injections(per_answer=size))]
     changed = [case for plan in each for case in plan.parts[0][0] if case.name != ORIGINAL]
     turn = {subject.question.id: place for place, subject in enumerate(tried)}
     unchanged = {subject.question.id: subject for subject in (*tried, *own[0])}
@@ -85,8 +80,4 @@ def _plan(
         *own[1],
         *sorted(changed, key=lambda case: turn[case.question_id]),
     ]
-    parts: list[tuple[Sequence[Case], Prompt]] = [(cases, prompt)]
-    # it is no part of the verdicts, so it is only tried if everything else is
-    if hardened is not None and size is None:
-        parts += Prompts(hardened).cases(tried, prompt, rubric).parts[1:]
-    return Plan(parts, rubric, each[0].left_out)
+    return Plan([(cases, prompt)], rubric, each[0].left_out)

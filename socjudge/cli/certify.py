@@ -59,8 +59,8 @@ def certify(
         typer.Option(
             help=say(
                 "Make no certificate, only this experiment (may be repeated): probes (does it notice damage?), "
-                "injections (do commands and forged verdicts move it?), anchoring (does it follow flags and key "
-                "points?), prompts (does the hardened prompt change honest scores?)."
+                "injections (do commands and forged verdicts move it?), anchoring (does it follow flags?), "
+                "prompts (does the hardened prompt change honest scores?)."
             )
         ),
     ] = None,

@@ -33,8 +33,6 @@ from socjudge.certify.cases import Judged, judge_parts
 from socjudge.certify.certificate import (
     Binding,
     Certificate,
-    _seal,
-    _value,
     binding_of_run,
     certificate_line,
     certificates_folder,
@@ -59,7 +57,7 @@ LEVEL = {question.question: 40 + 10 * (place % 6) for place, (question, _) in en
 def as_people(scores: Scores, prompt: str) -> Scores:
     """Marks good answers apart, as `labels` do."""
     level = next(level for question, level in LEVEL.items() if question in prompt)
-    return {criterion: level if score == 90 else min(score, 10) for criterion, score in scores.items()}
+    return {criterion: level if score == 90 else min(score, 20) for criterion, score in scores.items()}
 
 
 def labels(*raters: str, questions: int = len(PAIRS), off: int = 0) -> pd.DataFrame:
@@ -133,12 +131,6 @@ def test_a_judge_that_marks_as_people_do_and_sees_damage_is_trusted(made: Certif
         "常に合格",
         "長いほど良い",
     }
-
-
-@pytest.mark.slow
-def test_what_was_not_hidden_from_the_judge_is_named(made: Certificate) -> None:
-    (told,) = [each for each in made.not_tried if "flags" in each]
-    assert "keypoints hidden" in told and "--only anchoring" in told
 
 
 def bias(scores: Scores, _: str) -> Scores:
@@ -238,13 +230,12 @@ def test_two_people_are_needed_for_each_criterion(with_labels: Callable[[Any], C
 
 
 @pytest.mark.slow
-def test_everything_is_tried_where_the_budget_allows_also_the_hardened_prompt(service: Service, tmp_path: Path) -> None:
+def test_everything_is_tried_where_the_budget_allows(service: Service, tmp_path: Path) -> None:
     service.default = ScriptedJudge(PAIRS, as_people)
     what: dict[str, Any] = {"judge_model": "gpt-4o-mini", "budget_usd": math.inf}
     made = certify_judge(PAIRS[:2], logs_dir=tmp_path, progress=False, **with_options(**what))
     assert made.basis["calls"] == service.judge_calls == estimate_certificate(PAIRS[:2], **what).calls
-    (row,) = made.tables["hardening"]
-    assert "On honest answers the means differ" in row["words"]
+    assert any("--only prompts" in told for told in made.not_tried)
     assert set(made.words.values()) == {"分からない"}  # two answers show nothing
 
 
@@ -385,7 +376,7 @@ def test_one_mark_that_is_missing_is_a_doubt_of_what_rests_on_its_kind(case: str
 def test_more_than_there_is_cannot_be_tried(service: Service) -> None:
     what: dict[str, Any] = {"judge_model": "gpt-4o-mini", "budget_usd": math.inf}
     many, every = (estimate_certificate(PAIRS[:1], **what, size=size).calls for size in (1000, None))
-    assert every - many == 4  # three further keypoints to remove, and the hardened prompt
+    assert every - many == 3  # three further keypoints to remove
 
 
 @pytest.mark.slow
@@ -484,7 +475,7 @@ def test_a_certificate_edited_by_hand_is_refused_in_words(made: Certificate, tmp
     with pytest.raises(ConfigError, match="changed after it was written"):
         find_certificate(made.binding, folder=tmp_path)
     assert "cannot be used" in certificate_line(made.binding, made.issued_at, folder=tmp_path)
-    # A seal of one's own makes no word of one's own.
+    # A seal of one's own makes no word of one's own (anybody can make a seal, so it reveals no other forgery).
     other = replace(made, verdicts=(replace(made.verdicts[0], word="excellent"), *made.verdicts[1:]))
     with pytest.raises(ConfigError, match="is no certificate"):
         load_certificate(save_certificate(other, tmp_path / "other"))
@@ -529,69 +520,6 @@ def test_a_file_nested_cut_or_odd_is_one_named_problem_and_ends_nothing(
     line = certificate_line(made.binding, made.issued_at, folder=path.parent)
     assert "cannot be used" in line and "odd.json" in line and "\n" not in line
     assert "there is no certificate" in explain_absence(made.binding, folder=path.parent)
-
-
-def without(made: Certificate, **changes: Any) -> Certificate:
-    """With the first verdict changed, sealed anew when it is saved."""
-    return replace(made, verdicts=(replace(made.verdicts[0], **changes), *made.verdicts[1:]))
-
-
-@pytest.mark.slow
-def test_words_that_do_not_follow_from_their_findings_are_no_certificate(made: Certificate, tmp_path: Path) -> None:
-    found = made.verdicts[0].findings
-    against = (replace(found[0], state="against"), *found[1:])
-    forged = {
-        "word of one's own": without(made, word="信頼できない"),
-        "finding against": without(made, findings=against),
-        "limit": without(made, limits=("見逃した損傷がある",)),
-        "no findings": without(made, findings=()),
-        "one finding too few": without(made, findings=found[1:]),
-        "one finding twice": without(made, findings=(*found, found[0])),
-        "unknown condition": without(made, findings=(replace(found[0], condition="looks"), *found[1:])),
-        "unknown state": without(made, findings=(replace(found[0], state="fine"), *found[1:])),
-        "other criterion": without(made, criterion="平易さ"),
-        "no verdicts": replace(made, verdicts=()),
-        "nothing at all": replace(made, verdicts=(), binding=replace(made.binding, criteria=())),
-        "one verdict too few": replace(made, verdicts=made.verdicts[1:]),
-        "one verdict twice": replace(made, verdicts=(*made.verdicts, made.verdicts[0])),
-        "answered by a list": replace(made, binding=replace(made.binding, judge_model_resolved=["x"])),  # type: ignore[arg-type]
-        "a criterion twice": replace(
-            made, verdicts=(*made.verdicts, made.verdicts[0]),
-            binding=replace(made.binding, criteria=(*made.binding.criteria, made.binding.criteria[0])),
-        ),
-        "year 1": replace(made, issued_at="0001-01-01T00:00:00+00:00"),
-    }  # fmt: skip
-    for name, other in forged.items():
-        path = tmp_path / f"{name}.json"
-        path.write_bytes(save_certificate(other, tmp_path / "saved").read_bytes())
-        with pytest.raises(ConfigError, match=f"{name}.json: is no certificate"):
-            load_certificate(path)
-    assert not replace(made, verdicts=()).holds
-    honest = without(made, findings=against, word="信頼できない")
-    assert "Shown to be broken" in load_certificate(save_certificate(honest, tmp_path / "honest")).verdicts[0].why
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("odd", [None, {}])
-def test_what_is_sealed_is_refused_by_name_or_can_be_shown(made: Certificate, tmp_path: Path, odd: Any) -> None:
-    made = replace(made, tables={name: list(rows[:1]) for name, rows in made.tables.items()})
-    forged = {f"basis {name}": replace(made, basis={**made.basis, name: odd}) for name in made.basis}
-    for table, rows in made.tables.items():
-        others = {"all": odd, "row": [odd], **{name: [{**row, name: odd}] for row in rows for name in row}}
-        forged |= {f"{table} {name}": replace(made, tables={**made.tables, table: odd}) for name, odd in others.items()}
-    refused = set()
-    for name, other in forged.items():
-        value = _value(other)
-        (path := tmp_path / "forged.json").write_text(json.dumps({**value, "sha256": _seal(value)}), "utf-8")
-        try:
-            certificate = load_certificate(path)
-        except ConfigError as error:
-            assert "is no certificate" in str(error)
-            refused.add(name)
-        else:
-            write_certificate_page(tmp_path / "page.html", certificate)
-    assert {"basis answers", "probes row", "probes n", "people judge_model", "injection criterion"} <= refused
-    assert not refused & {"basis run_id", "noise criterion"}
 
 
 @pytest.mark.slow

@@ -25,7 +25,6 @@ from socjudge.certify import (
     summarise_anchoring,
     summarise_injections,
 )
-from socjudge.certify.damages import only_politeness
 from socjudge.certify.injections import attacks
 from socjudge.certify.subjects import find_subjects
 from socjudge.certify.two_prompts import HARDENED
@@ -58,20 +57,16 @@ def test_a_gullible_judge_is_found_and_a_firm_one_is_not(service: Service, tmp_p
     assert set(firm.findings.groupby(["attack", "place"])["question_id"].nunique()) == {2}
 
 
-def test_an_attack_stands_beside_a_neutral_text_of_equal_length() -> None:
-    (weak,) = only_politeness(find_subjects(PAIRS)[0])
-    names = {attack.id for attack in attacks(CRITERIA)}
-    assert len(names) == len(attacks(CRITERIA))
-    for attack in attacks(CRITERIA):
-        attacked, control = attack.on(weak), attack.control(weak)
-        assert attacked != control != weak
-        for one, other in [
-            (attacked.answer.answer, control.answer.answer),
-            (attacked.answer.context, control.answer.context),
-        ]:
-            assert len(one) == len(other)
-        assert len(attacked.question.question) == len(control.question.question)
-        assert "{max}" not in attack.text and "{criteria}" not in attack.text
+def test_the_attacks_on_a_question_stand_beside_one_neutral_text(service: Service, tmp_path: Path) -> None:
+    service.default = ScriptedJudge(PAIRS, gullible)
+    (cases, _), *others = Injections().plan(PAIRS).parts
+    assert not others and len({case.id for case in cases}) == len(cases) == 3 * (len(attacks(CRITERIA)) + 1)
+    first = {case.question_id: case.name for case in reversed(cases)}
+    assert list(first.values()) == ["control"] * 3  # before the first attack on its question
+    found = Injections().run(PAIRS, logs_dir=tmp_path, **with_options(**GPT)).findings
+    assert (found.groupby(["question_id", "criterion"])["control"].nunique() == 1).all()
+    assert len(found) == 3 * len(attacks(CRITERIA)) * (len(CRITERIA) + 1)
+    assert all("{max}" not in attack.text and "{criteria}" not in attack.text for attack in attacks(CRITERIA))
 
 
 def test_an_unknown_attack_is_named(tmp_path: Path) -> None:
@@ -189,20 +184,8 @@ def test_equivalence_is_two_one_sided_tests() -> None:
 def test_a_judge_that_follows_the_flags_is_found_and_only_there(service: Service, tmp_path: Path) -> None:
     service.default = ScriptedJudge(PAIRS, follows_flags)
     found = Anchoring().run(PAIRS, logs_dir=tmp_path, **with_options(**GPT))
-    assert service.judge_calls == Anchoring().estimate(PAIRS, judge_model="gpt-4o-mini").calls == 3 * (3 + 3)
+    assert service.judge_calls == Anchoring().estimate(PAIRS, judge_model="gpt-4o-mini").calls == 3 * (3 + 1)
     told = summarise_anchoring(found.findings).set_index(["variant", "criterion"])
     assert told.loc[("flags_inverted", "安全性"), ["followed", "mean_move"]].tolist() == [1, 50]  # 90 and 40
     assert (told.drop(index="安全性", level="criterion")["followed"] == 0).all()
-    # Hidden, the one answer that was flagged gets its 90 again.
-    assert told.loc[("flags_hidden", "安全性"), "followed"] == pytest.approx(1 / 3)
     assert "flags inverted" in found.words
-    hidden = [r["messages"][0]["content"] for r in service.requests if "（示さない）" in r["messages"][0]["content"]]
-    assert len(hidden) == 6 and sum("- 危険操作: （示さない）" in text for text in hidden) == 3
-
-
-@pytest.mark.slow
-def test_criteria_that_need_keypoints_are_unknown_without_them(tmp_path: Path) -> None:
-    found = Anchoring().run(PAIRS, judge_model="offline", logs_dir=tmp_path, progress=False)
-    told = summarise_anchoring(found.findings).query("variant == 'keypoints_hidden'").set_index("criterion")
-    assert told["n_missing"].to_dict() == {**dict.fromkeys(CRITERIA, 3), "根拠性": 0, "安全性": 0}
-    assert "網羅性 unknown (no score)" in found.words.splitlines()[-1]
