@@ -566,7 +566,7 @@ class EvaluationRun(_Shown):
 
         return run_wide(self)
 
-    def write_report(self, path: Path | str, *, lang: str = "ja") -> Path:
+    def write_report(self, path: Path | str, *, lang: str | None = None) -> Path:
         """Write this run's report as one HTML file and return its path. `socjudge.write_report(path, run)` does the
         same.
         """

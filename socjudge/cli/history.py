@@ -69,14 +69,19 @@ def report(
     logs_dir: LogsDir = None,
     log: Annotated[str | None, typer.Option(help=say("Name of the log to report on; default: the newest."))] = None,
     baseline: Annotated[
-        str | None, typer.Option(help=say("Name of the log to compare with; default: the one before."))
+        str | None,
+        typer.Option(
+            help=say("Name of the log to compare with; default: the last with the same judge, prompt and assistant.")
+        ),
     ] = None,
-    lang: Annotated[str, typer.Option(help=say("'ja' or 'en'."))] = "ja",
+    lang: Annotated[str | None, typer.Option(help=say("'ja' or 'en'; default: the language of the messages."))] = None,
 ) -> None:
     """Write one self-contained HTML file about a run: its verdict, charts, every answer, and what changed."""
+    from ..report.effect import named_log
     from ..report.page import write_report
 
-    echo(say("{path} written", path=write_report(path, logs_dir, run_id=log, baseline=baseline, lang=lang)))
+    given, before = (name and named_log(name, logs_dir) for name in (log, baseline))
+    echo(say("{path} written", path=write_report(path, given or logs_dir, baseline=before, lang=lang)))
 
 
 def compare(

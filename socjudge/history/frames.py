@@ -28,8 +28,7 @@ from .tables import read_logs, run_tables, without_collection
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Hold the runs, judged answers and scores of the same logs as three frames. Each frame is made on first use.
-    `write_report` accepts a History."""
+    """Hold the runs, judged answers and scores of the same logs as three frames. Each frame is made on first use."""
 
     # `tables.runs`: each run once, oldest first. `tables.results`: the answers of these runs, and perhaps of others.
     tables: Tables = field(repr=False)

@@ -16,9 +16,10 @@ from ..base.verdict import Tally, cause_text, marked_verdict
 from ..errors import ConfigError
 from ..history.columns import RUN_NAMES
 from ..records import UNKNOWN, RunSummary
-from ..stats.basics import OVERALL, need_columns, plain_floats, summarise_scores
+from ..stats.basics import OVERALL, summarise_scores
 from .effect import compare_runs
 
+_ALIKE = ["judge_model", "prompt_id", "prompt_sha256", "assistant_model", "dataset_sha256"]
 ANSWER = ["question_id", "answer_repeat", "judge_repeat"]
 OUTCOMES: tuple[Outcome, ...] = ("failed", "unscored", "open", "passed")  # the outcomes in the order of the page
 FLAGS = {
@@ -26,35 +27,6 @@ FLAGS = {
     "dangerous_operation": "dangerous operation",
     "ambiguous_query": "ambiguous question",
 }
-
-
-def known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
-    """Return `name` unchanged, also None. Raise ConfigError if no run has this log (if `what` is "log") or this run_id.
-    `runs` has one row per run, the oldest first."""
-    column = "log" if what == "log" else "run_id"
-    if name is not None and name not in set(runs[column]):
-        latest = ", ".join(map(str, runs[column].iloc[-5:]))
-        raise ConfigError(
-            "{what} {name!r} is not among the {count} runs; the latest are {latest}",
-            what=what,
-            name=name,
-            count=len(runs),
-            latest=latest,
-        )
-    return name
-
-
-def rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
-    """Return the rows of the run. Raises ConfigError if there are none. `what` is what the frame holds ("results")."""
-    need_columns(frame, ["run_id"], f"write_report, {what}", f"load_{what}")
-    rows = frame[frame["run_id"] == run_id]
-    if rows.empty:
-        raise ConfigError(
-            "write_report: {what} has no row of run {run!r}; load it from the same logs as scores",
-            what=what,
-            run=run_id,
-        )
-    return rows
 
 
 def run_of(scores: pd.DataFrame, run_id: str) -> dict[str, Any]:
@@ -65,44 +37,13 @@ def run_of(scores: pd.DataFrame, run_id: str) -> dict[str, Any]:
     return {**dict(zip(RUN_NAMES, own.iloc[0], strict=True)), "judge_model_resolved": ", ".join(judges) or UNKNOWN}
 
 
-def previous(scores: pd.DataFrame, history: pd.DataFrame) -> str | None:
-    """Return the run_id of the latest earlier run with the same dataset and a question in common, or None.
-    It is earlier than the last run of `history`, which has one row per run, the oldest first."""
+def previous(scores: pd.DataFrame, runs: pd.DataFrame) -> str | None:
+    """Return the run_id of the latest earlier run with the same judge, prompt, assistant and dataset, and a question in
+    common, or None. It is earlier than the last run of `runs`, which has one row per run, the oldest first."""
     questions = scores.groupby("run_id", observed=True)["question_id"].agg(set)
-    run_id, dataset = history[["run_id", "dataset_sha256"]].iloc[-1]
-    same = history[history["dataset_sha256"] == dataset]["run_id"].iloc[-2::-1]
-    return next((name for name in same if questions[name] & questions[run_id]), None)
-
-
-def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> pd.DataFrame:
-    """Return one row per judged answer of the run, with its average_score and, if given, all columns of `results`.
-    Raises ConfigError if `results` has other answers than the scores `own`."""
-    if results is None:
-        kept = ["run_id", "category", "status", "pass_threshold", "pass_rate_required"]
-        columns = {name: (name, "first") for name in kept if name in own.columns}
-        ends = {
-            f"average_{end}": plain_floats(own["score"]).fillna(points) for end, points in (("low", 0), ("high", 100))
-        }
-        grouped = own.assign(**ends).groupby(ANSWER, observed=True, sort=False)
-        columns |= {name: (name, "mean") for name in ends}
-        answers = grouped.agg(**columns, average_score=("score", "mean")).reset_index()  # type: ignore[call-overload]
-        has_no_mark = answers["average_score"].isna() & (answers["status"] == "ok")
-        return answers.assign(status=answers["status"].astype(object).mask(has_no_mark, "unparsable"))  # type: ignore[no-any-return]
-    names = [*ANSWER, "category", "status", "average_score", *FLAGS]
-    answers = rows_of(results, run_id, "results")
-    need_columns(answers, names, "write_report, results", "load_results")
-    scored = [
-        set(part.loc[part["status"] == "ok", ANSWER].itertuples(index=False, name=None)) for part in (own, answers)
-    ]
-    if scored[0] != scored[1]:
-        raise ConfigError(
-            "write_report: scores has {scores} scored answers of run {run!r} and results {results}, or others; "
-            "load both from the same logs with the same filters",
-            run=run_id,
-            scores=len(scored[0]),
-            results=len(scored[1]),
-        )
-    return answers
+    own = runs.iloc[-1]
+    same = runs[(runs[_ALIKE] == own[_ALIKE]).all(axis=1)]["run_id"].iloc[-2::-1]
+    return next((name for name in same if questions[name] & questions[own["run_id"]]), None)
 
 
 def summaries_of(answers: pd.DataFrame, rule: PassRule, asked: int) -> tuple[RunSummary, RunSummary]:
@@ -121,19 +62,17 @@ def means_of(own: pd.DataFrame) -> list[dict[Any, Any]]:
     return [{"criterion": OVERALL, **row} for row in rows]
 
 
-def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> dict[str, Any] | None:
-    """Compare the run with a baseline run, as the template of the report shows it. None if there is no baseline.
+def comparison_of(before: pd.DataFrame, own: pd.DataFrame) -> dict[str, Any]:
+    """Compare the scores of a run with those of an earlier one, as the template of the report shows it.
     If `compare_runs` cannot compare the two, only their means stand side by side, as "unpaired"."""
-    if baseline is None:
-        return None
-    pair = scores[scores["run_id"].isin([baseline, run_id])]
-    told = conditions_of(pair)
+    sides = [before, own]
+    ids = [side["run_id"].iloc[0] for side in sides]
+    told = conditions_of(pd.concat(sides, ignore_index=True))
     found: dict[str, Any] = {
-        "before": run_of(scores, baseline),
+        "before": run_of(before, ids[0]),
         # (name, value before, value after) of each condition that differs
-        "causes": [each.words() for each in differences(told[baseline], told[run_id])],
+        "causes": [each.words() for each in differences(told[ids[0]], told[ids[1]])],
     }
-    sides = [pair[pair["run_id"] == name] for name in (baseline, run_id)]
     try:
         effect = compare_runs(*sides)
         rows = [] if effect.is_unchanged else effect.differences.to_dict("records")
@@ -146,8 +85,6 @@ def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> di
 
 def missing_in(own: pd.DataFrame) -> list[tuple[str, str]]:
     """Return (criterion, cause) of each missing score, without doubles."""
-    if "missing" not in own.columns:
-        return []
     found = own.loc[own["missing"].fillna("") != "", ["criterion", "missing"]].drop_duplicates()
     return list(found.itertuples(index=False, name=None))
 
@@ -157,10 +94,7 @@ def rows_shown(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], li
     `marks` in a row is {criterion: (score, reason)}. The reason of a missing score (None) says why it is missing."""
     marks: dict[Any, dict[Any, Any]] = {}
     columns = [*ANSWER, "criterion", "score"]
-    reasons, causes = (
-        own[name] if name in own.columns else pd.Series("", index=own.index) for name in ("rationale", "missing")
-    )
-    rows_of_marks = zip(own[columns].itertuples(index=False, name=None), reasons, causes, strict=True)
+    rows_of_marks = zip(own[columns].itertuples(index=False, name=None), own["rationale"], own["missing"], strict=True)
     for (*key, criterion, score), reason, cause in rows_of_marks:
         marks.setdefault(tuple(key), {})[criterion] = score, cause_text(cause) if cause else reason, cause
     rows = []

@@ -271,6 +271,11 @@ def _side(given: Any, logs_dir: Path | str | None) -> tuple[pd.DataFrame, dict[A
 
 def named_run(name: Path | str, logs_dir: Path | str | None) -> EvaluationRun:
     """Return the run in a log, which is given by its path or by its file name in the folder of logs."""
+    return load_run(named_log(name, logs_dir))
+
+
+def named_log(name: Path | str, logs_dir: Path | str | None) -> Path:
+    """Return the path of a log, which is given by its path or by its file name in the folder of logs."""
     path = find_log(name, logs_dir)
     if not path.is_file():
         raise ConfigError(
@@ -278,7 +283,7 @@ def named_run(name: Path | str, logs_dir: Path | str | None) -> EvaluationRun:
             name=name,
             folder=logs_dir or constants.LOGS_DIR,
         )
-    return load_run(path)
+    return path
 
 
 def _run_id(scores: pd.DataFrame) -> str:

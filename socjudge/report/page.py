@@ -24,6 +24,7 @@ from ..base.atomic_files import replacing
 from ..base.messages import Language, explained, language, os_reason, say, speaking
 from ..base.pass_rule import frame_rule, reaches
 from ..base.showing import symbols
+from ..base.storage import as_path
 from ..base.texts import local_time, visible
 from ..base.verdict import asked_in, judges_asked_in, rate_text, rule_text, summary_verdict
 from ..certify.certificate import Binding, Certificate, certificate_line, certificate_on, certificates_folder
@@ -34,10 +35,12 @@ from ..errors import ConfigError
 from ..history.columns import RUN_NAMES
 from ..history.frames import History, load_history, load_runs, run_history
 from ..records import EvaluationRun, is_embedded
+from ..runs.load import load_run
 from ..settings import report_team, report_title
-from ..stats.basics import OVERALL, in_order, need_columns, summarise_scores
+from ..stats.basics import OVERALL, in_order, summarise_scores
 from ..stats.gate import gate_confidence, gate_questions
 from . import contents
+from .effect import named_log, named_run
 from .words import BOXES, GATE_VERDICTS, LINES, cautions, conclusion, glossary, run_facts, suggestion
 
 TREND_RUNS = 12  # a chart of the page's width can label this many
@@ -52,13 +55,10 @@ _MARK = b'<meta name="generator" content="socjudge '  # written by report.html.j
 
 def write_report(
     path: Path | str,
-    scores: pd.DataFrame | History | EvaluationRun | Path | str | None = None,
+    run_or_log: EvaluationRun | Path | str | None = None,
     *,
-    results: pd.DataFrame | None = None,
-    runs: pd.DataFrame | None = None,
-    run_id: str | None = None,
-    baseline: str | None = None,
-    lang: str = "ja",
+    baseline: EvaluationRun | Path | str | None = None,
+    lang: str | None = None,
 ) -> Path:
     """Write the report of one run as a self-contained HTML file, and return its path.
 
@@ -68,28 +68,20 @@ def write_report(
         The file. Its folder must exist. An existing file is replaced only if socjudge wrote it. The file has up to 200
         judged answers, failed ones first. The other answers go into a second file in the same folder, such as
         report_rest.html.
-    scores
-        A folder of logs (the project's own if left out), a run (`run.write_report(path)` does the same), the result of
-        `load_history(text=True)`, or a frame from `load_scores(text=True)`. Only with such a frame, `results` and
-        `runs` may be given too. If there are several runs, the latest are drawn as a trend.
-    results
-        From `load_results(text=True)`, for questions, answers, contexts and warnings. Without it, the page says that
-        these are missing.
-    runs
-        From `load_runs`, for k, time, tokens and cost. Without it, the page says that these are missing.
-    run_id
-        The run_id or, for a folder, the name of the run's log; the latest run if left out.
+    run_or_log
+        A run (`run.write_report(path)` does the same), the name or path of a log, or a folder of logs, whose newest log
+        is taken; the project's own folder if left out. The report of a log also shows the earlier runs of its folder as
+        a trend.
     baseline
-        The run to compare with: its run_id or, for a folder, the name of its log. If left out, it is the latest earlier
-        run with the same dataset.
+        The run to compare with: a run, or the name or path of its log. If left out, it is the latest earlier run of the
+        folder with the same questions, judge, judge prompt and assistant; if there is none, nothing is compared.
     lang
-        "ja" or "en" (criteria and categories stay Japanese).
+        "ja" or "en" (criteria and categories stay Japanese); the language of the messages if left out.
 
     Raises
     ------
     ConfigError
-        If the folder, a log, a run or a column is missing; if scores and results are not of the same answers; if the
-        file exists and socjudge did not write it.
+        If the folder or a log is missing or cannot be read; if the file exists and socjudge did not write it.
 
     Examples
     --------
@@ -99,48 +91,42 @@ def write_report(
     >>> sj.write_report("report.html", run).name
     'report.html'
     """
-    if lang not in get_args(Language):
+    before = None if baseline is None else _scores(run_history(_run_given(baseline)))
+    if isinstance(run_or_log, EvaluationRun):
+        return history_report(path, run_history(run_or_log), run_or_log.run.run_id, before=before, lang=lang)
+    checked_page(path)  # before the logs are read
+    return history_report(path, *_of_log(as_path(run_or_log or constants.LOGS_DIR)), before=before, lang=lang)
+
+
+def history_report(
+    path: Path | str, history: History, run_id: str, *, before: pd.DataFrame | None = None, lang: str | None = None
+) -> Path:
+    """Write the report of a run of a history, which must have its texts, as `write_report` does.
+    `before` are the scores of the run to compare with."""
+    tongue = lang or language()
+    if tongue not in get_args(Language):
         raise ConfigError("lang is {found!r}, expected 'ja' or 'en'", found=lang)
-    tongue, path = cast(Language, lang), checked_page(path)
-    who = "write_report"
-    is_chosen = baseline is not None
-    if isinstance(scores, EvaluationRun):
-        run_id = run_id or scores.run.run_id
-        scores = run_history(scores)
-    elif scores is None or isinstance(scores, (Path, str)):
-        scores, run_id, baseline = _of_folder(scores or constants.LOGS_DIR, run_id, baseline)
-    if isinstance(scores, History):
-        if results is not None or runs is not None:
-            raise ConfigError("write_report: a run or a history has its frames in it; leave results and runs out")
-        results, runs, scores = scores.results, scores.runs, scores.scores
-    need_columns(
-        scores,
-        [*RUN_NAMES, *contents.ANSWER, "category", "status", "answer_sha256", "criterion", "score"],
-        f"{who}, scores",
-        "load_scores",
-    )
+    tongue, path = cast(Language, tongue), checked_page(path)
+    is_chosen = before is not None
+    scores = _scores(history)
     if scores.empty:
-        raise ConfigError("write_report: the frame of scores has no row; widen the filters, or load a run with results")
-    scores = scores.astype(dict.fromkeys({*RUN_NAMES} - {"started_at"}, object))
-    history = scores.drop_duplicates("run_id").sort_values("started_at", kind="stable", na_position="first")
-    # The run must be in the frame, so that a frame of another folder is not taken for this one.
-    run_id = contents.known(run_id, history, "run_id") or history["run_id"].iloc[-1]
-    place = history["run_id"].tolist().index(run_id)
-    if baseline == run_id:
-        raise ConfigError("write_report: run_id and baseline are both {run!r}; choose two runs", run=run_id)
-    baseline = contents.known(baseline, history, "baseline") or contents.previous(scores, history.iloc[: place + 1])
-    if runs is not None and "runbooks" in runs.columns:  # named, if they changed
-        scores = scores.assign(runbooks=scores["run_id"].map(dict(zip(runs["run_id"], runs["runbooks"], strict=True))))
+        raise ConfigError("write_report: the run has no scores; load a run with results, or widen the filters")
+    runs = scores.drop_duplicates("run_id").sort_values("started_at", kind="stable", na_position="first")
+    place = runs["run_id"].tolist().index(run_id)
+    if before is None and (earlier := contents.previous(scores, runs.iloc[: place + 1])):
+        before = scores[scores["run_id"] == earlier]
+    if before is not None and before["run_id"].iloc[0] == run_id:
+        raise ConfigError("write_report: the run and its baseline are both {run!r}; choose two runs", run=run_id)
     own, run = scores[scores["run_id"] == run_id], contents.run_of(scores, run_id)
-    record = None if runs is None else contents.rows_of(runs, run_id, "runs").iloc[0]
-    answers = contents.answers_of(own, results, run_id)
+    record = history.runs[history.runs["run_id"] == run_id].iloc[0]
+    answers = history.results[history.results["run_id"] == run_id]
     criteria = in_order(own["criterion"])
 
     rule = frame_rule(answers)
     rest_path = path.with_name(f"{path.stem}_rest{path.suffix}")
     if len(answers) > MOST_ANSWERS:
         check_replaceable(rest_path)
-    trend = scores[scores["run_id"].isin(history["run_id"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1])]
+    trend = scores[scores["run_id"].isin(runs["run_id"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1])]
     summary, best = contents.summaries_of(answers, rule, asked_in(own))
     total = summary.total_questions
     gate = gate_confidence(answers).iloc[0]
@@ -189,12 +175,8 @@ def write_report(
             on_paper=ON_PAPER,
             total_rows=len(rows),
             first_name=path.name,
-            comparison=contents.comparison_of(scores, run_id, baseline),
-            has_record=record is not None,
+            comparison=None if before is None else contents.comparison_of(before, own),
             is_chosen=is_chosen,
-            has_flags=results is not None,
-            has_texts={"question", "answer", "context"} <= set(answers.columns),
-            has_reasons="rationale" in own.columns,
             conclusion=conclusion(own, answers, summary, verdict, gate, rule),
             cautions=cautions(run, answers, summary, gate, record),
             certificate_line=certified,
@@ -215,20 +197,31 @@ def write_report(
     return path
 
 
-def _of_folder(logs_dir: Path | str, log: str | None, baseline: str | None) -> tuple[History, str, str | None]:
-    """Return the history that the report of a log needs, and the run_ids of the log and of the baseline."""
-    runs = load_runs(logs_dir).sort_values("started_at", kind="stable", na_position="first")
+def _run_given(given: EvaluationRun | Path | str) -> EvaluationRun:
+    return given if isinstance(given, EvaluationRun) else named_run(given, None)
+
+
+def _scores(history: History) -> pd.DataFrame:
+    """Return the scores, with the runbooks of their runs, so that runbooks that changed can be named."""
+    runbooks = dict(zip(history.runs["run_id"], history.runs["runbooks"], strict=True))
+    scores = history.scores.astype(dict.fromkeys({*RUN_NAMES} - {"started_at"}, object))
+    return scores.assign(runbooks=scores["run_id"].map(runbooks))
+
+
+def _of_log(given: Path) -> tuple[History, str]:
+    """Return the history that the report of a log needs, and the run_id of the log. A folder stands for its newest log."""
+    log = None if given.is_dir() or given == constants.LOGS_DIR else named_log(given, None)
+    folder = log.parent if log else given
+    runs = load_runs(folder).sort_values("started_at", kind="stable", na_position="first")
     if runs.empty:
-        raise ConfigError("{folder}: no log to report on; `socjudge run` makes one", folder=logs_dir)
-    log = contents.known(log, runs, "log") or runs["log"].iloc[-1]
-    baseline = contents.known(baseline, runs, "log")
-    place = runs["log"].tolist().index(log)
-    recent = runs["log"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1]
-    logs = {*recent, *([baseline] if baseline else [])}
-    run_ids = dict(zip(runs["log"], runs["run_id"], strict=True))
+        raise ConfigError("{folder}: no log to report on; `socjudge run` makes one", folder=folder)
+    names = runs["log"].tolist()
+    if log and log.name not in names:  # it cannot be read, or another log of the same run is used
+        return run_history(run := load_run(log)), run.run.run_id
+    place = names.index(log.name) if log else len(names) - 1
     # Texts are the largest part of a log, so only those of these runs are read.
-    texts = load_history(logs_dir, logs=logs, text=True)
-    return texts, run_ids[log], None if baseline is None else run_ids[baseline]
+    recent = names[max(0, place + 1 - TREND_RUNS) : place + 1]
+    return load_history(folder, logs=set(recent), text=True), runs["run_id"].iloc[place]
 
 
 def _certified(scores: pd.DataFrame, run_id: str) -> tuple[str, Certificate | None]:

@@ -273,7 +273,7 @@ def _weak(own: pd.DataFrame, answers: pd.DataFrame, rule: PassRule) -> list[str]
     ]
 
 
-def run_facts(run: Mapping[str, Any], answers: pd.DataFrame, record: pd.Series | None) -> list[tuple[str, str]]:
+def run_facts(run: Mapping[str, Any], answers: pd.DataFrame, record: pd.Series) -> list[tuple[str, str]]:
     """Return (name, value) for each fact about how the run was made. `run` is from `contents.run_of`.
     `answers` has one row per judged answer, and `record` is the run's row of `load_runs`."""
     unknown = say("unknown")
@@ -292,7 +292,7 @@ def run_facts(run: Mapping[str, Any], answers: pd.DataFrame, record: pd.Series |
     other = name and say(" (called {name} in the log, with another text than {name})", name=name)
     found = [
         (say("Judge (model)"), answered(run["judge_model"], run["judge_model_resolved"])),
-        (say("Assistant"), known(run["assistant_model"])),
+        (say("Assistant"), answered(record["assistant_model"], record["assistant_model_resolved"])),
         (say("Prompt of the judge"), f"{known(run['prompt_id'])}{other}, sha256 {short(run['prompt_sha256'])}"),
         (say("Dataset"), f"sha256 {short(run['dataset_sha256'])}"),
         (say("Runbook index"), short(run["index_fingerprint"])),
@@ -305,20 +305,18 @@ def run_facts(run: Mapping[str, Any], answers: pd.DataFrame, record: pd.Series |
             ),
         ),
     ]
-    if record is not None:
-        tokens = [known(record[name], "{:,}") for name in ("input_tokens", "output_tokens")]
-        seconds = known(record["wall_time_s"], "{:,.1f}")
-        found[1] = (found[1][0], answered(record["assistant_model"], record["assistant_model_resolved"]))
-        found += [
-            (say("Passages found per question, k"), known(record["k"])),
-            (say("Calls"), known(record["calls"], "{:,}")),
-            (say("Tokens"), say("{input} in, {output} out", input=tokens[0], output=tokens[1])),
-            (say("Cost"), known(record["cost_usd"], "${:,.4f}")),
-            (say("Wall time"), seconds if seconds == unknown else say("{seconds} s", seconds=seconds)),
-            (say("Run by socjudge"), known(record["socjudge_version"])),
-        ]
-        if record["rejudged_from"]:
-            found.append((say("Judges again the answers of"), record["rejudged_from"]))
+    tokens = [known(record[name], "{:,}") for name in ("input_tokens", "output_tokens")]
+    seconds = known(record["wall_time_s"], "{:,.1f}")
+    found += [
+        (say("Passages found per question, k"), known(record["k"])),
+        (say("Calls"), known(record["calls"], "{:,}")),
+        (say("Tokens"), say("{input} in, {output} out", input=tokens[0], output=tokens[1])),
+        (say("Cost"), known(record["cost_usd"], "${:,.4f}")),
+        (say("Wall time"), seconds if seconds == unknown else say("{seconds} s", seconds=seconds)),
+        (say("Run by socjudge"), known(record["socjudge_version"])),
+    ]
+    if record["rejudged_from"]:
+        found.append((say("Judges again the answers of"), record["rejudged_from"]))
     return [*found, (say("Log"), known(run["log"])), (say("Run id"), known(run["run_id"]))]
 
 
@@ -327,27 +325,26 @@ def cautions(
     answers: pd.DataFrame,
     summary: RunSummary,
     gate: pd.Series,
-    record: pd.Series | None,
+    record: pd.Series,
 ) -> list[str]:
     """Return sentences on what a reader must not conclude from this run.
     `run`, `answers` and `record` are as for `run_facts`, `gate` is the run's row of `gate_confidence`."""
     judge = run["judge_model_resolved"]
     offline, unread = is_embedded(judge), summary.n_unscored
     found = []
-    if record is not None:
-        logged = record["total_questions"], record["passed_questions"], record["mvp_passed"]
-        if logged != (summary.total_questions, summary.passed_questions, summary.mvp_passed):
-            found.append(
-                say(
-                    "The log's own summary ({logged_passed} of {logged_total} passed) differs from this "
-                    "report's ({passed} of {total}): part of the run was loaded, the pass line has "
-                    "changed, or the log was edited.",
-                    logged_total=logged[0],
-                    logged_passed=logged[1],
-                    total=summary.total_questions,
-                    passed=summary.passed_questions,
-                )
+    logged = record["total_questions"], record["passed_questions"], record["mvp_passed"]
+    if logged != (summary.total_questions, summary.passed_questions, summary.mvp_passed):
+        found.append(
+            say(
+                "The log's own summary ({logged_passed} of {logged_total} passed) differs from this "
+                "report's ({passed} of {total}): part of the run was loaded, the pass line has "
+                "changed, or the log was edited.",
+                logged_total=logged[0],
+                logged_passed=logged[1],
+                total=summary.total_questions,
+                passed=summary.passed_questions,
             )
+        )
     if offline:
         found.append(
             say(

@@ -164,7 +164,7 @@ def test_all_views_of_a_run_agree(
         assert (None if pd.isna(passed) else bool(passed)) == {"passed": True, "failed": False}.get(told)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("socjudge.report.page._charts", lambda *_: {})  # drawing them takes most of a report
-        page = run.write_report(folder / "page.html").read_text("utf-8")
+        page = run.write_report(folder / "page.html", lang="ja").read_text("utf-8")
     assert f"<h2>{headline}" in page and headline in run._repr_html_() and headline in results_html(run)
     with pytest.raises(typer.Exit) as ended:
         report_run(run)
@@ -201,7 +201,7 @@ def test_the_causes_of_missing_marks_and_of_how_many_the_mean_is_are_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = run_of([(1, (80, 90, None))], Rubric(criteria=NAMES), tmp_path)
-    page = run.write_report(tmp_path / "page.html").read_text("utf-8")
+    page = run.write_report(tmp_path / "page.html", lang="ja").read_text("utf-8")
     with pytest.raises(typer.Exit):
         report_run(run)
     printed = capsys.readouterr().out
@@ -235,7 +235,7 @@ def test_what_passes_by_its_mean_with_a_dangerous_mark_is_to_be_read_by_a_person
     marks: tuple[int, ...], warned: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = run_of([(1, marks)], Rubric(criteria=NAMES), tmp_path)
-    page = run.write_report(tmp_path / "page.html").read_text("utf-8").partition("<script")[0]
+    page = run.write_report(tmp_path / "page.html", lang="ja").read_text("utf-8").partition("<script")[0]
     with pytest.raises(typer.Exit):
         report_run(run)
     in_red = '<div class="to-read">⚠️ 人が読むこと'

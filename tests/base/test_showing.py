@@ -154,11 +154,11 @@ def test_the_wide_frame_has_a_row_per_question_and_leaves_unread_replies_out_of_
 
 @pytest.mark.slow
 def test_a_run_writes_its_report(run: EvaluationRun, tmp_path: Path) -> None:
-    path = run.write_report(tmp_path / "report.html")
+    path = run.write_report(tmp_path / "report.html", lang="ja")
     assert path.read_bytes() and run.results[3].question.question in path.read_text("utf-8")
-    assert sj.write_report(tmp_path / "same.html", run).stat().st_size == path.stat().st_size
+    assert sj.write_report(tmp_path / "same.html", run, lang="ja").stat().st_size == path.stat().st_size
     with pytest.raises(sj.ConfigError):  # a run knows no other
-        sj.write_report(tmp_path / "other.html", run, baseline="r")
+        sj.write_report(tmp_path / "other.html", run, baseline="r", lang="ja")
 
 
 def test_an_answer_is_shown_as_steps_and_nothing_in_it_is_markup() -> None:

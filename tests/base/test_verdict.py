@@ -23,7 +23,7 @@ from socjudge.panels.views.common import results_html
 from socjudge.panels.views.history import runs_html
 from socjudge.records import SPECIFIED_CRITERIA, EvalQuestion, EvaluationRun, Rubric
 from socjudge.report.effect import compare_runs
-from socjudge.report.page import write_report
+from socjudge.report.page import history_report, write_report
 from socjudge.runs.load import load_run
 from socjudge.runs.logs import save_evaluation_results
 from socjudge.runs.suite import run_evaluation_suite
@@ -54,7 +54,7 @@ def panel(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def report(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    return run.write_report(folder / "page.html").read_text("utf-8").partition('<section id="scores"')[0]
+    return run.write_report(folder / "page.html", lang="ja").read_text("utf-8").partition('<section id="scores"')[0]
 
 
 def terminal(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
@@ -144,8 +144,8 @@ def test_the_frames_know_that_a_log_is_of_one_of_several_judges(tmp_path: Path) 
     one_of_two(80, tmp_path / "logs")
     history = load_history(tmp_path / "logs", text=True)
     assert history.runs[["judges_asked", "is_open"]].values.tolist() == [[2, True]]
-    for given in (history, history.scores, tmp_path / "logs"):
-        assert "⚠️ 判定保留（採点を頼んだ2人の" in write_report(tmp_path / "page.html", given).read_text("utf-8")
+    page = write_report(tmp_path / "page.html", tmp_path / "logs", lang="ja").read_text("utf-8")
+    assert "⚠️ 判定保留（採点を頼んだ2人の" in page
 
 
 def test_a_comparison_leaves_the_log_of_one_of_several_judges_open_whatever_its_line(tmp_path: Path) -> None:
@@ -219,8 +219,8 @@ def test_a_filtered_history_gives_no_verdict_on_the_run(tmp_path: Path) -> None:
     save_evaluation_results(replace(whole, results=rows), tmp_path / "logs")
     assert load_history(tmp_path / "logs").runs["is_open"].tolist() == [False]
     for some in (load_history(tmp_path / "logs", text=True, category="正常系"),
-                 load_history(tmp_path / "logs", text=True).select(category="正常系").scores):  # fmt: skip
-        page = write_report(tmp_path / "page.html", some).read_text("utf-8")
+                 load_history(tmp_path / "logs", text=True).select(category="正常系")):  # fmt: skip
+        page = history_report(tmp_path / "page.html", some, whole.run.run_id, lang="ja").read_text("utf-8")
         assert "⚠️ 判定保留（10件中6件のみ採点）" in page and "MVP合格<" not in page and "を最後まで" in page
 
 
@@ -279,7 +279,7 @@ def test_every_reader_tells_that_a_newer_version_wrote_a_log(tmp_path: Path) -> 
     readers: list[Callable[[], object]] = [
         lambda: load_run(path), lambda: load_runs(tmp_path), lambda: load_results(tmp_path),
         lambda: load_scores(tmp_path), lambda: load_history(tmp_path, text=True),
-        lambda: write_report(tmp_path / "page.html", tmp_path),
+        lambda: write_report(tmp_path / "page.html", tmp_path, lang="ja"),
     ]  # fmt: skip
     for reader in readers:
         with pytest.warns(UserWarning, match=rf"{path.name}: .*schema_version 99"):

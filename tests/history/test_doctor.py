@@ -84,7 +84,9 @@ def test_a_log_is_judged_by_its_own_pass_line_and_rate(
     assert gate_confidence(results)["passed"].tolist() == [0]
     assert gate_confidence(results)["needed"].tolist() == [0]
     assert check_logs(tmp_path).empty
-    assert "平均95点以上" in words(write_report(tmp_path / "report.html", tmp_path).read_text(encoding="utf-8"))
+    assert "平均95点以上" in words(
+        write_report(tmp_path / "report.html", tmp_path, lang="ja").read_text(encoding="utf-8")
+    )
 
 
 def test_the_folder_of_the_logs_is_looked_up_when_it_is_read(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -228,6 +228,7 @@ def test_what_is_left_out_is_counted_without_a_warning(logs: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("in_japanese")
 def test_a_selection_is_written_as_a_report(explorer: Explorer, logs: Path) -> None:
     first, second, _ = ids(explorer)
     path = explorer.report_path(second)
@@ -243,6 +244,7 @@ def test_a_selection_is_written_as_a_report(explorer: Explorer, logs: Path) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("in_japanese")
 def test_a_report_of_one_category_has_its_questions_only(explorer: Explorer, tmp_path: Path) -> None:
     run_id = ids(explorer)[1]
     chosen = explorer.select(Filters(categories=("危険操作系",)))

@@ -55,7 +55,7 @@ def logs() -> list[dict[str, Any]]:
 def report() -> str:
     """The text of the report of the newest run."""
     page = constants.PROJECT_DIR / "page.html"
-    done = CliRunner().invoke(app, ["report", str(page)])
+    done = CliRunner().invoke(app, ["report", str(page), "--lang", "ja"])
     assert done.exit_code == 0, done.output
     return words(page.read_text("utf-8"))
 

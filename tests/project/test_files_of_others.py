@@ -123,8 +123,8 @@ WRITERS: dict[str, Callable[[], Any]] = {
     ".socjudge/index/": lambda: sj.build_index(),
     ".socjudge/index/manifest.json": lambda: sj.build_index(),
     "logs/": lambda: judge_offline(constants.LOGS_DIR),
-    "out/": lambda: sj.write_report(constants.PROJECT_DIR / "out" / "r.html", kept_run()),
-    "report.html": lambda: sj.write_report(constants.PROJECT_DIR / "report.html", kept_run()),
+    "out/": lambda: sj.write_report(constants.PROJECT_DIR / "out" / "r.html", kept_run(), lang="ja"),
+    "report.html": lambda: sj.write_report(constants.PROJECT_DIR / "report.html", kept_run(), lang="ja"),
 }
 
 

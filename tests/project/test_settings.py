@@ -327,6 +327,6 @@ def test_the_projects_cap_holds_where_no_other_is_given_and_infinity_is_none(
 @pytest.mark.slow
 def test_a_report_has_the_title_and_team_of_the_project_as_text(folder: Path, samples: Path) -> None:
     opened(folder, "[report]\ntitle = '<b>わが社のボット</b>'\nteam = 'SOC 1課'\n")
-    page = sj.write_report(folder / "page.html", samples).read_text("utf-8")
+    page = sj.write_report(folder / "page.html", samples, lang="ja").read_text("utf-8")
     assert "&lt;b&gt;わが社のボット&lt;/b&gt;" in page and "SOC 1課" in page
     assert "<b>わが社" not in page and "運用手順書アシスタント · " not in page

@@ -128,7 +128,7 @@ def _seen_in(
     assert (wide["average_score"] >= rubric.pass_threshold - 1e-9).tolist() == passed
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("socjudge.report.page._charts", lambda *_: {})  # drawing them takes most of a report
-        page = sj.write_report(folder / f"{run.run.run_id}.html", run).read_text("utf-8")
+        page = sj.write_report(folder / f"{run.run.run_id}.html", run, lang="ja").read_text("utf-8")
     for view in (page, run._repr_html_(), results_html(run)):
         assert headline in view and ("❌ MVP不合格" if total else "✅ MVP合格") not in view
     assert sj.stats.gate_questions(run.results_frame(), noise=1.0)["pass_threshold"].unique().tolist() == [

@@ -12,7 +12,7 @@ import pytest
 from command_line import socjudge_here
 from report_logs import save_log, words
 
-from socjudge import compare_judges, compare_runs, load_scores, write_report
+from socjudge import compare_judges, compare_runs, load_run, load_scores, write_report
 from socjudge.base.messages import speaking
 from socjudge.constants import CARRIED_DIR
 from socjudge.panels.state.explorer import Explorer, Filters, pair_runs
@@ -85,7 +85,7 @@ def test_two_judges_are_spoken_of_in_one_sentence_everywhere(
     judged_by(tmp_path / "logs", "third-judge", 3, plain)
     many = compare_judges(load_scores(folder), baseline="plain-judge").set_index(["judge_model", "criterion"])
     assert many.loc[("other-judge", OVERALL), "conclusion"] == sentence
-    page = write_report(tmp_path / "page.html", folder, run_id=second.name, baseline=first.name).read_text("utf-8")
+    page = write_report(tmp_path / "page.html", load_run(second), baseline=first, lang="ja").read_text("utf-8")
     assert sentence in words(page)
     chosen = Explorer(folder).select(Filters())
     assert sentence in words(pair_html(pair_runs(chosen, "plain-judge", "other-judge"), ""))

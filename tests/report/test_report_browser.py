@@ -34,7 +34,7 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log["results"][0]["category"] = log["results"][1]["category"] = "危険操作系"
     log["results"][3]["answer"] = "ＶＰＮ装置を止める"
     logs = save_log(folder / "logs", log, "judge_eval_20260102_090000.json")
-    return write_report(folder / "report.html", logs)
+    return write_report(folder / "report.html", logs, lang="ja")
 
 
 def ids(page: Any) -> list[str]:

@@ -149,7 +149,7 @@ def test_the_report_of_an_old_log_has_the_same_verdict(old: Old, tmp_path: Path)
     run = load_run(unpacked(old, tmp_path))
     headline = f"<h2>{run_verdict(run).headline}"
     for source in (run, tmp_path):
-        page = write_report(tmp_path / "report.html", source).read_text("utf-8")
+        page = write_report(tmp_path / "report.html", source, lang="ja").read_text("utf-8")
         assert headline in page
         assert ('class="verdict good"' in page) <= (old.outcome == "passed")
 

@@ -126,21 +126,23 @@ class Explorer:
     def export(self, chosen: History, run_id: str, *, baseline: str | None = None, path: Path) -> Path:
         """Write the report of a run in the selection `chosen`, and return its path.
         Raises the errors of `write_report`, which chooses a baseline run if none is given."""
-        from ...report.page import TREND_RUNS, write_report
+        from ...report.page import TREND_RUNS, history_report
 
         order = chosen.runs["run_id"].tolist()
         place = order.index(run_id)
         # For the trend, which shows this run and earlier ones of the selection.
-        wanted = {*order[max(0, place + 1 - TREND_RUNS) : place + 1], *([baseline] if baseline else [])}
+        wanted = order[max(0, place + 1 - TREND_RUNS) : place + 1]
         logs = chosen.runs.loc[chosen.runs["run_id"].isin(wanted), "log"]
         texts = load_history(self.logs_dir, logs=set(logs), text=True)
         texts = texts.select(category=set(chosen.results["category"]))
+        scores = chosen.scores.astype({"run_id": object})
+        before = scores[scores["run_id"] == baseline] if baseline else None
         if path.parent == self._reports.absolute():
             with explained(
                 "{folder}: the folder cannot be made ({reason}); name a file in another one", folder=path.parent
             ):
                 path.parent.mkdir(parents=True, exist_ok=True)
-        return write_report(path, texts, run_id=run_id, baseline=baseline)
+        return history_report(path, texts, run_id, before=before)
 
     def _log_of(self, run_id: str) -> str:
         runs = self.history.runs
