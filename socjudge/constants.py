@@ -51,7 +51,6 @@ LABELS_DIR: Path
 INDEX_DIR: Path
 LOGS_DIR: Path
 CERTIFICATES_DIR: Path  # certificates of judges
-PRICES_PATH: Path  # your own prices; the file need not exist
 
 
 def find_project() -> Path:
@@ -82,7 +81,6 @@ def use_project(folder: Path) -> None:
         INDEX_DIR=project / ".socjudge" / "index",
         LOGS_DIR=project / "logs",
         CERTIFICATES_DIR=project / "certificates",
-        PRICES_PATH=project / "prices.toml",
     )
 
 

@@ -222,9 +222,7 @@ def settings_file() -> str:
             text = "inf" if value == math.inf else json.dumps(value, ensure_ascii=False)
             lines += [f"# {say(setting.about)}", f"# {key} = {text}"]
         lines.append("")
-    prices = say(
-        "The price of a model that no list has, in US dollars per million tokens; prices.toml may hold it too."
-    )
+    prices = say("The price of a model that no list has, in US dollars per million tokens; 0 if it is free.")
     lines += [
         f"# {prices}",
         f'# [{PRICES}."my-model"]',
@@ -291,6 +289,17 @@ def report_team() -> str:
 def project_prices() -> Mapping[str, Mapping[str, float]]:
     """Return the models' prices in socjudge.toml: {model: {"input": …, "output": …}}, in US dollars per million tokens."""
     return _last_good().get(PRICES, {})
+
+
+def keep_free(model: str) -> None:
+    """Write into socjudge.toml that a model costs nothing."""
+    import json
+
+    from .base.atomic_files import append_line
+
+    path = constants.PROJECT_DIR / constants.PROJECT_MARK
+    append_line(path, f"\n[{PRICES}.{json.dumps(model, ensure_ascii=False)}]\ninput = 0\noutput = 0".encode())
+    _state()  # it is looked at only once in a while
 
 
 def assistant_tables() -> Mapping[str, Mapping[str, Any]]:

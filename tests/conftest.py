@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from hypothesis import settings as hypothesis_settings
-from service import KEY, Service, is_judge_call, judgement, serving
+from service import KEY, Service, is_judge_call, judgement, sell_on_loopback, serving
 
 from socjudge import AssistantAnswer, EvalQuestion, build_index, constants, load_eval_dataset, settings
 from socjudge.embedded import judge as embedded_judge
-from socjudge.models import pacing
+from socjudge.models import pacing, prices
 from socjudge.runbooks import embeddings
 from socjudge.runbooks.index import RunbookIndex
 
@@ -66,6 +66,18 @@ def _no_service_configured(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pacing, "BACKOFF_S", 0.001)
     monkeypatch.setattr(pacing, "PATIENCE_S", 0.0)
+
+
+@pytest.fixture
+def real_addresses() -> None:
+    """The service on loopback is what it is: an address that proves no price."""
+
+
+@pytest.fixture(autouse=True)
+def _loopback_sells(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service on loopback stands in for OpenAI's own, at its list prices."""
+    if "real_addresses" not in request.fixturenames:
+        monkeypatch.setattr(prices, "door_of", sell_on_loopback)
 
 
 VIEWS = (

@@ -9,7 +9,10 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
+from service import sell_on_loopback
+
 from socjudge import AssistantAnswer, EvalQuestion, RunOptions, run_evaluation_suite
+from socjudge.models import prices
 
 # Processes are forked from one that has imported these, which takes most of a start.
 processes = multiprocessing.get_context("forkserver")
@@ -46,6 +49,7 @@ def judge_all(
         resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, resource.RLIM_INFINITY))
     os.dup2(os.open(stderr, os.O_CREAT | os.O_WRONLY | os.O_APPEND), 2)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a script started in the background
+    prices.door_of = sell_on_loopback  # type: ignore[assignment]
     os.environ.update(OPENAI_API_KEY="sk-test-0123456789abcdefghij", OPENAI_BASE_URL=base_url)
     questions = [EvalQuestion(i, "正常系", f"質問{i}", ("要点",)) for i in range(count)]
     answers = [AssistantAnswer(q.question, f"回答{q.id}", "文脈") for q in questions]

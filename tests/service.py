@@ -13,8 +13,15 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from socjudge.models.prices import door_of as _door_of
+
 CRITERIA = ["根拠性", "正確性", "網羅性", "安全性", "引用明示", "簡潔性"]
 KEY = "sk-test-0123456789abcdefghij"
+
+
+def sell_on_loopback(address: str) -> str:
+    """`prices.door_of`, but what is called on loopback, or by an object, has OpenAI's list prices."""
+    return "https://api.openai.com" if not address or "://127.0.0.1" in address else _door_of(address)
 
 
 @dataclass(frozen=True)

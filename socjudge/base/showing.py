@@ -112,7 +112,7 @@ def money(cost_usd: float | None) -> str:
     if cost_usd == 0:
         return say("none")
     if cost_usd is None:
-        return say("unknown (prices.toml takes the price)")
+        return say("unknown ([prices] in socjudge.toml takes the price)")
     return say("about ${usd:.4f} ({yen:.1f} yen)", usd=cost_usd, yen=cost_usd * yen_per_usd())
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never
 
@@ -16,8 +18,9 @@ from ..base.texts import visible
 from ..base.verdict import Verdict, run_verdict, summary_text
 from ..errors import ConfigError, SocJudgeError
 from ..records import EvaluationRun
+from ..settings import keep_free
 from .groups import Job
-from .shared import UNCERTIFIED, Stopped, confirm, echo, report_run, stop
+from .shared import AGREED, UNCERTIFIED, Stopped, confirm, echo, report_run, stop
 
 if TYPE_CHECKING:
     from ..runs.run_plan import RunPlan
@@ -70,8 +73,24 @@ def carry_out(plan: RunPlan, job: Job, yes: bool, **how: Any) -> EvaluationRun:
             stop(reason, UNCERTIFIED)
     if plan.note:
         echo(plan.note, err=True)
-    confirm(plan.left, yes)
+    confirm(ask_what_is_free(plan, yes).left, yes)
     return plan.run(**how)
+
+
+def ask_what_is_free(plan: RunPlan, yes: bool) -> RunPlan:
+    """Ask once whether a model of unknown price is free, keep a yes in socjudge.toml, and return the plan at that price.
+    Without a terminal, or with `yes`, nothing is asked."""
+    from ..runs.estimate import unpriced
+    from ..runs.run_plan import foresee
+
+    if yes or not sys.stdin.isatty() or not (models := unpriced(plan.plan)):
+        return plan
+    for model in models:
+        said = say("The price of {model} is unknown. Is it free of charge?", model=getattr(model, "where", model.name))
+        echo(f"{said} [y/N]: ", nl=False, err=True)
+        if sys.stdin.readline().strip().lower() in AGREED:
+            keep_free(model.name)
+    return replace(plan, left=foresee(plan.plan, plan.options, plan.logs_dir).left)
 
 
 def _finished_text(run: EvaluationRun) -> str:

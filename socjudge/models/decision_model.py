@@ -67,7 +67,7 @@ class DecisionModel(OpenAIModel):
 
     def most_usd(self, request: ModelRequest) -> float | None:
         """Return the most that one call can cost in US dollars. Return None if the price is unknown."""
-        return most_usd_of(self.own_name, self.as_billed(request))
+        return most_usd_of(self.own_name, self.as_billed(request), self.address)
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
         if request.task != "judge":
@@ -117,7 +117,8 @@ class DecisionModel(OpenAIModel):
             raise TypeError("answers is no list")
         resolved = response.get("model")
         resolved = self.without_keys(resolved) if isinstance(resolved, str) and resolved else self.name
-        usage = usage_of(response.get("usage") or {}, self.own_name, resolved, sent=count_bytes(request.messages))
+        used, sent = response.get("usage") or {}, count_bytes(request.messages)
+        usage = usage_of(used, self.own_name, resolved, self.address, sent=sent)
         text = self.without_keys(encodable(orjson.dumps(answers).decode()))
         return Completion(text, resolved, usage, "stop", levels=self.levels)
 

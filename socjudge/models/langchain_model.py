@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 OBJECT = "object"  # the service of a user's own object that names none
 # names that chat models use for their output limit
 _LIMITS = ("max_tokens", "max_output_tokens", "max_completion_tokens")
+# fields in which chat models hold the address that they call
+_ADDRESSES = (
+    "base_url", "anthropic_api_url", "endpoint", "groq_api_base", "openai_api_base", "api_base", "xai_api_base",
+)  # fmt: skip
 # settings that are sent with each request, even if LangChain does not list them
 _SENT = ("default_headers", "default_query")
 # LangChain's providers by name, in case it is not installed.
@@ -101,7 +105,7 @@ class LangChainModel(PacedModel):
         found = next(
             filter(None, (getattr(chat_model, name, None) for name in ("model_name", "model", "model_id"))), None
         )
-        self.settings = _made_with(chat_model)
+        self.settings, self.address = _made_with(chat_model), _address_of(chat_model)
         found = show_url(found) if found and "://" in found else found
         name = name or f"langchain:{found or type(chat_model).__name__}"
         keys = [
@@ -111,7 +115,9 @@ class LangChainModel(PacedModel):
 
     def most_usd(self, request: ModelRequest) -> float | None:
         """Return the most that one call can cost. None if the price is unknown, or the model takes no output limit."""
-        return None if _limit_name(self._chat_model) is None else most_usd_of(self.name, self.as_billed(request))
+        if _limit_name(self._chat_model) is None:
+            return None
+        return most_usd_of(self.name, self.as_billed(request), self.address)
 
     def as_billed(self, request: ModelRequest) -> ModelRequest:
         """Return the request with the model's own output limit, as often as it is set to reply."""
@@ -151,7 +157,7 @@ class LangChainModel(PacedModel):
         completion = Completion(
             text=self.without_keys(text),
             model=self.without_keys(resolved),
-            usage=usage_of(message.usage_metadata or {}, self.name, resolved, **sizes),
+            usage=usage_of(message.usage_metadata or {}, self.name, resolved, self.address, **sizes),
             finish_reason="refusal" if refusal else str(next(filter(None, reasons), "")).lower(),
         )
         self.check_reply(completion, message.id, request)
@@ -163,7 +169,7 @@ class ForeignModel(PacedModel):
     A run resumes only if it has `settings`: text or plain values that differ between versions of the object."""
 
     def __init__(self, model: Any, name: str = "") -> None:
-        self._model = model
+        self._model, self.address = model, ""  # it calls what it likes
         self.service, self.settings = getattr(model, "service", "") or OBJECT, settings_of(model)
         self.is_lexical = bool(getattr(model, "is_lexical", False))
         name = name or str(getattr(model, "name", "") or type(model).__name__)
@@ -172,7 +178,7 @@ class ForeignModel(PacedModel):
     def most_usd(self, request: ModelRequest) -> float | None:
         """Return the most that one call can cost: by the object's own `most_usd`, or else by its name's price."""
         own = getattr(self._model, "most_usd", None)
-        most: float | None = own(request) if own else most_usd_of(self.name, request)
+        most: float | None = own(request) if own else most_usd_of(self.name, request, self.address)
         return most
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
@@ -195,7 +201,7 @@ class ForeignModel(PacedModel):
             )
         said, cost = completion.usage, completion.usage.cost_usd
         told = {"input_tokens": said.input_tokens, "output_tokens": said.output_tokens}
-        counted = usage_of(told, self.name, self.name)
+        counted = usage_of(told, self.name, self.name, self.address)
         known = cost is not None and 0 <= cost < math.inf
         return replace(completion, usage=replace(counted, cost_usd=cost if known else None))
 
@@ -301,11 +307,17 @@ def _without_retries(chat_model: Any) -> Any:
 def _account_of(chat_model: Any, keys: Sequence[str]) -> Account:
     if not keys:
         return Account()  # that no other model shares
+    return get_account(_address_of(chat_model), " ".join(keys))
+
+
+def _address_of(chat_model: Any) -> str:
+    while hasattr(chat_model, "bound"):  # made by `bind`
+        chat_model = chat_model.bound
+    if (client := getattr(chat_model, "root_client", None)) is not None:  # it knows the address from the environment
+        return str(client.base_url)
     fields = _fields(chat_model)
-    client = getattr(chat_model, "root_client", None)  # the client knows the address from the environment
-    address = client and client.base_url
-    address = address or next((fields[name] for name in ("base_url", "anthropic_api_url") if fields.get(name)), "")
-    return get_account(str(address), " ".join(keys))
+    # without one of these, nobody can tell where it calls
+    return str(next((fields[name] for name in _ADDRESSES if fields.get(name)), ""))
 
 
 def _limit_name(chat_model: Any) -> str | None:

@@ -118,6 +118,7 @@ class OpenAIModel(PacedModel):
             )
         at = show_url(base_url)
         self.service = MAKER if not base_url or at == f"https://{MAKER}/v1" else at
+        self.address = self.service
         self.settings = hash_query(base_url)
         self._timeout_s = timeout_s  # replaces the run's
         self._base_url, self._api_key = base_url, api_key
@@ -182,7 +183,7 @@ class OpenAIModel(PacedModel):
 
     def most_usd(self, request: ModelRequest) -> float | None:
         """Return the most that one call can cost in US dollars. Return None if the price is unknown."""
-        return most_usd_of(self.name, request)
+        return most_usd_of(self.name, request, self.address)
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
         import openai
@@ -296,7 +297,12 @@ class OpenAIModel(PacedModel):
         resolved = resolved if isinstance(resolved, str) and resolved else self.name
         came = len(text.encode(errors="ignore"))
         usage = usage_of(
-            response.get("usage") or {}, self.name, resolved, sent=count_bytes(request.messages), came=came
+            response.get("usage") or {},
+            self.name,
+            resolved,
+            self.address,
+            sent=count_bytes(request.messages),
+            came=came,
         )
         return Completion(
             self.without_keys(encodable(text)),

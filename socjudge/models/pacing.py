@@ -481,6 +481,7 @@ class PacedModel:
 
     name: str
     where: str  # the service's name in errors
+    address: str = ""  # that is called, for the price; "" if nobody can tell
     _timeout_s: float | None = None  # the longest wait for a reply, if it is not the run's
 
     def __init__(self, name: str, where: str, account: Account, keys: Iterable[str] = ()) -> None:

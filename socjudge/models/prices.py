@@ -1,23 +1,21 @@
 """Compute what calls cost, and estimate the cost before a call.
 
-Prices come from prices.toml, from socjudge.toml or from a maintained table of list prices.
+Prices come from socjudge.toml or from a maintained table of list prices.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 import time
-import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from .. import constants
-from ..base.messages import listed, os_reason
-from ..base.project_file import DEAREST_USD
 from ..errors import ConfigError
 from ..records import ModelRequest, Usage
 from ..settings import project_prices
@@ -29,27 +27,36 @@ TOKENS_PER_NARROW_CHARACTER = 0.3
 MAX_BYTES_PER_TOKEN = 16
 
 
-def price_usd(model: str, input_tokens: float, output_tokens: float) -> float | None:
-    """Return the price of one call in US dollars. None if no table has the model. Nothing is downloaded.
-    Your own prices (docs/reference.md) come before those of `genai-prices`. ConfigError if they cannot be read."""
+def price_usd(model: str, input_tokens: float, output_tokens: float, at: str | None = None) -> float | None:
+    """Return the price of one call in US dollars, by your own prices or those of `genai-prices`. None if it is unknown.
+    at: the address that is called (None: what such a model costs anywhere). A list price is its seller's alone."""
+    # Nobody can tell what a server behind another address costs, whatever its models are called.
     # For a name such as "anthropic:claude-…", the part after the provider is looked up too.
     names = dict.fromkeys((model, model.partition(":")[2] or model))
     own = _own_prices()
-    for name in names:
-        if name in own:
-            return (input_tokens * own[name][0] + output_tokens * own[name][1]) / 1e6
-    listed = (_list_price(name, round(input_tokens), round(output_tokens)) for name in names)
-    return next((price for price in listed if price is not None), None)
+    mine = next((own[name] for name in names if name in own), None)
+    if mine is not None and (any(mine) or at is None):
+        return (input_tokens * mine[0] + output_tokens * mine[1]) / 1e6
+    seller = None if at is None else door_of(at)
+    listed = (_list_price(name, seller, round(input_tokens), round(output_tokens)) for name in names)
+    # A price of 0 says that a server of your own is free, and not the seller of a model of the same name.
+    return next((price for price in listed if price is not None), None if mine is None else 0.0)
 
 
-def most_usd_of(model: str, request: ModelRequest) -> float | None:
-    """Return the most that one call can cost in US dollars. None if no table has the model.
+def door_of(address: str) -> str:
+    """Return an address without its path, as the list of prices has those of sellers. "" if no seller can be there."""
+    parts = urlsplit(address if "://" in address else f"https://{address}")
+    return f"https://{parts.hostname}" if parts.scheme == "https" and parts.port in (None, 443) else ""
+
+
+def most_usd_of(model: str, request: ModelRequest, at: str | None = None) -> float | None:
+    """Return the most that one call can cost in US dollars. None if the price is unknown; `at` is as for `price_usd`.
     Each byte of the messages counts as a token. The reply counts as the longest that the request allows."""
     given = count_bytes(request.messages) + 20 * len(request.messages)
-    return price_usd(model, given, request.max_output_tokens)
+    return price_usd(model, given, request.max_output_tokens, at)
 
 
-def usage_of(used: Mapping[str, Any], asked: str, answered: str, *, sent: int = 0, came: int = 0) -> Usage:
+def usage_of(used: Mapping[str, Any], asked: str, answered: str, at: str, *, sent: int = 0, came: int = 0) -> Usage:
     """Return what one call consumed, read from `used`, the `usage` in the service's response.
     The cost is None if it has no valid counts, or fewer tokens than texts of `sent` and `came` bytes must have."""
     counted_in = _count(used.get("prompt_tokens", used.get("input_tokens")), sent)
@@ -59,7 +66,7 @@ def usage_of(used: Mapping[str, Any], asked: str, answered: str, *, sent: int = 
     if counted_in is None or counted_out is None:
         return Usage(1, counted_in or 0, counted_out or 0, None)
     # The requested model's price comes first, because a gateway may answer under any name.
-    costs = (price_usd(model, counted_in, counted_out) for model in (asked, answered))
+    costs = (price_usd(model, counted_in, counted_out, at) for model in (asked, answered))
     return Usage(1, counted_in, counted_out, next((cost for cost in costs if cost is not None), None))
 
 
@@ -95,24 +102,24 @@ def _with_thoughts(used: Mapping[str, Any], counted_in: int, counted_out: int) -
     return max(found)
 
 
-def _list_price(model: str, input_tokens: int, output_tokens: int) -> float | None:
+def _list_price(model: str, seller: str | None, input_tokens: int, output_tokens: int) -> float | None:
     # Looking up a price takes as long as making the call, so prices per token are cached for a quarter of an hour,
     # because some depend on the time of day.
-    known, per_token = _prices_per_token(model, int(time.time() // 900))
+    known, per_token = _prices_per_token(model, seller, int(time.time() // 900))
     if not known:
         return None
     if per_token is None:
-        price = _look_up(model, input_tokens, output_tokens)
+        price = _look_up(model, seller, input_tokens, output_tokens)
         return None if price is None else float(price)
     return float(per_token[0] * input_tokens + per_token[1] * output_tokens)
 
 
 @functools.lru_cache(maxsize=256)
-def _prices_per_token(model: str, quarter: int) -> tuple[bool, tuple[Decimal, Decimal] | None]:
+def _prices_per_token(model: str, seller: str | None, quarter: int) -> tuple[bool, tuple[Decimal, Decimal] | None]:
     """Return whether the list prices have the model, and its prices of one token of input and of output."""
     lengths = (1_000, 150_000, 1_000_000)
-    inward = [_look_up(model, length, 0) for length in lengths]
-    outward = [_look_up(model, 0, length) for length in lengths]
+    inward = [_look_up(model, seller, length, 0) for length in lengths]
+    outward = [_look_up(model, seller, 0, length) for length in lengths]
     if inward[0] is None:
         return False, None
     units = [{(price or 0) / length for price, length in zip(side, lengths, strict=True)} for side in (inward, outward)]
@@ -121,56 +128,31 @@ def _prices_per_token(model: str, quarter: int) -> tuple[bool, tuple[Decimal, De
     return True, (Decimal(units[0].pop()), Decimal(units[1].pop()))
 
 
-def _look_up(model: str, input_tokens: int, output_tokens: int) -> Decimal | None:
+def _look_up(model: str, seller: str | None, input_tokens: int, output_tokens: int) -> Decimal | None:
     import genai_prices
 
     usage = genai_prices.Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+    if seller == "":
+        return None
     try:
-        return genai_prices.calc_price(usage, model_ref=model).total_price
+        found = genai_prices.calc_price(usage, model_ref=model, provider_api_url=seller)
     except (LookupError, ValueError):
         return None
+    # The list compares beginnings alone. At Azure, the name is that of the user's own deployment, of any model.
+    is_theirs = seller is None or re.fullmatch(found.provider.api_pattern, seller)
+    return found.total_price if is_theirs and (seller is None or found.provider.id != "azure") else None
 
 
 def _own_prices() -> dict[str, tuple[float, float]]:
     # US dollars per million tokens, of input and of output
-    own = {model: (row["input"], row["output"]) for model, row in project_prices().items()}
-    path = constants.PRICES_PATH
-    try:
-        changed = path.stat().st_mtime_ns
-    except OSError:
-        return own
-    prices = _read_prices(path, changed)
-    if twice := sorted(own.keys() & prices):
+    if (former := constants.PROJECT_DIR / "prices.toml").exists():
         raise ConfigError(
-            "the price of {names} stands in both {path} and {file}; remove one",
-            names=listed(twice),
-            path=path,
+            '{path}: prices stand in {file} now. Move each model\'s lines there, below [prices."MODEL"], and remove this '
+            "file",
+            path=former,
             file=constants.PROJECT_MARK,
         )
-    return own | prices
-
-
-@functools.lru_cache(maxsize=1)
-def _read_prices(path: Path, changed: int) -> dict[str, tuple[float, float]]:
-    prices: dict[str, tuple[float, float]] = {}
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, RecursionError) as error:
-        reason = os_reason(error) if isinstance(error, OSError) else error
-        raise ConfigError(
-            "{path}: the prices cannot be read ({reason}); correct the file or remove it", path=path, reason=reason
-        ) from None
-    for model, row in table.items():
-        values: list[Any] = [row.get(name) for name in ("input", "output")] if isinstance(row, dict) else [None]
-        if not all(type(value) in (int, float) and 0 <= value <= DEAREST_USD for value in values):
-            raise ConfigError(
-                '{path}: ["{model}"] needs input and output, US dollars per million tokens, such as input = '
-                "0.15 and output = 0.6",
-                path=path,
-                model=model,
-            )
-        prices[model] = (float(values[0]), float(values[1]))
-    return prices
+    return {model: (row["input"], row["output"]) for model, row in project_prices().items()}
 
 
 def estimate_tokens(text: str) -> int:

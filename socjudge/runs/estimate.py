@@ -10,7 +10,7 @@ from ..base.showing import block, escape, usage_html
 from ..models.endings import ending_line
 from ..models.opening import Model
 from ..models.prices import estimate_tokens, price_usd
-from ..records import Usage, is_embedded
+from ..records import ModelRequest, Usage, is_embedded
 from .plan import Plan
 
 # Tokens for estimates: means over the ten questions. An answer; its passages, by k (2,040 tokens with k=1, 2,410 with
@@ -73,8 +73,33 @@ def estimate_plan(plan: Plan) -> Estimate:
     usage = _usage(plan.judge, judge_in, judge_out) + _usage(plan.assistant, answer_in, _ANSWER_TOKENS)
     endings = [ending_line(each.name, getattr(each, "service", "")) for each in (plan.judge, plan.assistant) if each]
     assumed = [] if plan.own is None else [_assumed(plan.own.name, context)]
-    note = "\n".join(dict.fromkeys(filter(None, [*endings, *assumed])))
+    unknown = [
+        say(
+            "the price of {model} is unknown, so its cost is not counted and max_cost_usd cannot be held: an address does "
+            "not prove a price. socjudge.toml takes it, in US dollars per million tokens, below a line "
+            '[prices."{name}"]: input = … and output = …, both 0 if it is free',
+            panel=(
+                "the price of {model} is unknown, so its cost is not counted and no limit can be held. socjudge.toml takes "
+                'it, below a line [prices."{name}"]; 0 if it is free'
+            ),
+            model=getattr(model, "where", model.name),
+            name=model.name,
+        )
+        for model in unpriced(plan)
+    ]
+    note = "\n".join(dict.fromkeys(filter(None, [*endings, *assumed, *unknown])))
     return Estimate(usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_usd, note)
+
+
+def unpriced(plan: Plan) -> list[Model]:
+    """Return the models whose price nobody knows."""
+    asked = ModelRequest("judge", (), {})
+    models = {model.name: model for model in (plan.judge, plan.assistant) if model is not None}
+    return [
+        model
+        for name, model in models.items()
+        if model.most_usd(asked) is None and price_usd(name, 1, 1, getattr(model, "address", "")) is None
+    ]
 
 
 def _assumed(name: str, context: int) -> str:
@@ -92,4 +117,6 @@ def _usage(model: Model | None, input_tokens: list[int], output_tokens_each: int
         return Usage()
     calls, tokens_in = len(input_tokens), sum(input_tokens)
     tokens_out = output_tokens_each * calls
-    return Usage(calls, tokens_in, tokens_out, price_usd(model.name, tokens_in, tokens_out))
+    return Usage(
+        calls, tokens_in, tokens_out, price_usd(model.name, tokens_in, tokens_out, getattr(model, "address", ""))
+    )

@@ -130,7 +130,7 @@ def _terms_of(model: Model) -> Terms:
     return (
         (say("socjudge's version"), __version__),
         ("OPENAI_BASE_URL", getattr(model, "service", "")),
-        (say("the price of {model} (prices.toml)", model=model.name), model.most_usd(sample)),
+        (say("the price of {model} ([prices] in socjudge.toml)", model=model.name), model.most_usd(sample)),
     )
 
 

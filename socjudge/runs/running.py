@@ -107,15 +107,16 @@ def run_plan(plan: Plan, terms: RunTerms) -> EvaluationRun:
 def _need_prices(plan: Plan) -> None:
     if model := _unpriced(plan):
         raise ConfigError(
-            "max_cost_usd cannot be held: the price of '{model}' is unknown; put it into {path} (see README), "
+            "max_cost_usd cannot be held: the price of '{model}' is unknown; put it into {file} ([prices.\"{model}\"], 0 "
+            "if it is free), "
             "give a chat model an output limit and an object of your own `most_usd(request)`, or have no cap: "
             "it is max_cost_usd, or stands in socjudge.toml (--max-cost-usd inf, in Python math.inf)",
             panel=(
                 "the most that the run may cost cannot be held: the price of '{model}' is unknown; put it "
-                "into {path} (see README), or set that field to 0 (no limit)"
+                'into {file} ([prices."{model}"], 0 if it is free), or set that field to 0 (no limit)'
             ),
             model=model,
-            path=constants.PRICES_PATH,
+            file=constants.PROJECT_MARK,
         )
 
 

@@ -120,7 +120,7 @@ def test_a_summary_in_a_cell_is_the_text_of_the_specification(run: EvaluationRun
 
 
 def test_an_unknown_price_is_shown_as_unknown() -> None:
-    assert "不明（prices.toml" in Usage(1, 2, 3, None)._repr_html_()
+    assert "不明（socjudge.toml の [prices]" in Usage(1, 2, 3, None)._repr_html_()
     run = replace(one_run(), run=RunInfo("r", "", judge_usage=Usage(1, 2, 3, None)))
     assert run.cost_usd is None and "cost unknown" in repr(run)
 

@@ -12,11 +12,11 @@ import pytest
 from decision_service import INPUT_TOKENS, OUTPUT_TOKENS, SURE, deciding, refused, scored
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from own_prices import set_prices
 from run_options import with_options
 from service import CRITERIA, AfterCalls, Reply, Service, is_judge_call, judgement
 
 import socjudge as sj
-from socjudge import constants
 from socjudge.errors import UnparsableJudgement
 from socjudge.judging.decisions import parse_decision
 
@@ -26,15 +26,14 @@ ANSWERS = [
     for q in QUESTIONS
 ]
 JUDGE = "decisions:gpt-6-luna"
-PRICES = "[gpt-6-luna]\ninput = 0.5\noutput = 4.0\n"
+PRICES = {"gpt-6-luna": (0.5, 4.0)}
 COST_USD = (INPUT_TOKENS * 0.5 + OUTPUT_TOKENS * 4.0) / 1e6
 Answers = list[dict[str, Any]]
 
 
 @pytest.fixture(autouse=True)
 def _prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "prices.toml").write_text(PRICES, encoding="utf-8")
-    monkeypatch.setattr(constants, "PRICES_PATH", tmp_path / "prices.toml")
+    set_prices(tmp_path, monkeypatch, PRICES)
 
 
 def judge_all(tmp_path: Path, judge: Any = JUDGE, **keywords: Any) -> sj.EvaluationRun:

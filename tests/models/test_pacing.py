@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from own_prices import set_prices
 from run_options import with_options
 from service import KEY, Reply, Service, error, judgement
 
@@ -23,7 +24,6 @@ from socjudge import (
     ConfigError,
     EvalQuestion,
     EvaluationRun,
-    constants,
     load_run,
     run_evaluation_suite,
     unfinished_runs,
@@ -33,7 +33,6 @@ from socjudge.models import event_loop as background
 from socjudge.models import opening as providers
 from socjudge.models import pacing
 from socjudge.models.pacing import Account, Retryable, RunGate, send_with_retries
-from socjudge.models.prices import price_usd
 from socjudge.records import Completion, ModelRequest, Usage
 
 CALL_USD = 0.00027  # what the loopback service says it used, at gpt-4o-mini's price
@@ -421,38 +420,16 @@ def test_calls_without_a_reply_count_against_the_budget(
     assert len(service.requests) <= 4
 
 
-def test_a_budget_needs_a_known_price_and_prices_toml_can_give_it(
+def test_a_budget_needs_a_known_price_and_the_settings_can_give_it(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(constants, "PRICES_PATH", tmp_path / "prices.toml")
-    with pytest.raises(ConfigError, match=r"price of 'my-7b' is unknown.*prices.toml"):
+    with pytest.raises(ConfigError, match=r"price of 'my-7b' is unknown.*\[prices"):
         run_judge(3, tmp_path, judge_model="my-7b", max_cost_usd=1.0)
     assert service.requests == []
-    constants.PRICES_PATH.write_text('["my-7b"]\ninput = 1.0\noutput = 2.0\n', encoding="utf-8-sig")  # as Windows saves
+    set_prices(tmp_path, monkeypatch, {"my-7b": (1.0, 2.0)})
     run = run_judge(3, tmp_path, judge_model="my-7b", max_cost_usd=1.0)
     # 1,000 tokens in at $1 and 200 out at $2 per million, three times.
     assert run.usage.cost_usd == pytest.approx(3 * 0.0014)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '["m"]\ninput = inf\noutput = 1\n',
-        '["m"]\ninput = true\noutput = 1\n',
-        '["m"]\ninput = 1e308\noutput = 1\n',
-        '["m"]\ninput = "x"\n',
-        "m = 3\n",
-        '["m"]\ninput = 1.0\noutput = -1\n',
-        "[[",
-        "a=" + "[" * 9000,
-    ],
-)
-def test_bad_prices_are_named(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constants, "PRICES_PATH", tmp_path / "prices.toml")
-    constants.PRICES_PATH.write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"prices.toml: .*(input and output|cannot be read)"):
-        run_judge(1, tmp_path, judge_model="offline", max_cost_usd=1.0)
-        price_usd("m", 1, 1)
 
 
 class Own:
@@ -493,9 +470,8 @@ def test_the_budget_holds_for_an_object_that_tells_its_price(tmp_path: Path, cos
     assert model.calls == (3 if cost == 1.0 else 2)
 
 
-def test_prices_toml_can_give_the_price_of_an_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constants, "PRICES_PATH", tmp_path / "prices.toml")
-    constants.PRICES_PATH.write_text('["mine"]\ninput = 0.0\noutput = 250.0\n', encoding="utf-8")
+def test_the_settings_can_give_the_price_of_an_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_prices(tmp_path, monkeypatch, {"mine": (0.0, 250.0)})
     model = Own()  # 4,000 tokens out at $250 a million: $1 a call
     with pytest.raises(BudgetReached):
         run_judge(20, tmp_path, judge_model=model, max_cost_usd=4.0)

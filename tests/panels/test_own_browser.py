@@ -95,7 +95,7 @@ def test_a_person_judges_and_asks_an_assistant_of_their_own(tmp_path: Path) -> N
             asked.get_by_role("button", name="質問する").click()
             asked.locator("summary", has_text="escalation.md").first.click(timeout=60_000)
             assert HOSTILE in asked.inner_text()
-            assert "prices.toml" not in asked.inner_text()  # whose price it is nobody there can tell
+            assert "[prices]" not in asked.inner_text()  # whose price it is nobody there can tell
             _picture(page, "own_asked")
             asked.get_by_label("質問", exact=True).fill(QUESTIONS[2][0])
             asked.get_by_label("質問", exact=True).press("Tab")

@@ -200,14 +200,18 @@ def test_a_file_that_is_not_utf_8_is_named(folder: Path, content: bytes) -> None
         sj.open_project(folder)
 
 
-def test_prices_may_stand_in_the_settings_but_not_in_both_files(folder: Path) -> None:
+def test_prices_stand_in_the_settings_and_a_former_file_says_where_it_goes(folder: Path) -> None:
     opened(folder, "[prices.'my-7b']\ninput = 1.0\noutput = 2\n")
     assert price_usd("my-7b", 1_000_000, 1_000_000) == 3.0
-    constants.PRICES_PATH.write_text("['their-7b']\ninput = 2\noutput = 2\n", "utf-8")
-    assert price_usd("my-7b", 1_000_000, 0) == 1.0 and price_usd("their-7b", 1_000_000, 0) == 2.0
-    constants.PRICES_PATH.write_text("['my-7b']\ninput = 22\noutput = 2\n", "utf-8")
-    with pytest.raises(sj.ConfigError, match=r"my-7b.*both"):
+    (folder / "prices.toml").write_text("['their-7b']\ninput = 2\noutput = 2\n", "utf-8")
+    with pytest.raises(sj.ConfigError, match=r"prices.toml: prices stand in socjudge.toml now.*\[prices."):
         price_usd("my-7b", 1, 1)
+
+
+@pytest.mark.parametrize("cost", ["inf", "true", "1e308", '"x"', "-1.0", "nan"])
+def test_bad_prices_are_named(folder: Path, cost: str) -> None:
+    with pytest.raises(sj.ConfigError, match=r"line 3: \[prices.m\] output = .* will not do"):
+        opened(folder, f"[prices.m]\ninput = 1\noutput = {cost}\n")
 
 
 def test_what_was_paid_for_while_somebody_broke_the_file_is_priced_as_before(folder: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from own_prices import set_prices
 from run_options import with_options
 from run_process import ended, started
 from service import Reply, Service, error, judgement
@@ -84,10 +85,7 @@ def test_a_dearer_model_that_answers_passes_the_cap_by_the_first_calls_alone(
 def test_a_price_of_zero_is_that_of_the_model_asked_alone(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says_usage: bool
 ) -> None:
-    from socjudge import constants
-
-    (tmp_path / "socjudge.toml").write_text('[prices."house-7b"]\ninput = 0\noutput = 0\n', "utf-8")
-    monkeypatch.setattr(constants, "PROJECT_DIR", tmp_path)
+    set_prices(tmp_path, monkeypatch, {"house-7b": (0, 0)})
     service.default = billing = Billing("gpt-4.1", says_usage=says_usage)
     with pytest.raises(BudgetReached):
         judge_all(tmp_path, "house-7b", 0.01)

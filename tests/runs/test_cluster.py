@@ -21,8 +21,10 @@ from typing import Any
 
 import cloudpickle
 import pytest
+import worker_prices
 from conftest import ANSWER, ROOT
 from langchain_core.language_models import FakeListChatModel
+from own_prices import set_prices
 from run_options import with_options
 from service import KEY, Reply, Service, error, is_judge_call, judgement, serving
 
@@ -72,7 +74,7 @@ def client(chat: Service) -> Iterator[Any]:
     with (
         LocalCluster(
             n_workers=2, threads_per_worker=THREADS, processes=True, dashboard_address=":0",
-            silence_logs=logging.CRITICAL, env=environment,
+            silence_logs=logging.CRITICAL, env=environment, preload=worker_prices.__file__,
         ) as cluster,
         Client(cluster) as client,
     ):  # fmt: skip
@@ -188,7 +190,9 @@ def test_repeats_are_real_calls_on_a_cluster(service: Service, client: Any, tmp_
 
 def test_a_process_pool_gives_the_same_and_its_death_loses_nothing(service: Service, tmp_path: Path) -> None:
     here = run_suite(QUESTIONS[:3], tmp_path, answers=stored(QUESTIONS[:3]))
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(
+        2, mp_context=multiprocessing.get_context("spawn"), initializer=worker_prices.stand_in
+    ) as pool:
         there = run_suite(QUESTIONS[:3], tmp_path, answers=stored(QUESTIONS[:3]), executor=pool)
         assert substance(there) == substance(here)
         service.requests.clear()
@@ -281,9 +285,8 @@ def test_a_run_has_its_own_rubric_whatever_a_worker_has_set(
 def test_prices_that_are_known_in_one_place_only_are_refused(
     service: Service, client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(constants, "PRICES_PATH", tmp_path / "prices.toml")
-    constants.PRICES_PATH.write_text('["gpt-4o-mini"]\ninput = 1\noutput = 2', "utf-8")
-    with pytest.raises(ConfigError, match=r"the price of gpt-4o-mini \(prices.toml\) is .* on a worker"):
+    set_prices(tmp_path, monkeypatch, {"gpt-4o-mini": (1, 2)})
+    with pytest.raises(ConfigError, match=r"the price of gpt-4o-mini \(\[prices\] in .*\) is .* on a worker"):
         run_suite(QUESTIONS, tmp_path, answers=stored(QUESTIONS), executor=client.get_executor())
 
 

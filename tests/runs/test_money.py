@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from own_prices import set_prices
 from run_options import with_options
 from service import AfterCalls, Reply, Service, error, judgement
 
@@ -104,19 +105,17 @@ def test_an_experiment_that_breaks_off_in_its_last_part_pays_no_part_again_and_k
     assert not list(tmp_path.glob("broken/.parts_*"))
 
 
-def test_a_finished_part_whose_cost_nobody_knows_is_no_free_one(service: Service, tmp_path: Path) -> None:
+def test_a_finished_part_whose_cost_nobody_knows_is_no_free_one(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A judge without a price; one part of its experiment is finished when a cap and a price come."""
     given = list(zip(QUESTIONS[:2], ANSWERS[:2], strict=True))
     how: dict[str, Any] = {"judge_model": "my-a", "progress": False, "max_concurrency": 1, "logs_dir": tmp_path}
     with pytest.raises(RunStopped):
         Prompts().run(given, **with_options(**how, stop=AfterCalls(service.requests, 3)))
-    path = constants.PRICES_PATH
-    try:
-        path.write_text('["my-a"]\ninput = 1\noutput = 1\n', encoding="utf-8")
-        with pytest.raises(ConfigError, match="nobody knows what my-a has cost"):
-            Prompts().run(given, **with_options(**how, max_cost_usd=1))
-    finally:
-        path.unlink()
+    set_prices(tmp_path, monkeypatch, {"my-a": (1, 1)})
+    with pytest.raises(ConfigError, match="nobody knows what my-a has cost"):
+        Prompts().run(given, **with_options(**how, max_cost_usd=1))
 
 
 def test_judging_what_failed_costs_what_it_asks_for_and_its_cap_is_for_that(service: Service, tmp_path: Path) -> None:
@@ -133,11 +132,8 @@ def test_judging_what_failed_costs_what_it_asks_for_and_its_cap_is_for_that(serv
 
 
 @pytest.fixture
-def prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "prices.toml"
-    monkeypatch.setattr(constants, "PRICES_PATH", path)
-    path.write_text('["corp-judge"]\ninput = 100\noutput = 100\n', encoding="utf-8")
-    return path
+def prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_prices(tmp_path, monkeypatch, {"corp-judge": (100, 100)})
 
 
 @pytest.mark.usefixtures("prices")

@@ -23,6 +23,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from command_line import socjudge_here
+from own_prices import set_prices
 from run_options import with_options
 from scripted_world import ASSISTANT, CHEAPER, FILTERED, PRICES, Own, World, paid
 from service import CRITERIA, KEY, serving
@@ -336,13 +337,10 @@ def log_cost(path: Path) -> float | None:
 def trial(seed: int, folder: Path, index: RunbookIndex) -> Iterator[Trial]:
     world = World(seed)
     folder.mkdir()
-    (folder / "prices.toml").write_text(
-        "\n".join(f'["{name}"]\ninput = {one}\noutput = {two}' for name, (one, two) in PRICES.items()), encoding="utf-8"
-    )
     with serving(world.http) as service, pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_API_KEY", KEY)
         patch.setenv("OPENAI_BASE_URL", service.base_url)
-        patch.setattr(constants, "PRICES_PATH", folder / "prices.toml")
+        set_prices(folder, patch, PRICES)
         patch.setattr(constants, "JUDGE_PASS_THRESHOLD", float(world.line))
         patch.setattr(constants, "JUDGE_PASS_RATE", world.rate)
         patch.setattr(page, "_charts", lambda *_: {})  # drawing them takes most of a report

@@ -1,0 +1,14 @@
+"""Loaded by each worker of a cluster: the service on loopback stands in for OpenAI's own there too."""
+
+from __future__ import annotations
+
+from service import sell_on_loopback
+
+from socjudge.models import prices
+
+
+def stand_in() -> None:
+    prices.door_of = sell_on_loopback  # type: ignore[assignment]
+
+
+stand_in()
