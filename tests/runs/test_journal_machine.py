@@ -107,15 +107,16 @@ class RunMachine(RuleBasedStateMachine):
                 assert count + before[f"reply{number}"] <= 2, "a reply that could not be read is paid for again"
             if (cap := keywords.get("max_cost_usd")) is not None:
                 assert (before.total() + calls.total()) * CALL_USD <= cap + 1e-9, "beyond the budget"
-        if run is None:
+        if finished:
+            assert run is not None and run.run.run_id in ids and not calls, "a finished run is made again"
+        elif run is None:
             now = [held(path) for path in self.journals()]
-            assert finished or not before or any(before <= each for each in now), "something is lost"
+            assert not before or any(before <= each for each in now), "something is lost"
         else:
             assert run.run.run_id not in ids
             assert [result.question.id for result in run.results] == list(range(COUNT))
             assert {result.evaluation.average_score for result in run.results} == {80.0}
-            if not finished:
-                assert run.usage.calls == before.total() + calls.total()
+            assert run.usage.calls == before.total() + calls.total()
             self.n_logs += 1
         return run
 
