@@ -11,4 +11,6 @@ def stand_in() -> None:
     prices.door_of = sell_on_loopback  # type: ignore[assignment]
 
 
-stand_in()
+def dask_setup(worker: object) -> None:
+    """Called by Dask in the worker alone, so that the process of the tests keeps its own addresses."""
+    stand_in()

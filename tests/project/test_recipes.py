@@ -242,7 +242,7 @@ def test_another_judge_is_compared_and_the_line_that_corresponds_is_told(
     found = cook("Another judge", run=run)
     told = capsys.readouterr().out.splitlines()
     assert told[0].startswith(
-        "gpt-5-mini scores the same answers 10.6 points lower than gpt-4o-mini; 6 questions passed, "
+        "Compared with gpt-4o-mini, gpt-5-mini scores the same answers 10.6 points lower; 6 passed questions become 4."
     )
     assert told[1].startswith("70 points with gpt-4o-mini correspond to about 60 with gpt-5-mini (95 % interval ")
     assert list(found["corresponding"]["criterion"]) == [*run.rubric.criteria, "総合"]
