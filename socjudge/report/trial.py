@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 FLIPS = ("合格→不合格", "不合格→合格")  # pass to fail, fail to pass
 # If these conditions are equal, the scores or the answers of the stored run are also those of the base prompt.
-_JUDGING = ("judge_model", "judge_service", "judge_prompt_sha256")
+_JUDGING = ("judge_model", "judge_service", "embedded_judge", "judge_prompt_sha256")
 _ANSWERING = ("assistant_model", "assistant_service", "assistant_prompt_sha256", "index_fingerprint", "k")
 
 
