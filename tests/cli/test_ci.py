@@ -261,6 +261,7 @@ def test_a_workflow_of_the_docs_does_what_it_says(
     which: int, marks: int, code: int, project: Path, service: Service
 ) -> None:
     settings = f"[defaults]\nanswers = {json.dumps(str(project / 'answers.csv'))}\n"
+    settings += '[prices."gpt-4o-mini"]\ninput = 0.15\noutput = 0.6\n'  # another address than OpenAI's proves none
     (project / "socjudge.toml").write_text(settings, "utf-8")
     service.default = judgement(marks)
     install, told = commands()[which]

@@ -204,7 +204,7 @@ RESULTS = st.builds(
 
 @pytest.mark.slow
 @settings(max_examples=60)
-@given(st.lists(RESULTS, max_size=4))
+@given(st.lists(RESULTS, max_size=4, unique_by=lambda each: (str(each.question.id), each.answer_repeat)))
 def test_what_was_saved_is_loaded(results: list[EvaluationResult]) -> None:
     started = "2026-01-02T03:04:05+09:00"
     run = EvaluationRun(tuple(results), summarise_results(results), RunInfo("r", started, judge_model="m"))
