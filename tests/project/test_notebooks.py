@@ -189,7 +189,7 @@ def test_a_prompt_is_tried_without_paying_again_for_what_the_log_holds(
     run_notebook("05_prompt_lab.ipynb", **parameters)
     assert service.judge_calls == 2  # nothing is paid before it is allowed
     _, names = run_notebook("05_prompt_lab.ipynb", ALLOW_COST=True, **parameters)
-    assert service.judge_calls == 2 + 2 * judged == 2 + sum(estimate.calls for estimate in names["estimates"])
+    assert service.judge_calls == 2 + 2 * judged == 2 + judged * names["plan"].left.calls
 
 
 @pytest.mark.slow
