@@ -19,7 +19,7 @@ from ..errors import ConfigError, RunStopped
 from ..models.opening import Model
 from ..prompts.saved import check_prompt, judge_prompt_of
 from ..prompts.templates import Kind, Prompt, default_prompt_id, load_prompt
-from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunOptions, is_embedded
+from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunOptions, is_embedded, total_usage
 from ..runs.estimate import Estimate
 from ..runs.load import load_run
 from ..runs.logs import log_files
@@ -55,6 +55,7 @@ class PromptTrial:
     before: EvaluationRun  # with the base prompt
     after: EvaluationRun  # with the edited prompt
     same_answers: bool  # whether both prompts were tried on the same answers
+    made: tuple[EvaluationRun, ...]  # the runs that this trial paid for: `after`, and `before` if it was not known
 
     @cached_property
     def comparison(self) -> RunComparison:
@@ -88,8 +89,8 @@ class PromptTrial:
 
     @property
     def cost_usd(self) -> float | None:
-        """Return what the run with the edited prompt has cost in US dollars. Return None if it is unknown."""
-        return self.after.cost_usd
+        """Return what the trial has cost in US dollars, with both prompts. Return None if it is unknown."""
+        return total_usage(run.usage for run in self.made).cost_usd
 
     def _pair_of(self, result: EvaluationResult) -> tuple[int | str, int]:
         # If the answers differ, the results on a question are compared all the same.
@@ -163,16 +164,15 @@ class TrialPlan:
     ) -> PromptTrial:
         """Carry out the trial, under one cap. `on_side` is called before each side, with the run of the base prompt if
         there is one, and `paid` are runs of an earlier start that count against the cap."""
-        before, stop = self.known, None if options is None else options.stop
+        made, stop = list[EvaluationRun](), None if options is None else options.stop
         budget = shared_budget(max_cost_usd, paid, self.folder, self.sides)
         for side in self.sides:
             if stop is not None and stop.is_set():
                 raise RunStopped("stopped between the two prompts")
-            on_side(side, before)
-            made = run_plan(side, terms_of(options, max_cost_usd=budget, logs_dir=self.folder, progress=progress))
-            before = made if before is None else before
-        assert before is not None
-        return PromptTrial(before, made, self.kind == "judge")
+            on_side(side, made[0] if made else self.known)
+            terms = terms_of(options, max_cost_usd=budget, logs_dir=self.folder, progress=progress)
+            made.append(run_plan(side, terms))
+        return PromptTrial(self.known or made[0], made[-1], self.kind == "judge", tuple(made))
 
 
 def plan_trial(

@@ -12,8 +12,9 @@ from ..base.messages import explained
 from ..base.storage import as_path
 from ..errors import ConfigError
 from ..records import EvaluationRun
+from .identity import Identity
 from .logs import load_log, logs_of_run, newer_text, parse_log
-from .unfinished import describe_journal, load_unfinished
+from .unfinished import journal_info, journal_total, load_unfinished
 
 
 def find_log(name: Path | str, logs_dir: Path | str | None = None) -> Path:
@@ -53,11 +54,12 @@ def load_run(path: Path | str) -> EvaluationRun:
 
 def find_finished(journal: Path) -> EvaluationRun | None:
     """Return the run of a journal from its log, if there is one with all that was asked for. The process was then
-    killed before it could remove the journal. A log with only a part of the run is not that of the finished run."""
-    left = describe_journal(journal)
-    for path in logs_of_run(left.run.run_id, journal.parent, started_at=left.run.started_at):
+    killed before it could remove the journal. What was saved of the journal itself has no end, and is not that log."""
+    info, total = journal_info(journal), journal_total(journal)
+    for path in logs_of_run(info.run_id, journal.parent, started_at=info.started_at):
         with contextlib.suppress(ConfigError):
             run = load_run(path)
-            if run.run.run_id == left.run.run_id and len(run.results) == left.total:
+            is_whole = run.run.run_id == info.run_id and len(run.results) == total
+            if is_whole and run.run.finished_at and Identity.of(info).agrees(Identity.of(run.run)):
                 return run
     return None

@@ -8,7 +8,6 @@ from pathlib import Path
 from threading import Event
 
 from .. import constants
-from ..answering.own_assistant import Assistant
 from ..base.conditions import rubric_changes
 from ..base.messages import say
 from ..base.showing import block, dollars, escape, facts_html, money, one_line
@@ -122,8 +121,7 @@ def foresee(
     `expected`: the rubric that the user counts on. ConfigError if `options.resume` is the journal of another run."""
     options, folder = options or RunOptions(), as_path(logs_dir or constants.LOGS_DIR)
     whole, problem = estimate_plan(plan), ""
-    own = [plan.own.told_before] if isinstance(plan.own, Assistant) else []
-    notes = list(filter(None, own))
+    notes = [plan.own.told_before] if plan.own is not None and plan.own.told_before else []
     found: UnfinishedRun | None = None
     similar: UnfinishedRun | None = None
     try:

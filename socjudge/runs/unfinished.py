@@ -147,6 +147,11 @@ def journal_info(path: Path) -> RunInfo:
     return run_info_from_dict(_named_header(path)["run"], where=str(path))
 
 
+def journal_total(path: Path) -> int:
+    """Return how many judged answers the finished run of a journal will have."""
+    return int(_named_header(path)["total"])
+
+
 def find_journal(folder: Path, identity: Identity) -> Path | None:
     """Return the newest journal in the folder whose run has this identity."""
     fits = [

@@ -91,6 +91,26 @@ def test_a_run_that_was_killed_after_its_log_was_written_is_the_finished_one(ask
     assert [path.name for path in (tmp_path / "logs").glob("judge_eval_*")] == [run.log_path and run.log_path.name]
 
 
+def test_a_log_that_says_it_is_the_run_and_is_of_another_does_not_finish_it(asked: Service, tmp_path: Path) -> None:
+    journal = broken_off(tmp_path, asked)
+    other = evaluate(tmp_path / "other", judge_model="gpt-4o")
+    run_id = sj.load_run(journal).run.run_id
+    save_evaluation_results(replace(other, run=replace(other.run, run_id=run_id)), tmp_path / "logs")
+    asked.requests.clear()
+    assert (evaluate(tmp_path).run.judge_model, len(asked.requests)) == ("gpt-4o-mini", 4)
+
+
+def test_a_trial_costs_what_both_prompts_cost(asked: Service, tmp_path: Path) -> None:
+    run = evaluate(tmp_path)
+    text = sj.load_prompt("guide-1").text + "厳しく。"
+    how: dict[str, Any] = {"logs_dir": tmp_path / "trials", "progress": False}
+    one = sj.try_prompt(run, text, **how)  # the log has the scores of the base prompt
+    two = sj.try_prompt(run, text, judge_model="gpt-4o", **how)
+    assert one.cost_usd == one.after.cost_usd
+    assert two.cost_usd == pytest.approx((two.before.cost_usd or 0) + (two.after.cost_usd or 0)) != two.after.cost_usd
+    assert len(asked.requests) == 12 + 12 + 24
+
+
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "mark": lambda data: b"\xef\xbb\xbf" + data,
     "blank": lambda data: b"\n" + data,

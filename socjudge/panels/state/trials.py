@@ -102,7 +102,9 @@ class TrialSession(Session):
         self.choice, self.trial, self.effect = trial.choice, trial, None
         if trial.after:
             before = load_run(self.trials_dir / trial.before) if trial.before else self._stored()
-            self.effect = PromptTrial(before, load_run(self.trials_dir / trial.after), self.choice.kind == "judge")
+            after = load_run(self.trials_dir / trial.after)
+            made = (before, after) if trial.before else (after,)
+            self.effect = PromptTrial(before, after, self.choice.kind == "judge", made)
 
     def check_name(self, name: str) -> Path:
         """Return the path that `save` would use. Raises ConfigError if the name cannot be used."""
