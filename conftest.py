@@ -1,3 +1,3 @@
-"""For `pytest --nbval-lax notebooks` too, which reads nothing below tests/: the rules of tests/notebook_rules.py."""
+"""For `pytest --nbval-lax notebooks` too, which reads nothing below tests/: the rules of tests/support/notebook_rules.py."""
 
-pytest_plugins = ["notebook_rules"]
+pytest_plugins = ["support.notebook_rules"]

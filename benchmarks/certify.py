@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 import pandas as pd
-from certify_judge import good_pairs
+from support.certify_judge import good_pairs
 
 from socjudge import AssistantAnswer, evaluate_answer, load_eval_dataset
 from socjudge.certify import (

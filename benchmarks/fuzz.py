@@ -1,4 +1,4 @@
-"""Feed the readers of tests/readers.py with what a coverage-guided fuzzer makes up; `make fuzz` runs it.
+"""Feed the readers of tests/support/readers.py with what a coverage-guided fuzzer makes up; `make fuzz` runs it.
 
     python benchmarks/fuzz.py [READER …] [--minutes 10]
 
@@ -38,7 +38,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.alone:
         fuzz(options.readers[0], options.minutes * 60)
-    from readers import READERS
+    from support.readers import READERS
 
     failed = [name for name in options.readers or READERS if _alone(name, options.minutes)]
     return bool(failed)

@@ -16,7 +16,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from damages import BREAKS, DAMAGES, Item, good_answer
+from support.damages import BREAKS, DAMAGES, Item, good_answer
 
 from socjudge import AssistantAnswer, EvalQuestion, evaluate_answer
 from socjudge.answering.citations import format_context

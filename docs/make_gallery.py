@@ -26,7 +26,7 @@ from pygments.formatters import HtmlFormatter
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
-from notebook_rules import PASSING  # noqa: E402
+from support.notebook_rules import PASSING  # noqa: E402
 
 GALLERY = ROOT / "docs" / "gallery"
 NOTEBOOKS = sorted(

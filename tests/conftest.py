@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from hypothesis import settings as hypothesis_settings
-from service import KEY, Service, is_judge_call, judgement, sell_on_loopback, serving
+from support.service import KEY, Service, is_judge_call, judgement, sell_on_loopback, serving
 
 from socjudge import AssistantAnswer, EvalQuestion, build_index, constants, load_eval_dataset, settings
 from socjudge.embedded import judge as embedded_judge

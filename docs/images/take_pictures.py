@@ -24,9 +24,9 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from browser import chromium  # noqa: E402
-from lab import lab, open_notebook, run_all, write_notebook  # noqa: E402
-from service import KEY, Reply, is_judge_call, serving  # noqa: E402
+from support.browser import chromium  # noqa: E402
+from support.lab import lab, open_notebook, run_all, write_notebook  # noqa: E402
+from support.service import KEY, Reply, is_judge_call, serving  # noqa: E402
 
 import socjudge as sj  # noqa: E402
 from socjudge.base.showing import symbols  # noqa: E402

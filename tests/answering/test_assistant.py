@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from service import Reply, Service, is_judge_call, judgement
+from support.service import Reply, Service, is_judge_call, judgement
 
 from socjudge import (
     AssistantAnswer,

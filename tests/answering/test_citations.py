@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from damages import BREAKS, DAMAGES, good_answer
 from hypothesis import given
 from hypothesis import strategies as st
+from support.damages import BREAKS, DAMAGES, good_answer
+from support.service import Service, judgement
 
 import socjudge as sj
 from socjudge.answering.citations import _Cites, as_material, format_context, unmeasurable
@@ -20,7 +21,6 @@ from socjudge.base.texts import change_citations
 from socjudge.errors import RequestRefused
 from socjudge.records import AssistantAnswer, EvalQuestion, Flags, Passage
 from socjudge.runbooks.index import RunbookIndex
-from tests.service import Service, judgement
 
 PASSAGES = (
     Passage("端末を隔離する。", "malware.md", "初動"),

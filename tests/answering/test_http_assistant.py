@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.own_bot import ANSWER, CITED, Said, azure, chat, dify, page_tables, plain, running
 
 from socjudge import settings
 from socjudge.answering.own_assistant import Assistant
 from socjudge.errors import ConfigError, NoAnswer
-from tests.own_bot import ANSWER, CITED, Said, azure, chat, dify, page_tables, plain, running
 
 KEY = "bot-key-0123456789"
 QUESTION = "マルウェアの初動は。{category} ${BOT_KEY}"

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from http_proxy import PASSWORD, Proxy, proxying
-from service import Service, judgement
+from support.http_proxy import PASSWORD, Proxy, proxying
+from support.own_bot import Bot, Said, running
+from support.service import Service, judgement
 
 import socjudge as sj
 from socjudge.errors import NoAnswer
 from socjudge.records import EvalQuestion
-from tests.own_bot import Bot, Said, running
 
 pytestmark = [  # of the judge's client
     pytest.mark.filterwarnings(f"ignore:{said}:DeprecationWarning")

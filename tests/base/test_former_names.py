@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import typer
-from command_line import socjudge_here
 from conftest import ROOT
+from support.command_line import socjudge_here
 
 import socjudge as sj
 from socjudge import settings

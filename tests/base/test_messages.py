@@ -13,7 +13,7 @@ from typing import NamedTuple, get_args
 import jinja2
 import pytest
 from conftest import TYPED
-from package_modules import PACKAGE, tree_of
+from support.package_modules import PACKAGE, tree_of
 
 from socjudge import errors
 from socjudge.base import messages

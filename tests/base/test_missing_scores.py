@@ -14,7 +14,7 @@ import pytest
 import typer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from one_run import log_of, one_run
+from support.one_run import log_of, one_run
 
 import socjudge as sj
 from socjudge.base.missing_scores import average

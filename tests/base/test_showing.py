@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from fontTools.ttLib import TTFont
-from one_run import one_run
+from support.one_run import one_run
 
 import socjudge as sj
 from socjudge import constants

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import typer
-from one_run import log_of, one_run
-from service import Service, judgement
+from support.one_run import log_of, one_run
+from support.service import Service, judgement
 
 from socjudge.base import messages
 from socjudge.base.verdict import answer_verdict, run_verdict, summarise_results, summary_text

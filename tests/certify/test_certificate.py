@@ -14,10 +14,10 @@ from typing import Any
 import pandas as pd
 import pytest
 import scipy.stats
-from certify_judge import Noisy, Scores, ScriptedJudge, Weakness, blind, good_pairs, gullible
-from readers import Judge
-from run_options import with_options
-from service import CRITERIA, KEY, Reply, Service, error, judgement, serving
+from support.certify_judge import Noisy, Scores, ScriptedJudge, Weakness, blind, good_pairs, gullible
+from support.readers import Judge
+from support.run_options import with_options
+from support.service import CRITERIA, KEY, Reply, Service, error, judgement, serving
 
 from socjudge import ConfigError, constants, load_run, run_evaluation_suite, write_report
 from socjudge.base.verdict import summarise_results

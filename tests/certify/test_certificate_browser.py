@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import chromium, opened, sideways
-from certify_judge import good_pairs
+from support.browser import chromium, opened, sideways
+from support.certify_judge import good_pairs
 
 from socjudge.certify import certify_judge, write_certificate_page
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 
 import pytest
-from certify_judge import good_pairs
 from hypothesis import given
 from hypothesis import strategies as st
+from support.certify_judge import good_pairs
 
 from socjudge import AssistantAnswer, EvalQuestion
 from socjudge.base.texts import cited_sources

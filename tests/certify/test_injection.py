@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-from certify_judge import Noisy, ScriptedJudge, follows_flags, good_pairs, gullible
 from hypothesis import given
 from hypothesis import strategies as st
-from run_options import with_options
-from service import CRITERIA, Service, judgement
+from support.certify_judge import Noisy, ScriptedJudge, follows_flags, good_pairs, gullible
+from support.run_options import with_options
+from support.service import CRITERIA, Service, judgement
 
 from socjudge import ConfigError, load_prompt
 from socjudge.certify import (

@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from certify_judge import Scores, ScriptedJudge, good_pairs
-from run_options import with_options
-from service import CRITERIA, Service, judgement
+from support.certify_judge import Scores, ScriptedJudge, good_pairs
+from support.run_options import with_options
+from support.service import CRITERIA, Service, judgement
 
 from socjudge import ConfigError
 from socjudge.certify import certify_judge, estimate_certificate, write_certificate_page

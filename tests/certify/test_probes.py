@@ -9,10 +9,10 @@ from typing import Any
 import matplotlib as mpl
 import pandas as pd
 import pytest
-from certify_judge import Noisy, ScriptedJudge, blind, good_pairs
 from matplotlib.patches import Rectangle
-from run_options import with_options
-from service import CRITERIA, Service
+from support.certify_judge import Noisy, ScriptedJudge, blind, good_pairs
+from support.run_options import with_options
+from support.service import CRITERIA, Service
 
 from socjudge import AssistantAnswer, ConfigError, EvalQuestion, load_run, load_scores
 from socjudge.certify import Probes, explain_probes, probe_matrix, summarise_probes

@@ -21,7 +21,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.container import ErrorbarContainer
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
-from score_frames import CATEGORIES, CRITERIA, framed, judged, judges_frame, results_of
+from support.score_frames import CATEGORIES, CRITERIA, framed, judged, judges_frame, results_of
 
 from socjudge import constants
 from socjudge.base.conditions import CONDITIONS, Condition

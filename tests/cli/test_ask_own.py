@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import socjudge
+from support.command_line import socjudge
+from support.own_bot import Bot, Said, running
 from typer.testing import CliRunner
 
 import socjudge as sj
@@ -19,7 +20,6 @@ from socjudge import settings
 from socjudge.cli.app import app
 from socjudge.errors import ConfigError
 from socjudge.models.opening import open_model
-from tests.own_bot import Bot, Said, running
 
 KEY = "bot-key-0123456789"
 DATASET = """[{"id": 1, "category": "正常系", "question": "初動は。", "expected_keypoints": ["隔離", "報告"]},

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from certify_judge import ScriptedJudge, good_pairs
-from command_line import socjudge_here
-from service import KEY, Service
+from support.certify_judge import ScriptedJudge, good_pairs
+from support.command_line import socjudge_here
+from support.service import KEY, Service
 
 from socjudge import run_evaluation_suite
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from certify_judge import ScriptedJudge, good_pairs
-from command_line import socjudge_here
-from service import KEY, Service, error
+from support.certify_judge import ScriptedJudge, good_pairs
+from support.command_line import socjudge_here
+from support.service import KEY, Service, error
 
 from socjudge import run_evaluation_suite
 

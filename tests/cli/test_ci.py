@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 import typer
 import yaml
-from command_line import socjudge as in_own_process
-from command_line import socjudge_here
 from conftest import ROOT
 from markdown_it import MarkdownIt
-from service import KEY, Reply, Service, error, judgement
+from support.command_line import socjudge as in_own_process
+from support.command_line import socjudge_here
+from support.service import KEY, Reply, Service, error, judgement
 
 from socjudge.certify.certificate import (
     CONDITIONS,

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 import typer
-from command_line import socjudge, socjudge_here
 from conftest import ROOT
-from one_run import log_of, one_run
-from service import KEY, AfterCalls, Service, error, is_judge_call, judgement
+from support.command_line import socjudge, socjudge_here
+from support.one_run import log_of, one_run
+from support.service import KEY, AfterCalls, Service, error, is_judge_call, judgement
 
 from socjudge import AssistantAnswer, EvalQuestion, RunOptions, RunStopped, run_evaluation_suite
 from socjudge.cli.app import app

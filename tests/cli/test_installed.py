@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from installed import SETTINGS, install, judging
-from report_logs import words
+from support.installed import SETTINGS, install, judging
+from support.report_logs import words
 
 import socjudge as sj
 

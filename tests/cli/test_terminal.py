@@ -11,9 +11,9 @@ from typing import Any
 import pyte
 import pytest
 import typer
-from command_line import socjudge_here
 from conftest import ANSWER, ROOT
-from service import KEY, Reply, Service, error, is_judge_call, judgement
+from support.command_line import socjudge_here
+from support.service import KEY, Reply, Service, error, is_judge_call, judgement
 
 from socjudge import settings
 from socjudge.cli.app import app

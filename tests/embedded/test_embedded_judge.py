@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
-from damages import DAMAGES, good_answer
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from support.damages import DAMAGES, good_answer
 
 from socjudge import (
     AssistantAnswer,

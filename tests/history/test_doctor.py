@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from conftest import ROOT
 from conftest import text as words
-from service import Reply, Service, judgement
+from support.service import Reply, Service, judgement
 from typer.testing import CliRunner
 
 from socjudge import (

@@ -24,9 +24,9 @@ import pytest
 from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from one_run import one_run
 from pandas.testing import assert_frame_equal
-from service import CRITERIA, Reply, Service, judgement
+from support.one_run import one_run
+from support.service import CRITERIA, Reply, Service, judgement
 
 from socjudge import (
     AssistantAnswer,

@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report_logs import bare_log, save_log
-from service import CRITERIA
+from support.report_logs import bare_log, save_log
+from support.service import CRITERIA
 
 from socjudge import ConfigError, EvaluationRun, judge_agreement, load_run, load_scores
 from socjudge.history import load_labels

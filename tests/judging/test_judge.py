@@ -19,8 +19,8 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from run_options import with_options
-from service import CRITERIA, KEY, Reply, Service, error, is_judge_call, judgement, serving
+from support.run_options import with_options
+from support.service import CRITERIA, KEY, Reply, Service, error, is_judge_call, judgement, serving
 
 from socjudge import (
     AssistantAnswer,

@@ -12,7 +12,7 @@ import pytest
 from conftest import OTHERS
 from hypothesis import given
 from hypothesis import strategies as st
-from service import CRITERIA, judgement
+from support.service import CRITERIA, judgement
 
 from socjudge.errors import UnparsableJudgement
 from socjudge.judging.replies import judgement_schema, parse_judgement

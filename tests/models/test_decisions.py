@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from decision_service import INPUT_TOKENS, OUTPUT_TOKENS, SURE, deciding, refused, scored
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from own_prices import set_prices
-from run_options import with_options
-from service import CRITERIA, AfterCalls, Reply, Service, is_judge_call, judgement
+from support.decision_service import INPUT_TOKENS, OUTPUT_TOKENS, SURE, deciding, refused, scored
+from support.own_prices import set_prices
+from support.run_options import with_options
+from support.service import CRITERIA, AfterCalls, Reply, Service, is_judge_call, judgement
 
 import socjudge as sj
 from socjudge.errors import UnparsableJudgement
@@ -226,7 +226,7 @@ def test_it_writes_no_answers(service: Service, tmp_path: Path) -> None:
 
 
 def test_what_a_service_refuses_is_told_and_no_key_with_it(service: Service, tmp_path: Path) -> None:
-    from service import KEY, error
+    from support.service import KEY, error
 
     service.default = error(404, f"The model gpt-6-luna does not exist for {KEY}", code="model_not_found")
     with pytest.raises(sj.ConfigError) as told:

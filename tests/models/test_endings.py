@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any, cast
 
 import pytest
-from service import KEY, Service, error
+from support.service import KEY, Service, error
 
 from socjudge import ConfigError, EvalQuestion, constants, plan_run
 from socjudge.models import endings

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from own_prices import set_prices
-from run_options import with_options
-from service import KEY, Reply, Service, error, judgement
+from support.own_prices import set_prices
+from support.run_options import with_options
+from support.service import KEY, Reply, Service, error, judgement
 
 from socjudge import (
     AssistantAnswer,

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from own_prices import set_prices
-from service import Service
+from support.own_prices import set_prices
+from support.service import Service
 
 import socjudge as sj
 from socjudge import constants

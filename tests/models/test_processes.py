@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from service import Service
+from support.service import Service
 
 from socjudge import AssistantAnswer, EvalQuestion, RunOptions, SocJudgeError, evaluate_answer, run_evaluation_suite
 from socjudge.errors import ProviderError  # fmt: skip

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 from conftest import ANSWER, ROOT
-from run_options import with_options
-from service import CRITERIA, Reply, judgement, serving
+from support.run_options import with_options
+from support.service import CRITERIA, Reply, judgement, serving
 
 from socjudge import EvalQuestion, load_run, run_evaluation_suite, unfinished_runs
 from socjudge.errors import ConfigError, ProviderError

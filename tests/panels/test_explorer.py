@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from history_logs import make_history
-from report_logs import bare_log, save_log, words
+from support.history_logs import make_history
+from support.report_logs import bare_log, save_log, words
 
 from socjudge import ConfigError, compare_judges, load_results, load_runs, load_scores, summarise_scores
 from socjudge.history import cache as history_cache

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import chromium, opened, sideways
 from conftest import ROOT
-from history_logs import make_history
-from lab import lab, open_notebook, run_all, voila, write_notebook
+from support.browser import chromium, opened, sideways
+from support.history_logs import make_history
+from support.lab import lab, open_notebook, run_all, voila, write_notebook
 
 from socjudge import load_run
 from socjudge.runbooks.index import RunbookIndex

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import chromium
 from conftest import text
-from installed import Installed, install, judging
-from lab import voila
-from report_logs import words
-from service import Service
+from support.browser import chromium
+from support.installed import Installed, install, judging
+from support.lab import voila
+from support.report_logs import words
+from support.service import Service
 from test_history_browser import picture, settled
 
 from socjudge import load_run

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import chromium, sideways
-from lab import lab, open_notebook, run_all, write_notebook
-from report_logs import bare_log, save_log
-from service import CRITERIA
+from support.browser import chromium, sideways
+from support.lab import lab, open_notebook, run_all, write_notebook
+from support.report_logs import bare_log, save_log
+from support.service import CRITERIA
 
 from socjudge.history import load_labels
 

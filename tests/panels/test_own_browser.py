@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import chromium
-from lab import lab, open_notebook, run_all, write_notebook
+from support.browser import chromium
+from support.lab import lab, open_notebook, run_all, write_notebook
+from support.own_bot import Bot, Said, running
 
 from socjudge import load_run
-from tests.own_bot import Bot, Said, running
 
 pytestmark = pytest.mark.browser
 

@@ -12,8 +12,8 @@ from typing import Any
 import conftest
 import matplotlib.pyplot as plt
 import pytest
-from history_logs import make_history
-from report_logs import bare_log, save_log
+from support.history_logs import make_history
+from support.report_logs import bare_log, save_log
 
 from socjudge import HistoryExplorer
 from socjudge.panels import history as panel_history

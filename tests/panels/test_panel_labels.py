@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from conftest import text
-from report_logs import HOSTILE, bare_log, save_log
-from service import CRITERIA
+from support.report_logs import HOSTILE, bare_log, save_log
+from support.service import CRITERIA
 
 from socjudge import LabelPanel
 from socjudge.history import load_labels

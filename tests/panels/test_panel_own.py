@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.own_bot import Bot, Said, running
 
 import socjudge as sj
 from socjudge import settings
-from tests.own_bot import Bot, Said, running
 
 DATASET = '[{"id": 1, "category": "正常系", "question": "初動は。", "expected_keypoints": ["隔離", "報告"]}]'
 

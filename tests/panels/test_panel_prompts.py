@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from conftest import ANSWER, text
-from hosted_run import copy_log, log_run
-from service import KEY, Service, error, is_judge_call, judgement
+from support.hosted_run import copy_log, log_run
+from support.service import KEY, Service, error, is_judge_call, judgement
 
 from socjudge import PromptLab, RunPanel, constants, load_prompt, save_prompt
 from socjudge.panels.state import run as session

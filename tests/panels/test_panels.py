@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from conftest import ANSWER, text
-from service import KEY, Reply, Service, error, is_judge_call, judgement
+from support.service import KEY, Reply, Service, error, is_judge_call, judgement
 
 from socjudge import AskPanel, RunPanel, app, constants, load_run, load_runs, open_index
 from socjudge.certify.certificate import Binding, certificates_folder

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import chromium
 from conftest import ANSWER
-from lab import lab, open_notebook, run_all, write_notebook
-from service import KEY, Reply, Service, error, is_judge_call, judgement, serving
+from support.browser import chromium
+from support.lab import lab, open_notebook, run_all, write_notebook
+from support.service import KEY, Reply, Service, error, is_judge_call, judgement, serving
 
 from socjudge import load_run, unfinished_runs
 from socjudge.runbooks.index import RunbookIndex

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import chromium, sideways
-from lab import lab, open_notebook, run_all, write_notebook
-from service import CRITERIA, KEY, Service, judgement, serving
+from support.browser import chromium, sideways
+from support.lab import lab, open_notebook, run_all, write_notebook
+from support.service import CRITERIA, KEY, Service, judgement, serving
 
 from socjudge import EvalQuestion, load_prompt, run_evaluation_suite
 from socjudge.runbooks.index import RunbookIndex

@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 import pytest
 from conftest import ANSWER
-from hosted_run import copy_log, log_run
-from service import CRITERIA, KEY, Reply, Service, error, is_judge_call, judgement
+from support.hosted_run import copy_log, log_run
+from support.service import CRITERIA, KEY, Reply, Service, error, is_judge_call, judgement
 
 from socjudge import ConfigError, RunOptions, constants, load_run, load_runs, rejudge, run_evaluation_suite, save_prompt
 from socjudge.judge import save_evaluation_results

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_logs import words
-from service import Service, is_judge_call, serving
+from support.report_logs import words
+from support.service import Service, is_judge_call, serving
 from typer.testing import CliRunner, Result
 
 import socjudge as sj

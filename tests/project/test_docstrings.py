@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from package_modules import PACKAGE, modules
+from support.package_modules import PACKAGE, modules
 
 STUBS = "".join(path.read_text("utf-8") for path in PACKAGE.rglob("__init__.pyi"))
 PUBLIC = set(re.findall(r" as (\w+)$", STUBS, re.MULTILINE))

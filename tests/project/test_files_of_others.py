@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_logs import bare_log, save_log, words
-from service import KEY, Service, judgement
+from support.report_logs import bare_log, save_log, words
+from support.service import KEY, Service, judgement
 
 import socjudge as sj
 from socjudge import constants

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from package_modules import PACKAGE
+from support.package_modules import PACKAGE
 
 from socjudge.base.verdict import FINISHED, SUMMARY
 from socjudge.cli.shared import COSTS_MONEY

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from service import KEY, Service
+from support.service import KEY, Service
 
 pytestmark = pytest.mark.slow
 

@@ -14,8 +14,8 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 from conftest import DATA, ROOT
-from notebook_rules import NEVER
-from service import Service
+from support.notebook_rules import NEVER
+from support.service import Service
 
 from socjudge import (
     Evaluation,

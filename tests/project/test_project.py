@@ -23,9 +23,9 @@ import pytest
 import typer
 import yaml
 from conftest import ROOT
-from package_modules import modules, runtime_imports
 from packaging.requirements import Requirement
 from packaging.version import Version
+from support.package_modules import modules, runtime_imports
 
 import socjudge
 from socjudge import constants

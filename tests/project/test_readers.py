@@ -5,7 +5,7 @@ from __future__ import annotations
 from zipfile import Path
 
 import pytest
-from readers import INPUTS, READERS, check
+from support.readers import INPUTS, READERS, check
 
 KEPT = [path for folder in INPUTS.iterdir() for path in folder.iterdir()]
 

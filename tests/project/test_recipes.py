@@ -12,12 +12,12 @@ from typing import Any
 import pandas as pd
 import pytest
 from conftest import ROOT
+from support.own_bot import azure, dify, page_tables, running
+from support.service import KEY, Service, error, judgement_of, serving
 
 import socjudge as sj
 from socjudge import constants, settings
 from socjudge.errors import BudgetReached
-from tests.own_bot import azure, dify, page_tables, running
-from tests.service import KEY, Service, error, judgement_of, serving
 
 SECTION = (ROOT / "docs" / "reference.md").read_text("utf-8").partition("\n## Recipes\n")[2].partition("\n## ")[0]
 RECIPES = dict(re.findall(r"^### ([^\n]+)\n.*?```python\n(.*?)```", SECTION, re.DOTALL | re.MULTILINE))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ANSWER, ROOT
-from service import Service, error, is_judge_call, judgement_of
+from support.service import Service, error, is_judge_call, judgement_of
 
 import socjudge as sj
 from socjudge import constants, settings

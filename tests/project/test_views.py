@@ -13,7 +13,7 @@ import typer
 from conftest import confuse_settings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from one_run import one_run
+from support.one_run import one_run
 
 import socjudge as sj
 from socjudge.base.pass_rule import rule_of

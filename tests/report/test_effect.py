@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from score_frames import framed, judged
+from support.score_frames import framed, judged
 
 from socjudge import ConfigError, EvalQuestion, build_index, compare_judges, compare_runs, load_run
 from socjudge import run_evaluation_suite as run_suite

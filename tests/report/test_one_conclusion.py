@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import socjudge_here
-from report_logs import save_log, words
+from support.command_line import socjudge_here
+from support.report_logs import save_log, words
 
 from socjudge import compare_judges, compare_runs, load_run, load_scores, write_report
 from socjudge.base.messages import speaking

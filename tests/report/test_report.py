@@ -16,8 +16,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from report_logs import HOSTILE, Page, bare_log, save_log, words
-from score_frames import CRITERIA, framed, judged
+from support.report_logs import HOSTILE, Page, bare_log, save_log, words
+from support.score_frames import CRITERIA, framed, judged
 from typer.testing import CliRunner
 
 from socjudge import ConfigError, EvaluationRun, load_run, load_runs, summary_text

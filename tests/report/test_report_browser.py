@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import chromium, opened, sideways
-from report_logs import HOSTILE, bare_log, save_log
+from support.browser import chromium, opened, sideways
+from support.report_logs import HOSTILE, bare_log, save_log
 
 from socjudge.report.page import write_report
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from office_files import docx, paragraph, run
+from support.office_files import docx, paragraph, run
 
 from socjudge.base.messages import speaking
 from socjudge.base.texts import fold

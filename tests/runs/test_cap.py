@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from own_prices import set_prices
-from run_options import with_options
-from run_process import ended, started
-from service import Reply, Service, error, judgement
+from support.own_prices import set_prices
+from support.run_options import with_options
+from support.run_process import ended, started
+from support.service import Reply, Service, error, judgement
 
 from socjudge import AssistantAnswer, ConfigError, EvalQuestion, RunStopped, plan_run, run_evaluation_suite
 from socjudge.answering.own_assistant import Assistant

@@ -21,12 +21,12 @@ from typing import Any
 
 import cloudpickle
 import pytest
-import worker_prices
 from conftest import ANSWER, ROOT
 from langchain_core.language_models import FakeListChatModel
-from own_prices import set_prices
-from run_options import with_options
-from service import KEY, Reply, Service, error, is_judge_call, judgement, serving
+from support import worker_prices
+from support.own_prices import set_prices
+from support.run_options import with_options
+from support.service import KEY, Reply, Service, error, is_judge_call, judgement, serving
 
 from socjudge import (
     AssistantAnswer,

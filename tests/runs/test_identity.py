@@ -18,8 +18,8 @@ from typing import Any
 import openai
 import pytest
 from langchain_core.embeddings import Embeddings
-from run_options import with_options
-from service import KEY, Service, is_judge_call, judgement, serving
+from support.run_options import with_options
+from support.service import KEY, Service, is_judge_call, judgement, serving
 
 from socjudge import (
     AssistantAnswer,

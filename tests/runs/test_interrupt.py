@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from service import Service
+from support.service import Service
 
 pytestmark = [pytest.mark.kernel, pytest.mark.slow]
 

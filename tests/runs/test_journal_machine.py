@@ -23,8 +23,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-from run_options import with_options
-from service import Service, judgement
+from support.run_options import with_options
+from support.service import Service, judgement
 
 from socjudge import (
     AssistantAnswer,

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from decision_service import SURE, deciding, scored
-from run_process import ended, started
-from service import Reply, Service, judgement
+from support.decision_service import SURE, deciding, scored
+from support.run_process import ended, started
+from support.service import Reply, Service, judgement
 
 from socjudge import load_run
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_logs import bare_log, save_log
-from service import CRITERIA
+from support.report_logs import bare_log, save_log
+from support.service import CRITERIA
 
 import socjudge as sj
 from socjudge.base.verdict import run_verdict

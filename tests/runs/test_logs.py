@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from one_run import log_of, one_run
-from service import CRITERIA, Service
+from support.one_run import log_of, one_run
+from support.service import CRITERIA, Service
 
 import socjudge as sj
 from socjudge import (

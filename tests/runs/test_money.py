@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from own_prices import set_prices
-from run_options import with_options
-from service import AfterCalls, Reply, Service, error, judgement
+from support.own_prices import set_prices
+from support.run_options import with_options
+from support.service import AfterCalls, Reply, Service, error, judgement
 
 from socjudge import (
     AssistantAnswer,

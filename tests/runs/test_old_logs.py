@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 from conftest import DATA
-from service import Service, judgement
+from support.service import Service, judgement
 from typer.testing import CliRunner
 
 from socjudge import (

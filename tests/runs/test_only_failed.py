@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import socjudge_here
-from run_options import with_options
-from service import KEY, AfterCalls, Reply, Service, error, judgement
+from support.command_line import socjudge_here
+from support.run_options import with_options
+from support.service import KEY, AfterCalls, Reply, Service, error, judgement
 
 from socjudge import (
     AssistantAnswer,

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import socjudge_here
-from run_options import with_options
+from support.command_line import socjudge_here
+from support.own_bot import Bot, Said, azure, chat, dify, page_tables, plain, running
+from support.run_options import with_options
+from support.service import Service, judgement, serving
 
 import socjudge as sj
 from socjudge import settings
@@ -25,8 +27,6 @@ from socjudge.records import EvalQuestion
 from socjudge.runs.journal import open_journal
 from socjudge.runs.plan import plan_answers
 from socjudge.runs.unfinished import find_journal
-from tests.own_bot import Bot, Said, azure, chat, dify, page_tables, plain, running
-from tests.service import Service, judgement, serving
 
 QUESTIONS = [EvalQuestion(i, "正常系", f"質問{i}の初動は。", ("隔離",)) for i in range(1, 13)]
 

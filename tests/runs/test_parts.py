@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_options import with_options
-from service import AfterCalls, Service
+from support.run_options import with_options
+from support.service import AfterCalls, Service
 from test_only_failed import JUDGE, judged, torn
 
 from socjudge import RunStopped, load_run, load_runs, rejudge, unfinished_runs

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_options import with_options
-from service import AfterCalls, Service, judgement
+from support.run_options import with_options
+from support.service import AfterCalls, Service, judgement
 
 import socjudge as sj
 from socjudge.base.conditions import CONDITIONS, conditions_of_info, differences

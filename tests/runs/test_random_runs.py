@@ -22,11 +22,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from command_line import socjudge_here
-from own_prices import set_prices
-from run_options import with_options
-from scripted_world import ASSISTANT, CHEAPER, FILTERED, PRICES, Own, World, paid
-from service import CRITERIA, KEY, serving
+from support.command_line import socjudge_here
+from support.own_prices import set_prices
+from support.run_options import with_options
+from support.scripted_world import ASSISTANT, CHEAPER, FILTERED, PRICES, Own, World, paid
+from support.service import CRITERIA, KEY, serving
 
 import socjudge as sj
 from socjudge import constants

@@ -23,10 +23,10 @@ import pytest
 from conftest import ROOT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from one_run import log_of
-from run_options import with_options
-from run_process import ended, started
-from service import Reply, Service, error, judgement
+from support.one_run import log_of
+from support.run_options import with_options
+from support.run_process import ended, started
+from support.service import Reply, Service, error, judgement
 
 from socjudge import (
     AssistantAnswer,

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_options import with_options
-from service import CRITERIA, Reply, Service, judgement
+from support.run_options import with_options
+from support.service import CRITERIA, Reply, Service, judgement
 
 import socjudge as sj
 from socjudge import constants

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_options import with_options
-from service import AfterCalls, Service
+from support.run_options import with_options
+from support.service import AfterCalls, Service
 
 from socjudge import AssistantAnswer, ConfigError, EvalQuestion, RunStopped, run_evaluation_suite, unfinished_runs
 from socjudge.runs.logs import fallback_folder, save_evaluation_results

@@ -19,9 +19,9 @@ import typer
 from conftest import ANSWER
 from hypothesis import given
 from hypothesis import strategies as st
-from one_run import log_of, one_run
-from run_options import with_options
-from service import CRITERIA, KEY, Reply, Service, error, is_judge_call, judgement
+from support.one_run import log_of, one_run
+from support.run_options import with_options
+from support.service import CRITERIA, KEY, Reply, Service, error, is_judge_call, judgement
 
 from socjudge import (
     AssistantAnswer,

@@ -11,7 +11,7 @@ from conftest import OTHERS
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from score_frames import framed, judged, judges_frame, one_criterion, six_judges
+from support.score_frames import framed, judged, judges_frame, one_criterion, six_judges
 
 from socjudge import ConfigError, judge_agreement, summarise_scores
 from socjudge.stats import pairwise_agreement

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from score_frames import framed, judged, judges_frame, one_criterion, six_judges
+from support.score_frames import framed, judged, judges_frame, one_criterion, six_judges
 
 from socjudge import ConfigError
 from socjudge.stats import bridge_judges

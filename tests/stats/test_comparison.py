@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from score_frames import CRITERIA, framed, judged, judges_frame, one_criterion, six_judges
+from support.score_frames import CRITERIA, framed, judged, judges_frame, one_criterion, six_judges
 
 from socjudge import ConfigError, compare_judges, verdict_flips
 from socjudge.base.messages import speaking

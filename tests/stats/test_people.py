@@ -9,7 +9,7 @@ import pytest
 from conftest import OTHERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from score_frames import one_criterion
+from support.score_frames import one_criterion
 
 from socjudge import ConfigError, judge_agreement
 from socjudge.stats import judge_vs_people, pairwise_agreement, rater_consistency

@@ -14,8 +14,8 @@ import scipy.special
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from package_modules import modules, runtime_imports
-from score_frames import CRITERIA, framed, judged, judges_frame, results_of, six_judges
+from support.package_modules import modules, runtime_imports
+from support.score_frames import CRITERIA, framed, judged, judges_frame, results_of, six_judges
 
 from socjudge import ConfigError, compare_judges, judge_agreement, summarise_scores, verdict_flips
 from socjudge.stats import (

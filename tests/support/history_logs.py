@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from conftest import ANSWER
-from run_options import with_options
-from service import KEY, is_judge_call, judgement, serving
 
 from socjudge import load_eval_dataset, rejudge, run_evaluation_suite
 from socjudge.runbooks.index import RunbookIndex
+from support.run_options import with_options
+from support.service import KEY, is_judge_call, judgement, serving
 
 HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>" + "長" * 500
 

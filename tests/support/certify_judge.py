@@ -11,9 +11,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from damages import good_answer
-from service import CRITERIA, judgement
-
 from socjudge import AssistantAnswer, EvalQuestion, load_prompt
 from socjudge.answering.citations import format_context
 from socjudge.certify.injections import attacks
@@ -21,6 +18,8 @@ from socjudge.certify.neutral import PROBES
 from socjudge.certify.subjects import find_subjects
 from socjudge.prompts.templates import fill, judge_values
 from socjudge.records import Flags, Passage
+from support.damages import good_answer
+from support.service import CRITERIA, judgement
 
 Pair = tuple[EvalQuestion, AssistantAnswer]
 Scores = dict[str, int]
@@ -29,7 +28,7 @@ Weakness = Callable[[Scores, str], Scores]
 
 def good_pairs(split: str = "dev") -> list[Pair]:
     """The stored good answers, each with its question and passages."""
-    items = json.loads((Path(__file__).parent / "data" / "good_answers.json").read_text("utf-8"))
+    items = json.loads((Path(__file__).parents[1] / "data" / "good_answers.json").read_text("utf-8"))
     pairs = []
     for item in items:
         passages = tuple(Passage(p["text"], p["source"], p["heading"]) for p in item["passages"])

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from service import CRITERIA, Reply, error, is_judge_call
-
 from socjudge.records import Completion, ModelRequest, Usage
+from support.service import CRITERIA, Reply, error, is_judge_call
 
 PRICES = {"mine-a": (1.0, 4.0), "mine-b": (2.0, 3.0), "mine-c": (0.5, 8.0), "mine-z": (1.0, 2.0)}  # dollars per million
 ASSISTANT = "mine-z"

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_options import with_options
-from service import KEY, Reply, Service, serving
 
 from socjudge import load_eval_dataset, run_evaluation_suite
 from socjudge.runbooks.index import RunbookIndex
+from support.run_options import with_options
+from support.service import KEY, Reply, Service, serving
 
 
 def log_run(folder: Path, index: RunbookIndex, reply: Callable[[dict[str, Any]], Reply | str], **models: Any) -> Path:

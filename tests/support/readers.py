@@ -23,7 +23,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import orjson
-from service import CRITERIA, judgement
 
 from socjudge import (
     AssistantAnswer,
@@ -58,8 +57,9 @@ from socjudge.records import Completion, ModelRequest, Rubric, Usage
 from socjudge.runbooks.organisation import load_organisation
 from socjudge.runbooks.reading import COMPANION_NAMES, add_questions, load_runbooks, load_synonyms
 from socjudge.runs.logs import save_evaluation_results, to_json
+from support.service import CRITERIA, judgement
 
-INPUTS = zipfile.Path(Path(__file__).parent / "data" / "fuzz.zip")  # a folder for each reader
+INPUTS = zipfile.Path(Path(__file__).parents[1] / "data" / "fuzz.zip")  # a folder for each reader
 LOG = "judge_eval_20260101_090000.json"
 QUESTIONS = [EvalQuestion(i, "正常系", f"質問{i}", ("要点",)) for i in range(2)]
 ANSWERS = [AssistantAnswer(q.question, f"回答{q.id} [出典: a.md]", "文脈") for q in QUESTIONS]

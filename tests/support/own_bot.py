@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parents[1] / "docs" / "servers.md"
+PAGE = Path(__file__).parents[2] / "docs" / "servers.md"
 ANSWER = "端末を隔離します[1]。"
 CITED = [{"text": "端末を隔離する。", "source": "malware.md"}, {"text": "報告する。", "source": "report.md"}]
 

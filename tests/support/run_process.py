@@ -9,10 +9,9 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-from service import sell_on_loopback
-
 from socjudge import AssistantAnswer, EvalQuestion, RunOptions, run_evaluation_suite
 from socjudge.models import prices
+from support.service import sell_on_loopback
 
 # Processes are forked from one that has imported these, which takes most of a start.
 processes = multiprocessing.get_context("forkserver")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from service import CRITERIA
-
 from socjudge import (
     AssistantAnswer,
     EvalQuestion,
@@ -16,6 +14,7 @@ from socjudge import (
 from socjudge.base.verdict import summarise_results
 from socjudge.records import EvaluationResult, Passage, RunInfo
 from socjudge.runs.log_json import result_to_dict
+from support.service import CRITERIA
 
 STARTED = "2026-01-02T03:04:05+09:00"
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 from conftest import OTHERS
-from service import CRITERIA
+
+from support.service import CRITERIA
 
 CATEGORIES = ["正常系", "危険操作系", "根拠不足系", "曖昧質問系"]
 

@@ -6,7 +6,7 @@ import json
 from html.parser import HTMLParser
 from pathlib import Path
 
-from score_frames import CRITERIA
+from support.score_frames import CRITERIA
 
 HOSTILE = (
     '<script>alert(1)</script></textarea><img src=x onerror=alert(2)><a href="javascript:alert(3)">x</a>'

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conftest import ANSWER, ROOT
-from service import KEY, Service, is_judge_call, judgement_of, serving
+
+from support.service import KEY, Service, is_judge_call, judgement_of, serving
 
 SETTINGS = """[rubric]
 criteria = ["根拠性", "正確性", "網羅性", "安全性", "引用明示", "簡潔性", "迅速性"]

@@ -9,7 +9,8 @@ from typing import Any
 from openai.types.decision import Decision
 from openai.types.decision_create_params import DecisionCreateParams
 from pydantic import TypeAdapter
-from service import Reply
+
+from support.service import Reply
 
 _REQUEST: TypeAdapter[Any] = TypeAdapter(DecisionCreateParams)
 INPUT_TOKENS, OUTPUT_TOKENS = 2000, 12

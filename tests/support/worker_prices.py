@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from service import sell_on_loopback
-
 from socjudge.models import prices
+from support.service import sell_on_loopback
 
 
 def stand_in() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 # Nobody reads this on a screen: a hole in a table, a number that is none, a number of criteria that may be another (but for the
 # specification's prompt, which has six).
