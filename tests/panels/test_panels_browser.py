@@ -13,6 +13,7 @@ import pytest
 from conftest import ANSWER
 from support.browser import chromium
 from support.lab import lab, open_notebook, run_all, write_notebook
+from support.own_prices import IN_KERNEL, MINI, write_prices
 from support.service import KEY, Reply, Service, error, is_judge_call, judgement, serving
 
 from socjudge import load_run, unfinished_runs
@@ -38,6 +39,7 @@ def chat() -> Iterator[Service]:
 def place(chat: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
     """A folder, and the address of a JupyterLab over it whose kernels use the service."""
     folder = tmp_path_factory.mktemp("lab")
+    write_prices(folder / "own", MINI)
     with lab(folder, {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": chat.base_url}) as url:
         yield folder, url
 
@@ -56,7 +58,7 @@ def test_the_panel_is_used_by_a_person(place: tuple[Path, str], chat: Service, t
     logs = tmp_path / "logs"
     write_notebook(
         folder / "panel.ipynb",
-        f"import socjudge as sj\npanel = sj.RunPanel(index_dir={str(tmp_path / 'index')!r}, logs_dir={str(logs)!r})\npanel",
+        f"{IN_KERNEL}import socjudge as sj\npanel = sj.RunPanel(index_dir={str(tmp_path / 'index')!r}, logs_dir={str(logs)!r})\npanel",
         "print('the kernel is free:', 6 * 7)",
         f"sj.AskPanel(index_dir={str(tmp_path / 'index')!r})",
     )
@@ -144,7 +146,7 @@ def test_faults_of_the_service_are_told_in_words(
     logs = tmp_path / "logs"
     write_notebook(
         folder / "faults.ipynb",
-        f"import socjudge as sj\nsj.RunPanel(index_dir={str(index.index_dir)!r}, logs_dir={str(logs)!r})",
+        f"{IN_KERNEL}import socjudge as sj\nsj.RunPanel(index_dir={str(index.index_dir)!r}, logs_dir={str(logs)!r})",
     )
     from playwright.sync_api import expect
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support.browser import chromium, sideways
 from support.lab import lab, open_notebook, run_all, write_notebook
+from support.own_prices import IN_KERNEL, MINI, write_prices
 from support.service import CRITERIA, KEY, Service, judgement, serving
 
 from socjudge import EvalQuestion, load_prompt, run_evaluation_suite
@@ -47,10 +48,10 @@ def test_a_prompt_is_edited_tried_and_saved_by_a_person(
         questions, index=index, assistant_model="offline", judge_model="gpt-4o-mini", logs_dir=logs, progress=False
     )
     strict_service.requests.clear()
+    write_prices(tmp_path / "own", MINI)
     write_notebook(
         tmp_path / "lab.ipynb",
-        "from pathlib import Path\nimport socjudge as sj\nfrom socjudge import constants\n"
-        f"constants.PROMPTS_DIR = Path({str(prompts)!r})\n"
+        f"{IN_KERNEL}import socjudge as sj\nconstants.PROMPTS_DIR = Path({str(prompts)!r})\n"
         f"sj.PromptLab(logs_dir={str(logs)!r}, index_dir={str(index.index_dir)!r})",
     )
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": strict_service.base_url}

@@ -9,9 +9,18 @@ import pytest
 
 from socjudge import constants
 
+MINI = {"gpt-4o-mini": (0.15, 0.6)}
+# The first lines of a notebook beside the folder `own`, which has the prices. The runbooks stay those of the checkout.
+IN_KERNEL = "from pathlib import Path\nfrom socjudge import constants\nconstants.PROJECT_DIR = Path('own').resolve()\n"
+
 
 def set_prices(folder: Path, patch: pytest.MonkeyPatch, prices: Mapping[str, tuple[float, float]]) -> None:
     """Make a folder the project, with these prices: {model: dollars per million tokens in, and out}."""
+    write_prices(folder, prices)
+    patch.setattr(constants, "PROJECT_DIR", folder)
+
+
+def write_prices(folder: Path, prices: Mapping[str, tuple[float, float]]) -> None:
+    folder.mkdir(exist_ok=True)
     tables = (f'[prices."{name}"]\ninput = {one}\noutput = {two}\n' for name, (one, two) in prices.items())
     (folder / "socjudge.toml").write_text("".join(tables), encoding="utf-8")
-    patch.setattr(constants, "PROJECT_DIR", folder)
