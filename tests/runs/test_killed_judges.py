@@ -97,6 +97,6 @@ def test_a_cap_holds_over_a_kill_but_for_the_calls_in_flight(service: Service, t
     assert "BudgetReached" in (tmp_path / "stderr.txt").read_text("utf-8")
     service.settle()
     n_asked = len(service.requests)
-    assert 12 < n_asked < NEEDED[model] and n_asked * CALL_USD[model] <= CAP_USD[model] + IN_FLIGHT * CALL_USD[model]
+    assert 12 <= n_asked < NEEDED[model] and n_asked * CALL_USD[model] <= CAP_USD[model] + IN_FLIGHT * CALL_USD[model]
     assert ended(started(service, tmp_path / "logs", COUNT, judging=judging)) == 0
     assert len(service.requests) <= NEEDED[model] + IN_FLIGHT
