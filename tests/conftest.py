@@ -42,7 +42,32 @@ ANSWER = "1. SOC当番は端末を隔離します。 [出典: malware_response.m
 SECONDS = {"browser": 12, "cluster": 4, "kernel": 6, "slow": 2}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+EVERY_CASE = "SOCJUDGE_EXAMPLES" in os.environ  # as `make fuzz` does
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not EVERY_CASE:
+        _take_few(config, items)
+    _longest_first(items)
+
+
+def _take_few(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test that is marked few(n), n of its cases, evenly over all of them; `make fuzz` runs the others too."""
+    cases: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("few"):
+            cases.setdefault((item.path, getattr(item, "originalname", item.name)), []).append(item)
+    left_out = set[pytest.Item]()
+    for same in cases.values():
+        mark = same[0].get_closest_marker("few")
+        assert mark is not None
+        kept = {round(n * (len(same) - 1) / max(mark.args[0] - 1, 1)) for n in range(mark.args[0])}
+        left_out |= {item for n, item in enumerate(same) if n not in kept}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
+
+
+def _longest_first(items: list[pytest.Item]) -> None:
     """The files that take longest begin first, and in each its long tests, so that the workers end together (make test
     hands out file by file)."""
     seconds = [max((SECONDS.get(mark.name, 0.0) for mark in item.iter_markers()), default=0.0) for item in items]
