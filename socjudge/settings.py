@@ -53,11 +53,21 @@ class Project:
 
     folder: Path
     rubric: Rubric
-    categories: tuple[str, ...]
-    # The table [defaults] in socjudge.toml, such as models, k and the cost cap, and `judge_prompt`, which the table
-    # [rubric] sets.
-    defaults: Mapping[str, Any]
-    report: Mapping[str, str]  # the title of reports, and the team that they name
+    categories: tuple[str, ...]  # those that questions may have, in the order of charts
+    judge_model: str
+    assistant_model: str
+    judge_prompt: str | None  # the id of the judge prompt; None: the one that fits the criteria
+    assistant_prompt: str
+    # Whose answers are judged: a name in `assistants`, the path of a file of answers, or "" for the built-in assistant.
+    answers: str
+    k: int  # from how many passages of the runbooks an answer is made
+    max_cost_usd: float  # the most that a run may cost; infinity is no cap
+    language: Language | None  # of messages
+    jpy_per_usd: float
+    report_title: str  # "": the specification's
+    report_team: str
+    assistants: Mapping[str, Mapping[str, Any]]  # {name: its table [assistants.…]}
+    prices: Mapping[str, Mapping[str, float]]  # {model: {"input": …, "output": …}}, US dollars per million tokens
     # {name of the setting, such as "rubric.pass_threshold": where its value comes from}. A source is "constant" (a
     # constant assigned in this process), "file" (socjudge.toml) or "built-in".
     sources: Mapping[str, Source]
@@ -70,19 +80,9 @@ class Project:
     @property
     def values(self) -> dict[str, Any]:
         """Return the values of all settings, as {"table.key": value}, with keys such as "rubric.pass_rate"."""
-        rubric = {
-            name: getattr(self.rubric, name) for name in ("criteria", "pass_threshold", "pass_rate", "descriptions")
-        }
-        rubric["judge_prompt"] = self.defaults["judge_prompt"]
+        values = {f"{table}.{key}": self._value(table, key) for table, keys in SETTINGS.items() for key in keys}
         # relative, so that the folder's place does not matter
-        answers = self.defaults["answers"].removeprefix(f"{self.folder}{os.sep}")
-        tables = {
-            "rubric": rubric,
-            "dataset": {"categories": self.categories},
-            "defaults": {**self.defaults, "answers": answers},
-            "report": self.report,
-        }
-        return {f"{table}.{key}": tables[table][key] for table, checks in SETTINGS.items() for key in checks}
+        return values | {"defaults.answers": self.answers.removeprefix(f"{self.folder}{os.sep}")}
 
     @property
     def settings_sha256(self) -> str:
@@ -92,18 +92,22 @@ class Project:
 
         return hashlib.sha256(json.dumps(self.values, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
-    def __repr__(self) -> str:
-        changed = sum(source != "built-in" for source in self.sources.values())
-        return f"<Project {one_line(self.folder, 120)}: {changed} of {len(self.sources)} settings of its own>"
+    def default_model(self, task: Literal["answer", "judge"]) -> tuple[str, bool]:
+        """Return the model for a task, and whether socjudge.toml names it. The caller may use the embedded model instead
+        of one that the file does not name (or calls "auto"), but must not replace one that it names."""
+        key = "judge_model" if task == "judge" else "assistant_model"
+        value, is_named = getattr(self, key), self.sources[f"defaults.{key}"] == "file"
+        if is_named and value == "auto":
+            return str(getattr(constants, SETTINGS["defaults"][key].constant)), False
+        return value, is_named
 
-    def _repr_html_(self) -> str:
-        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows())
-        head = "".join(f'<th class="muted">{escape(name)}</th>' for name in self.columns())
-        return facts_html(str(self.folder), {}, after=f'<table class="facts"><tr>{head}</tr>{rows}</table>')
-
-    def columns(self) -> tuple[str, str, str, str]:
-        """Return the titles of the four columns of `rows`, in the language of the messages."""
-        return say("setting"), say("value"), say("from"), say("about")
+    def cost_cap(self, given: float | None = None) -> float | None:
+        """Return the cost cap in US dollars: `given`, or the project's cap. None if there is none: infinity means no
+        cap. ConfigError if `given` is no cap, by the same rule as in socjudge.toml."""
+        if given is not None and (why := SETTINGS["defaults"]["max_cost_usd"].check(given)):
+            raise ConfigError("max_cost_usd = {value} will not do: {why}", value=f"{given!r:.60}", why=why)
+        cap = self.max_cost_usd if given is None else given
+        return None if cap == math.inf else cap
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """Return the name, value, source and meaning of each setting, as texts in the language of the messages."""
@@ -116,6 +120,25 @@ class Project:
             )
             rows.append((name, told, say(_SOURCES[source]), say(about)))
         return rows
+
+    def __repr__(self) -> str:
+        changed = sum(source != "built-in" for source in self.sources.values())
+        return f"<Project {one_line(self.folder, 120)}: {changed} of {len(self.sources)} settings of its own>"
+
+    def _repr_html_(self) -> str:
+        head = say("setting"), say("value"), say("from"), say("about")
+        heads = "".join(f'<th class="muted">{escape(name)}</th>' for name in head)
+        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows())
+        return facts_html(str(self.folder), {}, after=f'<table class="facts"><tr>{heads}</tr>{rows}</table>')
+
+    def _value(self, table: str, key: str) -> Any:
+        if table == "rubric" and key != "judge_prompt":
+            return getattr(self.rubric, key)
+        return getattr(self, _field(table, key))
+
+
+def _field(table: str, key: str) -> str:
+    return f"report_{key}" if table == "report" else key
 
 
 def open_project(folder: Path | str | None = None) -> Project:
@@ -143,15 +166,14 @@ def open_project(folder: Path | str | None = None) -> Project:
     >>> sj.open_project().rubric.pass_threshold
     70.0
     """
-    if folder is None:
-        return current_project()
-    place = Path(folder).expanduser()
-    if not place.is_dir():
-        raise ConfigError(
-            "{folder}: no such folder; `socjudge init {folder}` makes an evaluation project there", folder=place
-        )
-    use_project(place)
-    return current_project()
+    if folder is not None:
+        place = Path(folder).expanduser()
+        if not place.is_dir():
+            raise ConfigError(
+                "{folder}: no such folder; `socjudge init {folder}` makes an evaluation project there", folder=place
+            )
+        use_project(place)
+    return _project(_state())
 
 
 def use_project(folder: Path) -> None:
@@ -164,25 +186,19 @@ def use_project(folder: Path) -> None:
     constants.use_project(folder)
 
 
-def current_project() -> Project:
-    """Return the settings of the current project. Raises ConfigError if its socjudge.toml has faults."""
-    return _project(_file())
+def last_good_project() -> Project:
+    """Return the current project. While its socjudge.toml has faults, it is as it was before them, so that a paid run
+    keeps its prices. A change of the file is seen within a second."""
+    with contextlib.suppress(ConfigError):
+        return _project(_held_state())
+    held = _read.get(constants.PROJECT_DIR)
+    return held[1] if held else project_without_file()
 
 
 def project_without_file() -> Project:
     """Return the settings that the current project would have without its socjudge.toml. They are shown if it has
     faults."""
-    return _project({})
-
-
-def specified_values() -> dict[str, Any]:
-    """Return the default values of all settings, as {"table.key": value}, with keys such as "rubric.pass_rate". They
-    are the values that constants.py had when it was imported."""
-    return {
-        f"{table}.{key}": _AT_IMPORT[each.constant][1] if each.constant else each.usual
-        for table, keys in SETTINGS.items()
-        for key, each in keys.items()
-    }
+    return _made({})
 
 
 # Example values for the settings that have no default.
@@ -196,7 +212,11 @@ def settings_file() -> str:
     """Return the text of socjudge.toml for a new project: every setting as a comment, below a line with its purpose."""
     import json
 
-    built_in = specified_values()
+    built_in = {
+        f"{table}.{key}": _AT_IMPORT[each.constant][1] if each.constant else each.usual
+        for table, keys in SETTINGS.items()
+        for key, each in keys.items()
+    }
     lines = [
         say(
             "# The settings of this evaluation project; socjudge finds it by this file.\n"
@@ -232,65 +252,6 @@ def settings_file() -> str:
     return "\n".join(lines) + "\n"
 
 
-def project_rubric() -> Rubric:
-    """Return the project's current rubric. Raises ConfigError if the rubric cannot be used."""
-    return _rubric(_file())
-
-
-def project_categories() -> tuple[str, ...]:
-    """Return the categories that questions may have, in the order of charts."""
-    return tuple(_value("dataset", "categories"))
-
-
-def chosen_judge_prompt() -> str | None:
-    """Return the id of the judge prompt that the project chose. Return None if it chose none; the criteria then
-    decide."""
-    return _chosen_prompt(_file())
-
-
-def default_assistant_prompt() -> str:
-    return str(_value("defaults", "assistant_prompt"))
-
-
-def default_model(task: Literal["answer", "judge"]) -> tuple[str, bool]:
-    """Return the model for this task, and whether socjudge.toml names it. The caller may use the embedded model instead
-    of one that the file does not name (or calls "auto"), but must not replace one that it names."""
-    key = "judge_model" if task == "judge" else "assistant_model"
-    value, source = _look(_file(), "defaults", key)
-    if source == "file" and value == "auto":
-        return str(getattr(constants, SETTINGS["defaults"][key].constant)), False
-    return str(value), source == "file"
-
-
-def default_k() -> int:
-    """Return from how many passages an answer is made, as the project has set it."""
-    return int(_value("defaults", "k"))
-
-
-def cost_cap(given: float | None) -> float | None:
-    """Return the cost cap in US dollars: `given`, or the project's cap if `given` is None. Return None if there is no
-    cap. A cap of infinity means no cap. ConfigError if it is none, by the same rule as in socjudge.toml."""
-    if given is not None and (why := SETTINGS["defaults"]["max_cost_usd"].check(given)):
-        raise ConfigError("max_cost_usd = {value} will not do: {why}", value=f"{given!r:.60}", why=why)
-    cap = _value("defaults", "max_cost_usd") if given is None else given
-    return None if cap == math.inf else cap
-
-
-def report_title() -> str:
-    """Return the title for reports. Return "" if the project has set none; reports then have the specification's title."""
-    return str(_value("report", "title"))
-
-
-def report_team() -> str:
-    """Return the name of the team for reports. Return "" if the project has set none."""
-    return str(_value("report", "team"))
-
-
-def project_prices() -> Mapping[str, Mapping[str, float]]:
-    """Return the models' prices in socjudge.toml: {model: {"input": …, "output": …}}, in US dollars per million tokens."""
-    return _last_good().get(PRICES, {})
-
-
 def keep_free(model: str) -> None:
     """Write into socjudge.toml that a model costs nothing."""
     import json
@@ -302,37 +263,12 @@ def keep_free(model: str) -> None:
     _state()  # it is looked at only once in a while
 
 
-def assistant_tables() -> Mapping[str, Mapping[str, Any]]:
-    """Return the tables of your own assistants in socjudge.toml, as {name: table}."""
-    return _file().get(ASSISTANTS, {})
-
-
-def default_answers() -> str:
-    """Return whose answers are judged if the caller names none: a name in `assistant_tables`, the path of a file with
-    answers, or "" for the built-in assistant."""
-    return _placed(_file())
-
-
-def _file() -> Tables:
-    state = _state()
-    return {} if state is None else _read(*state)
-
-
-def _last_good() -> Tables:
-    """While the file has faults, prices and the yen rate come from its last valid contents, so a paid run goes on."""
-    with contextlib.suppress(ConfigError):
-        state = _held_state()
-        _known[constants.PROJECT_DIR] = {} if state is None else _read(*state)
-    return _known.get(constants.PROJECT_DIR, {})
-
-
-_known: dict[Path, Tables] = {}
-
-
 # (path, time of change, size) of the project file; None if there is none.
 _State = tuple[Path, int, int] | None
 _HOLDS_S = 1.0  # seconds for which a look is cached, because each message and call asks for language or prices
 _seen: tuple[Path | None, float, _State] = (None, 0.0, None)  # (project, time of the look, state)
+# {folder: (what the settings were made from, the settings)}
+_read: dict[Path, tuple[Any, Project]] = {}
 
 
 def _state() -> _State:
@@ -351,57 +287,65 @@ def _held_state() -> _State:
     return state if is_held else _state()
 
 
-@functools.lru_cache(maxsize=4)
-def _read(path: Path, changed: int, size: int) -> Tables:
-    return read_project_file(path)
+def _project(state: _State) -> Project:
+    made_from, held = (state, _assigned()), _read.get(constants.PROJECT_DIR)
+    if held is None or held[0] != made_from:
+        held = made_from, _made({} if state is None else read_project_file(state[0]))
+        _read[constants.PROJECT_DIR] = held
+    return held[1]
 
 
-def _look(file: Tables, table: str, key: str) -> tuple[Any, Source]:
-    _, _, name, value = SETTINGS[table][key]
-    if name:
-        value, (original, contents) = getattr(constants, name), _AT_IMPORT[name]
-        if value is not original or _contents(value) != contents:
-            return value, "constant"
-    said = file.get(table, {}).get(key, {})  # an empty table means nothing
-    return (value, "built-in") if said == {} else (said, "file")
+def _assigned() -> dict[str, Any]:
+    """The constants that were assigned, or whose lists were changed, in this process."""
+    now = {name: getattr(constants, name) for name in _AT_IMPORT}
+    return {
+        name: _contents(now[name])
+        for name, (value, contents) in _AT_IMPORT.items()
+        if now[name] is not value or _contents(value) != contents
+    }
 
 
-def _value(table: str, key: str) -> Any:
-    return _look(_file(), table, key)[0]
+def _made(file: Tables) -> Project:
+    assigned = _assigned()
+
+    def look(table: str, key: str) -> tuple[Any, Source]:
+        setting = SETTINGS[table][key]
+        if setting.constant in assigned:
+            return assigned[setting.constant], "constant"
+        said = file.get(table, {}).get(key, {})  # an empty table means nothing
+        if said != {}:
+            return said, "file"
+        return _AT_IMPORT[setting.constant][1] if setting.constant else setting.usual, "built-in"
+
+    looked = {(table, key): look(table, key) for table, keys in SETTINGS.items() for key in keys}
+    fields = {_field(table, key): value for (table, key), (value, _) in looked.items() if table != "rubric"}
+    prompt, prompt_source = looked["rubric", "judge_prompt"]
+    is_chosen = prompt_source != "built-in" or prompt != SPECIFIED_PROMPT
+    assistants = file.get(ASSISTANTS, {})
+    answers = str(fields["answers"])
+    if "." in answers and answers not in assistants:
+        # A relative file path is resolved against the project's folder, not the working directory.
+        answers = str(constants.PROJECT_DIR / answers)
+    fields |= {
+        "categories": tuple(fields["categories"]), "judge_prompt": str(prompt) if is_chosen else None,
+        "answers": answers,
+    }  # fmt: skip
+    return Project(
+        folder=constants.PROJECT_DIR,
+        rubric=_rubric(looked),
+        assistants=MappingProxyType(assistants),
+        prices=MappingProxyType(file.get(PRICES, {})),
+        sources=MappingProxyType({f"{table}.{key}": source for (table, key), (_, source) in looked.items()}),
+        **fields,
+    )
 
 
-def _placed(file: Tables) -> str:
-    # A relative file path is resolved against the project's folder, not the working directory.
-    said = str(_look(file, "defaults", "answers")[0])
-    return said if "." not in said or said in file.get(ASSISTANTS, {}) else str(constants.PROJECT_DIR / said)
-
-
-def _rubric(file: Tables) -> Rubric:
-    criteria, source = _look(file, "rubric", "criteria")
-    described = _look(file, "rubric", "descriptions")[0]
+def _rubric(looked: Mapping[tuple[str, str], tuple[Any, Source]]) -> Rubric:
+    criteria, source = looked["rubric", "criteria"]
+    described = looked["rubric", "descriptions"][0]
     if source == "constant":  # the file's descriptions are for the file's criteria
         described = {name: text for name, text in described.items() if name in criteria}
-    line, rate = (_look(file, "rubric", key)[0] for key in ("pass_threshold", "pass_rate"))
-    return Rubric(tuple(criteria), described, line, rate)
-
-
-def _chosen_prompt(file: Tables) -> str | None:
-    value, source = _look(file, "rubric", "judge_prompt")
-    return None if source == "built-in" and value == SPECIFIED_PROMPT else str(value)
-
-
-def _project(file: Tables) -> Project:
-    looked = {(table, key): _look(file, table, key) for table, checks in SETTINGS.items() for key in checks}
-    defaults = {key: value for (table, key), (value, _) in looked.items() if table == "defaults"}
-    defaults |= {"judge_prompt": _chosen_prompt(file), "answers": _placed(file)}
-    return Project(
-        constants.PROJECT_DIR,
-        _rubric(file),
-        tuple(looked["dataset", "categories"][0]),
-        MappingProxyType(defaults),
-        MappingProxyType({key: looked["report", key][0] for key in ("title", "team")}),
-        MappingProxyType({f"{table}.{key}": source for (table, key), (_, source) in looked.items()}),
-    )
+    return Rubric(tuple(criteria), described, looked["rubric", "pass_threshold"][0], looked["rubric", "pass_rate"][0])
 
 
 def _shown(value: Any) -> str:
@@ -429,8 +373,3 @@ def _said_language(path: Path, changed: int, size: int) -> Language | None:
         said = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("defaults", {}).get("language")
         return said if said in get_args(Language) else None
     return None
-
-
-def yen_per_usd() -> float:
-    """Return the price of one US dollar in yen, as the project has set it."""
-    return float(_look(_last_good(), "defaults", "jpy_per_usd")[0])

@@ -112,6 +112,7 @@ VIEWS = (
 
 
 BEGIN_RUNS = (
+    "answering.dataset",
     "certify.experiment",
     "certify.issue",
     "prompts.templates",
@@ -126,10 +127,9 @@ def _nonsense_today(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     if not request.path.relative_to(ROOT / "tests").as_posix().startswith(VIEWS):
         return
     if {"service", "questions", "makes_runs"} & {*request.fixturenames}:
-        rubric, categories = settings.project_rubric(), settings.project_categories()
+        project = settings.open_project()
         for module in BEGIN_RUNS:
-            monkeypatch.setattr(f"socjudge.{module}.project_rubric", lambda: rubric)
-        monkeypatch.setattr("socjudge.answering.dataset.project_categories", lambda: categories)
+            monkeypatch.setattr(f"socjudge.{module}.open_project", lambda: project)
     confuse_settings(monkeypatch)
 
 

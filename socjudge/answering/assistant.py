@@ -21,7 +21,7 @@ from ..records import NO_REPLY, AssistantAnswer, Completion, Flags, ModelRequest
 from ..runbooks.asking import wants_leave
 from ..runbooks.guide import Guide, choose_guide, find_contacts, find_precautions, find_rivals, wants_first_response
 from ..runbooks.organisation import NEUTRAL, Organisation
-from ..settings import default_k
+from ..settings import open_project
 from .citations import format_context
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def handle_query(
     """
     template = load_prompt(prompt, kind="assistant")
     check_assistant_prompt(template)
-    k = default_k() if k is None else k
+    k = open_project().k if k is None else k
     if index is None:
         from ..runbooks.index import open_index  # its import takes a second of CPU, which judging alone does not need
 

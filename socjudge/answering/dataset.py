@@ -20,7 +20,7 @@ from ..base.sheets import TABLES, read_table
 from ..base.storage import load_bytes
 from ..errors import ConfigError
 from ..records import MOST_ID, EvalQuestion
-from ..settings import project_categories
+from ..settings import open_project
 
 # with fewer, one word decides the score on 網羅性; with more, no answer can contain them all
 FEW_KEYPOINTS, MANY_KEYPOINTS = 2, 8
@@ -139,7 +139,7 @@ def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
         if count > 1:
             notes.append(say("the same question stands {count} times: {question}", question=text, count=count))
     asked = {question.category for question in questions}
-    if empty := [category for category in project_categories() if category not in asked]:
+    if empty := [category for category in open_project().categories if category not in asked]:
         notes.append(say("categories without a question: {categories}", categories=listed(empty)))
     if len(questions) < 10:
         notes.append(
@@ -219,7 +219,7 @@ def _read(data: object, rows: Sequence[int] = ()) -> tuple[list[EvalQuestion], l
         items = _DATASET.validate_python(data)
     except ValidationError as error:
         problems += [_told(data, problem) for problem in error.errors()]
-    known = project_categories()
+    known = open_project().categories
     for place, item in enumerate(items):
         if item.category not in known:
             told = say(

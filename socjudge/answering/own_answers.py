@@ -14,7 +14,7 @@ from ..base.showing import one_line
 from ..base.texts import encodable
 from ..errors import ConfigError, NoAnswer
 from ..records import UNKNOWN, AssistantAnswer, Flags, Passage, Usage
-from ..settings import default_k
+from ..settings import open_project
 from .citations import citable, contexts_of, format_context, numbered_name, titled
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def with_contexts(answer: AssistantAnswer, index: RunbookIndex | None = None, k:
         if passages == given:
             return answer
     else:
-        k = default_k() if k is None else k
+        k = open_project().k if k is None else k
         # k passages for the question, and then k for the answer
         found = [*index.search(answer.question, k), *index.search(answer.answer[:2000], k)]
         passages, what = tuple({passage.citation: passage for passage in reversed(found)}.values())[::-1], "runbooks"

@@ -27,7 +27,7 @@ from ..errors import BudgetReached, ConfigError, NoAnswer, RunStopped, SocJudgeE
 from ..models import event_loop
 from ..models.pacing import Account, RunGate, send_with_retries
 from ..records import AssistantAnswer, Completion, EvalQuestion
-from ..settings import assistant_tables
+from ..settings import open_project
 from .http_assistant import HttpAssistant
 from .own_answers import as_answer, from_runnable, with_contexts
 
@@ -316,7 +316,7 @@ class Assistant:
 
 def _named(ask: str, name: str) -> tuple[Any, Mapping[str, Any], str]:
     path, colon, function = ask.rpartition(":")
-    tables = assistant_tables()
+    tables = open_project().assistants
     is_code = bool(colon) and path.endswith(".py") and function.isidentifier()
     if is_code and ask in tables:
         raise ConfigError(

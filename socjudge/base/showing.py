@@ -107,13 +107,17 @@ def block(kind: str, *lines: str) -> str:
 def money(cost_usd: float | None) -> str:
     """Return a cost as text, in dollars and approximately in yen. 0 means that there was no cost, None that it is
     unknown."""
-    from ..settings import yen_per_usd
-
     if cost_usd == 0:
         return say("none")
     if cost_usd is None:
         return say("unknown ([prices] in socjudge.toml takes the price)")
-    return say("about ${usd:.4f} ({yen:.1f} yen)", usd=cost_usd, yen=cost_usd * yen_per_usd())
+    return say("about ${usd:.4f} ({yen:.1f} yen)", usd=cost_usd, yen=in_yen(cost_usd))
+
+
+def in_yen(cost_usd: float) -> float:
+    from ..settings import last_good_project  # above this wing
+
+    return cost_usd * last_good_project().jpy_per_usd
 
 
 def cost_text(run: EvaluationRun) -> str:

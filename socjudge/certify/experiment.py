@@ -19,7 +19,7 @@ from ..models.opening import Model
 from ..prompts.templates import Prompt, load_prompt
 from ..records import Rubric, RunOptions, Usage, total_usage
 from ..runs.estimate import Estimate
-from ..settings import project_rubric
+from ..settings import open_project
 from .cases import Case, Judged, estimate_cases, judge_parts, make_terms
 from .subjects import Given, Subject, find_subjects
 
@@ -86,7 +86,7 @@ class Experiment(ABC):
         self, given: Given, *, judge_prompt: Prompt | str | Path | None = None, rubric: Rubric | None = None
     ) -> Plan:
         """Plan the cases that `run` judges with the same arguments. Nothing is sent to the judge."""
-        rubric = rubric or project_rubric()
+        rubric = rubric or open_project().rubric
         return self.cases(find_subjects(given), load_prompt(judge_prompt, rubric=rubric), rubric)
 
     def estimate(

@@ -21,7 +21,7 @@ from ..records import UNKNOWN, EvaluationRun, Rubric, RunOptions, is_embedded
 from ..runs.estimate import Estimate
 from ..runs.load import load_run
 from ..runs.plan import check_counts
-from ..settings import cost_cap, project_rubric
+from ..settings import open_project
 from ..stats.agreement import judge_agreement
 from ..stats.correction import corrected_pass_rate
 from ..stats.people import judge_vs_people
@@ -185,7 +185,7 @@ def estimate_certificate(
 
 def _budget(given: float | None) -> float | None:
     """Return the most that a certificate may cost, in US dollars, or None for no limit."""
-    cap = cost_cap(given)
+    cap = open_project().cost_cap(given)
     return cap if given is not None else BUDGET_USD if cap is None else min(cap, BUDGET_USD)
 
 
@@ -196,7 +196,7 @@ def binding_of_judge(
     rubric: Rubric | None = None,
 ) -> Binding:
     """Return what a certificate must be tied to so that it applies today to this judge with this prompt and rubric."""
-    return _binding(open_model(judge_model), load_prompt(judge_prompt, rubric=rubric), rubric or project_rubric())
+    return _binding(open_model(judge_model), load_prompt(judge_prompt, rubric=rubric), rubric or open_project().rubric)
 
 
 def _binding(judge: Model, prompt: Prompt, rubric: Rubric, answered: str = UNKNOWN) -> Binding:
@@ -217,7 +217,7 @@ def plan_certificate(
 ) -> Work:
     """Check the arguments of `certify_judge`, load what it needs, and plan the cases. Nothing is sent to the judge.
     Every error in the arguments therefore appears before the first call of the judge."""
-    rubric = rubric or project_rubric()
+    rubric = rubric or open_project().rubric
     check_counts(size=1 if size is None else size)
     if isinstance(given, Path | str):
         given = load_run(given)

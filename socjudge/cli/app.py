@@ -23,7 +23,7 @@ from ..base.former_names import instead_of
 from ..base.messages import say
 from ..base.showing import shown_path
 from ..records import EvaluationRun
-from ..settings import default_answers, project_rubric, specified_values
+from ..settings import open_project
 from . import certify, history, project
 from .groups import Answering, Job, Judging, Pace, grouped
 from .job import carry_out, reporting
@@ -50,7 +50,7 @@ app = typer.Typer(
         "'gpt-4o-mini' goes to OPENAI_BASE_URL or OpenAI with OPENAI_API_KEY; 'anthropic:…', 'google_genai:…' "
         "go through LangChain; 'auto' is the model that socjudge.toml names; where it names none, {default} "
         "when a key or base URL is set, else 'offline'; 'decisions:…' is a decision model, which only judges.",
-        default=specified_values()["defaults.judge_model"],
+        default=constants.DEFAULT_JUDGE_MODEL,
     ),
 )
 app.callback()(project.choose_project)
@@ -175,7 +175,7 @@ def ask(
     from ..answering.assistant import handle_query
     from ..runbooks.index import open_index
 
-    if answers := answers or default_answers():
+    if answers := answers or open_project().answers:
         ask_own(question, answers, lambda: open_index(runbooks, index_dir=index_dir))
         return
     index = open_index(runbooks, index_dir=index_dir)
@@ -222,7 +222,7 @@ def run(
             )
         )
     questions = load_eval_dataset(dataset)
-    given, index = open_answers(answering.answers or default_answers() or None, questions), None
+    given, index = open_answers(answering.answers or open_project().answers or None, questions), None
     if needs_index(given):
         from ..runbooks.index import open_index
 
@@ -274,7 +274,7 @@ def rejudge(
         earlier, judge_model=judging.judge, judge_prompt=judging.judge_prompt, judge_repeats=judging.judge_repeats,
         only_failed=only_failed, logs_dir=logs_dir, options=pace.options,
     )  # fmt: skip
-    if told := rubric_changes(project_rubric(), plan.plan.rubric):
+    if told := rubric_changes(open_project().rubric, plan.plan.rubric):
         echo(say("judged by the rubric of this log; other than the present settings: {told}", told=told), err=True)
     return carry_out(plan, job, yes, max_cost_usd=max_cost_usd, progress=not quiet)
 

@@ -20,7 +20,7 @@ from .. import constants
 from ..base.messages import say
 from ..base.showing import shown_path
 from ..records import RunOptions
-from ..settings import cost_cap
+from ..settings import open_project
 from .groups import grouped
 from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, confirm, echo, stop
 
@@ -148,7 +148,7 @@ def certify(
         "budget_usd": budget,
     }  # fmt: skip
     trials = issue.plan_certificate(run, **what).trials
-    if trials.estimate.cost_usd is None and budget is None and cost_cap(None) is None:
+    if trials.estimate.cost_usd is None and budget is None and open_project().cost_cap() is None:
         what |= {
             "budget_usd": math.inf,
             "size": size or 1,

@@ -11,7 +11,7 @@ import typer
 from .. import constants
 from ..base.messages import say
 from ..errors import ConfigError
-from ..settings import current_project
+from ..settings import open_project
 from .shared import echo
 
 LEVELS = {"error": "error", "warning": "warning", "note": "note"}
@@ -38,7 +38,7 @@ def doctor(
     checks: list[Any] = []
     ending = ""
     try:
-        current_project()
+        open_project()
         checks += [check_dataset(dataset)] if dataset or constants.EVAL_DATASET_PATH.is_file() else []
         checks += [check_runbooks(runbooks)] if runbooks or constants.RUNBOOKS_DIR.is_dir() else []
         ending = project_ending()

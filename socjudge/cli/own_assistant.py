@@ -72,7 +72,7 @@ def add_assistant(folder: Path, url: str) -> None:
     settings.use_project(folder)
     path = folder / constants.PROJECT_MARK
     name = _answer_to("name of the assistant", "bot")
-    if name in settings.assistant_tables():
+    if name in settings.open_project().assistants:
         stop(
             say("{path} already has [assistants.{name}]; choose another name, or edit the table", name=name, path=path)
         )

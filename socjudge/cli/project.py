@@ -163,7 +163,7 @@ def _files(example: bool) -> dict[str, bytes]:
 
 def show_settings() -> None:
     try:
-        project = settings.current_project()
+        project = settings.open_project()
     except ConfigError as error:
         echo(f"socjudge: {error}\n", err=True)
         project = settings.project_without_file()

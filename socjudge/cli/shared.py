@@ -14,12 +14,11 @@ from typer.core import TyperGroup
 
 from .. import constants
 from ..base.messages import Language, say
-from ..base.showing import answered_by, shown_path
+from ..base.showing import answered_by, in_yen, shown_path
 from ..base.texts import visible
 from ..base.verdict import FINISHED
 from ..errors import SocJudgeError
 from ..records import EvaluationRun
-from ..settings import yen_per_usd
 
 AGREED = ("y", "yes", "はい", "ｙ")
 # The specification's words, as in FINISHED: Japanese in every language.
@@ -173,7 +172,7 @@ def estimate_text(estimate: Any) -> str:
     price = (
         say("cost unknown")
         if usd is None
-        else say("cost about ${usd:.3f} (about {yen:.1f} yen) at list prices", usd=usd, yen=usd * yen_per_usd())
+        else say("cost about ${usd:.3f} (about {yen:.1f} yen) at list prices", usd=usd, yen=in_yen(usd))
     )
     return say(
         "{calls} calls, about {tokens_in:,} tokens in, {tokens_out:,} out; {price}",
@@ -186,4 +185,4 @@ def estimate_text(estimate: Any) -> str:
 
 def cost_text(usd: float | None) -> str:
     """Return a text that says how much money was spent, or that this is unknown."""
-    return say("unknown") if usd is None else say("${usd:.4f} (about {yen:.1f} yen)", usd=usd, yen=usd * yen_per_usd())
+    return say("unknown") if usd is None else say("${usd:.4f} (about {yen:.1f} yen)", usd=usd, yen=in_yen(usd))

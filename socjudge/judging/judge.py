@@ -28,7 +28,7 @@ from ..records import (
     is_embedded,
     total_usage,
 )
-from ..settings import project_rubric
+from ..settings import open_project
 from .asking import Ask, lost_usage
 from .decisions import parse_decision
 from .replies import Judgement, judgement_schema, parse_judgement
@@ -86,7 +86,7 @@ def evaluate_answer(
     >>> sj.evaluate_answer(question, answer, model="offline").status
     'ok'
     """
-    rubric = rubric or project_rubric()
+    rubric = rubric or open_project().rubric
     template = load_prompt(prompt, rubric=rubric)
     check_judge_prompt(template, rubric.criteria)
     opened, gate = open_model(model), RunGate()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..settings import cost_cap
+from ..settings import open_project
 
 
 @dataclass
@@ -35,4 +35,4 @@ class Budget:
 
 def as_budget(given: Budget | float | None) -> Budget:
     """Return the budget, or make one from a limit in US dollars. None is the project's limit, infinity no limit."""
-    return given if isinstance(given, Budget) else Budget(cost_cap(given))
+    return given if isinstance(given, Budget) else Budget(open_project().cost_cap(given))

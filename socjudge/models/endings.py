@@ -6,7 +6,7 @@ import os
 from datetime import date
 
 from ..base.messages import say
-from ..settings import default_answers, default_model
+from ..settings import open_project
 
 MAKER = "api.openai.com"
 # {name: (day, source)}. The day was read on 2026-11-24 in two copies of OpenAI's table. The page itself, or
@@ -53,6 +53,7 @@ def ended_line(model: str, service: str) -> str:
 def project_ending(today: date | None = None) -> str:
     """Return `ending_line` for the judge and the assistant of the project, one line for each model that ends."""
     hosted = os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")
-    asked = [default_model("judge"), *([] if default_answers() else [default_model("answer")])]
+    project = open_project()
+    asked = [project.default_model("judge"), *([] if project.answers else [project.default_model("answer")])]
     names = dict.fromkeys(name for name, is_named in asked if is_named or hosted)
     return "\n".join(filter(None, (ending_line(name, today=today) for name in names)))

@@ -23,7 +23,7 @@ from ..base.messages import aside, say
 from ..base.redact import redact, show_url
 from ..errors import ConfigError
 from ..records import Completion, ModelRequest
-from ..settings import default_model
+from ..settings import open_project
 from .decision_model import DecisionModel, split_name
 from .langchain_model import ForeignModel, LangChainModel, init_langchain_model
 from .openai_model import OpenAIModel
@@ -144,7 +144,7 @@ def _answers_itself(model: object) -> bool:
 def resolve_auto(task: Task) -> str:
     """Return the model that "auto" means for this task: the one in socjudge.toml, or else the default one if a key or a
     base URL is set, or else "offline". If socjudge.toml names none, stderr shows once which model was chosen."""
-    default, is_named = default_model(task)
+    default, is_named = open_project().default_model(task)
     if is_named:
         return default
     hosted = os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from .. import constants
 from ..errors import ConfigError
 from ..records import ModelRequest, Usage
-from ..settings import project_prices
+from ..settings import last_good_project
 
 # Measured on Japanese SOC text with OpenAI's o200k vocabulary, which would have to be downloaded.
 TOKENS_PER_WIDE_CHARACTER = 0.73
@@ -152,7 +152,7 @@ def _own_prices() -> dict[str, tuple[float, float]]:
             path=former,
             file=constants.PROJECT_MARK,
         )
-    return {model: (row["input"], row["output"]) for model, row in project_prices().items()}
+    return {model: (row["input"], row["output"]) for model, row in last_good_project().prices.items()}
 
 
 def estimate_tokens(text: str) -> int:

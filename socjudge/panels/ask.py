@@ -12,7 +12,7 @@ import ipywidgets as widgets
 from ..base.messages import say
 from ..base.showing import answer_html, block, escape, one_line
 from ..records import AssistantAnswer, EvalQuestion
-from ..settings import default_answers
+from ..settings import open_project
 from .controls import NAMES, OWN, WIDE, Panel, choice_box, heading, model_box, own_choices, told_in, usual_model
 
 MOST_KEPT = 3  # questions of a conversation that are read together with a follow-up
@@ -44,7 +44,7 @@ class AskPanel(Panel):
         )
         self.model = model_box(say("Assistant"), usual_model("answer") if model == "auto" else model)
         self.assistant = choice_box(say("who is asked"), options=[(say("socjudge's assistant"), ""), *own_choices()])
-        if (default := f"{OWN}{default_answers()}") in [value for _, value in self.assistant.options]:
+        if (default := f"{OWN}{open_project().answers}") in [value for _, value in self.assistant.options]:
             self.assistant.value = default
         self.assistant.layout.display = "" if len(self.assistant.options) > 1 else "none"
         self.ask_button = widgets.Button(description=say("Ask"), icon="paper-plane", button_style="primary")

@@ -22,7 +22,7 @@ from ..models.opening import OFFLINE, Task
 from ..prompts.saved import list_prompts
 from ..prompts.templates import Kind, default_prompt_id
 from ..runs.logs import log_files
-from ..settings import assistant_tables, cost_cap, default_answers, default_model
+from ..settings import open_project
 from .state.run import Session
 
 # Dicts, so that each widget makes a layout of its own. A shared layout would be hidden for all widgets.
@@ -176,13 +176,13 @@ def choice_box(name: str, **more: Any) -> Any:
 
 def usual_model(task: Task) -> str:
     """Return the project's model for a task, or "auto" if the project has set none."""
-    model, is_named = default_model(task)
+    model, is_named = open_project().default_model(task)
     return model if is_named else "auto"
 
 
 def model_box(name: str, value: str = "auto", **more: Any) -> Any:
     """Return a box for the name of a model, which the user types or chooses from a short list."""
-    models = dict.fromkeys(["auto", OFFLINE, default_model("judge")[0], *constants.OTHER_MODELS])
+    models = dict.fromkeys(["auto", OFFLINE, open_project().default_model("judge")[0], *constants.OTHER_MODELS])
     return widgets.Combobox(
         value=value, options=list(models), description=name, ensure_option=False, style=NAMES, layout=WIDE, **more
     )
@@ -230,7 +230,7 @@ def seconds_box(name: str, value: float, least: float = 0.0) -> Any:
 
 def dollar_box() -> Any:
     """Return a box for the most that a run may cost, in US dollars. 0 means no limit."""
-    cap = cost_cap(None)
+    cap = open_project().cost_cap()
     return widgets.BoundedFloatText(
         value=0.5 if cap is None else cap,
         min=0,
@@ -285,7 +285,8 @@ OWN = "@"  # marks a choice that is a user's own assistant, not a log
 def own_choices() -> list[tuple[str, str]]:
     """Return (label, value) for each of your own assistants in socjudge.toml. The value is `OWN` and the name.
     A default source of answers that is not one of them, such as a file of answers, comes first."""
-    tables, default = assistant_tables(), default_answers()
+    project = open_project()
+    tables, default = project.assistants, project.answers
     names = {name: say("ask {name}, an assistant of your own", name=as_choice(name)) for name in tables}
     if default and default not in tables:
         is_asked = ".py:" in default

@@ -19,7 +19,7 @@ from ..runs.estimate import Estimate
 from ..runs.journal import drop_journal
 from ..runs.run_plan import RunPlan
 from ..runs.unfinished import UnfinishedRun
-from ..settings import default_answers, default_k
+from ..settings import open_project
 from .controls import (
     AUTO,
     OWN,
@@ -97,12 +97,12 @@ class RunPanel(SessionPanel):
                 "is not asked"
             ),
         )
-        if default := default_answers():
+        if default := open_project().answers:
             self.answers.value = f"{OWN}{default}"
         self.answer_repeats = number_box(say("Answers per question"), 1)
         self.judge_repeats = number_box(say("Judgements per answer"), 1)
         self.require_certificate = tick_box(say("Require a certificate (no run unless one holds for these settings)"))
-        self.k = number_box(say("Passages per question, k"), default_k())
+        self.k = number_box(say("Passages per question, k"), open_project().k)
         self.max_concurrency = number_box(say("Calls at a time"), 8)
         self.max_cost_usd = dollar_box()
         usual = get_settings()  # values from the environment

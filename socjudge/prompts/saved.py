@@ -15,7 +15,7 @@ from ..base.messages import say
 from ..base.texts import DEVICE_NAME
 from ..errors import ConfigError
 from ..records import Rubric, RunInfo
-from ..settings import project_rubric
+from ..settings import open_project
 from .for_rubric import OF_RUBRIC, SPECIFIED, is_specified
 from .front_matter import with_front_matter
 from .templates import (
@@ -106,7 +106,7 @@ def save_prompt(
     """
     path = check_prompt_name(name, parent=parent, prompts_dir=prompts_dir)
     prompt = Prompt(name, text.replace("\r\n", "\n").replace("\r", "\n"))
-    check_prompt(prompt, kind, rubric or project_rubric())
+    check_prompt(prompt, kind, rubric or open_project().rubric)
     try:
         saved_at = datetime.now().astimezone().isoformat(timespec="seconds")
         about = {"kind": kind, "parent": parent, "sha256": prompt.sha256, "author": author.strip()}
@@ -131,7 +131,7 @@ def list_prompts(kind: Kind | None = None) -> list[PromptInfo]:
     """List the prompts: the default ones, the other built-in ones that fit the project's criteria, and your own.
     Files that cannot be read are left out. So is "rubric-1" if a criterion has no description."""
     defaults = (default_prompt_id("judge"), default_prompt_id("assistant"))
-    unfit = OF_RUBRIC if is_specified(project_rubric()) else SPECIFIED
+    unfit = OF_RUBRIC if is_specified(open_project().rubric) else SPECIFIED
     built_in = sorted(name for name in built_in_ids() if not name.startswith(unfit))
     found = []
     for name in built_in:

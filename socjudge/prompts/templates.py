@@ -21,7 +21,7 @@ from ..base.storage import load_bytes
 from ..base.texts import plain_name
 from ..errors import ConfigError
 from ..records import SPECIFIED_CRITERIA, AssistantAnswer, EvalQuestion, Flags, Rubric
-from ..settings import chosen_judge_prompt, default_assistant_prompt, project_rubric
+from ..settings import open_project
 from .for_rubric import OF_RUBRIC, SPECIFIED, is_specified, rubric_prompt_text
 from .front_matter import split_front_matter
 
@@ -92,7 +92,7 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rub
             prompt=one_line(prompt_id),
         )
     if prompt_id == OF_RUBRIC:
-        return Prompt(OF_RUBRIC, rubric_prompt_text(rubric or project_rubric()))
+        return Prompt(OF_RUBRIC, rubric_prompt_text(rubric or open_project().rubric))
     if prompt_id in built_in_ids():
         return _built_in(prompt_id)
     if (own := constants.PROMPTS_DIR / f"{prompt_id}.txt").is_file():
@@ -151,9 +151,10 @@ def _truly_named(prompt: Prompt, rubric: Rubric | None) -> Prompt:
 def default_prompt_id(kind: Kind, rubric: Rubric | None = None) -> str:
     """Return the id of the prompt that is used if the caller names none: the one that the project has chosen, if any.
     Otherwise, a judge's is the specification's for its six criteria, and the one made from the rubric for others."""
+    project = open_project()
     if kind == "assistant":
-        return default_assistant_prompt()
-    return chosen_judge_prompt() or (SPECIFIED if is_specified(rubric or project_rubric()) else OF_RUBRIC)
+        return project.assistant_prompt
+    return project.judge_prompt or (SPECIFIED if is_specified(rubric or project.rubric) else OF_RUBRIC)
 
 
 def is_prompt_id(name: str) -> bool:

@@ -36,7 +36,7 @@ from ..history.columns import RUN_NAMES
 from ..history.frames import History, load_history, load_runs, run_history
 from ..records import EvaluationRun, is_embedded
 from ..runs.load import load_run
-from ..settings import report_team, report_title
+from ..settings import open_project
 from ..stats.basics import OVERALL, in_order, summarise_scores
 from ..stats.gate import gate_confidence, gate_questions
 from . import contents
@@ -141,11 +141,12 @@ def history_report(
             missing=contents.missing_in(own),
         )
         certified, certificate = _certified(scores, run_id)
+        project = open_project()
         render = functools.partial(
             page_environment().get_template("report.html.j2").render,
             made_at=datetime.now().astimezone(),
-            title=report_title(),
-            team=report_team(),
+            title=project.report_title,
+            team=project.report_team,
             flag_words=contents.FLAGS,
             overall=OVERALL,
             line=rule.line,

@@ -11,7 +11,7 @@ from ..answering.own_assistant import Assistant
 from ..answering.stored_answers import SUFFIXES, StoredAnswers, contradiction, is_of_another, load_answers
 from ..errors import ConfigError, NoAnswer
 from ..records import AssistantAnswer, EvalQuestion
-from ..settings import assistant_tables
+from ..settings import open_project
 from .unfinished import SUFFIX, load_unjudged
 
 Given = Any  # Sequence of answers, StoredAnswers, DataFrame, path, function, Runnable, Assistant, name in socjudge.toml
@@ -49,7 +49,7 @@ def needs_index(opened: list[AssistantAnswer] | Assistant | None) -> bool:
 
 
 def _is_file(text: str) -> bool:
-    is_file, is_table = Path(text).is_file(), text in assistant_tables()
+    is_file, is_table = Path(text).is_file(), text in open_project().assistants
     if is_file and is_table:
         raise ConfigError("{name} is both a file and a table of socjudge.toml; write ./{name} for the file", name=text)
     if not is_file and not is_table and Path(text).suffix.lower() in SUFFIXES:

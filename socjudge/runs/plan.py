@@ -42,7 +42,7 @@ from ..records import (
     Usage,
     is_embedded,
 )
-from ..settings import current_project, default_k
+from ..settings import open_project
 from .given_answers import Given, open_answers
 from .identity import Identity
 from .log_json import refuse_doubles
@@ -135,7 +135,7 @@ def plan_answers(
 ) -> Plan:
     """Plan to answer and judge questions. No request is sent. ConfigError if an argument is unfit.
     Without an index where one is needed, the plan can only be shown."""
-    k = default_k() if k is None else k
+    k = open_project().k if k is None else k
     check_counts(answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k)
     if not len(questions):
         raise ConfigError(
@@ -324,7 +324,7 @@ def _check_measures(criteria: Sequence[str]) -> None:
 def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
     from ..models.offline import ASSISTANT_NAME, JUDGE_NAME
 
-    own, project, index = plan.own, current_project(), plan.index if plan.needs_index else None
+    own, project, index = plan.own, open_project(), plan.index if plan.needs_index else None
     info = RunInfo(
         run_id="",
         started_at="",

@@ -16,7 +16,7 @@ from ..models.opening import Model
 from ..prompts.saved import foreign_prompt_note, judge_prompt_of
 from ..prompts.templates import Prompt
 from ..records import EvalQuestion, EvaluationRun, Rubric, RunOptions
-from ..settings import project_rubric
+from ..settings import open_project
 from .given_answers import Given, needs_index, open_answers
 from .plan import plan_answers, plan_failed, plan_rejudging
 from .run_plan import RunPlan, foresee
@@ -75,7 +75,7 @@ def plan_run(
             "executor= cannot ask an assistant of your own; let it answer without one, or give a file of its answers "
             "as answers="
         )
-    expected = rubric or project_rubric()
+    expected = rubric or open_project().rubric
     if options.resume is not None:
         there = journal_info(Path(options.resume))
         judge_prompt, rubric = judge_prompt or judge_prompt_of(there), rubric or there.rubric

@@ -36,7 +36,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def own_project(tmp_path: Path) -> Iterator[Path]:
-    before = settings.current_project().folder
+    before = settings.open_project().folder
     settings.use_project(tmp_path)
     yield tmp_path
     settings.use_project(before)

@@ -46,7 +46,7 @@ def project(tmp_path: Path, bot: Bot, monkeypatch: pytest.MonkeyPatch) -> Iterat
         'body = { q = "{question}" }\nanswer = "reply.text"\ncontexts = "sources[*].body"\nsources = "sources[*].name"\n',
         encoding="utf-8",
     )
-    before = settings.current_project().folder
+    before = settings.open_project().folder
     monkeypatch.setenv("BOT_KEY", KEY)
     settings.use_project(tmp_path)
     yield tmp_path
@@ -123,7 +123,7 @@ def test_an_unset_variable_ends_the_command_before_anything_is_sent(
 def test_an_address_is_tried_once_guessed_and_written(project: Path, bot: Bot) -> None:
     said = command("init", str(project), "--assistant", f"{bot.url}/ask", input="second\nq\nBOT_KEY\n\n\n")
     assert said.exit_code == 0, said.output
-    table = settings.assistant_tables()["second"]
+    table = settings.open_project().assistants["second"]
     assert table == {
         "url": f"{bot.url}/ask", "body": {"q": "{question}"}, "headers": {"Authorization": "Bearer ${BOT_KEY}"},
         "answer": "reply.text", "contexts": "sources[*].body",
@@ -147,7 +147,7 @@ def test_without_a_terminal_an_address_is_written_with_what_is_suggested(project
     done = socjudge("init", str(project), "--assistant", f"{bot.url}/ask", SOCJUDGE_LANG="ja")
     assert (done.returncode, "アシスタントの名前 [bot]: bot" in done.stderr) == (0, True), done.stderr
     settings.use_project(project)
-    assert settings.assistant_tables()["bot"] == {
+    assert settings.open_project().assistants["bot"] == {
         "url": f"{bot.url}/ask", "body": {"question": "{question}"},
         "answer": "reply.text", "contexts": "sources[*].body",
     }  # fmt: skip

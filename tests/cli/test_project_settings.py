@@ -52,7 +52,7 @@ def test_settings_shows_each_value_and_where_it_comes_from(folder: Path) -> None
     assert re.search(r"rubric.pass_threshold +80  \[socjudge.toml\]", told)
     assert re.search(r"rubric.pass_rate +0.7  \[built in\]", told)
     assert re.search(r"defaults.judge_model +gpt-4o  \[", told) and "auto (gpt-4o-mini where" in told
-    assert told.count("  [") == len(settings.current_project().sources)
+    assert told.count("  [") == len(settings.open_project().sources)
 
 
 def test_a_new_project_has_every_setting_as_a_comment_and_each_may_be_taken_as_it_stands(folder: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_new_project_has_every_setting_as_a_comment_and_each_may_be_taken_as_i
         "defaults",
         "report",
     }
-    before = settings.current_project()
+    before = settings.open_project()
     assert set(before.sources.values()) == {"built-in"}
     (folder / "socjudge.toml").write_text(re.sub(r"(?m)^# (?=(\[|[a-z_]+ = ))", "", written), "utf-8")
     taken = sj.open_project(folder)

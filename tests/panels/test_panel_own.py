@@ -17,7 +17,7 @@ DATASET = '[{"id": 1, "category": "正常系", "question": "初動は。", "expe
 @pytest.fixture
 def bot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bot]:
     """In a project with one question, this assistant as its default, and no runbooks."""
-    before = settings.current_project().folder
+    before = settings.open_project().folder
     monkeypatch.setenv("BOT_KEY", "bot-key-0123456789")
     with running(lambda asked: Said({"text": "端末を隔離します[1]。", "docs": ["端末を隔離する。"]})) as found:
         (tmp_path / "eval").mkdir()

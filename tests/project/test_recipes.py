@@ -140,7 +140,7 @@ def priced_project(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "eval" / "eval_dataset.json").write_text(json.dumps(rows), encoding="utf-8")
     prices = [f'[prices."{name}"]\ninput = {paid}\noutput = {back}\n' for name, (paid, back) in PRICES.items()]
     (tmp_path / "socjudge.toml").write_text("\n".join(prices), encoding="utf-8")
-    before = settings.current_project().folder
+    before = settings.open_project().folder
     settings.use_project(tmp_path)
     yield tmp_path
     settings.use_project(before)

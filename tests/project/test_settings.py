@@ -48,11 +48,11 @@ def opened(folder: Path, text: str) -> settings.Project:
 
 def test_a_project_has_what_its_file_says_and_the_specifications_values_for_the_rest(folder: Path) -> None:
     project = opened(folder, SEVEN + '[defaults]\nk = 3\nmax_cost_usd = 0.5\n[report]\nteam = "SOC1"\n')
-    assert project.rubric == settings.project_rubric()
+    assert project.rubric == settings.open_project().rubric
     assert (project.rubric.criteria[-1], project.rubric.pass_threshold, project.rubric.pass_rate) == ("迅速性", 80, 0.7)
     assert project.rubric.descriptions == {"迅速性": "着手までの時間が示されているか"}
-    assert (settings.default_k(), settings.cost_cap(None), settings.report_team()) == (3, 0.5, "SOC1")
-    assert (settings.cost_cap(2.0), settings.cost_cap(float("inf"))) == (2.0, None)  # an argument goes first
+    assert (project.k, project.cost_cap(), project.report_team) == (3, 0.5, "SOC1")
+    assert (project.cost_cap(2.0), project.cost_cap(float("inf"))) == (2.0, None)  # an argument goes first
     assert {name for name, source in project.sources.items() if source == "file"} == {
         "rubric.criteria", "rubric.pass_threshold", "rubric.descriptions", "defaults.k", "defaults.max_cost_usd", "report.team",
     }  # fmt: skip
@@ -65,13 +65,13 @@ def test_a_constant_assigned_in_this_process_goes_before_the_file(
     monkeypatch.setattr(constants, "JUDGE_PASS_THRESHOLD", 60.0)
     constants.QUESTION_CATEGORIES.append("連絡系")
     monkeypatch.setattr(constants, "JUDGE_EVALUATION_CRITERIA", ["正確性"])
-    project = settings.current_project()
+    project = settings.open_project()
     assert project.rubric == sj.Rubric(
         ("正確性",), pass_threshold=60.0
     )  # without the description of the file's criterion
     assert project.categories[-1] == "連絡系"
     assert project.sources["rubric.pass_threshold"] == project.sources["dataset.categories"] == "constant"
-    assert settings.default_model("judge") == ("gpt-4o", True)
+    assert settings.open_project().default_model("judge") == ("gpt-4o", True)
 
 
 def test_opening_a_project_leaves_nothing_of_the_one_before(folder: Path) -> None:
@@ -89,11 +89,11 @@ def test_opening_a_project_leaves_nothing_of_the_one_before(folder: Path) -> Non
 
 def test_a_changed_file_counts_from_the_next_call(folder: Path) -> None:
     opened(folder, "[rubric]\npass_threshold = 80\n")
-    assert settings.project_rubric().pass_threshold == 80
+    assert settings.open_project().rubric.pass_threshold == 80
     (folder / "socjudge.toml").write_text("[rubric]\npass_threshold = 75.5\n", encoding="utf-8")
-    assert settings.project_rubric().pass_threshold == 75.5
+    assert settings.open_project().rubric.pass_threshold == 75.5
     (folder / "socjudge.toml").unlink()
-    assert settings.project_rubric() == sj.Rubric()
+    assert settings.open_project().rubric == sj.Rubric()
 
 
 def test_the_language_of_a_changed_file_holds_with_the_next_setting_and_without_one_within_a_second(
@@ -106,7 +106,7 @@ def test_the_language_of_a_changed_file_holds_with_the_next_setting_and_without_
     assert language() == "en"
     (folder / "socjudge.toml").write_text("[defaults]\nlanguage = 'ja'\nk = 3\n", "utf-8")
     assert language() == "en"  # which looks at no file for each of its messages
-    assert (settings.default_k(), language()) == (3, "ja")
+    assert (settings.open_project().k, language()) == (3, "ja")
     (folder / "socjudge.toml").write_text("[defaults]\nlanguage = 'en'\nk = 12\n", "utf-8")
     clock[0] = 1.1
     assert language() == "en"
@@ -121,11 +121,11 @@ def test_the_hash_of_the_settings_follows_the_values_and_not_the_layout_of_the_f
 def test_a_file_of_answers_is_told_by_its_path_and_settings_are_the_same_in_another_folder(folder: Path) -> None:
     text = '[defaults]\nanswers = "sub/given.csv"\n'
     project = opened(folder, text)
-    assert project.defaults["answers"] == str(folder / "sub" / "given.csv")
+    assert project.answers == str(folder / "sub" / "given.csv")
     assert project.values["defaults.answers"] == "sub/given.csv"
     (folder / "other").mkdir()
     assert opened(folder / "other", text).settings_sha256 == project.settings_sha256
-    assert opened(folder, '[defaults]\nanswers = "v1.2"\n[assistants."v1.2"]\n').defaults["answers"] == "v1.2"
+    assert opened(folder, '[defaults]\nanswers = "v1.2"\n[assistants."v1.2"]\n').answers == "v1.2"
 
 
 def test_a_project_shows_where_each_value_comes_from(folder: Path) -> None:
@@ -216,9 +216,9 @@ def test_bad_prices_are_named(folder: Path, cost: str) -> None:
 
 def test_what_was_paid_for_while_somebody_broke_the_file_is_priced_as_before(folder: Path) -> None:
     opened(folder, "[prices.'my-7b']\ninput = 1.0\noutput = 2\n[defaults]\njpy_per_usd = 200\n")
-    assert (price_usd("my-7b", 1_000_000, 0), settings.yen_per_usd()) == (1.0, 200)
+    assert (price_usd("my-7b", 1_000_000, 0), settings.last_good_project().jpy_per_usd) == (1.0, 200)
     (folder / "socjudge.toml").write_text("[prices", "utf-8")
-    assert (price_usd("my-7b", 1_000_000, 0), settings.yen_per_usd()) == (1.0, 200)
+    assert (price_usd("my-7b", 1_000_000, 0), settings.last_good_project().jpy_per_usd) == (1.0, 200)
 
 
 def test_who_edits_constants_py_gets_what_they_wrote(tmp_path: Path) -> None:
@@ -229,8 +229,8 @@ def test_who_edits_constants_py_gets_what_they_wrote(tmp_path: Path) -> None:
     edited.write_text(text, "utf-8")
     (tmp_path / "socjudge.toml").write_text("# no values\n[rubric]\n", "utf-8")
     code = (
-        "from socjudge import settings as s; p = s.current_project();"
-        "print(p.rubric.pass_threshold, len(p.rubric.criteria), p.defaults['judge_prompt'], *set(p.sources.values()))"
+        "from socjudge import settings as s; p = s.open_project();"
+        "print(p.rubric.pass_threshold, len(p.rubric.criteria), p.judge_prompt, *set(p.sources.values()))"
     )
     told = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
@@ -266,7 +266,7 @@ def test_the_run_panel_judges_by_the_projects_rubric(folder: Path, service: Serv
     panel.allow_cost.value = True
     panel.run_button.click()
     panel.session.wait(60)
-    assert panel.run.rubric == settings.project_rubric() and panel.run.run.judge_prompt_id == "rubric-1"
+    assert panel.run.rubric == settings.open_project().rubric and panel.run.run.judge_prompt_id == "rubric-1"
     assert panel.run.results[0].evaluation.scores["迅速性"] == 96
     # (6 × 75 + 96) / 7 = 78: not passed at 80 points.
     assert "❌ MVP不合格" in panel.results.value and "平均80点以上" in panel.results.value

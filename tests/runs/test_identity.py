@@ -40,7 +40,7 @@ from socjudge import (
 from socjudge.errors import RunNote
 from socjudge.models import offline
 from socjudge.records import Completion, EvaluationResult, Flags, ModelRequest, Usage
-from socjudge.settings import project_rubric
+from socjudge.settings import open_project
 
 MODEL, OTHER_MODEL = "gpt-4o-mini", "gpt-4o"
 FIRST, SECOND = 80, 60  # the judge's points at the first start and at the second
@@ -174,7 +174,7 @@ class Desk:
 
     def todays(self) -> dict[str, Any]:
         """The rubric and the judge prompt of the project, in place of those of a journal or a log."""
-        return {"rubric": project_rubric(), "judge_prompt": self.keywords.get("judge_prompt") or load_prompt(None)}
+        return {"rubric": open_project().rubric, "judge_prompt": self.keywords.get("judge_prompt") or load_prompt(None)}
 
     def break_off(self) -> tuple[Path, int]:
         """Stop the first start after two results; its journal, and how many judged answers are in it."""

@@ -292,7 +292,7 @@ def own_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     (tmp_path / "socjudge.toml").write_text(TOML, encoding="utf-8")
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
-    before = settings.current_project().folder
+    before = settings.open_project().folder
     settings.use_project(tmp_path)
     yield tmp_path
     settings.use_project(before)

@@ -24,7 +24,7 @@ from ...runs.load import load_run
 from ...runs.plan import Plan, plan_answers, plan_rejudging
 from ...runs.run_plan import RunPlan, foresee
 from ...runs.unfinished import UnfinishedRun, find_journal, load_unfinished, unfinished_runs
-from ...settings import default_k, project_rubric
+from ...settings import open_project
 
 TELL_S = 0.2  # seconds; a run may give hundreds of results a second, and a page need not show each
 # Settings that say how calls are made, not what is asked. output_tokens is one of them, because a run that ended on a
@@ -50,7 +50,7 @@ class Settings:
     assistant_prompt: str | None = None
     answer_repeats: int = 1
     judge_repeats: int = 1
-    k: int = field(default_factory=default_k)
+    k: int = field(default_factory=lambda: open_project().k)
     max_concurrency: int = 8
     max_cost_usd: float | None = None
     output_tokens: int | None = None
@@ -258,7 +258,7 @@ class RunSession(Session):
             load_eval_dataset(settings.dataset), answers=settings.own or None,
             index=find_index(self.runbooks, index_dir=self.index_dir), assistant_model=settings.assistant_model,
             assistant_prompt=settings.assistant_prompt, answer_repeats=settings.answer_repeats, k=settings.k,
-            rubric=project_rubric(), **judging,
+            rubric=open_project().rubric, **judging,
         )  # fmt: skip
 
     def build_index(self) -> None:

@@ -18,7 +18,7 @@ from ...report.trial import PromptTrial, TrialPlan, plan_trial
 from ...runs.load import load_run
 from ...runs.logs import log_files
 from ...runs.plan import STORED, Plan
-from ...settings import project_rubric
+from ...settings import open_project
 from .disputed import disputed_questions
 from .run import Progress, Session, State
 from .trial_store import ALL, DISPUTED, Trial, TrialSettings, load_trials, save_trial
@@ -225,7 +225,7 @@ class TrialSession(Session):
         try:
             return self._stored().rubric
         except ConfigError:
-            return project_rubric()
+            return open_project().rubric
 
     def _chosen(self) -> EvaluationRun:
         run, wanted = self._stored(), self.choice.answers
