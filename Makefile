@@ -45,7 +45,7 @@ OFFLINE := $(foreach name,mathjax require_js mermaid_js,--HTMLExporter.$(name)_u
 report: $(READY) ## Run notebooks 02-07 on your logs and export them with their outputs to build/notebooks/*.html ## ノートブック02〜07を今のログで実行し、出力ごと build/notebooks/*.html に書き出す
 	$(BIN)/jupyter nbconvert --to html --template lab --execute $(OFFLINE) --output-dir build/notebooks notebooks/0[2-7]*.ipynb
 
-gallery: $(READY) ## Run notebooks 01-07 offline and keep their pages, with outputs, in docs/gallery (two minutes) ## ノートブック01〜07をオフラインで実行し、出力付きのページを docs/gallery に残す（2分）
+gallery: $(READY) ## Run notebooks 01-07 offline and keep their pages, with outputs, in build/gallery (two minutes) ## ノートブック01〜07をオフラインで実行し、出力付きのページを build/gallery に残す（2分）
 	$(BIN)/python docs/make_gallery.py
 
 pictures: $(READY) browser ## Take the pictures of the panels in docs/images anew ## docs/images のパネルの画像を撮り直す
@@ -102,7 +102,7 @@ format: $(READY) ## Put the code into the house style ## コードの書き方�
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(READY) ## Write docs/api.md anew from the docstrings ## docs/api.md をdocstringから作り直す
+docs: $(READY) ## Write the page of all public names, build/api.md, from the docstrings ## 公開されている名前の一覧 build/api.md を、docstringから作る
 	$(BIN)/python docs/make_api.py
 
 vectors: $(READY) ## Embed the bundled runbooks anew, after changing them ## 同梱の手順書を変えた後に、埋め込みを作り直す

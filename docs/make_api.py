@@ -1,4 +1,4 @@
-"""Write docs/api.md from the docstrings of the public names (`make docs`)."""
+"""Write build/api.md from the docstrings of the public names (`make docs`)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ HEAD = """# The public names
 
 After this page you can call each public function. `make docs` writes it from the docstrings; change those, not this page.
 After `import socjudge as sj`, a name is `sj.<name>`, or `sj.stats.<name>` under a heading with `sj.stats`. The
-examples also need `import pandas as pd`. The columns of the frames are in [frames.md](frames.md).
+examples also need `import pandas as pd`. The columns of the frames are in [frames.md](../docs/frames.md).
 """
 LOOK = {
     "docstring_style": "numpy",
@@ -155,4 +155,5 @@ def _once(text: str, seen: dict[str, str]) -> str:
 
 
 if __name__ == "__main__":
-    (ROOT / "docs" / "api.md").write_text(api_page(), encoding="utf-8")
+    (ROOT / "build").mkdir(exist_ok=True)
+    (ROOT / "build" / "api.md").write_text(api_page(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Run the notebooks offline in a project of their own and keep what they show in docs/gallery (`make gallery`).
+"""Run the notebooks offline in a project of their own and keep what they show in build/gallery (`make gallery`).
 
 A page per notebook, which a browser opens without Python or network, and an index with the first chart of each. The cells whose
 output nbval compares get it stored in the notebook itself."""
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 from support.notebook_rules import PASSING  # noqa: E402
 
-GALLERY = ROOT / "docs" / "gallery"
+GALLERY = ROOT / "build" / "gallery"
 NOTEBOOKS = sorted(
     (ROOT / "notebooks").glob("[0-9]*.ipynb")
 )  # app.ipynb is one panel, and shows nothing without a kernel
@@ -126,7 +126,7 @@ def main() -> None:
         del os.environ[name]
     os.environ |= {"SOCJUDGE_LANG": "ja", "PYTHONPATH": str(ROOT)}
     shutil.rmtree(GALLERY, ignore_errors=True)
-    GALLERY.mkdir()
+    GALLERY.mkdir(parents=True)
     index = INDEX
     for path in NOTEBOOKS:
         executed = execute(path)

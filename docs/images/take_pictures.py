@@ -178,7 +178,7 @@ def take(browser: Any, folder: Path, url: str, name: str, width: int, keep: Keep
 def take_notebook(browser: Any) -> None:
     """Notebook 01 from its run to its chart, of the page that `make gallery` stores."""
     page = browser.new_page(viewport={"width": 1360, "height": 900})
-    page.goto((ROOT / "docs" / "gallery" / "01_run_evaluation.html").as_uri())
+    page.goto((ROOT / "build" / "gallery" / "01_run_evaluation.html").as_uri())
     page.add_style_tag(
         content=symbols() + "h2 { font-family: sans-serif, 'socjudge symbols' } body { max-width: none }"
     )
