@@ -246,6 +246,7 @@ def _renamed(shown: AssistantAnswer, as_made: AssistantAnswer) -> str:
     return answer
 
 
+@pytest.mark.few(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("item", ITEMS, ids=itemgetter("id"))
 def test_contexts_under_numbers_are_judged_like_those_with_headings_where_the_runbooks_have_them(

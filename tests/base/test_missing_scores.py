@@ -227,6 +227,7 @@ def test_a_null_without_a_cause_is_a_reply_that_could_not_be_read(tmp_path: Path
     assert sj.load_results(tmp_path)["status"].tolist() == ["unparsable"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("marks", "warned"), [
     ((100, 100, 29), True), ((100, 29, 100), True), ((29, 100, 100), False), ((100, 100, 30), False), ((40, 40, 10), False),

@@ -212,6 +212,7 @@ def test_a_chart_draws_on_the_axes_it_is_given(name: str, tmp_path: Path) -> Non
     figure.savefig(tmp_path / "chart.png")
 
 
+@pytest.mark.few(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("lang", ["ja", "en"])
 @pytest.mark.parametrize("name", CHARTS)
@@ -250,6 +251,7 @@ def inked(ax: Axes) -> Iterator[Any]:
             yield from whiskers.get_color()
 
 
+@pytest.mark.few(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("dark", ["dark_background", {"axes.facecolor": "#212121", "text.color": "#e0e0e0"}])
 @pytest.mark.parametrize("name", CHARTS)
@@ -855,6 +857,7 @@ def test_other_runbooks_and_another_assistant_are_marked_as_what_a_step_may_come
     assert words(plot_criterion_trend(scores)) == ["手順書変更", "アシスタント: offline→gpt-4o"]
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda each: each.column)
 def test_every_condition_of_a_run_is_marked_where_it_changes(condition: Condition) -> None:
     scores = history().drop(columns=[each.column for each in CONDITIONS], errors="ignore")

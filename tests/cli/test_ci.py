@@ -192,6 +192,7 @@ def test_a_judge_with_a_certificate_that_holds_passes(project: Path, socjudge: C
     assert socjudge("rejudge", str(log), *RUN[1:], "--fresh", "--require-certificate").returncode == 0
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -361,6 +362,7 @@ def test_every_other_command_that_is_done_ends_with_0(project: Path, socjudge: C
     assert {*names_of_commands()} == {*done, *elsewhere}
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", names_of_commands())
 def test_an_error_of_any_command_ends_with_2_in_one_line(name: str, tmp_path: Path) -> None:
     (tmp_path / "socjudge.toml").touch()

@@ -75,6 +75,7 @@ def test_a_new_project_has_every_setting_as_a_comment_and_each_may_be_taken_as_i
     assert {name for name, source in taken.sources.items() if source == "built-in"} == {"rubric.descriptions"}
 
 
+@pytest.mark.few(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "command",

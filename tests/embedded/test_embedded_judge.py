@@ -16,7 +16,6 @@ from support.damages import DAMAGES, good_answer
 from socjudge import (
     AssistantAnswer,
     EvalQuestion,
-    Evaluation,
     constants,
     evaluate_answer,
     load_eval_dataset,
@@ -59,6 +58,7 @@ def reactions() -> list[dict[str, Any]]:
     return react(load_items())
 
 
+@pytest.mark.few(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("split", ["dev", "final"])
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -213,6 +213,7 @@ def test_a_plea_to_the_judge_changes_no_score() -> None:
     assert all(after[criterion] <= before[criterion] for criterion in before)
 
 
+@pytest.mark.few(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("place", range(6))
 def test_one_more_sentence_does_not_raise_groundedness(place: int) -> None:
@@ -229,22 +230,14 @@ def test_one_more_sentence_does_not_raise_groundedness(place: int) -> None:
         assert score(item, f"{answer}\n{sentence}")["根拠性"] <= before
 
 
-@pytest.fixture(scope="module")
-def trivial() -> dict[str, dict[str, list[Evaluation]]]:
-    """Of each dataset, each trivial assistant's evaluations; of the eighty questions on every third."""
-    index = open_index()
-    found = {}
-    for name, path in trivial_assistants.DATASETS.items():
-        questions = load_eval_dataset(path)[:: 1 if name == "ten" else 3]
-        assistants = trivial_assistants.make_assistants(questions, index)
-        found[name] = {who: trivial_assistants.judge_all(questions, given) for who, given in assistants.items()}
-    return found
-
-
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("dataset", trivial_assistants.DATASETS)
-def test_no_trivial_assistant_passes(trivial: dict[str, dict[str, list[Evaluation]]], dataset: str) -> None:
-    for name, evaluations in trivial[dataset].items():
+def test_no_trivial_assistant_passes(dataset: str) -> None:
+    """Of the eighty questions on every third."""
+    questions = load_eval_dataset(trivial_assistants.DATASETS[dataset])[:: 1 if dataset == "ten" else 3]
+    for name, answering in trivial_assistants.make_assistants(questions, open_index()).items():
+        evaluations = trivial_assistants.judge_all(questions, answering)
         passed = sum(e.passed for e in evaluations)
         if not name.startswith("("):
             # The pass rule asks for 70 %. Who passes 60 % of the eighty passes less than 40 % of a third of them in 1 of 300 draws.
@@ -361,6 +354,7 @@ def test_without_keypoints_no_mark_says_that_the_question_was_answered(tmp_path:
     assert run_verdict(run).outcome == "open"  # one good answer for all is no pass where nobody said what was asked
 
 
+@pytest.mark.few(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "text",

@@ -133,6 +133,7 @@ def logs_dir(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     return str(folder) if kind == "text" else folder
 
 
+@pytest.mark.few(12)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_a_notebook_works_on_anyones_logs(
@@ -163,6 +164,7 @@ def test_a_notebook_works_on_anyones_logs(
         assert (compared if kind == "judges" else "まだ比べられません: 同じ回答を採点した") in shown
 
 
+@pytest.mark.few(2)
 @pytest.mark.slow
 def test_a_judge_is_certified_from_anyones_logs(logs_dir: Path, tmp_path: Path) -> None:
     folder = tmp_path / "certificates"

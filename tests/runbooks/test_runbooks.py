@@ -297,6 +297,7 @@ def test_html(tmp_path: Path, encoding: str) -> None:
     assert bool(notes) == (encoding == "cp932")
 
 
+@pytest.mark.few(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("tags", ["<script", "<style>x", "<noscript><p>x</p>", "<script>x"])
 def test_html_whose_tags_never_close_is_read_once(tmp_path: Path, tags: str) -> None:

@@ -39,7 +39,7 @@ from socjudge import (
 from socjudge.errors import BudgetReached
 from socjudge.records import EvaluationResult
 
-EXAMPLES = int(os.environ.get("SOCJUDGE_EXAMPLES", "15"))
+EXAMPLES = int(os.environ.get("SOCJUDGE_EXAMPLES", "2"))
 COUNT = 5
 QUESTIONS = [EvalQuestion(i, "正常系", f"質問{i}", ("要点",)) for i in range(COUNT)]
 ANSWERS = [AssistantAnswer(q.question, f"回答{q.id}", "文脈") for q in QUESTIONS]

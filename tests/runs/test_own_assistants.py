@@ -378,6 +378,7 @@ def table_of(shape: str, url: str) -> str:
     return re.sub(r"\bassistants\.[\w-]+", "assistants.bot", tables[shape])
 
 
+@pytest.mark.few(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_killed_run_over_a_shaky_service_asks_for_each_answer_once(
