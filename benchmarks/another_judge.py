@@ -1,4 +1,4 @@
-"""`bridge_judges` on real judges' marks (docs/validation.md, "Another judge"): its intervals against what all answers show.
+"""`bridge_judges` on real judges' marks (benchmarks/statistics.md, "Another judge"): its intervals against what all answers show.
 
     python benchmarks/another_judge.py [--data ../shared/data] [--draws 500]
 

@@ -164,7 +164,7 @@ def measure(tool: str, program: str, case: str, port: int) -> float:
             command.format(tool=program).split(), cwd=place, env=environment, capture_output=True, text=True
         )
         took = time.perf_counter() - started
-    # socjudge's 1 and 2 are verdicts (docs/ci.md), and 100 of promptfoo is "some failed".
+    # socjudge's 1 and 2 are verdicts (docs/reference.md), and 100 of promptfoo is "some failed".
     if done.returncode not in {"socjudge": (0, 1, 2)}.get(tool, (0,)):
         sys.exit(f"{tool} {case}: {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
     return took

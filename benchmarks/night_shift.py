@@ -4,7 +4,7 @@
 
 Without files: night_dev.jsonl of benchmarks/data, which the assistant was tuned on. A line holds id, kind, question, runbooks,
 sections, flags and flags_optional, and, where they apply, first_step, facts, forbidden, prohibition and
-prohibition_alt. What "useful" means here stands in docs/assistant.md. --list names the answers that are not useful and
+prohibition_alt. What "useful" means here stands in benchmarks/assistant.md. --list names the answers that are not useful and
 why; --show prints answers: leave both away with questions that are kept for measuring.
 """
 
@@ -47,7 +47,7 @@ class Check:
 
     @property
     def useful(self) -> bool:
-        """Whether nothing is wrong that a reader depends on (docs/assistant.md)."""
+        """Whether nothing is wrong that a reader depends on (benchmarks/assistant.md)."""
         return not self.faults
 
 

@@ -5,7 +5,7 @@
 
 Two sets: 587 questions on 167 Japanese paragraphs (JGLUE's JSQuAD; ../shared/data, skipped where absent)
 and the project's own questions on its runbooks (tests/data/retrieval_questions*.jsonl). A question is
-answered at the rank of the first right passage. Prints Markdown; docs/retrieval.md holds the result.
+answered at the rank of the first right passage. Prints Markdown; benchmarks/assistant.md holds the result.
 """
 
 from __future__ import annotations

@@ -453,7 +453,7 @@ class RunOptions:
         How long a service that worked before may be unavailable, in seconds. If left out: SOCJUDGE_PATIENCE_S, or else
         60.
     executor
-        An executor that makes the calls to models, such as Dask's `client.get_executor()` (docs/scaling.md). Models must
+        An executor that makes the calls to models, such as Dask's `client.get_executor()` (docs/reference.md#many-machines). Models must
         then be given by name.
     fresh
         Start a new run even if an interrupted one could be resumed.

@@ -91,17 +91,6 @@ def asked(page: Any, panel: Any) -> None:
     panel.locator("summary", has_text="[出典:").first.click(timeout=60_000)
 
 
-def incident(question: str, *, anew: bool = True) -> Step:
-    def reach(page: Any, panel: Any) -> None:
-        if anew and panel.get_by_role("button", name="新しい質問にする").is_visible():
-            panel.get_by_role("button", name="新しい質問にする").click()
-        panel.get_by_label("質問", exact=True).fill(question)
-        panel.get_by_role("button", name="質問する").click()
-        panel.get_by_text(f"Q. {question}").wait_for(timeout=60_000)
-
-    return reach
-
-
 def tried(page: Any, panel: Any) -> None:
     editor = panel.get_by_label("プロンプト（ここを書き換えます）")
     editor.press("Control+End")
@@ -141,12 +130,6 @@ def own_marks(logs: Path) -> None:
 PANELS: dict[str, tuple[str, str, list[tuple[str, Step, int]]]] = {
     "run": ("sj.RunPanel(logs_dir={logs!r})", "run-panel", [("run_panel", running, 700), ("run_panel_done", finished, 900)]),
     "ask": ("sj.AskPanel(model='offline')", "ask-panel", [("ask_panel", asked, 900)]),
-    "incidents": ("sj.AskPanel(model='offline')", "ask-panel", [
-        ("ask_phishing", incident("フィッシングのサイトにパスワードを入れてしまいました。何からすればいいですか。"), 1100),
-        ("ask_ransom", incident("共有フォルダに「ファイルを暗号化した、金を払え」という脅迫文が置かれています。何をすればいいですか。"), 1100),
-        ("ask_bucket", incident("S3バケットが公開されていて個人情報4,800件が見られる状態でした。止め方と報告期限を教えてください。"), 1100),
-        ("ask_follow_up", incident("それは誰に連絡しますか", anew=False), 700),
-    ]),
     "prompts": ("sj.PromptLab(logs_dir={stored!r})", "prompt-lab", [("prompt_lab", tried, 1700)]),
     "labels": (
         "sj.LabelPanel(logs_dir={stored!r}, labels_dir={logs!r})", "label-panel", [("label_panel", marked, 1100)]

@@ -62,7 +62,7 @@ def handle_query(
         "auto", "offline", the name of a model, or a chat model object.
     k
         The number of passages to retrieve; the project's number if left out. The answer follows the runbook that fits
-        the question best. Sections of this runbook are added to the passages (docs/assistant.md).
+        the question best. Sections of this runbook are added to the passages (docs/offline.md).
     prompt
         The assistant prompt, in any form that `load_prompt` accepts.
     previous
@@ -72,7 +72,7 @@ def handle_query(
     Returns
     -------
     AssistantAnswer
-        Its `flags` are the warnings. Rules decide about them (docs/flags.md has their precision and recall). The
+        Its `flags` are the warnings. Rules decide about them (benchmarks/assistant.md has their precision and recall). The
         warning 危険操作 (dangerous operation) is also given if the answer itself recommends a destructive operation.
 
     Raises

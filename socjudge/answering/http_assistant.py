@@ -118,7 +118,7 @@ class HttpAssistant:
         if version.startswith("header:"):  # as a version it would hide that the assistant changes
             raise ConfigError(
                 '{where}: version = "{version}" is no version; write the version itself, or where in the '
-                "body of the reply it stands, as path:… (docs/servers.md)",
+                "body of the reply it stands, as path:… (docs/reference.md#an-assistant-behind-http)",
                 where=where,
                 version=version,
             )

@@ -62,11 +62,11 @@ _INSTEAD = {
         ),
         (
             ("--junit",),
-            "In CI, use the exit codes and --summary: docs/ci.md.",
+            "In CI, use the exit codes and --summary: docs/reference.md#ci.",
         ),
         (
             ("--against", "--fail-on"),
-            "See what changed with socjudge compare BEFORE AFTER; a job fails by the exit codes of run: docs/ci.md.",
+            "See what changed with socjudge compare BEFORE AFTER; a job fails by the exit codes of run: docs/reference.md#ci.",
         ),
         (
             ("--no-cap",),
@@ -74,7 +74,7 @@ _INSTEAD = {
         ),
         (
             ("--output-tokens", "--timeout-s", "--patience-s"),
-            'Set SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S or SOCJUDGE_PATIENCE_S: docs/servers.md, "Settings".',
+            'Set SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S or SOCJUDGE_PATIENCE_S: docs/reference.md, "Settings of the calls".',
         ),
         (
             ("socjudge lab",),
@@ -100,11 +100,11 @@ _INSTEAD = {
         ),
         (
             ("--write-questions",),
-            'Write questions.json yourself: docs/retrieval.md, "Questions of the passages".',
+            'Write questions.json yourself: docs/reference.md, "Questions of the passages".',
         ),
         (
             ("like",),
-            'Copy the whole table from docs/servers.md, "An assistant behind HTTP".',
+            'Copy the whole table from docs/reference.md, "An assistant behind HTTP".',
         ),
         (
             ("socjudge batch", "batch"),

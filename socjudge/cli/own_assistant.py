@@ -88,7 +88,7 @@ def add_assistant(folder: Path, url: str) -> None:
         stop(
             say(
                 "{said}\n"
-                "If the service needs more than this, write [assistants.{name}] into {path}; docs/servers.md has "
+                "If the service needs more than this, write [assistants.{name}] into {path}; docs/reference.md has "
                 "examples for Dify and Azure OpenAI",
                 said=error,
                 name=name,

@@ -24,7 +24,7 @@ AGREED = ("y", "yes", "はい", "ｙ")
 # The specification's words, as in FINISHED: Japanese in every language.
 COSTS_MONEY = "⚠️ LLM as a Judgeの実行にはコストがかかります: "
 
-# The exit codes of all commands; docs/ci.md has the table.
+# The exit codes of all commands; docs/reference.md#ci has the table.
 PASSED, NOT_PASSED, COULD_NOT_JUDGE, UNCERTIFIED = 0, 1, 2, 4
 
 # An error handler for streams without ✅, such as cp932, the encoding of a pipe on Japanese Windows.

@@ -4,7 +4,7 @@ A logistic model weighs the question's text and measures of how well the runbook
 similarity of the question, and of each of its clauses, to the nearest passage and to the nearest question of a passage.
 (`questions.json` may list questions that a passage answers.) The other kind counts the words of the question that the
 runbooks do not contain. All measures are computed with the index in use, so the model works for any runbooks.
-benchmarks/fit_flags.py computes the weights; docs/flags.md has the measurements.
+benchmarks/fit_flags.py computes the weights; benchmarks/assistant.md has the measurements.
 """
 
 from __future__ import annotations

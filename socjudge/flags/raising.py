@@ -53,7 +53,7 @@ def raise_flags(
 
 def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
     """Return the danger in a question that asks for something forbidden or announces it, as a list of one; else [].
-    If a rule forbids it, the danger has the nearest rule and its citation. docs/flags.md describes the method."""
+    If a rule forbids it, the danger has the nearest rule and its citation. docs/offline.md describes the method."""
     probability = rate_danger(question, index=index)
     # In a long question such a sentence could be missed, because the probability depends on all words of the question.
     sentences = [s for s in split_sentences(question)[-MOST_SENTENCES:] if s != question]

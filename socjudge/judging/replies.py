@@ -87,7 +87,7 @@ def _parse(
         raise UnparsableJudgement("the service rejected the reply, because it is not the JSON that was asked for")
     if finish_reason == REASONING:
         raise UnparsableJudgement(
-            "the reply is empty: the server takes all of it for hidden reasoning (docs/servers.md)"
+            "the reply is empty: the server takes all of it for hidden reasoning (docs/reference.md#servers)"
         )
     if len(text) > MAX_CHARACTERS:
         raise UnparsableJudgement(

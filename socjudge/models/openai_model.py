@@ -250,7 +250,7 @@ class OpenAIModel(PacedModel):
         options: Any = {} if wait_s == TIMEOUT_S else {"timeout": _timeout(wait_s)}
         try:
             # `chat.completions.create` would build typed objects, which takes as long as the rest of a call
-            # (docs/performance.md).
+            # (benchmarks/speed.md).
             async with asyncio.timeout(wait_s):  # a total time, because the other limit starts again with each byte
                 return await self._client.post(self.path, content=orjson.dumps(body), cast_to=object, options=options)
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -364,7 +364,7 @@ class OpenAIModel(PacedModel):
         said = self._words(told)
         if _CONTEXT.search(told.about):
             said = say(
-                "{said}. Start the server with a larger context (docs/servers.md), or ask for less: fewer "
+                "{said}. Start the server with a larger context (docs/reference.md#servers), or ask for less: fewer "
                 "passages (k), a lower output_tokens",
                 said=said,
             )

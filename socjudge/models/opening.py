@@ -111,7 +111,9 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
         from .offline import OfflineModel
 
         return OfflineModel()
-    if (own := _own_model(model)) is not None:  # by the entry point `socjudge.models` (docs/servers.md)
+    if (
+        own := _own_model(model)
+    ) is not None:  # by the entry point `socjudge.models` (docs/reference.md, "A model of your own")
         return own
     if " > " in model:
         raise ConfigError(

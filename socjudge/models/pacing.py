@@ -534,7 +534,9 @@ class PacedModel:
         if reason in BROKEN:
             cause = say("the service broke the reply off (finish_reason: {reason})", reason=reason)
         elif request.task == "answer" and reason == REASONING:
-            cause = say("the reply is empty: the server takes all of it for hidden reasoning (docs/servers.md)")
+            cause = say(
+                "the reply is empty: the server takes all of it for hidden reasoning (docs/reference.md#servers)"
+            )
         elif self._account.seen.is_of_another(reply_id, self.name, request, completion.text):
             cause = say(
                 "the reply {id} has answered another request before; does a cache or a proxy mix up the replies?",

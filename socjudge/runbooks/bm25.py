@@ -17,7 +17,7 @@ from ..base.texts import normalise_text
 # BM25's usual values. Other values (0.9 to 2, and 0.3 to 0.75) moved R@5 by at most 0.01.
 K1 = 1.5
 B = 0.75
-# A word in kanji gives several tokens. A Latin word or number gives one, and is often the subject: docs/retrieval.md.
+# A word in kanji gives several tokens. A Latin word or number gives one, and is often the subject: benchmarks/assistant.md.
 LATIN_WEIGHT = 2
 TOKENS_VERSION = 3  # raise it when `tokenise` or LATIN_WEIGHT changes: index fingerprints depend on it
 

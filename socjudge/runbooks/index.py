@@ -49,17 +49,17 @@ if TYPE_CHECKING:
 # Vectors of the bundled runbooks, made by `make vectors`, so that a fresh clone or example project embeds nothing.
 BUNDLED_INDEX_DIR = CARRIED_DIR / "eval" / "runbooks_index"
 
-# How the mixed score is computed; see `get_bm25_weight` and `mix_scores`. docs/retrieval.md has the tuning.
+# How the mixed score is computed; see `get_bm25_weight` and `mix_scores`. benchmarks/assistant.md has the tuning.
 BM25_WEIGHT = 0.8
 BM25_RATIO_RANGE = (0.03, 0.15)
 # If passages have questions of their own, BM25 knows people's words too. One weight for every query is then better
 # than one by the ratio, whose share of queries with the right passage in five is lower by 0.05. 0.4 to 0.8 were tried on
-# all labelled sets of docs/retrieval.md except "fresh".
+# all labelled sets of benchmarks/assistant.md except "fresh".
 BM25_WEIGHT_WITH_QUESTIONS = 0.65
 SENTENCE_WEIGHT = 2 / 3
 
 # Up to this number, every vector is compared with the query. Above it, FAISS searches the most promising of CLUSTERS
-# clusters and returns CANDIDATES. docs/retrieval.md, "Growth", measures 100,000 passages.
+# clusters and returns CANDIDATES. benchmarks/assistant.md, "Growth", measures 100,000 passages.
 EXACT_VECTORS = 20_000
 CLUSTERS, PROBED_CLUSTERS = 256, 16
 CANDIDATES = 2048
@@ -366,7 +366,7 @@ def mix_scores(bm25: Vectors, similarities: Vectors, weight: float) -> Vectors:
 
 
 def rerank(query: str, passages: Sequence[Passage], coverage: Mapping[str, float] | None = None) -> list[Passage]:
-    """Sort passages by what people look for in a runbook, and give them new scores (0–1). See docs/retrieval.md.
+    """Sort passages by what people look for in a runbook, and give them new scores (0–1). See benchmarks/assistant.md.
     `coverage`: {runbook: how much of the query it covers, 0–1}."""
     by_runbook: dict[str, list[float]] = {}
     for passage in passages:

@@ -49,7 +49,7 @@ _DETAILS = (
 )
 
 
-# What counts for a statement, fitted on the looked-at questions of docs/assistant.md: its section's score (0–1), its
+# What counts for a statement, fitted on the looked-at questions of benchmarks/assistant.md: its section's score (0–1), its
 # similarity (from -1 to 1), the rare words it shares (0–1), the share of its condition that the question has (0–1),
 # and its place.
 SECTION, ALIKE, SHARED, CONDITION = 6.0, 3.0, 2.2, 2.0

@@ -43,7 +43,7 @@ ORGANISATION_NAME = "organisation.json"
 
 COMPANION_NAMES = (SYNONYMS_NAME, QUESTIONS_NAME, PROHIBITIONS_NAME, ORGANISATION_NAME)
 
-# The most characters per passage. Most sections stay whole, with their commands. docs/retrieval.md compares sizes.
+# The most characters per passage. Most sections stay whole, with their commands. benchmarks/assistant.md compares sizes.
 CHUNK_SIZE = 800
 
 # Encodings of Japanese runbooks that are not UTF-8. euc_jis_2004 reads all of EUC-JP and its ①②.

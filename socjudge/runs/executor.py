@@ -141,7 +141,7 @@ def _open_checked(name: str, terms: Terms) -> Model:
         if there != here:
             raise ConfigError(
                 "{what} is {here!r} on a worker and {there!r} where the run was started; make it the same on "
-                "every machine (docs/scaling.md)",
+                "every machine (docs/reference.md#many-machines)",
                 what=what,
                 here=here,
                 there=there,

@@ -196,7 +196,7 @@ def corrected_means(
     The unit is the question: the answers to one question are averaged, the labelled answers and all judged answers
     separately. The interval is about all questions that resemble these. The estimate is the mean label + w (the judge's
     mean over all questions - its mean over the labelled questions) with the weight w. Sources:
-    `socjudge.stats.correction.corrected_mean`. docs/validation.md says how often the interval is right.
+    `socjudge.stats.correction.corrected_mean`. benchmarks/statistics.md says how often the interval is right.
 
     If the judge's scores show that the labelled answers were not drawn at random, `note` says so.
 
@@ -338,7 +338,7 @@ def _mean_of(judge: pd.Series, people: pd.Series, line: float, level: float) -> 
     labelled = people.index.intersection(judge.index)
     f, y = (x[labelled].groupby(level=0).mean() for x in (judge, people))
     everything = judge.groupby(level=0).mean()
-    # Few labels that mostly are one score do not show rare other scores. docs/validation.md says how often.
+    # Few labels that mostly are one score do not show rare other scores. benchmarks/statistics.md says how often.
     n, same = len(y), int(y.value_counts().max()) if len(y) else 0
     doubt = (
         say(

@@ -61,13 +61,13 @@ def test_a_misspelt_public_name_is_told_with_the_nearest() -> None:
 def test_a_setting_that_went_is_told_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "socjudge.toml").write_text("[defaults]\nlike = true\n", encoding="utf-8")
     said = socjudge_here("--project", str(tmp_path), "settings")
-    assert "socjudge.toml, line 2" in said.stderr and "docs/servers.md" in said.stderr
+    assert "socjudge.toml, line 2" in said.stderr and "docs/reference.md" in said.stderr
 
 
 @pytest.mark.parametrize(
     ("typed", "place"),
     [
-        (["index", "--write-questions"], "docs/retrieval.md"),
+        (["index", "--write-questions"], "Questions of the passages"),
         (["history", "export", "all.parquet"], "Frames for other programs"),
         (["run", "--fail-on", "regression"], "socjudge compare BEFORE AFTER"),
         (["check", "--judge", "gpt-4o"], "Another tool's scores as a frame"),

@@ -137,7 +137,7 @@ def test_a_service_that_needs_more_is_told_where_examples_of_tables_are(project:
     bot.reply = lambda asked: Said({"message": "inputs is required"}, status=400)
     said = command("init", str(project), "--assistant", f"{bot.url}/ask", input="second\nq\n\n")
     assert said.exit_code == 2
-    assert "inputs is required" in said.output and "docs/servers.md" in said.output
+    assert "inputs is required" in said.output and "docs/reference.md" in said.output
     assert (project / "socjudge.toml").read_text("utf-8") == before
 
 

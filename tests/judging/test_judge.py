@@ -561,7 +561,7 @@ DIALECTS = {
         """1 validation error: {'type': 'literal_error', 'loc': ('body', 'response_format', 'type'), 'msg': "Input should be 'text' or 'json_object'", 'input': 'json_schema'}""",
         "json_schema",
     ),
-    # The others from their sources or documentation, not received here (docs/servers.md).
+    # The others from their sources or documentation, not received here (docs/reference.md).
     "FastAPI": (
         422,
         """[{'type': 'literal_error', 'loc': ['body', 'response_format', 'type'], 'msg': "Input should be 'text' or 'json_object'", 'input': {'temperature': 0}}]""",
@@ -1033,7 +1033,9 @@ def test_an_output_limit_that_is_too_high_is_lowered_by_the_numbers_of_the_error
 def test_a_context_that_is_too_small_for_the_prompt_is_told_with_what_to_change(service: Service) -> None:
     said = "This model's maximum context length is 4096 tokens. However, you requested 9586 tokens (5586 in the messages, 4000 in the completion)."
     service.default = error(400, said, code="context_length_exceeded")
-    with pytest.raises(RequestRefused, match=r"Start the server with a larger context \(docs/servers.md\)") as caught:
+    with pytest.raises(
+        RequestRefused, match=r"Start the server with a larger context \(docs/reference.md#servers\)"
+    ) as caught:
         evaluate(providers.OpenAIModel("small", base_url=service.base_url))
     assert caught.value.about_content
     assert len(service.requests) == 1

@@ -1,4 +1,4 @@
-"""A model of somebody's own: the example of docs/servers.md, given as an object and by the name of an entry point."""
+"""A model of somebody's own: the example of docs/reference.md, given as an object and by the name of an entry point."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CITED = sj.AssistantAnswer(QUESTION.question, "隔離します。", "隔離す�
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder as pip would leave it, with the page's class and its entry point."""
-    page = (ROOT / "docs" / "servers.md").read_text("utf-8").split("## A model of your own")[1]
+    page = (ROOT / "docs" / "reference.md").read_text("utf-8").split("## A model of your own")[1]
     code, entry = (re.search(rf"```{kind}\n(.*?)```", page, re.DOTALL)[1] for kind in ("python", "toml"))  # type: ignore[index]
     folder = tmp_path / "site"
     (folder / "house_judge-1.dist-info").mkdir(parents=True)

@@ -344,10 +344,21 @@ def test_the_page_of_public_names_has_each_of_them() -> None:
     assert {name.rpartition(".")[2] for name, value in PUBLIC.items() if callable(value)} <= shown
 
 
-def test_files_that_the_readmes_and_docs_link_to_exist() -> None:
-    for page in [ROOT / "README.md", ROOT / "README.ja.md", *(ROOT / "docs").glob("*.md")]:
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8")):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link can name behind the #, as GitHub makes it of the headings."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_files_and_headings_that_the_pages_link_to_exist() -> None:
+    for page in PAGES:
+        for name, heading in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", page.read_text("utf-8")):
+            target = page.parent / name if name else page
+            assert target.exists(), f"{page.name}: {name}"
+            assert not heading or heading in anchors(target), f"{page.name}: {name}#{heading}"
 
 
 SHORT_FOR = ("socjudge", "tests", "docs", "eval")  # a page may leave out the folder that it speaks of
@@ -357,7 +368,7 @@ A_PATH = re.compile(
 
 
 def pages_and_docstrings() -> Iterator[tuple[Path, str]]:
-    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+    for page in PAGES:
         if page.name != "CHANGELOG.md":  # of the past
             yield page, page.read_text("utf-8")
     for folder in ("socjudge", "benchmarks", "tests"):

@@ -205,9 +205,9 @@ def test_only_the_answers_without_scores_are_judged_again(priced_project: Path, 
     torn = judged(judges)
     assert [result.evaluation.status for result in torn.results] == ["ok", "failed", "ok"]
     judges.default = scores
-    mended = cook("Judge again only what failed", run=torn)["mended"]
+    corrected = cook("Judge again only what failed", run=torn)["corrected"]
     assert [request["model"] for request in judges.requests] == ["gpt-4o-mini"]
-    assert [result.evaluation.average_score for result in mended.results] == [95, 72, 20]
+    assert [result.evaluation.average_score for result in corrected.results] == [95, 72, 20]
 
 
 def test_several_looks_show_which_verdicts_the_judge_changes(run: sj.EvaluationRun, judges: Service) -> None:

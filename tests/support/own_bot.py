@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parents[2] / "docs" / "servers.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
 ANSWER = "端末を隔離します[1]。"
 CITED = [{"text": "端末を隔離する。", "source": "malware.md"}, {"text": "報告する。", "source": "report.md"}]
 
@@ -85,7 +85,7 @@ def running(reply: Callable[[Any], Said]) -> Iterator[Bot]:
 
 
 def page_tables(url: str) -> dict[str, str]:
-    """The tables [assistants.NAME] that docs/servers.md shows, as {name: text}, for a service at this address."""
+    """The tables [assistants.NAME] that docs/reference.md shows, as {name: text}, for a service at this address."""
     blocks = re.findall(r"```toml\n(\[assistants\.(\w+)\].*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     return {name: re.sub(r"https?://HOST", url, text) for text, name in blocks}
 
