@@ -3,14 +3,16 @@
     python eval/examples/make_judges.py scores_wide.csv.gz      # a few seconds
 
 The scores are those of shisa-ai/shaberi (Apache-2.0), see README.md: two systems of different strength answered the
-first forty tasks of ELYZA-tasks-100, and five judges of different generations marked each answer with one number, 1 to
+first forty tasks of ELYZA-tasks-100, and five judges of different generations scored each answer with one number, 1 to
 5. They become one criterion, 品質, as 0, 25, 50, 75, 100. Questions and answers are under another licence and are not in
-here: a placeholder stands for each. gpt-4-turbo-preview is left out: its marks of these answers correlate at 0.3 to 0.7
+here: a placeholder stands for each. gpt-4-turbo-preview is left out: its scores of these answers correlate at 0.3 to 0.7
 with the others, which correlate at 0.6 to 0.9, so whether it was shown the same answers is not sure."""
 
 from __future__ import annotations
 
+import gzip
 import sys
+import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -65,8 +67,11 @@ def make_judges(scores: Path, folder: Path = FOLDER) -> None:
             )
             first = first or run_id
             summary = summarise_results(results, PassRule(LINE, RATE))
-            path = save_evaluation_results(EvaluationRun(results, summary, info), folder)
-            print(f"{path}: {system} by {judge}, mean {summary.average_score:.1f}, {summary.n_unscored} unread")
+            with tempfile.TemporaryDirectory() as work:
+                log = save_evaluation_results(EvaluationRun(results, summary, info), work)
+                path = folder / f"{log.name}.gz"
+                path.write_bytes(gzip.compress(log.read_bytes(), 9, mtime=0))
+            print(f"{path}: {system} by {judge}, mean {summary.average_score:.1f}, {summary.n_unscored} unscored")
 
 
 def _result(system: str, judge: str, item: int, mark: str) -> EvaluationResult:

@@ -361,6 +361,17 @@ def test_files_and_headings_that_the_pages_link_to_exist() -> None:
             assert not heading or heading in anchors(target), f"{page.name}: {name}#{heading}"
 
 
+def test_pages_and_headings_that_messages_name_exist() -> None:
+    messages = (PACKAGE / "messages" / "ja.toml").read_text("utf-8").replace('\\"', '"')
+    named = re.findall(r'(docs/[\w.]+\.md)(?:#([\w-]+))?(?:, "([^"]+)")?', messages)
+    assert named
+    for path, anchor, title in named:
+        page = ROOT / path
+        assert page.exists(), path
+        assert not anchor or anchor in anchors(page), f"{path}#{anchor}"
+        assert not title or f"# {title}\n" in page.read_text("utf-8"), f"{path}: {title}"
+
+
 SHORT_FOR = ("socjudge", "tests", "docs", "eval")  # a page may leave out the folder that it speaks of
 A_PATH = re.compile(
     r"(?<![\w./…<])((?:[\w-]+/)+[\w.-]*\w\.(?:py|md|toml|jsonl?|ipynb|txt|j2|css|js|npz|html|yml|csv))(?![\w…<])"

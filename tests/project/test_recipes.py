@@ -46,7 +46,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(constants, "LOGS_DIR", tmp_path / "logs")
     (tmp_path / "logs").mkdir()
-    for log in sorted((ROOT / "eval" / "examples" / "judges").glob("judge_eval_*.json"))[:2]:
+    for log in sorted((ROOT / "eval" / "examples" / "judges").glob("judge_eval_*.json.gz"))[:2]:
         shutil.copy(log, tmp_path / "logs")
     return tmp_path
 
