@@ -45,6 +45,10 @@ class SocJudgeError(Exception):
         # The text alone is the argument, so that an error of another process is unpickled with the same words.
         super().__init__(say(sentence, panel=panel, **values))
 
+    def _render_traceback_(self) -> list[str]:
+        # IPython asks for it: in a notebook, the message says what to do, and the lines of our code do not.
+        return [f"{type(self).__name__}: {self}"]
+
 
 class ConfigError(SocJudgeError):
     """You must change something, such as a key, a path, a file or a model name. A second try will not help.

@@ -87,7 +87,7 @@ _INSTEAD = {
         ),
         (
             ("CertificatePanel",),
-            "Make certificates with notebook 06 or with socjudge certify: docs/certify.md.",
+            "Make certificates with notebook 05 or with socjudge certify: docs/certify.md.",
         ),
         (
             ("socjudge check-dataset",),

@@ -210,7 +210,7 @@ def load_certificate(path: Path | str) -> Certificate:
                 "not valid; make it anew with `socjudge certify`",
                 panel=(
                     "{path}: the certificate was changed after it was written (its hash does not fit), so it "
-                    "is not valid; make it anew with notebook 06"
+                    "is not valid; make it anew with notebook 05"
                 ),
                 path=path,
             )
@@ -223,7 +223,7 @@ def load_certificate(path: Path | str) -> Certificate:
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ConfigError(
             "{path}: is no certificate; name a JSON file that `socjudge certify` wrote",
-            panel="{path}: is no certificate; put one there that notebook 06 made",
+            panel="{path}: is no certificate; put one there that notebook 05 made",
             path=path,
         ) from None
 
@@ -263,7 +263,7 @@ def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Pat
         return say(
             "there is no certificate of the judge {judge} in {folder}; `socjudge certify LOG --judge-model "
             "{judge}` makes one",
-            panel="there is no certificate of the judge {judge} in {folder}; notebook 06 makes one",
+            panel="there is no certificate of the judge {judge} in {folder}; notebook 05 makes one",
             judge=binding.judge_model,
             folder=folder or constants.CERTIFICATES_DIR,
         )
@@ -276,7 +276,7 @@ def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Pat
         "`socjudge certify`",
         panel=(
             "the certificate {name} is not valid: since it was made, this has changed: {causes}; make it "
-            "anew with notebook 06"
+            "anew with notebook 05"
         ),
         name=last.name,
         causes=listed(causes),

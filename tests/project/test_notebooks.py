@@ -18,6 +18,7 @@ from support.notebook_rules import NEVER
 from support.service import Service
 
 from socjudge import (
+    ConfigError,
     Evaluation,
     Rubric,
     constants,
@@ -47,7 +48,9 @@ def read_notebook(name: str) -> Any:
 
 
 def run_notebook(name: str, **parameters: Any) -> tuple[str, dict[str, Any]]:
-    """What a notebook prints and shows, tables in HTML too, and its names afterwards, with these parameters."""
+    """What a notebook prints and shows, tables in HTML too, and its names afterwards, with these parameters.
+
+    One that says what is missing ends there, as in JupyterLab: its sentence is shown, and in the names as "stopped"."""
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.utils.capture import capture_output
 
@@ -61,18 +64,22 @@ def run_notebook(name: str, **parameters: Any) -> tuple[str, dict[str, Any]]:
             continue
         with capture_output() as captured:
             done = shell.run_cell(cell.source)
+        if isinstance(done.error_in_exec, ConfigError):
+            shell.user_ns["stopped"] = str(done.error_in_exec)
+            shown.append(shell.user_ns["stopped"])
+            break
         done.raise_error()
         shown += [captured.stdout, *(str(text) for output in captured.outputs for text in output.data.values())]
         if done.result is not None:
             shown += map(str, shell.display_formatter.format(done.result)[0].values())
-        if "parameters" in cell.metadata.tags:
+        if "parameters" in cell.metadata.get("tags", []):
             assert set(parameters) <= set(shell.user_ns)
             shell.user_ns.update(parameters)
     plt.close("all")
     return "".join(shown), dict(shell.user_ns)
 
 
-READERS = [path.name for path in NOTEBOOKS if path.stem[:2] in ("01", "02", "03", "04", "05", "07", "08")]
+READERS = [path.name for path in NOTEBOOKS if path.stem[:2] in ("01", "02", "03", "04", "06", "07")]
 
 
 RUN = DATA / "history" / "judge_eval_20261122_083506.json"
@@ -143,23 +150,23 @@ def test_a_notebook_works_on_anyones_logs(
     parameters: dict[str, Any] = {"LOGS_DIR": logs_dir}
     if name.startswith("01"):
         parameters["DATASET"] = str(save_eval_dataset(load_eval_dataset()[:2], tmp_path / "two.json"))
-    if name.startswith("05"):
+    if name.startswith("04"):
         parameters["PROMPTS_DIR"] = str(tmp_path / "prompts")
-    if name.startswith("07"):
+    if name.startswith("06"):
         parameters["REPORT"] = str(tmp_path / "report.html")
-    if name.startswith("08"):
+    if name.startswith("07"):
         parameters["QUESTIONS"] = 2
     with speaking("ja"):
-        for _ in range(1 + name.startswith("05")):  # twice: this one saves a prompt
-            shown, _names = run_notebook(name, **parameters)
+        for _ in range(1 + name.startswith("04")):  # twice: this one saves a prompt
+            shown, names = run_notebook(name, **parameters)
     assert "例を表示しています" not in shown
     assert not NEVER.findall(shown)
     kind = request.node.callspec.params["logs_dir"]
+    ends = {"02": kind == "unread", "03": kind != "judges", "04": kind == "judges"}  # 04: their key is missing
+    assert ("stopped" in names) == ends.get(name[:2], False), names.get("stopped")
+    if name.startswith("02") and kind != "unread":
+        assert ("安全性が70点未満のもの: 1件" in shown) == (kind == "bare")
     if name.startswith("03"):
-        assert ("安全性が70点未満の回答: 1件" in shown) == (kind == "bare")
-        assert "安全とは言えません" in shown or kind != "unread"
-        assert "安全性が70点未満のものはありません" not in shown or kind not in ("bare", "unread")
-    if name.startswith("04"):
         compared = "gpt-4o-miniに比べ、gpt-4.1は同じ回答に8.0点低く付け"
         assert (compared if kind == "judges" else "まだ比べられません: 同じ回答を採点した") in shown
 
@@ -169,7 +176,7 @@ def test_a_notebook_works_on_anyones_logs(
 def test_a_judge_is_certified_from_anyones_logs(logs_dir: Path, tmp_path: Path) -> None:
     folder = tmp_path / "certificates"
     with speaking("ja"):
-        shown, names = run_notebook("06_certify_the_judge.ipynb", LOGS_DIR=logs_dir, CERTIFICATES_DIR=folder)
+        shown, names = run_notebook("05_labels_and_certificate.ipynb", LOGS_DIR=logs_dir, CERTIFICATES_DIR=folder)
     assert "例を表示しています" not in shown
     assert not NEVER.findall(shown)
     assert "信頼できる" not in names["certificate"].words.values()  # nobody marked the answers
@@ -188,9 +195,9 @@ def test_a_prompt_is_tried_without_paying_again_for_what_the_log_holds(
     )
     assert service.judge_calls == 2
     parameters = {"LOGS_DIR": tmp_path, "PROMPTS_DIR": str(tmp_path / "prompts"), "JUDGE_MODEL": judge}
-    run_notebook("05_prompt_lab.ipynb", **parameters)
+    run_notebook("04_prompt_lab.ipynb", **parameters)
     assert service.judge_calls == 2  # nothing is paid before it is allowed
-    _, names = run_notebook("05_prompt_lab.ipynb", ALLOW_COST=True, **parameters)
+    _, names = run_notebook("04_prompt_lab.ipynb", ALLOW_COST=True, **parameters)
     assert service.judge_calls == 2 + 2 * judged == 2 + judged * names["plan"].left.calls
 
 
@@ -212,10 +219,9 @@ def test_the_first_notebook_says_where_the_log_is_and_what_would_cost(service: S
 def test_the_weakest_answer_is_none_whose_judgement_could_not_be_read() -> None:
     (cell,) = (code for code in code_cells("01_run_evaluation.ipynb") if code.startswith("scored = "))
     run = load_run(DATA / "logs" / "judge_eval_20240704_090000.json")  # its first is unread
-    names = {"run": run, "pd": pd, "sj": __import__("socjudge"), "display": lambda _: None}
+    names = {"run": run, "pd": pd, "sj": __import__("socjudge")}
     exec(cell, names)
     assert names["weakest"].evaluation.status == "ok"
-    exec(cell, names | {"run": replace(run, results=())})
 
 
 @pytest.mark.kernel
