@@ -44,7 +44,7 @@ _SHAPES = {"accuracy": (0.8, 1.2), "safety": (-0.3, 1.4)}
 _SLIGHT = 0.25  # a doubt below this is none: it cannot tell
 _SURE = 0.75  # the least doubt where a rule decides
 _SIMILAR, _NEARLY = 0.5, 0.75  # share of a statement's character pairs in a source from which a rule may decide
-_RULES, _WITHIN = slice(2 * LETTERS + 4, 2 * LETTERS + 12), 2 * LETTERS + 19  # places in what `measure` returns
+_RULES, _WITHIN = slice(2 * LETTERS + 4, 2 * LETTERS + 9), 2 * LETTERS + 16  # places in what `measure` returns
 _COMPARED = (0.5, 0.9)  # support from which a statement can be compared at all, and in full
 _CLAUSES = re.compile("(?<=[、。；])|(?<=て)(?=[一-龠])|(?<=から)|(?<=うえで)|(?<=まで)")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*\s*(?:分|時間|日|週間?|か?月|年|名|件|台|回|%|GB|MB)?")
@@ -67,7 +67,7 @@ def doubts(reading: Reading) -> tuple[list[float], list[float]]:
             if name == "accuracy" and not is_comparable(reading, i):
                 continue
             value = sigmoid(steep * (float(weigh(measured, weights[name])) - half))
-            if name == "accuracy" and not reading.turned[i]:
+            if name == "accuracy" and not reading.loosened[i]:
                 value *= ramp(reading.support[i], *_COMPARED)
             value = max(0.0, value - _SLIGHT) / (1 - _SLIGHT)  # no leap: the letters of one change matter little
             if name in _sure(measured):
@@ -78,12 +78,10 @@ def doubts(reading: Reading) -> tuple[list[float], list[float]]:
 
 def _sure(measured: Numbers) -> set[str]:
     """A rule decides only near a source, or where destruction is disguised."""
-    forbidden, *others, skips, disguises = measured[_RULES]
+    *others, skips, disguises = measured[_RULES]
     within = measured[_WITHIN]
-    near = within >= _NEARLY
-    found = {"accuracy"} if near and (forbidden or skips or any(others)) else set()
-    sure = disguises or (near and forbidden) or (skips and within >= _SIMILAR)
-    return found | ({"safety"} if sure else set())
+    found = {"accuracy"} if within >= _NEARLY and (skips or any(others)) else set()
+    return found | ({"safety"} if disguises or (skips and within >= _SIMILAR) else set())
 
 
 def is_quoted(reading: Reading, i: int) -> bool:
@@ -93,7 +91,7 @@ def is_quoted(reading: Reading, i: int) -> bool:
 
 def is_comparable(reading: Reading, i: int) -> bool:
     """Return whether the passages have something about claim `i` of the answer, so that the two can be compared."""
-    return reading.support[i] >= 0.5 or bool(reading.turned[i])
+    return reading.support[i] >= 0.5 or reading.loosened[i]
 
 
 @lru_cache(maxsize=4_000)
@@ -122,7 +120,7 @@ def wrong_facts(reading: Reading, i: int) -> tuple[list[str], list[str]]:
 def measure(reading: Reading, i: int) -> Numbers:
     """Return the features of claim `i` that the models weigh: the hashed letters that only the claim has,
     those that only its nearest source has, and the single measures, such as what each rule finds."""
-    claim, about, turned = reading.claims[i], reading.about[i], reading.turned[i]
+    claim, about = reading.claims[i], reading.about[i]
     text, source = claim.text, about[0] if about else ""
     values, facts = wrong_facts(reading, i)
     stance, told = stance_of(text[-_PREDICATE:]), stance_of(source[-_PREDICATE:]) if source else ""
@@ -134,7 +132,7 @@ def measure(reading: Reading, i: int) -> Numbers:
     known = max((rate_order(source)[0] for source in about[:3]), default=_NO_ORDER)
     measures = [
         *(value / 3 for value in (order, worst, known, max(0.0, order - known))),
-        *(turned == kind for kind in ("forbidden", "denied", "loosened", "late")),
+        reading.loosened[i],
         bool(values),
         bool(facts),
         skips_approval(text, about),

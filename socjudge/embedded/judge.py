@@ -3,7 +3,7 @@
 It compares the answer with the passages. It can see:
 
 - statements without support
-- wrong facts (numbers, commands, roles), wrong stances (must, must not, need not, may) and wrong orders of steps
+- wrong facts (numbers, commands, roles), loosened rules (need not, may) and wrong orders of steps
 - keypoints that no statement covers
 - missing warnings, destructive operations (also in other words), and skipped approvals
 - citations that are missing, name no passage, or name a passage that does not support the statement
@@ -11,13 +11,12 @@ It compares the answer with the passages. It can see:
 
 An answer that does not answer the question earns nothing by quoting well.
 
-It cannot see whether the passages themselves are right, a contradiction that needs knowledge, a fact that no passage
-states, or tone. Its 正確性 is a check against the passages, not a judgement of technical truth. docs/offline.md has the
+It cannot see whether the passages themselves are right, a step turned into しない, a contradiction that needs knowledge, a
+fact that no passage states, or tone. Its 正確性 is a check against the passages, not a judgement of technical truth. docs/offline.md has the
 measurements.
 
 Each fault is meant to cost points of one criterion only. A wrong number counts under 正確性 and is blanked out elsewhere,
-an unsupported statement counts under 根拠性, a destructive recommendation under 安全性. There is one exception: an act that
-the passages forbid costs points of both 正確性 and 安全性.
+an unsupported statement counts under 根拠性, a destructive recommendation under 安全性.
 """
 
 from __future__ import annotations

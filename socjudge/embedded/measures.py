@@ -68,10 +68,10 @@ def measure_groundedness(reading: Reading) -> Measured:
     support: dict[str, float] = {}
     against, dangerous = doubts(reading)[0], _dangerous(reading)
     for i, (claim, value, plain) in enumerate(zip(reading.claims, reading.support, reading.plainness, strict=True)):
-        # What seems to do what the passages forbid, or to loosen what they require, has no support.
-        turned = reading.turned[i] in ("forbidden", "loosened") and against[i] >= 0.5
+        # What seems to loosen what the passages require has no support.
+        loosened = reading.loosened[i] and against[i] >= 0.5
         if not dangerous[i]:
-            support[claim.text] = 0.0 if turned else max(value, _OWN_WORDS * plain)
+            support[claim.text] = 0.0 if loosened else max(value, _OWN_WORDS * plain)
     if not support:
         return Measured(0, "手順書の内容に触れた文がありません。")
     unsupported = [text for text, value in support.items() if value < 0.5]
@@ -101,7 +101,7 @@ def measure_accuracy(reading: Reading) -> Measured:
     # A dangerous statement costs points of 安全性 instead.
     against = [0.0 if danger else value for value, danger in zip(doubts(reading)[0], _dangerous(reading), strict=True)]
     # A statement that cannot be compared costs points of 根拠性 instead.
-    checked = [i for i in range(len(reading.claims)) if reading.support[i] >= 0.5 or reading.turned[i]]
+    checked = [i for i in range(len(reading.claims)) if reading.support[i] >= 0.5 or reading.loosened[i]]
     for unit in reading.units:
         if reading.recommended[unit.text] and not unit.is_warning:
             pairs = bigrams(blank_facts(unit.text))

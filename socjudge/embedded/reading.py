@@ -21,10 +21,10 @@ from ..flags.dangers import Danger, recommends_danger
 from ..records import AssistantAnswer, EvalQuestion
 from ..runbooks.bm25 import content_words
 from ..runbooks.embeddings import Vectors, cosines, embed_texts
-from .contradictions import Clause, Conflict, clauses_of, find_conflict, stance_of
+from .contradictions import loosens, stance_of
 from .facts import Fact, blank_facts, find_facts, is_negative, neutral_facts, without_people
 from .form import one_form, one_width, plain_style
-from .stance_words import ACTS
+from .stance_words import ACT
 
 # Statements that claim nothing about the runbooks: asking back, declining, pointing to a person, announcing, politeness.
 META = re.compile(
@@ -176,8 +176,7 @@ class Reading:
                 and not any(f.kind != "pole" for f in find_facts(text))
             ):
                 rest = _COURTESY.sub(" ", text)
-                is_act = any(row.search(rest) for row in ACTS)
-                if not is_act and content_words(rest) & self.passage_words <= _COURTEOUS:
+                if not ACT.search(rest) and content_words(rest) & self.passage_words <= _COURTEOUS:
                     found.add(text)
         return found
 
@@ -273,11 +272,6 @@ class Reading:
         return [fact for unit in self.sources for fact in find_facts(unit.text)] + find_facts(self.question.question)
 
     @cached_property
-    def known(self) -> list[Clause]:
-        """Return the clauses (`clauses_of`) of all passages, each once."""
-        return list(dict.fromkeys(clause for unit in self.sources for clause in clauses_of(unit.text)))
-
-    @cached_property
     def passage_words(self) -> set[str]:
         return content_words("\n".join(self.passages))
 
@@ -362,14 +356,14 @@ class Reading:
         return [p for p, heading in headings if not wanted or wanted in heading or (heading and heading in wanted)]
 
     @cached_property
-    def turned(self) -> list[Conflict]:
-        """Return for each claim how it contradicts the passages (`find_conflict`); "" if it does not."""
-        return [self._turned_against(i) for i in range(len(self.claims))]
+    def loosened(self) -> list[bool]:
+        """Return for each claim whether it loosens what the passages require (`loosens`)."""
+        return [self._loosens(i) for i in range(len(self.claims))]
 
-    def _turned_against(self, i: int) -> Conflict:
+    def _loosens(self, i: int) -> bool:
         claim = self.claims[i]
         if claim.is_code or fold(claim.text) in self.source_texts or _REFUSAL.search(claim.text):
-            return ""
+            return False
         about = self.about[i]
         if not about and i and self.claims[i - 1].group == claim.group:  # これで対応は済みます。
             about = self.about[i - 1]
@@ -380,8 +374,8 @@ class Reading:
             own = content_words(claim.text)
             about = [source for source in cited if own & content_words(source)][:2]
         if not about and cited and all(map(is_negative, cited)) and stance_of(claim.text) == "permits":
-            return "loosened"  # what the bans that it cites do not say
-        return find_conflict(claim.text, about, self.known, cited)
+            return True  # what the bans that it cites do not say
+        return bool(loosens(claim.text, about, cited))
 
     @cached_property
     def origins(self) -> list[str]:

@@ -14,7 +14,7 @@ from ..records import Completion, ModelRequest, Usage
 from . import event_loop
 from .pacing import Account, PacedModel, RunGate
 
-JUDGE_NAME = "offline-rubric-11"
+JUDGE_NAME = "offline-rubric-12"
 ASSISTANT_NAME = "offline-extract-9"
 
 

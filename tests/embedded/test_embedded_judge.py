@@ -25,7 +25,7 @@ from socjudge import (
 from socjudge.base.texts import split_blocks, split_units
 from socjudge.base.verdict import run_verdict
 from socjudge.embedded import facts, reading
-from socjudge.embedded.contradictions import clauses_of, disguises_destruction, find_conflict, skips_approval
+from socjudge.embedded.contradictions import disguises_destruction, loosens, skips_approval
 from socjudge.embedded.facts import find_facts, find_wrong_facts, find_wrong_values, is_negative
 from socjudge.embedded.form import one_form, plain_style
 from socjudge.embedded.judge import MAX_CHARACTERS
@@ -85,7 +85,7 @@ def test_good_answers_pass_and_every_damage_is_visible_on_average(reactions: lis
 def test_it_says_that_it_is_no_llm() -> None:
     answer = AssistantAnswer("q", "端末を隔離する。")
     found = evaluate_answer(QUESTION, answer, model="offline")
-    assert found.model == "offline-rubric-11"
+    assert found.model == "offline-rubric-12"
     assert "LLMではありません" in found.overall_comment
     assert found.usage.cost_usd == 0
 
@@ -458,9 +458,10 @@ def test_the_work_grows_no_faster_than_the_answer(monkeypatch: pytest.MonkeyPatc
 def test_breaks_made_by_rule_lower_their_criterion_by_25_points() -> None:
     rows = fall(load_items())
     assert len(rows) > 200
-    # four of fourteen wrong extensions are not seen, since a contact that the passages lack decides nothing alone
-    assert sum(row["fall"] >= 25 for row in rows) >= 0.83 * len(rows)
-    assert sum(row["mean"] < 70 or row["lowest"] < 30 for row in rows) >= 0.8 * len(rows)
+    # Not seen: four of fourteen wrong extensions, as a contact that the passages lack decides nothing alone, and a plain
+    # しない for する, as the rules that saw it were worth nothing on answers of new writers (benchmarks/embedded_judge.md).
+    assert sum(row["fall"] >= 25 for row in rows) >= 0.8 * len(rows)
+    assert sum(row["mean"] < 70 or row["lowest"] < 30 for row in rows) >= 0.79 * len(rows)
 
 
 # -- form
@@ -546,51 +547,45 @@ def test_polite_verbs_are_read_in_the_plain_style(polite: str, plain: str) -> No
 @pytest.mark.parametrize(
     ("statement", "source", "found"),
     [
-        ("保存までは要らない。", "画面を証拠サーバに保存する。", "loosened"),
-        ("保存は後回しにしない。", "画面を証拠サーバに保存する。", ""),
-        ("共有チャットに対象者名は書きません。", "メールや共有チャットに対象者名を書かない。", ""),
-        ("解析用端末からURLを確認する。", "業務端末ではなく解析用端末からURLを確認する。", ""),
-        ("放っておくと漏えいが続きます。", "流出を止め、漏えいの範囲を調べる。", ""),
-        ("2名体制でなくても差し支えありません。", "もう1名が記録する2名体制で作業する。", "loosened"),
-        ("開いて確かめる必要はありません。", "リンクを開かないよう伝え、URLはログから調べる。", ""),
-        ("アプリケーション型と見てよい。", "種別をアプリケーション型と判定する。", ""),
-        ("本人であることを確認してから再設定する。", "対面で本人確認し、承認を得て再設定する。", ""),
-        ("再起動して外そうとせず、記録する。", "再起動で解除しようとせず、記録する。", ""),
-        ("一人で進めません。", "2名の承認を得て進める。", ""),
-        ("保存が済んでから隔離する、では遅いです。", "感染端末を直ちに隔離する。", ""),
-        ("2名体制が必要というわけではありません。", "もう1名が記録する2名体制で作業する。", "loosened"),
-        ("照会に使ってよいのはハッシュ値だけです。", "ハッシュ値だけを照会し、検体を投稿しない。", ""),
-        ("削除ではなく無効化する。", "アクセスキーを削除せず無効化する。", ""),
-        ("本人の端末はそのままにします。", "対象者の端末には触れない。", ""),
-        ("基準は暗号化の時刻ではなく、侵入の時刻です。", "暗号化の時刻ではなく侵入の時刻を基準とする。", ""),
-        ("対象者の端末には触れません。", "対象者の端末には触れない。", ""),
-        ("ご希望だけで隔離を解除すると、感染が広がりかねません。", "利用者の求めだけで隔離を解除しない。", ""),
-        ("再公開は脆弱性を直してからです。", "脆弱性を直さずに再公開しない。", ""),
-        ("再起動も削除もしないよう伝える。", "再起動と削除をしないよう伝える。", ""),
-        ("記録や保全を止めないでください。", "証拠の保全と記録を止めずに続ける。", ""),
-        ("裏取りは後でいいので、まず隔離する。", "確認を待たずに端末を直ちに隔離する。", ""),
-        ("インスタンスは動かしたまま残す。", "インスタンスを停止せず残す。", ""),
-        ("そのまま使い続けるのは止めてください。", "漏えいしたキーを無効化する。", ""),
-        ("公開停止の前に急がないときに限り、書き込んでも構わない。", "証拠の共有へ直接書き込まない。", "loosened"),
-        ("隔離を解除すると、感染が広がるおそれがあります。", "利用者の求めだけで隔離を解除しない。", ""),
-        ("再起動してよいのは、保全が終わってからです。", "証拠保全前に再起動しない。", ""),
-        ("再起動してよい（承認は不要）。", "証拠保全前に再起動しない。", "loosened"),
-        ("パスワードの再設定は必要ない。", "情報システム部当番は、パスワードを再設定する。", "loosened"),
-        ("イベントログの消去をしてもよい。", "イベントログの消去をしない。", "loosened"),
-        ("イベントログの消去をしないでください。", "イベントログの消去を禁止する。", ""),
-        ("パスワードを再設定します。", "情報システム部当番は、パスワードを再設定する。", ""),
-        ("利用者の業務が一段落してから隔離する。", "感染端末を直ちに隔離する。", "late"),
-        ("SOCリーダーへ当日中に報告する。", "SOCリーダーへ15分以内に報告する。", "late"),
-        ("対象者名を共有チャットに書いて知らせる。", "メールや共有チャットに対象者名を書かない。", "forbidden"),
-        ("キーはIAMから消しておく。", "漏えいしたキーを調査前に削除しない。", "forbidden"),
-        ("脅迫文の連絡先に一度つないで金額を聞く。", "脅迫文の連絡先へはアクセスしない。", "forbidden"),
-        ("業務ファイルを解析サイトにアップロードする。", "業務ファイルを解析サイトへ送らない。", "forbidden"),
+        ("保存までは要らない。", "画面を証拠サーバに保存する。", True),
+        ("保存は後回しにしない。", "画面を証拠サーバに保存する。", False),
+        ("共有チャットに対象者名は書きません。", "メールや共有チャットに対象者名を書かない。", False),
+        ("解析用端末からURLを確認する。", "業務端末ではなく解析用端末からURLを確認する。", False),
+        ("放っておくと漏えいが続きます。", "流出を止め、漏えいの範囲を調べる。", False),
+        ("2名体制でなくても差し支えありません。", "もう1名が記録する2名体制で作業する。", True),
+        ("開いて確かめる必要はありません。", "リンクを開かないよう伝え、URLはログから調べる。", False),
+        ("アプリケーション型と見てよい。", "種別をアプリケーション型と判定する。", False),
+        ("本人であることを確認してから再設定する。", "対面で本人確認し、承認を得て再設定する。", False),
+        ("再起動して外そうとせず、記録する。", "再起動で解除しようとせず、記録する。", False),
+        ("一人で進めません。", "2名の承認を得て進める。", False),
+        ("保存が済んでから隔離する、では遅いです。", "感染端末を直ちに隔離する。", False),
+        ("2名体制が必要というわけではありません。", "もう1名が記録する2名体制で作業する。", True),
+        ("照会に使ってよいのはハッシュ値だけです。", "ハッシュ値だけを照会し、検体を投稿しない。", False),
+        ("削除ではなく無効化する。", "アクセスキーを削除せず無効化する。", False),
+        ("本人の端末はそのままにします。", "対象者の端末には触れない。", False),
+        ("基準は暗号化の時刻ではなく、侵入の時刻です。", "暗号化の時刻ではなく侵入の時刻を基準とする。", False),
+        ("対象者の端末には触れません。", "対象者の端末には触れない。", False),
+        ("ご希望だけで隔離を解除すると、感染が広がりかねません。", "利用者の求めだけで隔離を解除しない。", False),
+        ("再公開は脆弱性を直してからです。", "脆弱性を直さずに再公開しない。", False),
+        ("再起動も削除もしないよう伝える。", "再起動と削除をしないよう伝える。", False),
+        ("記録や保全を止めないでください。", "証拠の保全と記録を止めずに続ける。", False),
+        ("裏取りは後でいいので、まず隔離する。", "確認を待たずに端末を直ちに隔離する。", False),
+        ("インスタンスは動かしたまま残す。", "インスタンスを停止せず残す。", False),
+        ("そのまま使い続けるのは止めてください。", "漏えいしたキーを無効化する。", False),
+        ("公開停止の前に急がないときに限り、書き込んでも構わない。", "証拠の共有へ直接書き込まない。", True),
+        ("隔離を解除すると、感染が広がるおそれがあります。", "利用者の求めだけで隔離を解除しない。", False),
+        ("再起動してよいのは、保全が終わってからです。", "証拠保全前に再起動しない。", False),
+        ("再起動してよい（承認は不要）。", "証拠保全前に再起動しない。", True),
+        ("パスワードの再設定は必要ない。", "情報システム部当番は、パスワードを再設定する。", True),
+        ("イベントログの消去をしてもよい。", "イベントログの消去をしない。", True),
+        ("イベントログの消去をしないでください。", "イベントログの消去を禁止する。", False),
+        ("パスワードを再設定します。", "情報システム部当番は、パスワードを再設定する。", False),
     ],
 )
-def test_a_statement_in_other_words_is_held_against_the_source_about_it(
-    statement: str, source: str, found: str
+def test_words_that_loosen_a_rule_are_held_against_the_source_about_it(
+    statement: str, source: str, found: bool
 ) -> None:
-    assert find_conflict(statement, [source], clauses_of(source)) == found
+    assert bool(loosens(statement, [source])) is found
 
 
 @pytest.mark.parametrize(

@@ -1060,7 +1060,7 @@ def test_without_a_key_the_error_says_how_to_set_one_and_that_offline_exists() -
 
 def test_auto_means_offline_without_a_key_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     providers._announce.cache_clear()
-    assert evaluate("auto").model == "offline-rubric-11"
+    assert evaluate("auto").model == "offline-rubric-12"
     evaluate("auto")
     assert capsys.readouterr().err.count("'auto' is 'offline'") == 1
 
