@@ -2,11 +2,12 @@
 
 Prints its port. POST gets a judgement; with "faults", by a seeded draw, 5 % get 429 and "Retry-After: 1", 2 % get 500, and 3 % get a
 judgement that is cut off; with "refusals", 5 % get 429 and "Retry-After: 1"; with "one", calls are worked on one after
-the other, also those that nobody waits for any more; with "bucket", a token bucket of 20 that gets 100 a second refuses
-the rest with 429 and "Retry-After: 0.5"; "bot" gives an answer instead of a judgement. GET /stats tells what was seen so far, and starts counting anew."""
+the other, also those that nobody waits for any more; with "bucket:RATE:BURST:TOLD", a token bucket of BURST that gets RATE
+a second refuses the rest with 429 and the time until the next token (TOLD: "s" in whole seconds, "ms", or "no"); "bot" gives an answer instead of a judgement. GET /stats tells what was seen so far, and starts counting anew."""
 
 import asyncio
 import json
+import math
 import random
 import sys
 import time
@@ -36,17 +37,21 @@ def completion(text: str) -> bytes:
 
 GOOD, CUT = completion(JUDGEMENT), completion(JUDGEMENT[: len(JUDGEMENT) * 2 // 3])
 ANSWER = completion("感染の疑いがある端末をネットワークから隔離し、SOCリーダーへ報告します。")
-WAIT_1, WAIT_HALF = (
-    response(429, {"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}}, f"retry-after: {wait}")
-    for wait in ("1", "0.5")
-)
+
+
+def too_many(*headers: str) -> bytes:
+    return response(429, {"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}}, *headers)
+
+
+WAIT_1 = too_many("retry-after: 1")
 BROKEN = response(500, {"error": {"message": "The server had an error", "code": None}})
 DELAY_S = float(sys.argv[1])
-KIND = sys.argv[2] if len(sys.argv) > 2 else ""
+KIND, *LIMIT = (sys.argv[2] if len(sys.argv) > 2 else "").split(":")
+RATE, BURST, TOLD = (float(LIMIT[0]), float(LIMIT[1]), LIMIT[2]) if LIMIT else (0.0, 0.0, "")
 DRAW = random.Random(7)
 SEEN = {"calls": 0, "refused": 0, "broken": 0, "cut": 0, "max_at_once": 0}
 AT_ONCE = 0
-FREE_AT, TOKENS, FILLED_AT = 0.0, 20.0, 0.0
+FREE_AT, TOKENS, FILLED_AT = 0.0, BURST, 0.0
 
 
 class Chat(asyncio.Protocol):
@@ -79,9 +84,11 @@ class Chat(asyncio.Protocol):
             FREE_AT = max(now, FREE_AT) + DELAY_S
             wait_s = FREE_AT - now
         elif KIND == "bucket":
-            TOKENS, FILLED_AT = min(20.0, TOKENS + 100 * (now - FILLED_AT)), now
+            TOKENS, FILLED_AT = min(BURST, TOKENS + RATE * (now - FILLED_AT)), now
             if TOKENS < 1:
-                reply, kind, wait_s = WAIT_HALF, "refused", 0.001
+                left_s = (1 - TOKENS) / RATE
+                told = {"s": [f"retry-after: {math.ceil(left_s)}"], "ms": [f"retry-after-ms: {1000 * left_s:.0f}"]}
+                reply, kind, wait_s = too_many(*told.get(TOLD, [])), "refused", 0.001
             else:
                 TOKENS -= 1
         elif KIND == "refusals" and draw < 0.05:

@@ -2,7 +2,8 @@
 
     python benchmarks/throughput.py                    # speed at 64 and 256 at once, then faults; about 3 minutes
     python benchmarks/throughput.py --faults          # what faults do to a run, beside one without any
-    python benchmarks/throughput.py --queues          # servers that queue, refuse or limit; about 5 minutes
+    python benchmarks/throughput.py --queues          # a server that works on one call at a time; 1 minute
+    python benchmarks/throughput.py --limits          # token buckets, beside the SDK's own retries; about 6 minutes
     python benchmarks/throughput.py --first           # the first run of a process beside its second
     python benchmarks/throughput.py --memory 100000    # memory after 1,000 and after so many calls
     python benchmarks/throughput.py --calls 4000 --rounds 3
@@ -32,6 +33,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 DELAY_S = 0.2
 LOOPS = ["sdk-aiohttp", "sdk-httpx", "sdk-threads", "socjudge"]
+RETRIES = 1000  # that the SDK may make, so that it loses no call to a limiter
 
 
 class Repeated(Sequence):
@@ -83,7 +85,7 @@ def judge_requests(questions: Sequence[Any], answers: Sequence[Any]) -> list[Any
     return requests
 
 
-def run_bare(loop: str, at_once: int, count: int) -> None:
+def run_bare(loop: str, at_once: int, count: int, retries: int = 0) -> None:
     """The same requests through the SDK and nothing else; the reply's text is taken out, and that is all."""
     import openai
 
@@ -108,7 +110,7 @@ def run_bare(loop: str, at_once: int, count: int) -> None:
 
     async def main() -> None:
         kind = openai.DefaultAioHttpClient if loop == "sdk-aiohttp" else openai.DefaultAsyncHttpxClient
-        async with openai.AsyncOpenAI(max_retries=0, http_client=kind()) as client:
+        async with openai.AsyncOpenAI(max_retries=retries, http_client=kind()) as client:
             await client.chat.completions.create(**parameters(0))
             todo = iter(range(count))
 
@@ -265,13 +267,28 @@ def queues() -> None:
     for at_once in (1, 2, 4, 8, 64):
         with service(0.5, "one") as url:  # a new one each time: what was given up is still worked on
             print(at_once, json.dumps(measure(url, "socjudge", at_once, 10, "--timeout", "2")), flush=True)
-    for kind, said in (
-        ("refusals", "5 % random 429, Retry-After: 1"),
-        ("bucket", "a bucket of 20, 100 calls a second"),
-    ):
-        print(f"\n1,000 judgements of 0.2 s, 64 at once, {said}\n")
-        with service(DELAY_S, kind) as url:
-            print(json.dumps(measure(url, "socjudge", 64, 1000)), flush=True)
+
+
+def limits() -> None:
+    """How long token buckets make a run, and how many calls they refuse, beside the SDK's own retries."""
+    print(f"\n8 s of calls of {DELAY_S * 1000:.0f} ms, 64 at once, against token buckets\n")
+    print("| calls a second | burst | Retry-After | span ÷ ideal | SDK's | refused | SDK's |")
+    print("|---|---|---|---|---|---|---|")
+    for rate in (20, 50, 100):
+        for burst in (5, 20):
+            for told in ("s", "ms", "no"):
+                count = 8 * rate + burst
+                spans, refused = [], []
+                for loop in ("socjudge", "sdk-aiohttp"):
+                    with service(DELAY_S, f"bucket:{rate}:{burst}:{told}") as url:
+                        found = measure(url, loop, 64, count, "--retries", str(RETRIES))
+                    spans.append(found["span s"] / (8 + DELAY_S))
+                    refused.append(found["refused"] / found["calls"])
+                print(
+                    f"| {rate} | {burst} | {told} | {spans[0]:.2f} | {spans[1]:.2f} "
+                    f"| {refused[0]:.0%} | {refused[1]:.0%} |",
+                    flush=True,
+                )
 
 
 def memory(count: int) -> None:
@@ -289,7 +306,9 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--first", action="store_true", help="the first run of a process beside its second")
     parser.add_argument("--faults", action="store_true", help="only what faults do to a run")
-    parser.add_argument("--queues", action="store_true", help="servers that queue, refuse or limit")
+    parser.add_argument("--queues", action="store_true", help="a server that works on one call at a time")
+    parser.add_argument("--limits", action="store_true", help="token buckets, beside the SDK's own retries")
+    parser.add_argument("--retries", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--timeout", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--memory", type=int, help="compare the memory after 1,000 and after so many calls")
     chosen = parser.parse_args()
@@ -298,13 +317,16 @@ if __name__ == "__main__":
     elif chosen.loop == "socjudge":
         run_socjudge(chosen.at_once[0], chosen.calls, chosen.timeout)
     elif chosen.loop:
-        run_bare(chosen.loop, chosen.at_once[0], chosen.calls)
+        run_bare(chosen.loop, chosen.at_once[0], chosen.calls, chosen.retries)
     elif chosen.first:
         material(1)
         first_runs(chosen.rounds)
     elif chosen.queues:
         material(1)
         queues()
+    elif chosen.limits:
+        material(1)
+        limits()
     elif chosen.faults:
         material(1)
         faults(1000, 64, chosen.rounds)

@@ -138,8 +138,7 @@ class Assistant:
         parts = {**(known or {}), "contexts_from": self._contexts}
         # An assistant without a fingerprint gets a new one each time.
         self.fingerprint = _hashes(parts) if self.is_known else f"{UNTOLD}{secrets.token_hex(8)}"
-        self._account = Account()
-        self._account.room = float(concurrency or 1)
+        self._account = Account(concurrency or 1)
         self._places: asyncio.Semaphore | None = None
         self._needs_thread = self._http is None and not self._runnable and not inspect.iscoroutinefunction(target)
         self._n_overdue = 0  # calls that run on in their threads after their time-out

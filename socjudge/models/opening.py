@@ -17,7 +17,8 @@ import functools
 import inspect
 import os
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from urllib.request import getproxies
 
 from ..base.messages import aside, say
 from ..base.redact import redact, show_url
@@ -121,7 +122,6 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
             'one (docs/reference.md, "Judge again near the line")',
             model=model,
         )
-    key, base_url = (os.environ.get(name, "").strip() for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
     if decision := split_name(model):
         if task == "answer":
             raise ConfigError(
@@ -130,11 +130,11 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
                 panel=("{model} only judges and writes no text; choose it as Judge, and another model for the answers"),
                 model=model,
             )
-        return _decision_model(decision[1], decision[0], api_key=key, base_url=base_url)
+        return _hosted(DecisionModel, decision[1], decision[0])
     prefix, colon, name = model.partition(":")
     if colon and (chat_model := init_langchain_model(prefix, name)) is not None:
         return LangChainModel(chat_model, model)
-    return _openai_model(model, api_key=key, base_url=base_url)
+    return _hosted(OpenAIModel, model)
 
 
 def _answers_itself(model: object) -> bool:
@@ -179,6 +179,14 @@ def _own_model(name: str) -> ForeignModel | None:
     return None
 
 
-# A model is opened once for each name, key and address, so that calls share connections.
-_openai_model = functools.lru_cache(maxsize=16)(OpenAIModel)
-_decision_model = functools.lru_cache(maxsize=16)(DecisionModel)
+def _hosted(kind: type[OpenAIModel], *of: Any) -> OpenAIModel:
+    key, base_url = (os.environ.get(name, "").strip() for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
+    return _connected(kind, of, key, base_url, tuple(sorted(getproxies().items())))
+
+
+# A model is opened once for each name, key, address and way there, so that calls share connections.
+@functools.lru_cache(maxsize=16)
+def _connected(
+    kind: type[OpenAIModel], of: tuple[Any, ...], key: str, base_url: str, proxies: tuple[tuple[str, str], ...]
+) -> OpenAIModel:
+    return kind(*of, api_key=key, base_url=base_url)

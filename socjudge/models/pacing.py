@@ -14,8 +14,6 @@ import os
 import random
 import sys
 import threading
-import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from time import perf_counter
@@ -30,10 +28,11 @@ from ..records import REASONING, REJECTED, Completion, ModelRequest, Usage
 from . import event_loop
 from .belonging import SeenReplies
 from .budget import Budget
+from .pace import FIRST_CALLS, Pace, Sent
 from .prices import dearest_usd, most_usd_of
 
 MAX_TRIES = 5
-MAX_REFUSALS = 10  # 429s in a row before giving up; the account slows down meanwhile
+MAX_REFUSALS = 10  # 429s of one call before giving up; the account slows down meanwhile
 BACKOFF_S = 0.5  # seconds, doubled at each retry, with full jitter
 MAX_BACKOFF_S = 20.0
 MAX_WAIT_S = 60.0  # seconds; a longer Retry-After is reported, not waited for
@@ -42,13 +41,9 @@ TIMEOUT_S = 120.0  # seconds; a reasoning model may think for a minute
 PATIENCE_S = 60.0
 MAX_BRIDGE_S = 5.0  # seconds, the longest backoff while a service is unavailable
 OUTPUT_TOKENS = 4000  # tokens that requests ask for unless told otherwise
-FIRST_CALLS = 2  # concurrent calls to a service about which nothing is known
-WAVE = 3  # refusals in a row that are no accident
-GROWTH = 0.1  # how much each success raises a limit while refusals are recent
-GAP_S = 0.002  # seconds between two calls; calls sent together return together, and then wait for each other
+LOOK_S = 0.1  # seconds between two looks whether the run must stop, while the next call waits
 # What services say of a reply that they did not finish: OpenRouter, vLLM, SGLang, DeepSeek, Zhipu.
 BROKEN = {"error", "abort", "aborted", "cancelled", "canceled", "insufficient_system_resource", "network_error"}
-CLEAN_S = 5.0  # seconds; if the last refusal is longer ago, each success raises the limit by one
 
 
 @dataclass(eq=False, repr=False)
@@ -111,116 +106,45 @@ def _setting(name: str, given: float | None, usual: float, least: float) -> floa
 
 
 class Account:
-    """Limit the calls in flight at a service to `limit` and `room`, and learn from its replies how many it accepts.
-    All models and runs in this process that use the same key at the same address share one account."""
+    """Hold calls back to the pace that a service takes. All models and runs in this process that use the same key at
+    the same address share one account."""
 
-    def __init__(self) -> None:
-        # What the service's refusals suggest. After many at once, it is the number of calls that were accepted.
-        self.limit = math.inf
-        # What the service's speed suggests, for servers that queue calls instead of refusing them.
-        self.room = float(FIRST_CALLS)
-        self.in_flight = 0
+    def __init__(self, first_calls: int = FIRST_CALLS) -> None:
+        self.pace = Pace(first_calls)
         self.seen = SeenReplies()
-        self.worked = False
-        self._seconds = 0.0  # smoothed duration of a call
-        self._cut_at = -math.inf
-        self._paused_until = self._next_at = 0.0
-        self._refused_at = -math.inf
-        self._refused_in_a_row = 0
-        self._queue: deque[asyncio.Future[None]] = deque()
+        self._door = asyncio.Lock()  # the calls of all runs pass it one by one, in their order
+        self._changed = asyncio.Event()
 
-    @property
-    def places(self) -> float:
-        """Return how many calls of this account may be in flight."""
-        return min(self.limit, self.room)
-
-    async def enter(self, run: RunGate) -> int:
-        """Wait until the account allows a call of this run. Return how many are then in flight, including this one.
-        If the run must stop while the call waits, its reason for stopping is raised."""
-        try:
-            while True:
-                while (pause := self._paused_until - time.monotonic()) > 0:
-                    await run.sleep(pause)
-                run.limit = self.places
-                if self.in_flight < self.places:
-                    break
-                turn = asyncio.get_running_loop().create_future()
-                self._queue.append(turn)
-                await turn
+    async def enter(self, run: RunGate) -> Sent:
+        """Wait until the service takes a call of this run. If the run must stop while the call waits, its reason for
+        stopping is raised."""
+        async with self._door:
+            run.check()
+            while self.pace.in_flight >= (places := self.pace.places):
+                run.limit = places
+                self._changed.clear()
+                await self._changed.wait()
                 run.check()
-        except BaseException:
-            self._wake()  # this call may already have got its turn; now another call gets it
-            raise
-        self.in_flight += 1
-        sent_as, now = self.in_flight, time.monotonic()
-        turn_at = max(self._next_at, now)
-        self._next_at = turn_at + min(GAP_S, self._seconds / sent_as)  # not slower than the service answers
-        try:
-            if turn_at > now:
-                await asyncio.sleep(turn_at - now)
-        except BaseException:
-            self.leave()
-            raise
-        return sent_as
+            while (pause := self.pace.next_at - _now()) > 0:
+                await asyncio.sleep(min(pause, LOOK_S))
+                run.check()
+            run.limit = places
+            return self.pace.send(_now())
 
-    def leave(self) -> None:
-        """Record that a call has ended, so that another may be sent."""
-        self.in_flight -= 1
-        self._wake()
+    def end(self, sent: Sent, found: Completion | Retryable | None, timeout_s: float) -> None:
+        """Record that a call has ended, and learn from it. None: its end tells nothing of the service's pace."""
+        self.pace.leave()
+        if isinstance(found, Completion):
+            self.pace.succeeded(sent, _now(), timeout_s)
+        elif found is not None and (found.refused or found.retry_after_s is not None):
+            self.pace.refused(sent, _now(), found.retry_after_s)
+        elif found is not None and found.timed_out:
+            self.pace.timed_out(sent, _now())
+        self._changed.set()
 
-    def succeeded(self, seconds: float, sent_as: int, timeout_s: float) -> None:
-        """Update `limit` and `room` after a call that took `seconds` and was sent with `sent_as` calls in flight."""
-        now = time.monotonic()
-        self._refused_in_a_row = 0
-        if self.limit < math.inf:
-            self.limit += 1 if now - self._refused_at > CLEAN_S else GROWTH
-        self._seconds = self._seconds + 0.3 * (seconds - self._seconds) if self.worked else seconds
-        self.worked = True
-        # A server that works on one call at a time answers so many within half of the timeout (Little's law: Little
-        # 1961, Operations Research 9, 383-387). If it works on many at once, the room grows again and again.
-        room = sent_as * timeout_s / 2 / max(seconds, self._seconds, 0.001)
-        # After a timeout, by one per `room` successes: additive increase, multiplicative decrease (Chiu and Jain 1989,
-        # Computer Networks and ISDN Systems 17, 1-14).
-        if now - self._cut_at < 2 * timeout_s:
-            room = min(room, self.room + 1 / self.room)
-        if room > self.room or room < sent_as:
-            self.room = max(1.0, room)
-        self._wake()
 
-    def timed_out(self, sent_at: float) -> None:
-        """Halve `room`. Several timeouts of calls that were in flight together halve it only once."""
-        if sent_at > self._cut_at:
-            self._cut_at = time.monotonic()
-            self.room = max(1.0, min(self.room, self.in_flight) / 2)
-
-    def refused(self, retry_after_s: float | None, sent_as: int) -> None:
-        """Lower `limit` by one, but not below 1, after "too many requests" (429). `sent_as` is as for `succeeded`."""
-        self._refused_at = time.monotonic()
-        self.held_back(retry_after_s)
-        # It is first cut to the calls in flight, when this one was sent or now. Otherwise it is not, because a single
-        # refusal among a run's last calls does not mean that the service takes only so few.
-        if self.limit == math.inf or self._refused_in_a_row >= WAVE:
-            self.limit = min(self.limit, max(self.in_flight, sent_as))
-        self.limit = max(1.0, self.limit - 1)
-
-    def held_back(self, retry_after_s: float | None) -> None:
-        """Count a call that the service refused, or after which it asked for a wait.
-        From the WAVE-th such call in a row on, no call is sent for `retry_after_s` seconds. None means 0."""
-        self._refused_in_a_row += 1
-        if self._refused_in_a_row >= WAVE:
-            self.pause(retry_after_s)
-
-    def pause(self, seconds: float | None) -> None:
-        """Send no call for this number of seconds, at most MAX_WAIT_S. None means 0."""
-        self._paused_until = max(self._paused_until, time.monotonic() + min(seconds or 0.0, MAX_WAIT_S))
-
-    def _wake(self) -> None:
-        free = self.places - self.in_flight
-        while self._queue and free > 0:
-            turn = self._queue.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                free -= 1
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def get_account(base_url: str, api_key: str) -> Account:
@@ -385,7 +309,7 @@ async def send_with_retries(
             if isinstance(found, Completion):
                 usage = replace(found.usage, lost_calls=lost)
                 return replace(found, retries=tuple(causes), usage=usage) if causes else found
-            failure, now = found, time.monotonic()
+            failure, now = found, _now()
             if not causes:
                 run.in_trouble += 1
                 failing_since = now
@@ -404,7 +328,7 @@ async def send_with_retries(
                     ),
                     lost,
                 )
-            bridging = failure.down and account.worked and now - failing_since < run.settings.patience_s
+            bridging = failure.down and account.pace.worked and now - failing_since < run.settings.patience_s
             if not bridging and (len(causes) - refusals >= MAX_TRIES or refusals >= MAX_REFUSALS):
                 last = say("last with: {cause}", cause=failure)
                 error = _given_up(
@@ -415,7 +339,9 @@ async def send_with_retries(
             if not wait_s:  # also for 0, because ten calls without a pause help nobody
                 longest = MAX_BRIDGE_S if failure.down else MAX_BACKOFF_S
                 backoffs += 1  # a wait that the service asked for does not mean that the service is broken
-                wait_s = random.uniform(0, min(BACKOFF_S * 2 ** min(backoffs, 20), longest))
+                # While the service accepts other calls, this one may soon be tried again.
+                doubled = min(backoffs, account.pace.in_a_row if failure.refused else 20)
+                wait_s = random.uniform(0, min(BACKOFF_S * 2**doubled, longest))
             else:
                 run.on_wait()
             await run.sleep(wait_s)
@@ -435,27 +361,19 @@ async def _try(
     None: nothing was sent, because a dearer model has answered meanwhile, and more must be reserved."""
     reserve = await run.enter(most_usd)
     cost: float | None = 0.0  # for an error that is not retried: the request was refused, not processed
+    found: Completion | Retryable | None = None
     try:
-        sent_as, sent_at = await account.enter(run), time.monotonic()
+        sent = await account.enter(run)
         try:
             run.check()
             if not run.is_enough(reserve, most_usd):
                 return None
             run.send(reserve)
-            sent = perf_counter()
-            completion = replace(await send(), seconds=perf_counter() - sent)
-            account.succeeded(time.monotonic() - sent_at, sent_as, timeout_s)
-            cost = counted_usd(completion)
-            return completion
+            started = perf_counter()
+            found = replace(await send(), seconds=perf_counter() - started)
+            cost = counted_usd(found)
         except Retryable as failure:
-            cost = None if failure.may_be_billed else 0.0
-            if failure.refused:
-                account.refused(failure.retry_after_s, sent_as)
-            elif failure.retry_after_s is not None:
-                account.held_back(failure.retry_after_s)
-            if failure.timed_out:
-                account.timed_out(sent_at)
-            return failure
+            found, cost = failure, None if failure.may_be_billed else 0.0
         except ProviderError as error:  # from a model that retries by itself
             # An assistant of your own that gave no answer may have worked for it.
             cost = None if isinstance(error, NoAnswer) else error.lost_calls * reserve.usd
@@ -464,9 +382,10 @@ async def _try(
             cost = None
             raise
         finally:
-            account.leave()
+            account.end(sent, found, timeout_s)
     finally:
         run.leave(reserve, most_usd() if cost is None else cost)
+    return found
 
 
 def _given_up(message: str, lost_calls: int) -> ProviderError:

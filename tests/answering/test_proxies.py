@@ -83,6 +83,16 @@ def test_the_assistant_is_reached_as_the_judge_is(
     assert used[0] == used[1]
 
 
+def test_a_proxy_that_is_set_after_the_first_call_is_taken(
+    proxy: Proxy, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.default = judgement(90)
+    for seen in (0, 1):
+        sj.evaluate_answer(QUESTION, sj.AssistantAnswer("初動は。", "隔離します。"), model="judge-1")
+        assert len(proxy.seen) == seen
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+
+
 def test_an_address_with_tls_goes_through_a_tunnel(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", proxy.url)
     with pytest.raises(NoAnswer, match="proxy") as told:

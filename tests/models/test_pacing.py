@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import re
 import threading
@@ -28,10 +27,11 @@ from socjudge import (
     run_evaluation_suite,
     unfinished_runs,
 )
-from socjudge.errors import BudgetReached, ProviderError, RunStopped
+from socjudge.errors import BudgetReached, ProviderError
 from socjudge.models import event_loop as background
 from socjudge.models import opening as providers
 from socjudge.models import pacing
+from socjudge.models.pace import WAVE
 from socjudge.models.pacing import Account, Retryable, RunGate, send_with_retries
 from socjudge.records import Completion, ModelRequest, Usage
 
@@ -52,60 +52,6 @@ def number(request: dict[str, Any]) -> int:
     return int(found[1])
 
 
-PATIENT = 1e6  # a time-out, in seconds, beside which no call is slow
-ALONE = 8  # so many questions at most are asked before the others
-
-
-def capacity(service: Service, limit: int) -> Callable[[dict[str, Any]], Reply]:
-    """A service that takes `limit` calls at once, the first of them until it had to refuse one, and refuses the rest.
-
-    For runs with the time-out PATIENT: where calls are so slow that fewer than these are sent, as on a machine that is
-    busy elsewhere, none would ever be refused."""
-    lock, running = threading.Lock(), [0]
-
-    def reply(request: dict[str, Any]) -> Reply:
-        if number(request) < ALONE and not service.refused:
-            return Reply(judgement(80))
-        with lock:
-            if running[0] >= limit:
-                return error(429, "Rate limit reached")
-            running[0] += 1
-        service.wait_for(lambda: service.refused > 0, 300)
-        time.sleep(0.02)  # a call takes a while; no assertion depends on how long
-        with lock:
-            running[0] -= 1
-        return Reply(judgement(80))
-
-    return reply
-
-
-@pytest.mark.slow
-def test_refusals_slow_the_run_down_and_every_question_is_scored(
-    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pacing, "CLEAN_S", math.inf)
-    service.default = capacity(service, 4)
-    run = run_judge(150, tmp_path, max_concurrency=32, timeout_s=PATIENT)
-    assert {r.evaluation.status for r in run.results} == {"ok"}
-    refused = len(service.requests) - 150
-    # From 32 at once, each refusal takes one and each success gives a tenth. Else 7 of 8 calls would be refused.
-    assert 1 <= refused <= 31 + 0.1 * 150
-    retried = [r.evaluation.error for r in run.results if r.evaluation.error]
-    assert sum(text.count("retried: HTTP 429 (Rate limit reached)") for text in retried) == refused
-
-
-def test_what_an_account_takes_is_remembered_by_the_next_run(
-    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pacing, "CLEAN_S", math.inf)
-    service.default = capacity(service, 4)
-    run_judge(20, tmp_path, max_concurrency=8, timeout_s=PATIENT)
-    service.max_at_once = 0
-    service.default = Reply(judgement(80), delay_s=0.05)
-    run_judge(40, tmp_path, max_concurrency=32, judge_model="gpt-4o")  # another model of the same account
-    assert service.max_at_once <= 7 + 0.1 * (20 + 40)  # one less than the eight that were refused, and what was given
-
-
 def test_without_refusals_all_places_are_used(service: Service, tmp_path: Path) -> None:
     all_are_here = threading.Barrier(20)
 
@@ -117,53 +63,6 @@ def test_without_refusals_all_places_are_used(service: Service, tmp_path: Path) 
     service.default = reply
     run_judge(40, tmp_path, max_concurrency=20)
     assert service.max_at_once == 20
-
-
-@pytest.mark.slow
-def test_a_wave_of_refusals_holds_the_whole_account_back_and_a_single_one_its_own_call(
-    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paused: list[float] = []
-    real = Account.pause
-
-    def noted(account: Account, seconds: float | None) -> None:
-        paused.append(seconds or 0.0)
-        real(account, seconds)
-
-    monkeypatch.setattr(Account, "pause", noted)
-    slow_down = error(429, "slow down", retry_after="0.3")
-    # One at a time: a single one, two in a row, then three.
-    good = Reply(judgement(80))
-    service.script = [good, slow_down, good, slow_down, slow_down, good, slow_down, slow_down, slow_down]
-    run = run_judge(10, tmp_path, max_concurrency=1)
-    assert {r.evaluation.status for r in run.results} == {"ok"}
-    assert paused == [0.3]
-
-
-def test_what_a_server_that_works_on_one_call_at_a_time_is_asked_for_is_answered_in_time() -> None:
-    account = Account()
-    assert account.places == 2  # nothing is known of it
-    account.succeeded(2.0, 1, 8.0)
-    assert account.places == 2  # two calls of 2 s after each other take half of 8 s
-    account.succeeded(4.0, 2, 8.0)
-    assert account.places == 2
-    account.succeeded(6.0, 2, 8.0)  # it became slower: 2 · 4 s / 6 s
-    assert account.places == pytest.approx(4 / 3)
-    account.in_flight = 2
-    account.timed_out(sent_at=time.monotonic())
-    assert account.places == 1
-
-
-def test_a_fast_service_is_used_at_once_and_one_wave_of_time_outs_halves_it_once() -> None:
-    account = Account()
-    account.succeeded(0.2, 1, 120.0)
-    assert account.places == pytest.approx(300)  # 60 s of calls of 0.2 s
-    account.in_flight, sent_at = 64, time.monotonic()
-    for _ in range(64):
-        account.timed_out(sent_at)
-    assert account.places == 32
-    account.succeeded(0.2, 32, 120.0)  # it grows by one per round: 1/32 for each of the 32
-    assert account.places == pytest.approx(32 + 1 / 32)
 
 
 @pytest.mark.slow
@@ -204,14 +103,14 @@ def test_a_real_limit_is_never_overrun(service: Service, tmp_path: Path) -> None
     service.default = reply
     run = run_judge(120, tmp_path, max_concurrency=32)
     assert {r.evaluation.status for r in run.results} == {"ok"}
-    assert state["most"] <= 32 + pacing.WAVE  # those in flight when it said so; then nobody knocks until it wants them
+    # Those in flight when it said so; then it is knocked at after 2, 4, 8 and 16 ms, and has the next after 20.
+    assert state["most"] <= 32 + WAVE + 4
     assert service.refused < 120
 
 
 def test_while_calls_wait_as_the_service_asked_other_questions_are_asked(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pacing, "CLEAN_S", 0)  # so that only the run's limit holds calls back
     service.script = [error(429, "Rate limit reached", retry_after="0.5")] * 2
     service.default = Reply(judgement(80), delay_s=0.05)
     run = run_judge(30, tmp_path, max_concurrency=2)
@@ -238,77 +137,6 @@ def test_a_wait_that_the_service_asked_for_makes_no_later_backoff_longer(monkeyp
     found = background.wait(send_with_retries(send, what="m", account=Account()))
     assert found.retries == ("429", "500", "429", "429", "500")
     assert longest == [2 * pacing.BACKOFF_S, 4 * pacing.BACKOFF_S]
-
-
-def test_a_refusal_of_a_runs_last_calls_does_not_slow_the_next_run() -> None:
-    account = Account()
-    account.in_flight, account.limit = 2, 48.0
-    account.refused(1.0, 3)
-    assert account.limit == 47
-    account.refused(1.0, 2)
-    account.refused(1.0, 2)  # the third in a row is no accident
-    assert account.limit == 1
-
-
-def test_calls_that_may_all_go_out_at_once_go_out_one_by_one() -> None:
-    async def main() -> None:
-        account, run, left = Account(), RunGate(), []
-        account.succeeded(0.2, 1, 120)  # a known service, with room for many
-
-        async def call() -> None:
-            left.append((await account.enter(run), time.monotonic() - started))
-
-        started = time.monotonic()
-        await pacing.asyncio.gather(*(call() for _ in range(8)))
-        assert [sent_as for sent_as, _ in left] == list(range(1, 9))
-        assert all(after_s >= 0.99 * pacing.GAP_S * i for i, (_, after_s) in enumerate(left))
-        waiting = pacing.asyncio.ensure_future(account.enter(run))
-        await pacing.asyncio.sleep(0)
-        waiting.cancel()  # gives its place back
-        await pacing.asyncio.wait([waiting])
-        assert account.in_flight == 8
-
-    background.wait(main())
-
-
-def test_a_stopped_run_passes_its_turn_on_to_another_of_the_same_account() -> None:
-    async def main() -> None:
-        account, stopped, other = Account(), RunGate(), RunGate()
-        account.limit = 1
-        await account.enter(stopped)
-        waiting = [pacing.asyncio.ensure_future(account.enter(run)) for run in (stopped, other)]
-        await pacing.asyncio.sleep(0)
-        stopped.stop()
-        account.leave()  # the call in flight ends, and the stopped run is the next in the queue
-        with pytest.raises(RunStopped):
-            await waiting[0]
-        for _ in range(3):
-            await pacing.asyncio.sleep(0)
-        assert waiting[1].done()
-        assert account.in_flight == 1
-
-    background.wait(main())
-
-
-def test_a_run_that_is_stopped_in_a_pause_passes_its_turn_on() -> None:
-    async def main() -> None:
-        account, stopped, other = Account(), RunGate(), RunGate()
-        account.limit = 1
-        await account.enter(other)
-        waiting = [pacing.asyncio.ensure_future(account.enter(run)) for run in (stopped, other)]
-        await pacing.asyncio.sleep(0)
-        account.pause(50)
-        account.leave()
-        await pacing.asyncio.sleep(0)  # the turn is given, and waits for the pause to end
-        account._paused_until = 0
-        stopped.stop()
-        with pytest.raises(RunStopped):
-            await waiting[0]
-        for _ in range(3):
-            await pacing.asyncio.sleep(0)
-        assert waiting[1].done()
-
-    background.wait(main())
 
 
 @pytest.mark.parametrize("threads", [0, 2], ids=["in the loop", "executor"])
@@ -565,7 +393,7 @@ def test_whatever_calls_cost_the_budget_holds(plan: list[tuple[float, str]], cap
             ),
             return_exceptions=True,
         )  # fmt: skip
-        assert run.in_flight == account.in_flight == 0
+        assert run.in_flight == account.pace.in_flight == 0
 
     background.wait(main())
     assert billed <= cap + 1e-9

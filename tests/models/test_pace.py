@@ -1,0 +1,210 @@
+"""How many calls a service gets at once, and how often, by its replies: in virtual time, with the real code."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from socjudge.errors import RunStopped
+from socjudge.models.pace import Pace, Sent
+from socjudge.models.pacing import Account, Retryable, RunGate, send_with_retries
+from socjudge.records import Completion, Usage
+from tests.support.virtual_time import run_virtually
+
+CALL_S, AT_ONCE = 0.2, 64
+REPLY = Completion("", "m", Usage(1, 0, 0, 0.0))
+
+
+@dataclass
+class Limiter:
+    """A service that takes 200 ms for a call, or refuses it. `refuses`: the wait that it asks for, by the time."""
+
+    refuses: Callable[[float], Retryable | None]
+    sent_at: list[float] = field(default_factory=list)
+    refused: int = 0
+    in_flight: int = 0
+
+    async def send(self) -> Completion:
+        now = asyncio.get_running_loop().time()
+        self.sent_at.append(now)
+        if failure := self.refuses(now):
+            self.refused += failure.refused
+            await asyncio.sleep(0.002)
+            raise failure
+        self.in_flight += 1
+        await asyncio.sleep(CALL_S)
+        self.in_flight -= 1
+        return REPLY
+
+
+async def work_off(service: Limiter, count: int, account: Account | None = None) -> None:
+    """Make so many calls as a run does: 64 at once, and others while some wait as they were told."""
+    account, run = account or Account(), RunGate(max_concurrency=AT_ONCE)
+    todo, more = iter(range(count)), list[asyncio.Task[None]]()
+
+    async def work() -> None:
+        for _ in todo:
+            await send_with_retries(service.send, what="m", account=account, run=run)
+
+    def add_worker() -> None:
+        if len(more) < AT_ONCE - 1:
+            more.append(asyncio.create_task(work()))
+
+    run.on_wait = add_worker
+    await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+    await asyncio.gather(*more)
+
+
+def refused(wait_s: float | None) -> Retryable:
+    return Retryable("429", refused=True, retry_after_s=wait_s)
+
+
+def bucket(rate: float, burst: float, told: str) -> Callable[[float], Retryable | None]:
+    tokens, at = burst, 0.0
+
+    def refuses(now: float) -> Retryable | None:
+        nonlocal tokens, at
+        tokens, at = min(burst, tokens + rate * (now - at)), now
+        if tokens < 1:
+            left_s = (1 - tokens) / rate
+            return refused({"seconds": math.ceil(left_s), "ms": max(left_s, 0.001), "absent": None}[told])
+        tokens -= 1
+        return None
+
+    return refuses
+
+
+@pytest.fixture(autouse=True)
+def _real_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socjudge.models.pacing.BACKOFF_S", 0.5)
+    random.seed(3)
+
+
+@pytest.mark.parametrize("told", ["seconds", "ms", "absent"])
+@pytest.mark.parametrize(("rate", "burst"), [(20, 5), (20, 20), (50, 5), (50, 20), (100, 5), (100, 20)])
+def test_a_limiter_is_used_at_its_own_rate(rate: int, burst: int, told: str) -> None:
+    service = Limiter(bucket(rate, burst, told))
+    _, span_s = run_virtually(work_off(service, rate * 8 + burst))
+    assert span_s <= 1.25 * (8 + CALL_S)
+    assert service.refused <= 0.2 * len(service.sent_at)
+
+
+def test_refusals_at_random_hold_back_only_the_calls_that_were_refused() -> None:
+    draw = random.Random(1)
+    _, clean_s = run_virtually(work_off(Limiter(lambda now: None), 1000))
+    service = Limiter(lambda now: refused(1.0) if draw.random() < 0.05 else None)
+    _, span_s = run_virtually(work_off(service, 1000))
+    assert span_s <= 2 * clean_s
+
+
+def test_a_service_that_is_closed_for_a_while_is_knocked_at_ever_more_seldom_and_used_at_once_when_it_opens() -> None:
+    service = Limiter(lambda now: refused(22 - now) if 1 < now < 22 else None)
+    _, span_s = run_virtually(work_off(service, 600))
+    assert service.refused <= 30
+    assert span_s <= 22 + 2 * 600 * CALL_S / AT_ONCE
+
+
+@pytest.mark.parametrize("takes", [1, 4])
+def test_a_service_that_takes_few_calls_at_a_time_and_refuses_the_rest_gets_few(takes: int) -> None:
+    service = Limiter(lambda now: refused(None) if service.in_flight >= takes else None)
+    _, span_s = run_virtually(work_off(service, 50 * takes))
+    assert span_s <= 1.25 * 50 * CALL_S
+    assert service.refused <= 20 + 0.2 * 50 * takes
+
+
+def test_what_an_account_takes_is_remembered_by_the_next_run() -> None:
+    service, account = Limiter(bucket(20, 5, "absent")), Account()
+
+    async def twice() -> int:
+        await work_off(service, 100, account)
+        first = service.refused
+        await work_off(service, 100, account)
+        return first
+
+    first, _ = run_virtually(twice())
+    assert service.refused - first < first
+
+
+def test_what_a_server_that_works_on_one_call_at_a_time_is_asked_for_is_answered_in_time() -> None:
+    pace = Pace()
+    assert pace.places == 2  # nothing is known of it
+    pace.succeeded(Sent(0.0, 1, 1), 2.0, 8.0)
+    assert pace.places == 2  # two calls of 2 s after each other take half of 8 s
+    pace.succeeded(Sent(0.0, 2, 2), 4.0, 8.0)
+    assert pace.places == 2
+    pace.succeeded(Sent(0.0, 3, 2), 6.0, 8.0)  # it became slower: 2 · 4 s / 6 s
+    assert pace.places == pytest.approx(4 / 3)
+    pace.timed_out(Sent(1.0, 4, 2), 9.0)
+    assert pace.places == 1
+
+
+def test_a_fast_service_is_used_at_once_and_one_wave_of_time_outs_halves_it_once() -> None:
+    pace = Pace()
+    pace.succeeded(Sent(0.0, 1, 1), 0.2, 120.0)
+    assert pace.places == pytest.approx(300)  # 60 s of calls of 0.2 s
+    sent = [pace.send(1.0) for _ in range(64)]
+    for each in sent:
+        pace.leave()
+        pace.timed_out(each, 121.0)
+    assert pace.places == 32
+    pace.succeeded(Sent(122.0, 65, 32), 122.2, 120.0)  # it grows by one per round: 1/32 for each of the 32
+    assert pace.places == pytest.approx(32 + 1 / 32)
+
+
+def test_a_single_refusal_slows_nothing_and_those_of_calls_in_flight_together_count_once() -> None:
+    pace = Pace()
+    pace.succeeded(Sent(0.0, 1, 1), 0.2, 120.0)
+    sent = [pace.send(1 + i / 100) for i in range(10)]
+    free_at = pace.next_at
+    for each in sent:
+        pace.refused(each, 2.0, 30.0)
+    assert (pace.gap_s, pace.next_at, pace.in_a_row) == (0.0, free_at, 1)
+
+
+def test_calls_that_may_all_go_out_at_once_go_out_one_by_one() -> None:
+    async def main() -> list[float]:
+        account, run, left = Account(), RunGate(), list[float]()
+        account.pace.succeeded(Sent(-0.2, 1, 1), 0.0, 120)  # a known service, with room for many
+
+        async def call() -> None:
+            await account.enter(run)
+            left.append(asyncio.get_running_loop().time())
+
+        await asyncio.gather(*(call() for _ in range(8)))
+        waiting = asyncio.ensure_future(account.enter(run))
+        await asyncio.sleep(0)
+        waiting.cancel()  # takes no place
+        await asyncio.wait([waiting])
+        assert account.pace.in_flight == 8
+        return left
+
+    left, _ = run_virtually(main())
+    assert left == pytest.approx([0.002 * i for i in range(8)], rel=0.01)
+
+
+@pytest.mark.parametrize("waits_for", ["a place", "its time"])
+def test_a_stopped_run_passes_its_turn_on_to_another_of_the_same_account(waits_for: str) -> None:
+    async def main() -> None:
+        account, stopped, other = Account(1), RunGate(), RunGate()
+        sent = await account.enter(other)
+        waiting = [asyncio.ensure_future(account.enter(run)) for run in (stopped, other)]
+        await asyncio.sleep(0)
+        if waits_for == "its time":
+            account.pace.next_at = 50.0
+            account.end(sent, None, 120)
+            await asyncio.sleep(1)
+        stopped.stop()
+        if waits_for == "a place":
+            account.end(sent, None, 120)
+        with pytest.raises(RunStopped):
+            await waiting[0]
+        assert asyncio.get_running_loop().time() < 2
+        await waiting[1]
+        assert account.pace.in_flight == 1
+
+    run_virtually(main())
