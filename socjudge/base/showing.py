@@ -87,7 +87,8 @@ _STYLE = """<style>/* symbols */
 
 
 @functools.cache
-def _style() -> str:
+def block_style() -> str:
+    """Return the style sheet that `block` sends, which a panel needs only once."""
     return _STYLE.replace("/* symbols */", symbols())
 
 
@@ -101,7 +102,7 @@ def escape(text: object) -> str:
 def block(kind: str, *lines: str) -> str:
     """Return lines of HTML as one block, with the style sheet of all our blocks. `kind` is the colour of the block's
     left edge: "good", "bad", "warn", "grey" or "" (none)."""
-    return f'{_style()}<div class="socjudge {kind}">{"<br>".join(lines)}</div>'
+    return f'{block_style()}<div class="socjudge {kind}">{"<br>".join(lines)}</div>'
 
 
 def money(cost_usd: float | None) -> str:

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import ipywidgets as widgets
 import pandas as pd
+import traitlets
 
 from .. import constants
-from ..base.messages import in_panel, say
+from ..base.messages import in_panel, listed, say
 from ..base.redact import show_url, surprise_text
-from ..base.showing import block, escape, shown_path
+from ..base.showing import block, block_style, escape, shown_path
 from ..base.texts import visible
 from ..errors import SocJudgeError
 from ..models.opening import OFFLINE, Task
 from ..prompts.saved import list_prompts
 from ..prompts.templates import Kind, default_prompt_id
+from ..runs.estimate import Estimate
 from ..runs.logs import log_files
-from ..settings import open_project
+from ..settings import keep_free, open_project
 from .state.run import Session
 
 # Dicts, so that each widget makes a layout of its own. A shared layout would be hidden for all widgets.
@@ -48,7 +51,20 @@ def heading(title: str, *lines: str) -> Any:
       display: block; margin: .3em 0; padding: .4em .8em; border-left: 4px solid var(--jp-error-color1, #c62828);
       color: var(--jp-ui-font-color1, #1a1a1a); font-family: var(--jp-ui-font-family, sans-serif); line-height: 1.6; }}
 {ours} .widget-html-content {{ min-width: 0; }}"""  # wide content scrolls inside its own box, not the whole panel
-    return widgets.HTML(f"<style>{gone}</style>" + block("", f"<h2>{title}</h2>", *lines))
+    return widgets.HTML(f"<style>{gone}</style>" + block("", f"<h2>{title}</h2>", *lines))  # with the style sheet
+
+
+class _Html(widgets.HTML):  # type: ignore[misc]
+    """Hold HTML of a panel without our style sheet, which the panel's heading has sent."""
+
+    @traitlets.validate("value")
+    def _without_style(self, proposal: Any) -> Any:
+        return proposal["value"].replace(block_style(), "")
+
+
+def html() -> Any:
+    """Return a place for HTML in a panel."""
+    return _Html()
 
 
 @contextmanager
@@ -240,6 +256,86 @@ def dollar_box() -> Any:
         style=NAMES,
         layout=_NUMBER,
     )
+
+
+class Payment(widgets.VBox):  # type: ignore[misc]
+    """Show what a click would cost, and ask before money is spent. Where nothing is paid, nothing is asked."""
+
+    def __init__(self, on_change: Callable[[Any], Any], on_free: Callable[[], Any]) -> None:
+        self.cost = html()
+        self.max_cost_usd = dollar_box()  # 0: no cap
+        self.allow_cost = cost_box()
+        self.free_button = button(say("It costs nothing there"), "check")
+        self.due: Estimate | None = None  # what a start would have to pay for; None if nothing can be started
+        self._agreed: Estimate | None = None  # what was due when the box was ticked
+        self._unpriced: list[str] = []
+        super().__init__([self.cost, self.free_button, self.allow_cost])
+        self._on_free = on_free
+        self.free_button.on_click(lambda _: self._keep_free())
+        self.allow_cost.observe(lambda change: self._agree(change["new"]), "value")
+        for control in (self.allow_cost, self.max_cost_usd):
+            control.observe(lambda change: on_change(change["owner"]), "value")
+        self.offer(None)
+
+    def offer(self, due: Estimate | None, shown: str = "", unpriced: Iterable[str] = ()) -> None:
+        """Show (HTML) what is due. unpriced: names of models whose price nobody knows."""
+        self.due, self._unpriced = due, list(dict.fromkeys(unpriced))
+        self.cost.value = shown
+        if self._unpriced and due is not None:
+            self.cost.value += block(
+                "warn",
+                escape(
+                    say(
+                        "Nobody knows the price of {models}, so no cap can be kept. If this address costs nothing (a server "
+                        "of your own), say so with the button; otherwise put the price into [prices] of socjudge.toml",
+                        models=listed(self._unpriced),
+                    )
+                ),
+            )
+        self.free_button.layout.display = "" if self._unpriced and due is not None else "none"
+        self.allow_cost.layout.display = "" if self.is_paid else "none"
+
+    @property
+    def is_paid(self) -> bool:
+        """Return whether a start costs money. A cost that is unknown counts as money."""
+        return self.due is not None and self.due.calls > 0 and self.due.cost_usd != 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether a start may be offered."""
+        capped = bool(self.max_cost_usd.value)
+        is_known = self.due is not None and (self.due.cost_usd is not None or not (self.is_paid and capped))
+        return is_known and (self.allow_cost.value or not self.is_paid)
+
+    @property
+    def limit(self) -> float | None:
+        """Return the cap in US dollars, infinity if there is none, and None if nothing is paid."""
+        return (self.max_cost_usd.value or math.inf) if self.is_paid else None
+
+    def take(self) -> str:
+        """Use up the tick, as each paid run needs a new decision. Return why nothing may be started, or ""."""
+        is_agreed = not self.is_paid or self.due == self._agreed
+        self.allow_cost.value = False
+        if is_agreed:
+            return ""
+        return block(
+            "warn",
+            escape(
+                say(
+                    "The estimate has changed since you ticked the box, so nothing was run. Check the estimate above and "
+                    "tick the box again"
+                )
+            ),
+        )
+
+    def _agree(self, is_ticked: bool) -> None:
+        self._agreed = self.due if is_ticked else None
+
+    def _keep_free(self) -> None:
+        with told_in(self.cost):
+            for name in self._unpriced:
+                keep_free(name)
+            self._on_free()
 
 
 def cost_box() -> Any:

@@ -1,12 +1,10 @@
-"""Show the panel that explores the logs. `HistoryExplorer()` shows itself in a notebook cell.
-
-Its data come from state/explorer.py."""
+"""Show the panel with the matrix of questions and runs. `HistoryExplorer()` shows itself in a notebook cell."""
 
 from __future__ import annotations
 
-import threading
+import warnings
 from collections.abc import Callable
-from concurrent import futures
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,351 +12,326 @@ import ipywidgets as widgets
 import pandas as pd
 
 from .. import constants
-from ..base.messages import in_panel, listed, say
-from ..base.redact import redact, surprise_text
+from ..base.messages import say
+from ..base.pass_rule import row_lines
 from ..base.showing import block, escape
-from ..charts.judges import plot_judge_comparison
-from ..charts.runs import plot_criterion_trend, plot_question_strip
+from ..base.storage import as_path
+from ..charts.runs import plot_criterion_multiples
 from ..charts.scores import plot_category_breakdown
 from ..charts.style import chart_url
-from ..errors import SocJudgeError
-from ..history.frames import History
-from .controls import MOST_CHOICES, WIDE, Panel, as_choice, button, heading
-from .state.explorer import Explorer, Filters, RunPair, pair_runs, run_table
-from .views.history import (
-    answers_html,
-    chart_html,
-    pair_html,
-    question_text,
-    report_html,
-    run_label,
-    runs_html,
-    side_names,
-)
+from ..errors import ConfigError
+from ..history.frames import load_runs, load_scores
+from ..records import EvaluationRun
+from ..report.effect import compare_runs
+from ..report.page import write_report
+from ..runs.load import load_run
+from ..runs.logs import log_files
+from ..stats.basics import in_order
+from ..stats.matrix import FAILED, PASSED, question_matrix, run_names
+from .again import JudgeAgain
+from .controls import AUTO, NAMES, ROW, Panel, as_choice, button, heading, html, told_in
+from .matrix import Matrix
+from .views.history import answers_html, chart_html, head_text, report_html, runs_html
 
-CHART_RUNS = 24  # plot_question_strip can write into this many columns
-CHART_QUESTIONS = 60  # one line each; thousands take minutes to draw, and nobody reads them
-FIRST_S = 30  # the cell waits until the panel is drawn, because a page that is still loading can miss changes
+SHOWN_RUNS = 30  # columns; the newest
+MOVED = 5.0  # points between two runs that are called a difference
 CHARTS: dict[str, Callable[[pd.DataFrame], Any]] = {
-    "Criteria over time": plot_criterion_trend,
+    "Criteria over time": plot_criterion_multiples,
     "Categories × criteria": plot_category_breakdown,
-    "By question": plot_question_strip,
 }
-_NARROW = {"width": "min(100% - 4px, 24em)"}
-_THIRD = {"width": "min(100% - 4px, 20em)"}
-_NAMES = {"description_width": "7em"}
+_ONLY = {"All": "", "Failed only": "failed", "Verdicts differ": "split", "Moved": "moved"}
+_ORDERS = {"As in the dataset": "", "Lowest score first": "low", "Largest difference first": "difference"}
 
 
 class HistoryExplorer(Panel):
-    """Explore the history of runs.
+    """Look at the history: questions × runs, with the score and ○ △ × in each cell.
 
-    You filter the runs, see charts and a table, compare two runs, read their answers to one question, and export a
-    report. Everything is drawn in the background, so other cells can run at the same time. After several clicks, only
-    the result of the last one is shown. No model is called.
+    A click on a question or a cell opens the answer, the scores and the reasons, side by side for the runs whose
+    headings are ticked. With the buttons you write a report of a run, have another judge score its answers, and compare
+    two runs. 「線を変えた場合」 shows the verdicts at another pass line. No model is called before a click.
 
-    - explorer: the `Explorer`, which holds the history that was read; None before the first reading.
-    - selection: the `History` with only the runs and results that pass the filters; None if no run passes them, or if
-      the logs could not be read.
+    - runs, scores: the frames from `load_runs` and `load_scores` of the runs that are shown
+    - picked: the ids of the runs that are ticked, the oldest first
     """
 
     def __init__(self, logs_dir: Path | str | None = None) -> None:
-        logs_dir = logs_dir or constants.LOGS_DIR
-        self.logs_dir = logs_dir
-        self.explorer: Explorer | None = None
-        self.selection: History | None = None
-        self.pair: RunPair | None = None
-        self._all, several = (say("All"), ""), say("Hold Ctrl (⌘) or Shift to choose several")
-        self.since, self.until = (
-            widgets.DatePicker(description=name, style=_NAMES, layout=_NARROW) for name in (say("From"), say("Until"))
-        )
-        self.judges, self.prompts, self.categories = (
-            widgets.SelectMultiple(
-                options=[self._all], value=[""], rows=5, description=name, tooltip=several, layout=_THIRD
-            )
+        self.logs_dir = as_path(logs_dir or constants.LOGS_DIR)
+        self.runs = self.scores = self._all_runs = self._all_scores = pd.DataFrame()
+        self._cells = pd.DataFrame()
+        self._questions: list[Any] = []
+        self._read: dict[str, EvaluationRun] = {}
+        self._filling = False
+        self.judge, self.prompt, self.category = (
+            widgets.Dropdown(description=name, style={"description_width": "7em"}, layout={"width": "18em"})
             for name in ("Judge", say("Prompt"), say("Category"))
         )
-        self.reload_button = button(say("Read the logs again"), "refresh")
-        self.chart = widgets.Dropdown(
-            options=[(say(name), name) for name in CHARTS], description=say("Chart"), style=_NAMES,
-            layout=_NARROW,
-        )  # fmt: skip
+        self.only = widgets.ToggleButtons(
+            options=[(say(name), value) for name, value in _ONLY.items()], style={"button_width": "auto"}
+        )
         self.order = widgets.Dropdown(
-            options=[(say("Newest first"), "started_at"), (say("Lowest mean first"), "mean")],
-            description=say("Order"), style=_NAMES, layout=_NARROW,
+            options=[(say(name), value) for name, value in _ORDERS.items()], description=say("Order"), layout=AUTO
+        )
+        self.matrix = Matrix()
+        self.reload_button = button(say("Read the logs again"), "refresh")
+        self.report_button = button(say("Report"), "file-text")
+        self.again_button = button(say("Have another judge score"), "gavel")
+        self.compare_button = button(say("Compare two"), "columns")
+        self.status, self.legend, self.told, self.detail, self.line_view, self.chart_view, self.table = (
+            html() for _ in range(7)
+        )
+        self.again = JudgeAgain(self.logs_dir, self.reload)
+        self.again.layout.display = "none"
+        self.line = widgets.FloatSlider(
+            min=0, max=100, step=1, value=70, readout_format=".0f", continuous_update=False,
+            description=say("Pass line (points)"), style=NAMES, layout={"width": "min(100% - 4px, 40em)"},
         )  # fmt: skip
-        self.first, self.second = (
-            widgets.Dropdown(description=name, style=_NAMES, layout=WIDE)
-            for name in (say("Baseline run"), say("Run to compare"))
+        self.chart = widgets.Dropdown(options=[(say(name), name) for name in CHARTS], description=say("Chart"))
+        self.more = widgets.Accordion(
+            [widgets.VBox([self.line, self.line_view]), widgets.VBox([self.chart, self.chart_view]), self.table],
+            titles=(say("With another pass line"), say("Charts"), say("Runs")),
         )
-        self.question = widgets.Select(description=say("Question"), rows=10, style=_NAMES, layout=WIDE)
-        self.path = widgets.Text(
-            description=say("Save to"), placeholder=say("Empty: in reports/ beside the logs"), style=_NAMES, layout=WIDE
-        )
-        self.export_button = button(say("Write the report"), "file-text")
-        self.status, self.chart_view, self.table, self.comparison, self.answers, self.report = (
-            widgets.HTML() for _ in range(6)
-        )
-        self._reload, self._export = False, False  # whether each was requested and is not done yet
-        self._version = 0  # how often the logs were read
-        self._chosen: Any = None  # (`_version`, filters) from which the selection was made
-        self._runs = pd.DataFrame()  # the rows of the selection, from `run_table`
-        self._drawn: dict[Any, Any] = {}  # {part of the page: what it was drawn from}
-        # only the newest click counts: the number of clicks, and the one that is being drawn
-        self._clicks, self._drawing = 0, 0
-        self._drawer = futures.ThreadPoolExecutor(1, f"socjudge-history-{id(self)}")
-
-        row = widgets.Layout(flex_flow="row wrap")
-        period = [self.since, self.until, self.reload_button]
-        lists = [self.judges, self.prompts, self.categories]
+        row = widgets.Layout(**ROW)
         super().__init__(
             [
                 heading(f"📈 {say('History of runs')}"),
-                widgets.HBox(period, layout=row),
-                widgets.HBox(lists, layout=row),
-                widgets.HTML(block("", say("Judge, prompt, category: {hint}", hint=several))),
-                self.status,
-                self.chart,
-                self.chart_view,
-                self.order,
-                self.table,
-                widgets.HTML(block("", f"<h2>🔍 {say('Compare two runs')}</h2>")),
-                self.first,
-                self.second,
-                self.comparison,
-                self.question,
-                self.answers,
-                widgets.HTML(block("", f"<h2>📄 {say('Write what is chosen as a report')}</h2>")),
-                self.path,
-                widgets.HBox([self.export_button]),
-                self.report,
+                widgets.HBox([self.judge, self.prompt, self.category, self.reload_button], layout=row),
+                widgets.HBox([self.only, self.order], layout=row),
+                self.status, self.matrix, self.legend,
+                widgets.HBox([self.report_button, self.again_button, self.compare_button], layout=row),
+                self.told, self.again, self.detail, self.more,
             ]
-        )
+        )  # fmt: skip
         self.add_class("socjudge-history-explorer")
-        for control in (
-            self.since, self.until, self.judges, self.prompts, self.categories, self.chart, self.order, self.first,
-            self.second, self.question,
-        ):  # fmt: skip
-            control.observe(lambda _: self._ask(), "value")
+        for box in (self.judge, self.prompt, self.category):
+            box.observe(lambda _: self._select(), "value")
+        for box in (self.only, self.order):
+            box.observe(lambda _: self._arrange(), "value")
+        self.matrix.observe(lambda _: self._pick(), "picked")
+        self.matrix.observe(lambda _: self._open(), "chosen")
+        self.line.observe(lambda _: self._try_line(), "value")
+        self.chart.observe(lambda _: self._unfold(), "value")
+        self.more.observe(lambda _: self._unfold(), "selected_index")
         self.reload_button.on_click(lambda _: self.reload())
-        self.export_button.on_click(lambda _: self._ask(export=True))
+        self.report_button.on_click(lambda _: self._write())
+        self.again_button.on_click(lambda _: self._offer())
+        self.compare_button.on_click(lambda _: self._show_both())
         self.reload()
-        self.wait(FIRST_S)
 
     def reload(self) -> None:
-        """Read the logs again, in the background. The choices in the controls are kept."""
-        self._ask(reload=True)
+        """Read the logs again. The choices in the controls are kept."""
+        self.status.value, self._read = "", {}
+        with self._telling(self.status):
+            self._all_runs, self._all_scores = load_runs(self.logs_dir), load_scores(self.logs_dir)
+            self._fill()
+        self._select()
 
     @property
-    def filters(self) -> Filters:
-        """Return the filters that are set in the controls."""
-        several = (() if "" in box.value else box.value for box in (self.judges, self.prompts, self.categories))
-        return Filters(self.since.value, self.until.value, *several)
+    def picked(self) -> list[str]:
+        """Return the ids of the runs that are ticked, the oldest first."""
+        ids = self.runs["run_id"].tolist() if len(self.runs) else []
+        return [ids[place] for place in sorted(self.matrix.picked) if place < len(ids)]
 
-    def wait(self, timeout_s: float | None = None) -> None:
-        """Wait until everything is drawn, or until the timeout (seconds) has passed."""
-        futures.wait([self._drawer.submit(int)], timeout_s)  # this task comes after all clicks so far
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        # An exported page has no kernel, and shows the matrix as a plain table.
+        found = super()._repr_mimebundle_(**options)
+        return {**found, "text/html": self.matrix.to_html()} if isinstance(found, dict) and len(self.runs) else found
 
-    def _ask(self, *, reload: bool = False, export: bool = False) -> None:
-        if threading.current_thread().name.startswith(f"socjudge-history-{id(self)}"):
-            return  # the drawing itself has filled a list; nobody clicked
-        self._reload, self._export = self._reload or reload, self._export or export
-        self.status.value = block("", f'<span role="status">{say("⏳ Updating...")}</span>')
-        self._clicks += 1
-        self._drawer.submit(self._redraw, self._clicks)
+    # -- what is shown
 
-    @property
-    def _is_stale(self) -> bool:
-        return self._drawing != self._clicks  # there was a newer click
+    @contextmanager
+    def _telling(self, place: Any) -> Any:
+        with warnings.catch_warnings(record=True) as told, told_in(place):
+            warnings.simplefilter("always", UserWarning)
+            yield
+        # How many logs are left out is said below, in words for a panel.
+        lines = dict.fromkeys(str(each.message) for each in told if "check_logs" not in str(each.message))
+        if lines:
+            place.value += block("warn", *(escape(f"⚠️ {line}") for line in lines))
 
-    # -- in the background
+    def _fill(self) -> None:
+        self._filling = True
+        for box, column in ((self.judge, "judge_model"), (self.prompt, "prompt_id"), (self.category, "category")):
+            before = box.value
+            values = in_order(self._all_scores[column]) if len(self._all_scores) else []
+            box.options = [(say("All"), ""), *((as_choice(value), value) for value in values)]
+            box.value = before if before in values else ""
+        self._filling = False
 
-    def _redraw(self, click: int) -> None:
-        self._drawing = click  # counted from 1; a newer click ends this drawing and starts another one
-        if self._is_stale:
+    def _select(self) -> None:
+        if self._filling:
             return
-        with in_panel():
-            try:
-                self._draw_parts(self._select())
-            except Exception as problem:
-                self._clear(_problem(problem))
+        scores = self._all_scores
+        for box, column in ((self.judge, "judge_model"), (self.prompt, "prompt_id"), (self.category, "category")):
+            if box.value and len(scores):
+                scores = scores[scores[column] == box.value]
+        ids = scores["run_id"].astype(object).unique().tolist()[-SHOWN_RUNS:] if len(scores) else []
+        self.scores = scores[scores["run_id"].isin(ids)] if ids else scores
+        self.runs = self._all_runs.iloc[:0]
+        self.detail.value = self.told.value = ""
+        with told_in(self.status):
+            if ids:
+                self.runs = self._all_runs.set_index("run_id").loc[ids].reset_index()
+                self._show_matrix(ids)
+            self.status.value += self._found()
+        shown = "" if ids else "none"
+        for part in (self.matrix, self.legend, self.more):
+            part.layout.display = shown
+        self._unfold()
 
-    def _draw_parts(self, selection: History) -> None:
-        if selection.runs.empty:
-            self._clear(self._nothing())
-            return
-        chosen, runs = self._chosen, (self.first.value, self.second.value)
-        chart, order = self.chart.value, self.order.value
-        self._draw(self.chart_view, (chosen, chart), lambda: self._chart(selection, chart))
-        self._draw(self.table, (chosen, order), lambda: self._table(order))
-        self._draw(self.comparison, (chosen, runs), lambda: self._compare(selection, *runs))
-        question = self.question.value
-        self._draw(self.answers, (chosen, runs, question), lambda: self._answers(question))
-        if self._export and not self._is_stale:
-            self._export = False
-            self.report.value = _made(lambda: self._write(selection, *runs))
-        if not self._is_stale:
-            self.status.value = self._found(selection)
-
-    def _select(self) -> History:
-        if self._reload or self.explorer is None:
-            self._reload = False
-            if self.explorer is None:
-                self.explorer = Explorer(self.logs_dir)
-            else:
-                self.explorer.reload()
-            self._version += 1
-            for box, values in (
-                (self.judges, self.explorer.judges), (self.prompts, self.explorer.prompts),
-                (self.categories, self.explorer.categories),
-            ):  # fmt: skip
-                before = box.value
-                box.options = [self._all, *((as_choice(value), value) for value in values)]
-                box.value = [value for value in before if value in values] or [""]
-        chosen = self._version, self.filters
-        if self.selection is None or chosen != self._chosen:
-            selection = self.explorer.select(self.filters)
-            self.selection, self._chosen, self._runs = selection, chosen, run_table(selection)
-            rows = self._runs.head(MOST_CHOICES).to_dict("records")
-            choices = [(as_choice(run_label(row)), row["run_id"]) for row in rows]
-            latest = rows[0] if rows else {"run_id": None, "rejudged_from": ""}
-            known = [run_id for _, run_id in choices]
-            before = latest["rejudged_from"] if latest["rejudged_from"] in known else next(iter(known[1:]), None)
-            _fill(self.second, choices, latest["run_id"])
-            _fill(self.first, choices, before or latest["run_id"])
-        return self.selection
-
-    def _draw(self, part: Any, what: Any, make: Callable[[], str]) -> None:
-        # `what` holds the choices on which the HTML depends. For the same choices, the part is not drawn again.
-        if self._drawn.get(part) == what or self._is_stale:
-            return
-        self._drawn.pop(part, None)  # `make` may have changed the part even if its result is not shown
-        found = _made(make)
-        if not self._is_stale:
-            part.value, self._drawn[part] = found, what
-
-    def _clear(self, why: str) -> None:
-        self.selection, self.pair, self._export = None, None, False
-        for part in (self.chart_view, self.table, self.comparison, self.answers, self.report):
-            part.value = ""
-        self._drawn.clear()
-        self.question.options = ()
-        if not self._is_stale:
-            self.status.value = why
-
-    def _nothing(self) -> str:
-        assert self.explorer is not None
-        if self.explorer.history.runs.empty:
-            words = escape(
-                say("{folder} has no log that can be read. 「評価を実行」 (RunPanel) makes one.", folder=self.logs_dir)
-            )
-        else:
-            words = say("No run fits. Widen the period, the judges, the prompts or the categories.")
-        return block("warn", words, *self._left_out())
-
-    def _found(self, selection: History) -> str:
-        words = say("{runs} runs, {answers:,} judged answers", runs=len(selection.runs), answers=len(selection.results))
-        return block("warn" if selection.n_left_out else "", words, *self._left_out())
-
-    def _left_out(self) -> list[str]:
-        assert self.explorer is not None
-        count = self.explorer.history.n_left_out
-        if not count:
-            return []
-        return [
-            escape(
-                say(
-                    "⚠️ {count} logs are left out, as they cannot be read or are copies of a run. "
-                    "sj.history.check_logs({folder!r}) in a cell tells why, and what to do.",
-                    count=count,
-                    folder=str(self.logs_dir),
-                )
-            )
-        ]
-
-    def _chart(self, selection: History, name: str) -> str:
-        scores, runs = selection.scores, selection.runs
-        if scores["score"].isna().all():
-            return block("warn", say("No answer was scored, so there is no chart."))
-        judges = listed(dict.fromkeys(runs["judge_model"]))
-        note = say("Means over {runs} runs together (judge: {judges}).", runs=len(runs), judges=judges)
-        if CHARTS[name] is not plot_category_breakdown:
-            dated = runs.dropna(subset=["started_at"])
-            scores = scores[scores["run_id"].isin(dated["run_id"].iloc[-CHART_RUNS:])]
-            if scores["score"].isna().all():
-                return block("warn", say("No run says when it began, so nothing can be drawn over time."))
-            drawn = scores["run_id"].nunique()
-            note = say("{runs} runs", runs=len(runs))
-            if drawn < len(runs):
-                note = say("the latest {drawn} with a known start, of {runs} runs", runs=len(runs), drawn=drawn)
-        if CHARTS[name] is plot_question_strip and scores["question_id"].nunique() > CHART_QUESTIONS:
-            weakest = scores.groupby("question_id", observed=True)["score"].mean().nsmallest(CHART_QUESTIONS).index
-            scores = scores[scores["question_id"].isin(weakest)]
-            note += say(", the {count} questions with the lowest means", count=CHART_QUESTIONS)
-        means = self._runs.dropna(subset=["mean"])["mean"]
-        alt = say(
-            "Chart: {name}. Mean {latest:.1f} in the latest run (the table below has the numbers)",
-            name=say(name),
-            latest=means.iloc[0],
+    def _show_matrix(self, ids: list[Any]) -> None:
+        self._cells, texts = question_matrix(self.scores), self._texts()
+        self._questions = list(texts)
+        names = run_names(self.scores)
+        heads = {row["run_id"]: head_text(row, names) for row in self.runs.to_dict("records")}
+        self._filling = True
+        self.matrix.show(self._cells, texts, heads)
+        latest = self.runs.iloc[-1]
+        before = latest["rejudged_from"] if latest["rejudged_from"] in ids else ids[-2] if len(ids) > 1 else ids[-1]
+        self.matrix.picked = sorted({ids.index(before), len(ids) - 1})
+        self.line.value = float(row_lines(self.runs).iloc[-1])
+        self._filling = False
+        self.legend.value = block(
+            "", say("○ passes　△ undecided (scores are missing)　× fails　– not scored　empty: not asked")
         )
-        return chart_html(chart_url(CHARTS[name], scores), alt, note)
+        self._arrange()
 
-    def _table(self, order: str) -> str:
-        runs = self._runs if order == "started_at" else self._runs.sort_values(order, kind="stable")
-        return runs_html(runs.head(MOST_CHOICES), len(runs))
+    def _texts(self) -> dict[Any, str]:
+        """Return {question id: the line of the matrix}. The frames have no texts, so the newest logs are read."""
+        wanted = self.scores.drop_duplicates("question_id").set_index("question_id")["category"].to_dict()
+        found: dict[Any, str] = {}
+        for log, own in reversed(list(self.scores.groupby("log", sort=False, observed=True)["question_id"])):
+            if set(own) - set(found):
+                found |= {
+                    result.question.id: result.question.question
+                    for result in self._run_in(str(log)).results
+                    if result.question.id not in found
+                }
+            if set(wanted) <= set(found):
+                break
+        return {
+            question: " ".join(filter(None, [str(question), str(category), found.get(question, "")]))
+            for question, category in wanted.items()
+        }
 
-    def _compare(self, selection: History, first: str, second: str) -> str:
-        self.pair, choices = None, []
-        try:
-            pair = self.pair = pair_runs(selection, first, second)
-            choices = [(as_choice(question_text(row)), row["question_id"]) for row in pair.questions.to_dict("records")]
-        finally:
-            _fill(self.question, choices, None)
-        chart = ""
-        if pair.paired is not None and pair.paired["mean_difference"].notna().any():
-            # Shorter than the labels of the runs, which a chart would cut off.
-            names = [
-                say("{side} ({judge} / {prompt})", side=side, judge=run["judge_model"], prompt=run["prompt_id"])
-                for side, run in zip(side_names(), (pair.first, pair.second), strict=True)
-            ]
-            named = pair.paired.assign(baseline=names[0], run_id=names[1])
-            overall = pair.paired.iloc[-1]
-            alt = say(
-                "Chart of the differences by criterion. {criterion}: {note}",
-                criterion=overall["criterion"],
-                note=overall["conclusion"],
+    def _arrange(self) -> None:
+        if self._filling or not self._questions:
+            return
+        picked = self._cells[self._cells["run_id"].isin(self.picked)]
+        signs, means = (
+            picked.pivot(index="question_id", columns="run_id", values=name).reindex(self._questions)
+            for name in ("sign", "mean")
+        )
+        apart = (means.max(axis=1) - means.min(axis=1)).fillna(0.0)
+        failed, passed = ((signs == sign).any(axis=1) for sign in (FAILED, PASSED))
+        wanted = {"failed": failed, "split": failed & passed, "moved": apart >= MOVED}.get(self.only.value)
+        order = {"low": means.min(axis=1), "difference": -apart}.get(self.order.value)
+        rows = pd.Series(range(len(self._questions)), self._questions)
+        if order is not None:
+            rows = rows.loc[order.sort_values(kind="stable").index]  # what has no score comes last
+        self.matrix.shown = [int(row) for row in (rows if wanted is None else rows[wanted.loc[rows.index].to_numpy()])]
+
+    def _found(self) -> str:
+        if not len(self._all_runs):
+            return block(
+                "warn",
+                escape(
+                    say(
+                        "{folder} has no log that can be read. 「評価を実行」 (RunPanel) makes one.",
+                        folder=self.logs_dir,
+                    )
+                ),
             )
-            chart = chart_html(chart_url(plot_judge_comparison, named), alt, "")
-        return pair_html(pair, chart)
+        if not len(self.runs):
+            return block("warn", say("No run fits. Widen the judges, the prompts or the categories."))
+        words = say("{runs} runs, {questions} questions", runs=len(self.runs), questions=len(self._questions))
+        total = self._all_runs["run_id"].nunique()
+        if total > len(self.runs):
+            words = say("{runs} of {total} runs, the newest that fit", runs=len(self.runs), total=total)
+        left_out = len(log_files(self.logs_dir)) - total
+        if not left_out:
+            return block("", words)
+        told = say(
+            "⚠️ {count} logs are left out, as they cannot be read or are copies of a run. "
+            "sj.history.check_logs({folder!r}) in a cell tells why, and what to do.",
+            count=left_out,
+            folder=str(self.logs_dir),
+        )
+        return block("warn", words, escape(told))
 
-    def _answers(self, question: Any) -> str:
-        if self.pair is None or self.explorer is None:
-            return ""
-        if question is None:
-            return block("", say("Choose a question to see both answers and their scores side by side here."))
-        sides = self.explorer.answers(self.pair.first["run_id"], self.pair.second["run_id"], question)
-        return answers_html(self.pair, str(question), sides)
+    def _unfold(self) -> None:
+        if not len(self.runs):
+            return
+        if self.more.selected_index == 0:
+            self._try_line()
+        elif self.more.selected_index == 1:
+            with told_in(self.chart_view):
+                self.chart_view.value = self._chart()
+        elif self.more.selected_index == 2:
+            self.table.value = runs_html(self.runs, self.scores)
 
-    def _write(self, selection: History, first: str, second: str) -> str:
-        assert self.explorer is not None
-        path = self.explorer.report_path(second, self.path.value.strip())
-        replaced = path.exists()
-        self.explorer.export(selection, second, baseline=first if first != second else None, path=path)
-        return report_html(path, replaced=replaced, part=listed(self._chosen[1].categories))
+    def _chart(self) -> str:
+        name = self.chart.value
+        dated = self.scores.dropna(subset=["started_at"])
+        if dated["score"].isna().all():
+            return block("warn", say("No answer was scored, so there is no chart."))
+        return chart_html(chart_url(CHARTS[name], dated), say("Chart: {name}", name=say(name)), "")
 
+    def _try_line(self) -> None:
+        if not self._filling and self.more.selected_index == 0:
+            self.line_view.value = runs_html(self.runs, self.scores, line=self.line.value)
 
-def _fill(box: Any, choices: list[tuple[str, Any]], otherwise: Any) -> None:
-    before = box.value
-    box.options = choices
-    box.value = before if before in [value for _, value in choices] else otherwise
+    # -- what a person does
 
+    def _run_in(self, log: str) -> EvaluationRun:
+        if log not in self._read:
+            self._read[log] = load_run(self.logs_dir / log)
+        return self._read[log]
 
-def _made(make: Callable[[], str]) -> str:
-    try:
-        return make()
-    except Exception as problem:
-        return _problem(problem)
+    def _pick(self) -> None:
+        self._arrange()
+        if not self._filling:
+            self._open()
 
+    def _open(self) -> None:
+        row, column = self.matrix.chosen
+        if self._filling or not 0 <= row < len(self._questions):
+            return
+        ids = self.runs["run_id"].tolist()
+        wanted = set(self.picked) | ({ids[column]} if 0 <= column < len(ids) else set())
+        runs = [run for run in self.runs.to_dict("records") if run["run_id"] in wanted]
+        question = self._questions[row]
+        with told_in(self.detail):
+            sides = [
+                [result for result in self._run_in(run["log"]).results if result.question.id == question]
+                for run in runs
+            ]
+            self.detail.value = answers_html(runs, sides)
 
-def _problem(problem: Exception) -> str:
-    words = redact(str(problem)) if isinstance(problem, SocJudgeError) else surprise_text(problem)
-    return block("bad", f"⚠️ {escape(words)}")
+    def _logs_picked(self, least: int, most: int, words: str) -> list[Path]:
+        logs = [self.logs_dir / log for log in self.runs["log"][self.runs["run_id"].isin(self.picked)]]
+        if not least <= len(logs) <= most:
+            raise ConfigError(words)
+        return logs
+
+    def _write(self) -> None:
+        with self._telling(self.told):
+            logs = self._logs_picked(
+                1, 2, say("Tick one run for its report, or two to compare the newer with the older")
+            )
+            folder = self.logs_dir / "reports"
+            folder.mkdir(exist_ok=True)
+            path = folder / f"{logs[-1].name.split('.json')[0]}.html"
+            write_report(path, logs[-1], baseline=logs[0] if len(logs) > 1 else None)
+            self.told.value = report_html(path)
+
+    def _show_both(self) -> None:
+        with self._telling(self.told):
+            first, second = self._logs_picked(2, 2, say("Tick two runs in their headings, then press the button again"))
+            self.told.value = compare_runs(first, second)._repr_html_()
+
+    def _offer(self) -> None:
+        with told_in(self.told):
+            logs = self._logs_picked(1, SHOWN_RUNS, say("Tick the runs whose answers another judge should score"))
+            self.told.value = ""
+            self.again.offer(logs)
+            self.again.layout.display = ""

@@ -13,6 +13,7 @@ from ..base.messages import say
 from ..base.showing import block, dollars, escape, facts_html, money, one_line
 from ..base.storage import as_path
 from ..errors import ConfigError
+from ..models.budget import Budget
 from ..records import EvaluationResult, EvaluationRun, Rubric, RunOptions
 from .estimate import Estimate, estimate_plan
 from .plan import Plan
@@ -56,7 +57,7 @@ class RunPlan:
     def run(
         self,
         *,
-        max_cost_usd: float | None = None,
+        max_cost_usd: Budget | float | None = None,
         on_result: Callable[[EvaluationResult], None] | None = None,
         stop: Event | None = None,
         progress: bool = True,

@@ -18,7 +18,6 @@ from socjudge.base.verdict import answer_verdict, run_verdict, summarise_results
 from socjudge.cli.shared import report_run
 from socjudge.history.doctor import check_logs
 from socjudge.history.frames import load_history, load_results, load_runs, load_scores, run_history
-from socjudge.panels.state.explorer import run_table
 from socjudge.panels.views.common import results_html
 from socjudge.panels.views.history import runs_html
 from socjudge.records import SPECIFIED_CRITERIA, EvalQuestion, EvaluationRun, Rubric
@@ -64,7 +63,8 @@ def terminal(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str
 
 
 def history(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    return runs_html(run_table(run_history(run)), 1)
+    found = run_history(run)
+    return runs_html(found.runs, found.scores)
 
 
 VIEWS: dict[str, View] = {"cell": cell, "panel": panel, "report": report, "terminal": terminal, "history": history}

@@ -19,10 +19,10 @@ import socjudge as sj
 from socjudge.base.pass_rule import rule_of
 from socjudge.base.verdict import run_verdict, summarise_results
 from socjudge.cli.shared import report_run
-from socjudge.panels.state.explorer import run_table
 from socjudge.panels.views.common import results_html
 from socjudge.panels.views.history import runs_html
 from socjudge.records import EvaluationResult
+from socjudge.stats.matrix import run_verdicts
 
 pytestmark = pytest.mark.usefixtures("in_japanese")
 NAMES = ["根拠性", "正確性", "迅速性", "平易さ", "安全性"]
@@ -91,9 +91,8 @@ def test_every_view_of_a_run_goes_by_its_own_rubric(
         assert [*history.scores["criterion"].cat.categories][: len(made[-1].rubric.criteria)] == [
             *made[-1].rubric.criteria
         ]
-        table = run_table(history)[::-1]  # the newest first
-        assert table["passed"].tolist() == [sum(passed) for passed, _ in expected]
-        _seen_in_the_table(runs_html(table, len(table)), made)
+        assert run_verdicts(history.scores)["passed"].tolist() == [sum(passed) for passed, _ in expected]
+        _seen_in_the_table(runs_html(history.runs, history.scores), made)
         _seen_in_the_strip(history.scores, expected)
         for run, (passed, total) in zip(loaded, expected, strict=True):
             _seen_in(run, folder, passed, total, capsys)

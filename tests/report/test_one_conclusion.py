@@ -15,8 +15,7 @@ from support.report_logs import save_log, words
 from socjudge import compare_judges, compare_runs, load_run, load_scores, write_report
 from socjudge.base.messages import speaking
 from socjudge.constants import CARRIED_DIR
-from socjudge.panels.state.explorer import Explorer, Filters, pair_runs
-from socjudge.panels.views.history import pair_html
+from socjudge.panels.history import HistoryExplorer
 from socjudge.stats.basics import OVERALL
 
 LOG = sorted((CARRIED_DIR / "eval" / "examples" / "series").glob("*.json.gz"))[4]
@@ -87,8 +86,10 @@ def test_two_judges_are_spoken_of_in_one_sentence_everywhere(
     assert many.loc[("other-judge", OVERALL), "conclusion"] == sentence
     page = write_report(tmp_path / "page.html", load_run(second), baseline=first, lang="ja").read_text("utf-8")
     assert sentence in words(page)
-    chosen = Explorer(folder).select(Filters())
-    assert sentence in words(pair_html(pair_runs(chosen, "plain-judge", "other-judge"), ""))
+    panel = HistoryExplorer(folder)
+    panel.matrix.picked = [0, 1]
+    panel.compare_button.click()
+    assert sentence in words(panel.told.value)
     done = socjudge_here("compare", first.name, second.name, "--logs-dir", str(folder), SOCJUDGE_LANG="ja")
     assert done.stdout.splitlines()[0] == sentence
 

@@ -24,13 +24,10 @@ MAX_DETAILS = 50  # an answer with its context takes about 4 kB, and nobody read
 
 
 def cost_html(left: Estimate, questions: int, already: int = 0) -> str:
-    """Return the specification's warning about costs as HTML, with the number of calls that are left and their price.
-    `already` is the number of answers that an interrupted run has judged, if it is resumed."""
-    line = COSTS_MONEY.format(questions=questions)
+    """Return the number of calls that are left and their price as HTML, with the specification's warning where money is
+    spent. `already` is the number of answers that an interrupted run has judged, if it is resumed."""
     if not left.calls and not already:
-        return block(
-            "", f"{line}<br>{say('With these settings the embedded default (not an LLM) is used: no calls, no cost.')}"
-        )
+        return block("", say("With these settings the embedded default (not an LLM) is used: no calls, no cost."))
     calls = say(
         "{calls} calls, {input:,} tokens in, {output:,} out, cost {cost}",
         calls=left.calls,
@@ -39,7 +36,10 @@ def cost_html(left: Estimate, questions: int, already: int = 0) -> str:
         cost=money(left.cost_usd),
     )
     key = "Estimate of what is left: {calls}" if already else "Estimate: {calls}"
-    return block("warn", line, say(key, calls=calls), *map(escape, left.note.splitlines()))
+    lines = [say(key, calls=calls), *map(escape, left.note.splitlines())]
+    if left.calls and left.cost_usd != 0:
+        return block("warn", COSTS_MONEY.format(questions=questions), *lines)
+    return block("", *lines)
 
 
 def progress_text(progress: Progress) -> str:
