@@ -122,7 +122,7 @@ _INSTEAD = {
         ),
         (
             ("--repair", "repair_run"),
-            'Use socjudge rejudge LOG --only-failed, or rejudge(run, only_failed=True): docs/reference.md, "Judge '
+            'Use socjudge rejudge --log LOG --only-failed, or rejudge(run, only_failed=True): docs/reference.md, "Judge '
             'again only what failed".',
         ),
     )

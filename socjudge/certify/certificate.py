@@ -261,7 +261,7 @@ def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Pat
     mine = [each for each in _all(folder)[0] if each.binding.judge_model == binding.judge_model]
     if not mine:
         return say(
-            "there is no certificate of the judge {judge} in {folder}; `socjudge certify LOG --judge-model "
+            "there is no certificate of the judge {judge} in {folder}; `socjudge certify --log LOG --judge-model "
             "{judge}` makes one",
             panel="there is no certificate of the judge {judge} in {folder}; notebook 05 makes one",
             judge=binding.judge_model,

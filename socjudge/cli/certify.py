@@ -1,16 +1,10 @@
-"""Define `socjudge certify`, which tests whether a judge can be trusted.
-
-`--only` runs single experiments. `--check` shows the certificate that exists. Exit codes: 0 every criterion is
-信頼できる (trusted) or 条件つき (with conditions); 1 at least one criterion is 信頼できない (not trusted) or
-分からない (unknown); 2 no valid certificate, or any error. Exit codes with `--only`: 0 done; 2 the budget ended before
-the experiments were done, or any error.
-"""
+"""Define `socjudge certify`, which tests whether a judge can be trusted. `--only` runs single experiments, `--check` shows
+the certificate that exists."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Never
 
@@ -21,175 +15,125 @@ from ..base.messages import say
 from ..base.showing import shown_path
 from ..records import RunOptions
 from ..settings import open_project
-from .groups import grouped
-from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, confirm, echo, stop
+from . import options as given
+from .options import log_path, one_judge, option
+from .shared import NOT_PASSED, PASSED, UNCERTIFIED, UNDECIDED, confirm, echo, tell
 
 
-@dataclass(frozen=True)
-class Written:
-    """Hold the options that say where the results of `socjudge certify` are written."""
-
-    certificates: Annotated[
-        Path | None, typer.Option(help=say("The folder of certificates; default: certificates."))
-    ] = None
-    page: Annotated[
-        Path | None,
-        typer.Option(
-            help=say(
-                "The page to write (HTML); default: beside the certificate. With --only probes its chart (.png, .svg)."
-            )
-        ),
-    ] = None
-    logs_dir: Annotated[
-        str | None, typer.Option(help=say("Where the log of the judgements goes; default: logs/certify."))
-    ] = None
-
-
-@grouped
 def certify(
-    *,
-    log: Annotated[
-        str | None,
-        typer.Argument(help=say("The log whose answers are used, by its name or path; not needed with --check.")),
-    ] = None,
-    judge_model: Annotated[str, typer.Option(help=say("The judge."))] = "auto",
-    judge_prompt: Annotated[str | None, typer.Option(help=say("Prompt id or .txt file; default: guide-1."))] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=say(
-                "Make no certificate, only this experiment (may be repeated): probes (does it notice damage?), "
-                "injections (do commands and forged verdicts move it?), anchoring (does it follow flags?), "
-                "prompts (does the hardened prompt change honest scores?)."
-            )
-        ),
-    ] = None,
+    log: given.Log = None,
+    judge_model: given.JudgeModels = None,
     labels: Annotated[
         Path | None,
-        typer.Option(
-            help=say(
-                "People's scores: the folder of LabelPanel, or a CSV file (rater, question_id, answer_sha256, "
-                "criterion, score)."
-            )
+        option(
+            "People's scores: the folder of LabelPanel, or a CSV file (rater, question_id, answer_sha256, criterion, "
+            "score)."
         ),
     ] = None,
     damaged: Annotated[
         Path | None,
-        typer.Option(
-            help=say(
-                "Answers that you broke (JSONL: question_id, broken_answer, criterion a line), judged beside those "
-                "damaged by rule."
-            )
+        option(
+            "Answers that you broke (JSONL: question_id, broken_answer, criterion a line), judged beside those damaged by "
+            "rule."
         ),
     ] = None,
     budget: Annotated[
         float | None,
-        typer.Option(
+        option(
+            "The most that it may cost in US dollars; default: 0.25 or max_cost_usd of socjudge.toml, the lesser (without "
+            "the latter none where prices are not known). With less, less is tried.",
             "--budget",
             "--max-cost-usd",
             min=0,
-            help=say(
-                "The most that it may cost in US dollars; default: 0.25 or max_cost_usd of socjudge.toml, the "
-                "lesser (without the latter none where prices are not known). With less, less is tried."
-            ),
+        ),
+    ] = None,
+    check: Annotated[
+        bool, option("Ask nothing; only look for a valid certificate of today's judge.", "--check")
+    ] = False,
+    certificates: Annotated[Path | None, option("The folder of certificates; default: certificates.")] = None,
+    page: Annotated[
+        Path | None,
+        option("The page to write (HTML); default: beside the certificate. With --only probes its chart (.png, .svg)."),
+    ] = None,
+    fresh: given.Fresh = False,
+    yes: given.Yes = False,
+    quiet: given.Quiet = False,
+    judge_prompt: given.JudgePrompt = None,
+    only: Annotated[
+        list[str] | None,
+        option(
+            "Make no certificate, only this experiment (may be repeated): probes (does it notice damage?), injections (do "
+            "commands and forged verdicts move it?), anchoring (does it follow flags?), prompts (does the hardened prompt "
+            "change honest scores?).",
+            rare=True,
         ),
     ] = None,
     size: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "Damages per answer and criterion, attacks per answer; default: as many as fit the budget, with --only all.",
+            rare=True,
             min=1,
-            help=say(
-                "Damages per answer and criterion, attacks per answer; default: as many as fit the budget, with --only "
-                "all."
-            ),
         ),
     ] = None,
     repeats: Annotated[
-        int,
-        typer.Option(min=1, help=say("How often each answer is judged again as it is, to measure the judge's noise.")),
+        int, option("How often each answer is judged again as it is, to measure the judge's noise.", rare=True, min=1)
     ] = 2,
-    check: Annotated[
-        bool, typer.Option("--check", help=say("Ask nothing; only look for a valid certificate of today's judge."))
-    ] = False,
-    written: Written,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help=say("Start anew although unfinished judgements could be taken up."))
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help=say("Do not ask before a run that costs money."))] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help=say("No progress bar."))] = False,
+    logs_dir: Annotated[
+        str | None, option("Where the log of the judgements goes; default: logs/certify.", rare=True)
+    ] = None,
 ) -> None:
-    """Test a judge, and write a certificate that says for each criterion whether to trust the judge."""
+    judge = {"judge_model": one_judge(judge_model), "judge_prompt": judge_prompt}
     if check:
-        _check(judge_model, judge_prompt, written.certificates)
-    if log is None:
-        stop(
-            say(
-                "name a log (such as socjudge certify logs/judge_eval_….json), or pass --check to look for a "
-                "certificate"
-            )
-        )
-    from ..certify import issue
+        _check(judge, certificates)
     from ..certify.all_experiments import chosen_experiments
+    from ..runs.load import load_run
+
+    run = load_run(log_path(log))
+    how: dict[str, Any] = {"logs_dir": logs_dir, "progress": not quiet, "options": RunOptions(fresh=fresh)}
+    if only:
+        _experiment(run, chosen_experiments(only, repeats=repeats, size=size), judge, budget, yes, page, how)
+    what = {**judge, "labels": labels, "damaged": damaged, "size": size, "budget_usd": budget}
+    _issue(run, what, how, yes=yes, page=page, certificates=certificates)
+
+
+def _issue(
+    run: Any, what: dict[str, Any], how: dict[str, Any], *, yes: bool, page: Path | None, certificates: Path | None
+) -> Never:
+    from ..certify import issue
     from ..certify.certificate import load_certificate, save_certificate
     from ..certify.trust_conditions import plan_told
     from ..report.certificate_page import write_certificate_page
     from ..report.page import checked_page
-    from ..runs.load import find_log, load_run
 
-    run = load_run(find_log(log))
-    options: dict[str, Any] = {"logs_dir": written.logs_dir, "progress": not quiet, "options": RunOptions(fresh=fresh)}
-    if only:
-        judge = {"judge_model": judge_model, "judge_prompt": judge_prompt}
-        _experiment(
-            run, chosen_experiments(only, repeats=repeats, size=size), judge, budget, yes, written.page, options
-        )
-    what: dict[str, Any] = {
-        "judge_model": judge_model, "judge_prompt": judge_prompt, "labels": labels, "damaged": damaged, "size": size,
-        "budget_usd": budget,
-    }  # fmt: skip
     trials = issue.plan_certificate(run, **what).trials
-    if trials.estimate.cost_usd is None and budget is None and open_project().cost_cap() is None:
-        what |= {
-            "budget_usd": math.inf,
-            "size": size or 1,
-        }  # the price is unknown; `confirm` says so before it asks the user
+    if trials.estimate.cost_usd is None and what["budget_usd"] is None and open_project().cost_cap() is None:
+        # the price is unknown; `confirm` says so before it asks the user
+        what |= {"budget_usd": math.inf, "size": what["size"] or 1}
         trials = issue.plan_certificate(run, **what).trials
-    if written.page is not None:
-        checked_page(written.page)
-    if not quiet:
+    if page is not None:
+        checked_page(page)
+    if how["progress"]:
         echo(plan_told(trials.tried, len(trials.plan.rubric.criteria)), err=True)
     confirm(trials.estimate, yes)
-    made = issue.certify_judge(run, **what, **options)
-    path = save_certificate(made, written.certificates)
+    path = save_certificate(issue.certify_judge(run, **what, **how), certificates)
     certificate = load_certificate(path)
-    report = write_certificate_page(written.page or path.with_suffix(".html"), certificate)
-    echo(
-        say(
-            "the certificate is in {path}, its page in {page}",
-            path=shown_path(path.absolute()),
-            page=shown_path(report.absolute()),
-        ),
-        err=True,
+    written = write_certificate_page(page or path.with_suffix(".html"), certificate)
+    tell(
+        "the certificate is in {path}, its page in {page}",
+        path=shown_path(path.absolute()),
+        page=shown_path(written.absolute()),
     )
     if certificate.stopped:
-        echo(
-            say(
-                "the budget was used up, so the rest is 「分からない」; what was paid for is in the certificate ({reason})",
-                reason=certificate.stopped,
-            ),
-            err=True,
+        tell(
+            "the budget was used up, so the rest is 「分からない」; what was paid for is in the certificate ({reason})",
+            reason=certificate.stopped,
         )
-    _tell(certificate)
+    _show(certificate)
 
 
 def _experiment(
-    run: Any,
-    experiments: Any,
-    judge: dict[str, Any],
-    cap: float | None,
-    yes: bool,
-    chart: Path | None,
-    options: dict[str, Any],
+    run: Any, experiments: Any, judge: dict[str, Any], cap: float | None, yes: bool, chart: Path | None, how: Any
 ) -> Never:
     from ..base.storage import as_path
     from ..certify.finished_parts import forget_parts
@@ -198,23 +142,19 @@ def _experiment(
     first, *others = (experiment.estimate(run, **judge) for experiment in experiments)
     confirm(sum(others, first), yes)
     # One cap for all experiments; None stands for the project's cap.
-    budget, folder = as_budget(cap), options["logs_dir"] or constants.LOGS_DIR / "certify"
+    budget, folder = as_budget(cap), how["logs_dir"] or constants.LOGS_DIR / "certify"
     found = []
     for experiment in experiments:
-        found.append(experiment.run(run, **judge, **options, max_cost_usd=budget))
+        found.append(experiment.run(run, **judge, **how, max_cost_usd=budget))
         echo(f"{found[-1].words}\n")
     if chart is not None:
         _draw(found, chart)
     if any(outcome.stopped for outcome in found):
-        echo(
-            say(
-                "the budget was used up (${cost:.4f}), so the rest is unknown; the same command with more goes on "
-                "from here.",
-                cost=budget.spent_usd,
-            ),
-            err=True,
+        tell(
+            "the budget was used up (${cost:.4f}), so the rest is unknown; the same command with more goes on from here.",
+            cost=budget.spent_usd,
         )
-        raise typer.Exit(COULD_NOT_JUDGE)
+        raise typer.Exit(UNDECIDED)
     forget_parts(as_path(folder), [part.log_path for outcome in found for part in outcome.judged])
     raise typer.Exit(PASSED)
 
@@ -230,19 +170,19 @@ def _draw(found: Sequence[Any], chart: Path) -> None:
             figure.savefig(chart)
 
 
-def _check(judge_model: str, judge_prompt: str | None, folder: Path | None) -> Never:
+def _check(judge: dict[str, Any], folder: Path | None) -> Never:
     from ..certify.certificate import explain_absence, find_certificate
     from ..certify.issue import binding_of_judge
 
-    binding = binding_of_judge(judge_model, judge_prompt)
+    binding = binding_of_judge(**judge)
     certificate = find_certificate(binding, folder=folder)
     if certificate is None:
         echo(explain_absence(binding, folder=folder), err=True)
-        raise typer.Exit(COULD_NOT_JUDGE)
-    _tell(certificate)
+        raise typer.Exit(UNCERTIFIED)
+    _show(certificate)
 
 
-def _tell(certificate: Any) -> Never:
+def _show(certificate: Any) -> Never:
     echo(say("certificate {name} ({date})", name=certificate.name, date=certificate.issued_at[:10]))
     for verdict in certificate.verdicts:
         echo(f"{verdict.criterion}: {verdict.shown}  {verdict.why}")

@@ -1,6 +1,4 @@
-"""Define the commands for the project: `socjudge init`, `settings` and `app`.
-
-The option --project chooses the project for all commands."""
+"""Define the commands for the project: `socjudge init | settings | app`, and the option --project of all commands."""
 
 from __future__ import annotations
 
@@ -19,10 +17,11 @@ from .. import constants, settings
 from .._version import __version__
 from ..base.atomic_files import refuse_links, replacing
 from ..base.extras import missing_extra
-from ..base.messages import say
+from ..base.messages import explained, say
 from ..errors import ConfigError
-from .own_assistant import add_assistant
-from .shared import echo, stop
+from .ask import add_assistant
+from .options import option
+from .shared import echo, tell
 
 OF_EVERY_PROJECT = ("notebooks/*.ipynb", "notebooks/voila.json")
 OF_THE_EXAMPLE = (
@@ -52,99 +51,79 @@ def choose_project(
     context: typer.Context,
     project: Annotated[
         Path | None,
-        typer.Option(
-            "--project",
-            help=say("The evaluation project's folder; default: SOCJUDGE_HOME, or the nearest from here upwards."),
-        ),
+        option("The evaluation project's folder; default: SOCJUDGE_HOME, or the nearest from here upwards."),
     ] = None,
     version: Annotated[
-        bool, typer.Option("--version", help=say("Show the version and end."), callback=_show_version, is_eager=True)
+        bool, option("Show the version and end.", "--version", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    if project is None:
-        is_needed = context.invoked_subcommand != "init" and "--help" not in sys.argv
-        if is_needed and "SOCJUDGE_HOME" not in os.environ and not Path.cwd().is_relative_to(constants.PROJECT_DIR):
-            echo(
-                say(
-                    "The working directory is in no evaluation project, so {folder} is used (another one: socjudge "
-                    "--project DIR …)",
-                    folder=constants.PROJECT_DIR,
-                ),
-                err=True,
+    if project is not None:
+        if not project.is_dir():
+            raise ConfigError(
+                "{folder}: no such folder; `socjudge init {folder}` makes an evaluation project there", folder=project
             )
+        settings.use_project(project)
         return
-    if not project.is_dir():
-        stop(
-            say("{folder}: no such folder; `socjudge init {folder}` makes an evaluation project there", folder=project)
+    is_needed = context.invoked_subcommand != "init" and "--help" not in sys.argv
+    if is_needed and "SOCJUDGE_HOME" not in os.environ and not Path.cwd().is_relative_to(constants.PROJECT_DIR):
+        tell(
+            "The working directory is in no evaluation project, so {folder} is used (another one: socjudge --project "
+            "DIR …)",
+            folder=constants.PROJECT_DIR,
         )
-    settings.use_project(project)
 
 
 def init(
     folder: Annotated[Path, typer.Argument(help=say("Where; made if it is not there."))],
     example: Annotated[
         bool,
-        typer.Option(
-            "--example/--empty", help=say("With runbooks and questions of an invented company (default), or empty.")
-        ),
+        option("With runbooks and questions of an invented company (default), or empty.", "--example/--empty"),
     ] = True,
     assistant: Annotated[
         str | None,
-        typer.Option(
-            help=say("the address of your own assistant; it is tried with one question and written into socjudge.toml")
-        ),
+        option("the address of your own assistant; it is tried with one question and written into socjudge.toml"),
     ] = None,
 ) -> None:
-    if assistant is not None and (folder / constants.PROJECT_MARK).is_file():
+    if assistant is None or not (folder / constants.PROJECT_MARK).is_file():
+        _lay_out(folder, example)
+    if assistant is not None:
         add_assistant(folder, assistant)
-        return
-    written, kept = 0, []
-    try:
+
+
+def _lay_out(folder: Path, example: bool) -> None:
+    files, kept = _files(example), []
+    with explained("{folder}: the project cannot be made ({reason}); check the folder and its rights", folder=folder):
         if example and (folder / "eval").is_dir() and any((folder / "eval").iterdir()):
             # the example would be mixed with the user's own files
-            stop(
-                say(
-                    "{folder}: has files already, and the example is not mixed into them; choose another folder, "
-                    "or add only what is missing with --empty",
-                    folder=folder / "eval",
-                )
+            raise ConfigError(
+                "{folder}: has files already, and the example is not mixed into them; choose another folder, or add "
+                "only what is missing with --empty",
+                folder=folder / "eval",
             )
         for name in FOLDERS:
             refuse_links(folder / name, project=folder)
             (folder / name).mkdir(parents=True, exist_ok=True)
-        for name, content in _files(example).items():
+        for name, content in files.items():
             refuse_links(folder / name, project=folder)
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             try:
                 with (folder / name).open("xb") as file:
                     file.write(content)
-                written += 1
             except FileExistsError:
                 kept.append(name)
-    except OSError as error:
-        stop(
-            say(
-                "{folder}: the project cannot be made ({reason}); check the folder and its rights",
-                folder=folder,
-                reason=error,
-            )
-        )
+    written = len(files) - len(kept)
     echo(say("{folder}: an evaluation project, {count} files written", folder=folder, count=written))
     if kept:
         echo(say("Left as they were: {names}", names=", ".join(kept)))
-    echo(
-        say(
-            "Next: cd {folder}, then socjudge run (README.md tells more)"
-            if example
-            else (
-                "Next: runbooks into eval/runbooks, questions into eval/eval_dataset.json; then cd {folder} and "
-                "socjudge run (README.md tells more)"
-            ),
+    if example:
+        echo(say("Next: cd {folder}, then socjudge run (README.md tells more)", folder=folder))
+    else:
+        next_step = say(
+            "Next: runbooks into eval/runbooks, questions into eval/eval_dataset.json; then cd {folder} and socjudge "
+            "run (README.md tells more)",
             folder=folder,
         )
-    )
-    if assistant is not None:
-        add_assistant(folder, assistant)
+        echo(next_step)
 
 
 def _files(example: bool) -> dict[str, bytes]:
@@ -176,20 +155,18 @@ def open_app(context: typer.Context) -> Never:
     """Serve the page with all panels until it is stopped, and end the command with the exit code of Voilà."""
     page = constants.PROJECT_DIR / "notebooks" / "app.ipynb"
     if not page.is_file():
-        stop(
-            say(
-                "{path}: there are no notebooks; `socjudge init {folder} --empty` adds them (files that are there "
-                "are left alone)",
-                path=page,
-                folder=constants.PROJECT_DIR,
-            )
+        raise ConfigError(
+            "{path}: there are no notebooks; `socjudge init {folder} --empty` adds them (files that are there are left "
+            "alone)",
+            path=page,
+            folder=constants.PROJECT_DIR,
         )
     safe = page.with_name("voila.json")  # only this machine, with a token, and nothing from elsewhere
     if not safe.exists():
         with replacing(safe) as file:
             file.write((constants.CARRIED_DIR / "notebooks" / "voila.json").read_bytes())
     if importlib.util.find_spec("voila") is None:
-        stop(str(missing_extra(ModuleNotFoundError(name="voila"), wanted="socjudge app")))
+        raise missing_extra(ModuleNotFoundError(name="voila"), wanted="socjudge app")
     command = [sys.executable, "-m", "voila", page.name, *context.args]
     # The kernels of the page use the same project as this command.
     environment = {**os.environ, "SOCJUDGE_HOME": str(constants.PROJECT_DIR)}

@@ -177,7 +177,7 @@ def _of_run(run: EvaluationRun, log: str) -> Iterator[_Finding]:
     if name := pretended_name(run.run.judge_prompt_id):
         what = say("its judge prompt is called {name}, and the text is not that of {name}", name=name)
         remedy = say(
-            "read judge_prompt_text in the log, or judge its answers again: socjudge rejudge {log} --judge-prompt {name}",
+            "read judge_prompt_text in the log, or judge its answers again: socjudge rejudge --log {log} --judge-prompt {name}",
             log=shlex.quote(log),
             name=name,
         )
@@ -199,7 +199,10 @@ def _of_run(run: EvaluationRun, log: str) -> Iterator[_Finding]:
         is_known = run.run.judge_model != UNKNOWN  # only the judge of the other rows may fill the gaps
         only_failed = problem == "unscored" and is_known
         remedy = (
-            say("judge the answers without scores again: socjudge rejudge {log} --only-failed", log=shlex.quote(log))
+            say(
+                "judge the answers without scores again: socjudge rejudge --log {log} --only-failed",
+                log=shlex.quote(log),
+            )
             if only_failed
             else _rejudging(run, log)
         )
@@ -223,7 +226,7 @@ def _rejudging(run: EvaluationRun, log: str) -> str:
     said = {"--judge-model": run.run.judge_model, "--judge-prompt": prompt}
     options = [f" {name} {shlex.quote(value)}" for name, value in said.items() if value != UNKNOWN]
     return say(
-        "judge its answers again: socjudge rejudge {log}{options}", log=shlex.quote(log), options="".join(options)
+        "judge its answers again: socjudge rejudge --log {log}{options}", log=shlex.quote(log), options="".join(options)
     )
 
 

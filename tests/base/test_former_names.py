@@ -72,7 +72,7 @@ def test_a_setting_that_went_is_told_with_its_place(tmp_path: Path) -> None:
         (["run", "--fail-on", "regression"], "socjudge compare BEFORE AFTER"),
         (["check", "--judge", "gpt-4o"], "Another tool's scores as a frame"),
         (["batch", "submit"], "Interrupted and large runs"),
-        (["run", "--repair", "log.json"], "socjudge rejudge LOG --only-failed"),
+        (["run", "--repair", "log.json"], "socjudge rejudge --log LOG --only-failed"),
     ],
 )
 def test_an_option_or_a_command_that_went_is_told_with_its_place(typed: list[str], place: str) -> None:

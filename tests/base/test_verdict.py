@@ -9,13 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import typer
 from support.one_run import log_of, one_run
 from support.service import Service, judgement
 
 from socjudge.base import messages
 from socjudge.base.verdict import answer_verdict, run_verdict, summarise_results, summary_text
-from socjudge.cli.shared import report_run
+from socjudge.cli.run import report_run
 from socjudge.history.doctor import check_logs
 from socjudge.history.frames import load_history, load_results, load_runs, load_scores, run_history
 from socjudge.panels.views.common import results_html
@@ -57,9 +56,8 @@ def report(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str])
 
 
 def terminal(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    with pytest.raises(typer.Exit) as ended:
-        report_run(run)
-    return f"{capsys.readouterr().out} exit {ended.value.exit_code}"
+    code = report_run(run)
+    return f"{capsys.readouterr().out} exit {code}"
 
 
 def history(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:

@@ -23,11 +23,21 @@ def test_certify_asks_first_keeps_the_certificate_and_check_reads_it(service: Se
     service.default = ScriptedJudge(list(zip(questions, answers, strict=True)))
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
     where = ["--judge-model", "gpt-4o-mini", "--certificates", str(tmp_path / "certificates")]
-    command = ["certify", str(run.log_path), *where, "--logs-dir", str(tmp_path / "certify"), "--size", "1", "-q"]
+    command = [
+        "certify",
+        "--log",
+        str(run.log_path),
+        *where,
+        "--logs-dir",
+        str(tmp_path / "certify"),
+        "--size",
+        "1",
+        "-q",
+    ]
     refused = socjudge_here(*command, **keys)
-    assert refused.returncode == 2 and "calls" in refused.stderr and "--yes" in refused.stderr
+    assert refused.returncode == 5 and "calls" in refused.stderr and "--yes" in refused.stderr
     none = socjudge_here("certify", "--check", *where, **keys)
-    assert none.returncode == 2 and "there is no certificate of the judge gpt-4o-mini" in none.stderr
+    assert none.returncode == 4 and "there is no certificate of the judge gpt-4o-mini" in none.stderr
     (tmp_path / "own.jsonl").write_text('{"question_id": 1, "broken_answer": "x", "criterion": "安全"}\n', "utf-8")
     unfit = socjudge_here(*command, "--damaged", str(tmp_path / "own.jsonl"), **keys)
     assert unfit.returncode == 2 and "own.jsonl: line 1: criterion is '安全'; expected one of" in unfit.stderr
@@ -42,10 +52,10 @@ def test_certify_asks_first_keeps_the_certificate_and_check_reads_it(service: Se
     checked = socjudge_here("certify", "--check", *where, **keys)
     assert checked.returncode == 0 and checked.stdout == made.stdout, checked.stderr
     other = socjudge_here("certify", "--check", *where, "--judge-prompt", "guide-1-hardened", **keys)
-    assert other.returncode == 2 and "this has changed: the judge prompt" in other.stderr
+    assert other.returncode == 4 and "this has changed: the judge prompt" in other.stderr
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "stopped": "x"}), "utf-8")
     edited = socjudge_here("certify", "--check", *where, **keys)
-    assert edited.returncode == 2 and "changed after it was written" in edited.stderr
+    assert edited.returncode == 4 and "changed after it was written" in edited.stderr
     assert service.judge_calls == asked
 
 
@@ -58,13 +68,13 @@ def test_a_budget_that_ends_midway_ends_with_unknown_and_exit_code_1(service: Se
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
     folder = tmp_path / "certificates"
     where = ["--judge-model", "gpt-4o-mini", "--certificates", str(folder), "--logs-dir", str(tmp_path / "certify")]
-    cut = socjudge_here("certify", str(run.log_path), *where, "--budget", "0.005", "-y", "-q", **keys)
+    cut = socjudge_here("certify", "--log", str(run.log_path), *where, "--budget", "0.005", "-y", "-q", **keys)
     assert cut.returncode == 1 and "the budget was used up" in cut.stderr and "unknown" in cut.stdout
     (path,) = folder.glob("*.json")
     assert 0 < json.loads(path.read_text("utf-8"))["basis"]["calls"] == service.judge_calls
     assert socjudge_here("certify", "--check", *where[:4], **keys).returncode == 1
 
 
-def test_without_a_log_it_says_what_to_name() -> None:
-    told = socjudge_here("certify")
-    assert told.returncode == 2 and "name a log" in told.stderr
+def test_where_there_is_no_log_it_says_how_to_make_one(tmp_path: Path) -> None:
+    told = socjudge_here("--project", str(tmp_path), "certify")
+    assert told.returncode == 2 and "there are no logs yet; make one with socjudge run" in told.stderr

@@ -24,12 +24,12 @@ def test_an_experiment_asks_first_tells_each_criterion_and_goes_on_after_a_used_
     judge = service.default = ScriptedJudge(list(zip(questions, answers, strict=True)))
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
     where = ["--logs-dir", str(tmp_path / "certify")]
-    command = ["certify", str(run.log_path), "--only", "probes", "--judge-model", "gpt-4o-mini", *where, "-q"]
+    command = ["certify", "--log", str(run.log_path), "--only", "probes", "--judge-model", "gpt-4o-mini", *where, "-q"]
     refused = socjudge_here(*command, **keys)
-    assert refused.returncode == 2 and "--yes" in refused.stderr and service.requests == []
+    assert refused.returncode == 5 and "--yes" in refused.stderr and service.requests == []
 
     cut = socjudge_here(*command, "-y", "--max-cost-usd", "0.01", **keys)
-    assert cut.returncode == 2, cut.stderr
+    assert cut.returncode == 3, cut.stderr
     assert "the budget was used up" in cut.stderr and "正確性: " in cut.stdout
     paid = service.judge_calls
 

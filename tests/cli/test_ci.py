@@ -77,8 +77,8 @@ def files(project: Path) -> list[str]:
     [
         (judgement(80), 0, "**✅ MVP合格**"),
         (judgement(60), 1, "**❌ MVP不合格**"),
-        (error(500, "busy"), 2, "## ⚠️ undecided (the run did not end, so there is no verdict)"),
-        ("nonsense", 2, "**⚠️ undecided"),
+        (error(500, "busy"), 3, "## ⚠️ undecided (the run did not end, so there is no verdict)"),
+        ("nonsense", 3, "**⚠️ undecided"),
     ],
 )
 def test_code_and_summary_say_the_same(
@@ -189,7 +189,7 @@ def test_a_judge_with_a_certificate_that_holds_passes(project: Path, socjudge: C
     done = socjudge(*RUN, "--fresh", "--require-certificate", *files(project))
     assert done.returncode == 0, done.stderr
     log = next((project / "logs").glob("*.json"))
-    assert socjudge("rejudge", str(log), *RUN[1:], "--fresh", "--require-certificate").returncode == 0
+    assert socjudge("rejudge", "--log", str(log), *RUN[1:], "--fresh", "--require-certificate").returncode == 0
 
 
 @pytest.mark.few(3)
@@ -225,7 +225,7 @@ def test_no_other_certificate_lets_a_run_pass_and_nothing_is_asked(
         done = socjudge(*RUN, "--require-certificate", *more, *files(project))
         assert done.returncode == shared.UNCERTIFIED and told in done.stderr
     log = next((project / "logs").glob("*.json"))
-    assert socjudge("rejudge", str(log), *RUN[1:], "--require-certificate").returncode == shared.UNCERTIFIED
+    assert socjudge("rejudge", "--log", str(log), *RUN[1:], "--require-certificate").returncode == shared.UNCERTIFIED
     head, _, next_step = (project / "page.md").read_text("utf-8").split("\n\n")[:3]
     assert head == "## ⚠️ undecided (this judge does not have the certificate that is required)"
     assert "socjudge certify" in next_step and service.requests == []
@@ -287,8 +287,8 @@ def test_a_workflow_of_the_docs_does_what_it_says(
 
 
 NEEDS = {  # what a command must be given, here something that is not there
-    "init": ["socjudge.toml/x"], "ask": ["端末の初動は？"], "rejudge": ["none.json"],
-    "report": ["report.html"], "certify": ["none.json"], "compare": ["a.json", "b.json"],
+    "init": ["socjudge.toml/x"], "ask": ["端末の初動は？"], "rejudge": ["--log", "none.json"],
+    "report": ["report.html"], "certify": ["--log", "none.json"], "compare": ["a.json", "b.json"],
 }  # fmt: skip
 BY_VERDICT = "cli/test_ci.py::test_run_and_rejudge_end_by_the_verdict"
 OF_CERTIFY = "cli/test_certify.py::test_certify_asks_first_keeps_the_certificate_and_check_reads_it"
@@ -302,12 +302,20 @@ TESTED = {  # each row of the table, and the tests of the commands that it names
     (1, "`run`, `rejudge`"): [BY_VERDICT],
     (1, "`certify` (also `--check`)"): [OF_CERTIFY_TOO],
     (1, "`doctor`"): [OF_DOCTOR],
-    (2, "`run`, `rejudge`"): [BY_VERDICT],
-    (2, "`certify --check`"): [OF_CERTIFY],
     (2, "every command"): ["cli/test_ci.py::test_an_error_of_any_command_ends_with_2_in_one_line"],
+    (3, "`run`, `rejudge`"): [BY_VERDICT],
+    (3, "`certify --only`"): [
+        "cli/test_certify_only.py::test_an_experiment_asks_first_tells_each_criterion_and_goes_on_after_a_used_up_budget"
+    ],
+    (3, "every other command"): ["cli/test_terminal.py::test_no_word_of_a_service_commands_the_terminal"],
+    (4, "`certify --check`"): [OF_CERTIFY],
     (4, "`run`, `rejudge` with `--require-certificate`"): [
         "cli/test_ci.py::test_no_other_certificate_lets_a_run_pass_and_nothing_is_asked",
         "cli/test_ci.py::test_a_model_that_answers_under_another_name_is_not_the_certified_one",
+    ],
+    (5, "every command that costs money"): [
+        "cli/test_cli.py::test_a_paid_run_asks_first_and_a_script_must_say_yes",
+        OF_CERTIFY,
     ],
 }
 
@@ -322,11 +330,11 @@ def test_each_row_of_the_table_of_exit_codes_has_its_tests() -> None:
     assert rows == list(TESTED)
     for path, name in {tuple(test.split("::")) for tests in TESTED.values() for test in tests}:
         assert f"def {name}(" in (ROOT / "tests" / path).read_text("utf-8")
-    names = ("PASSED", "NOT_PASSED", "COULD_NOT_JUDGE", "UNCERTIFIED")
+    names = ("PASSED", "NOT_PASSED", "TO_CORRECT", "UNDECIDED", "UNCERTIFIED", "NOT_AGREED")
     assert {code for code, _ in rows} == {getattr(shared, name) for name in names}
 
 
-@pytest.mark.parametrize(("marks", "code"), [(judgement(80), 0), (judgement(60), 1), ("nonsense", 2)])
+@pytest.mark.parametrize(("marks", "code"), [(judgement(80), 0), (judgement(60), 1), ("nonsense", 3)])
 def test_run_and_rejudge_end_by_the_verdict(
     marks: str, code: int, project: Path, socjudge: Command, service: Service
 ) -> None:
@@ -334,7 +342,7 @@ def test_run_and_rejudge_end_by_the_verdict(
     (log,) = (project / "logs").glob("*.json")
     service.default = marks
     assert socjudge(*RUN, "--fresh", *files(project)).returncode == code
-    assert socjudge("rejudge", str(log), "--fresh", *RUN[1:]).returncode == code
+    assert socjudge("rejudge", "--log", str(log), "--fresh", *RUN[1:]).returncode == code
 
 
 def test_doctor_ends_by_what_it_finds(project: Path, socjudge: Command) -> None:

@@ -56,7 +56,7 @@ def test_run_offline_prints_the_verdict_and_leaves_a_log(tmp_path: Path) -> None
 def test_a_paid_run_asks_first_and_a_script_must_say_yes(service: Service, tmp_path: Path, places: list[str]) -> None:
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
     refused = socjudge_here("run", *places, **keys)
-    assert refused.returncode == 2
+    assert refused.returncode == 5
     assert "コストがかかります: 20 calls" in refused.stderr
     assert "--yes" in refused.stderr
     assert service.requests == []
@@ -105,15 +105,15 @@ def test_exit_code_1_means_not_passed(service: Service, tmp_path: Path, places: 
     assert f'socjudge report --log {log.name} --logs-dir "{log.parent}"' in done.stderr
 
 
-def test_exit_code_2_means_could_not_judge(service: Service, places: list[str]) -> None:
+def test_exit_code_3_means_that_there_is_no_verdict(service: Service, places: list[str]) -> None:
     service.default = lambda request: "採点できません" if is_judge_call(request) else "答え"
-    done = socjudge("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
-    assert done.returncode == 2, done
+    done = socjudge_here("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
+    assert done.returncode == 2, done  # another judge is to be chosen
     assert "none of its first 5 judgements could be read" in done.stderr
     readable = iter([judgement(80)])
     service.default = lambda request: next(readable, "採点できません") if is_judge_call(request) else "答え"
     again = socjudge_here("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
-    assert again.returncode == 2
+    assert again.returncode == 3
     assert "could not be scored: 9 (counted as 0 points" in again.stdout
     assert "undecided (could not be scored: 9)" in again.stdout
     assert again.stdout.count("reply 1: ") == 1  # the cause that all have is said once
@@ -128,7 +128,7 @@ def test_a_wrong_key_is_one_clear_line(service: Service, places: list[str]) -> N
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("command", [["run"], ["rejudge", "log.json"]])
+@pytest.mark.parametrize("command", [["run"], ["rejudge", "--log", "log.json"]])
 def test_a_second_judge_is_refused_with_what_to_do_instead(
     service: Service, tmp_path: Path, places: list[str], command: list[str]
 ) -> None:
@@ -174,7 +174,7 @@ def test_the_estimate_is_of_what_an_interrupted_run_has_left(service: Service, p
 def test_rejudge_judges_stored_answers(service: Service, tmp_path: Path, places: list[str]) -> None:
     assert socjudge_here("run", "-q", *places).returncode == 0
     done = socjudge_here(
-        "rejudge", str(logs(tmp_path)[0]), "--judge-model", "gpt-4o", "--logs-dir", str(tmp_path / "logs"), "-y", "-q",
+        "rejudge", "--log", str(logs(tmp_path)[0]), "--judge-model", "gpt-4o", "--logs-dir", str(tmp_path / "logs"), "-y", "-q",
         OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -261,7 +261,7 @@ def test_index_says_what_it_embedded(tmp_path: Path) -> None:
         (["run", "--judge-prompt", "nothing"], "no prompt 'nothing'"),
         (["run", "--assistant-prompt", "nothing"], "no prompt 'nothing'"),
         (["ask", "隔離の手順は？", "--assistant-prompt", "nothing"], "no prompt 'nothing'"),
-        (["rejudge", "nothing.json"], "nothing.json: the log cannot be read"),
+        (["rejudge", "--log", "nothing.json"], "nothing.json: no such log"),
         (["ask", "  "], "the question is empty"),
     ],
 )
@@ -341,7 +341,7 @@ def test_a_run_that_will_not_go_on_is_dropped_and_one_under_way_is_not(
         run_evaluation_suite(questions, answers=answers, judge_model="gpt-4o-mini", logs_dir=tmp_path / "logs", progress=False, options=RunOptions(stop=AfterCalls(service.requests, 2), max_concurrency=1, on_result=drop_it))  # fmt: skip
     (journal,) = (tmp_path / "logs").glob("*.partial.jsonl")
     unasked = socjudge_here(*dropping, journal.name)
-    assert unasked.returncode == 2 and "--yes" in unasked.stderr and journal.exists()
+    assert unasked.returncode == 5 and "--yes" in unasked.stderr and journal.exists()
     assert socjudge_here(*dropping, "no.json", "-y").returncode == 2
     done = socjudge_here(*dropping, journal.name, "-y")
     assert done.returncode == 0 and "was removed" in done.stdout

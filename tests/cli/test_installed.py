@@ -25,7 +25,7 @@ def test_a_rubric_of_ones_own_holds_in_every_command_without_a_line_of_python(tm
     with judging() as judge:
         # (6 × 75 + 96) / 7 = 78: passed at the specification's 70 points, not at this project's 80.
         ran = socjudge("run", "--yes", "--quiet", code=1, judge=judge)
-        again = socjudge("rejudge", str(installed.logs[0]), "--yes", "--quiet", code=1, judge=judge)
+        again = socjudge("rejudge", "--log", str(installed.logs[0]), "--yes", "--quiet", code=1, judge=judge)
         for told in (ran, again):
             assert "❌ MVP不合格" in told and "2問中1問以上が平均80点以上" in told and "78.0" in told
         prompts = {request["messages"][0]["content"] for request in judge.requests if request["model"] == "my-judge"}
@@ -50,5 +50,5 @@ def test_a_rubric_of_ones_own_holds_in_every_command_without_a_line_of_python(tm
         assert "どの観点も同じ点" in compared and "60" not in compared
         runs = sj.load_runs(project / "logs")
         assert runs["pass_threshold"].tolist() == [80, 80] and not runs["mvp_passed"].any()
-        kept = socjudge("rejudge", str(first), "--yes", "--quiet", code=1, judge=judge)
+        kept = socjudge("rejudge", "--log", str(first), "--yes", "--quiet", code=1, judge=judge)
         assert "平均80点以上" in kept

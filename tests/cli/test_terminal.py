@@ -73,12 +73,12 @@ def test_no_command_lets_a_question_or_a_runbook_command_the_terminal(project: P
     assert "⟦U+001B⟧" in shown(project, "ask", f"端末の初動は？{HOSTILE}", code=0)
     assert "⟦U+001B⟧" in shown(project, "run", "-q", code=(0, 1))
     (log,) = (project / "logs").glob("judge_eval_*.json")
-    shown(project, "rejudge", str(log), "-q", code=(0, 1))
+    shown(project, "rejudge", "--log", str(log), "-q", code=(0, 1))
     before, after = sorted((project / "logs").glob("judge_eval_*.json"))
     shown(project, "compare", str(before), str(after), code=0)
     shown(project, "report", str(project / "report.html"), code=0)
-    shown(project, "certify", str(log), "--only", "probes", "-q", code=0)
-    shown(project, "certify", str(log), "-q", code=(0, 1, 2))
+    shown(project, "certify", "--log", str(log), "--only", "probes", "-q", code=0)
+    shown(project, "certify", "--log", str(log), "-q", code=(0, 1, 2))
 
 
 @pytest.mark.parametrize("status", [200, 400, 401, 503])
@@ -110,7 +110,7 @@ def test_no_log_commands_the_terminal(project: Path) -> None:
     (project / "logs" / "judge_eval_20260102_000000 \x1b[2J\x1b]0;MVP PASS\x07.json").write_text("{", encoding="utf-8")
     assert "⟦U+001B⟧" in shown(project, "doctor", code=1)
     shown(project, "report", str(project / "report.html"), code=(0, 2))
-    shown(project, "rejudge", str(project / "logs" / "judge_eval_20260101_000000.json"), "-q", code=(0, 1, 2))
+    shown(project, "rejudge", "--log", str(project / "logs" / "judge_eval_20260101_000000.json"), "-q", code=(0, 1, 2))
 
 
 def test_no_setting_or_path_commands_the_terminal(project: Path) -> None:

@@ -148,13 +148,13 @@ def test_one_problem_of_many_questions_is_one_row_with_their_ids_and_the_judge_i
     problems = check_logs(log.parent)
     (row,) = problems[problems["problem"] == "unscored"].to_dict("records")
     assert row["where"] == f"{len(ids)} results (questions {', '.join(map(str, ids[:10]))})"
-    assert row["remedy"].endswith(f"socjudge rejudge {log.name} --only-failed")
+    assert row["remedy"].endswith(f"socjudge rejudge --log {log.name} --only-failed")
     for result in value["results"]:
         result["evaluation"] |= {"status": "ok", "error": "", "scores": {"安全性": 80}, "average_score": 80.0}
     log.write_text(json.dumps(value, ensure_ascii=False), "utf-8")
     problems = check_logs(log.parent)
     (row,) = problems[problems["problem"] == "criterion missing"].to_dict("records")
-    assert f"socjudge rejudge {log.name} --judge-model 'gpt 4; rm -rf x' --judge-prompt guide-1" in row["remedy"]
+    assert f"socjudge rejudge --log {log.name} --judge-model 'gpt 4; rm -rf x' --judge-prompt guide-1" in row["remedy"]
 
 
 def test_two_logs_of_one_run_and_an_unfinished_run_are_seen(log: Path) -> None:
@@ -242,7 +242,7 @@ def test_the_command_checks_all_three_and_says_what_to_do(logs: Path, tmp_path: 
     assert result.exit_code == 1
     assert "error: q.json\n    the dataset cannot be used" in result.stdout and "warning: d.txt" in result.stdout
     assert "error: judge_eval_20240601_090000.json\n    not valid JSON" in result.stdout
-    assert "→ judge its answers again: socjudge rejudge judge_eval_20240301_120000.json" in result.stdout
+    assert "→ judge its answers again: socjudge rejudge --log judge_eval_20240301_120000.json" in result.stdout
     assert result.stdout.endswith("4 errors, 4 warnings, 0 notes\n")
 
 

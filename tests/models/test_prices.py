@@ -80,7 +80,7 @@ class Terminal(io.StringIO):
 def test_the_command_asks_once_whether_it_is_free(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from socjudge.cli.job import ask_what_is_free
+    from socjudge.cli.run import ask_what_is_free
 
     set_prices(tmp_path, monkeypatch, {"another": (1, 1)})
     plan = sj.plan_run(QUESTIONS, answers=ANSWERS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "logs")

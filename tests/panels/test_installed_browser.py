@@ -33,7 +33,7 @@ def installed(judge: Service, tmp_path_factory: pytest.TempPathFactory) -> Insta
     """With a run and the same answers judged again, by commands."""
     made = install(tmp_path_factory.mktemp("installed"))
     made.socjudge("run", "--yes", "--quiet", judge=judge, code=1)
-    made.socjudge("rejudge", str(made.logs[0]), "--yes", "--quiet", judge=judge, code=1)
+    made.socjudge("rejudge", "--log", str(made.logs[0]), "--yes", "--quiet", judge=judge, code=1)
     return made
 
 

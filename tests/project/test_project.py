@@ -183,14 +183,15 @@ def test_no_docstring_of_a_public_function_is_a_wall_of_text() -> None:
             assert "---\n" in text, name
 
 
-def test_no_function_takes_more_than_fifteen_keywords() -> None:
+def test_no_function_takes_more_than_fifteen_keywords_and_no_command_more_than_twenty_options() -> None:
     counts = {
         f"{name}.{node.name}": len(node.args.kwonlyargs) + len(node.args.defaults)
         for name, tree in modules().items()
         for node in ast.walk(tree)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     }
-    assert len(counts) > 1000 and not {name: count for name, count in counts.items() if count > 15}
+    most = {name: 20 if name.startswith("cli/") else 15 for name in counts}
+    assert len(counts) > 1000 and not {name: count for name, count in counts.items() if count > most[name]}
 
 
 @pytest.mark.slow

@@ -225,16 +225,16 @@ def test_the_command_shows_what_the_rest_costs_and_takes_the_logs_judge(
     torn: EvaluationRun, service: Service, tmp_path: Path
 ) -> None:
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
-    command = ["rejudge", str(torn.log_path), "--only-failed", "--logs-dir", str(tmp_path / "logs"), "-q"]
+    command = ["rejudge", "--log", str(torn.log_path), "--only-failed", "--logs-dir", str(tmp_path / "logs"), "-q"]
     asking = socjudge_here(*command, **keys)
-    assert asking.returncode == 2 and "2 calls" in asking.stderr and service.requests == []
+    assert asking.returncode == 5 and "2 calls" in asking.stderr and service.requests == []
     other = socjudge_here(*command, "-y", "--judge-model", "gpt-4o", **keys)
     assert other.returncode == 2 and "gpt-4o-mini→gpt-4o" in other.stderr
     done = socjudge_here(*command, "-y", **keys)
     assert done.returncode == 0 and sorted(asked(service)) == [1, 3]
     logs = sorted((tmp_path / "logs").glob("judge_eval_*.json"))
     assert [json.loads(path.read_text("utf-8"))["run"]["judge_model"] for path in logs] == [JUDGE, JUDGE]
-    nothing = socjudge_here("rejudge", str(logs[-1]), "--only-failed", "-q", **keys)
+    nothing = socjudge_here("rejudge", "--log", str(logs[-1]), "--only-failed", "-q", **keys)
     assert nothing.returncode == 2 and "no row to judge again" in nothing.stderr
 
 
@@ -243,6 +243,6 @@ def test_the_command_says_what_an_interrupted_one_has_left(
 ) -> None:
     with pytest.raises(RunStopped):
         again(torn, tmp_path, stop=AfterCalls(service.requests, 1))
-    command = ["rejudge", str(torn.log_path), "--only-failed", "--logs-dir", str(tmp_path / "logs"), "-q"]
+    command = ["rejudge", "--log", str(torn.log_path), "--only-failed", "--logs-dir", str(tmp_path / "logs"), "-q"]
     asking = socjudge_here(*command, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
     assert "1 calls" in asking.stderr and len(service.requests) == 1

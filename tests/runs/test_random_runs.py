@@ -61,7 +61,7 @@ class Truth:
 
     @property
     def code(self) -> int:
-        return 0 if self.mvp else 2 if self.is_open else 1
+        return 0 if self.mvp else 3 if self.is_open else 1
 
 
 def judge_by_hand(rows: list[tuple[int, Fraction | None]], line: int, rate: float) -> Truth:
@@ -375,7 +375,7 @@ def what_breaks(seed: int, folder: Path, index: RunbookIndex) -> list[str]:
             world.refused -= lifted
             of, old = names[torn[0]], json.loads(torn[0].read_text("utf-8"))
             begin = partial(sj.rejudge, sj.load_run(torn[0]), only_failed=True)
-            again = ["rejudge", str(torn[0]), "--only-failed"]
+            again = ["rejudge", "--log", str(torn[0]), "--only-failed"]
             for path in it.work("only failed", lambda **options: begin(**with_options(**quiet, **options)), again, of):
                 rows = json.loads(path.read_text("utf-8"))["results"]
                 kept = [
@@ -389,7 +389,9 @@ def what_breaks(seed: int, folder: Path, index: RunbookIndex) -> list[str]:
             if logs and not it.is_stuck:
                 name = other if isinstance(other, str) else other.name
                 again = (
-                    ["rejudge", str(logs[0]), f"--judge-model={name}", *flags] if world.answer_repeats == 1 else None
+                    ["rejudge", "--log", str(logs[0]), f"--judge-model={name}", *flags]
+                    if world.answer_repeats == 1
+                    else None
                 )
                 asked = {"judge_model": other, **how, **quiet}
                 begin = lambda **options: sj.rejudge(sj.load_run(logs[0]), **with_options(**asked, **options))  # noqa: B023, E731
