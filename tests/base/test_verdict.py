@@ -86,7 +86,7 @@ def test_an_unread_reply_that_decides_is_no_verdict_anywhere(
     run = saved(judged_by("gpt-4o-mini", 0, status="unparsable", error="JSONがありません"), tmp_path / "logs")
     page = view(run, tmp_path, capsys)
     assert "⚠️ 判定保留" in page and not re.search(r"(<h2>|<b>|\*\*|<td[^>]*>)[✅❌]", page)
-    assert view is not terminal or page.endswith("exit 2")
+    assert view is not terminal or page.endswith("exit 3")
 
 
 @everywhere
@@ -122,7 +122,7 @@ def test_the_log_of_one_of_several_judges_is_no_verdict_anywhere(
     page = view(run, tmp_path, capsys)
     assert "⚠️ 判定保留" in page and not re.search(r"(<h2>|<b>|\*\*|<td[^>]*>)[✅❌]", page)
     assert view is history or "2人のJudgeのうち1人の点しかありません" in page
-    assert view is not terminal or page.endswith("exit 2")
+    assert view is not terminal or page.endswith("exit 3")
     assert (run_verdict(run).outcome, run_verdict(run).paint) == ("open", "warn")
     assert "**⚠️ 判定保留（採点を頼んだ2人の" in summary_text(run)
 
@@ -188,7 +188,7 @@ def test_a_part_of_a_run_has_no_verdict_anywhere(
 ) -> None:
     page = view(part_of_ten(tmp_path), tmp_path, capsys)
     assert "⚠️ 判定保留（10件中6件のみ採点）" in page and not re.search(r"(<h2>|<b>|\*\*|<td[^>]*>)[✅❌]", page)
-    assert view is not terminal or page.endswith("exit 2")
+    assert view is not terminal or page.endswith("exit 3")
 
 
 def test_a_part_stays_a_part_in_its_summary_its_line_its_frames_and_its_next_log(tmp_path: Path) -> None:
