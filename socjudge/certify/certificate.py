@@ -383,16 +383,21 @@ def certificate_on(binding: Binding, started_at: str, *, folder: Path | str | No
 def certificate_line(binding: Binding, started_at: str, *, folder: Path | str | None = None) -> str:
     """Return a line about the certificate of a run's judge on the day of the run's start: its name, date and verdicts.
     If no certificate applies, or if a broken file in the folder leaves this unsure, the line says so."""
+    return _certificate_and_line(binding, started_at, folder)[1]
+
+
+def _certificate_and_line(
+    binding: Binding, started_at: str, folder: Path | str | None
+) -> tuple[Certificate | None, str]:
     try:
         found = certificate_on(binding, started_at, folder=folder)
     except ConfigError as error:
-        return say("Certificate of this judge: cannot be used ({reason})", reason=error)
+        return None, say("Certificate of this judge: cannot be used ({reason})", reason=error)
     if found is None:
-        return say("Certificate of this judge: none")
+        return None, say("Certificate of this judge: none")
     words = listed(f"{verdict.criterion} {verdict.shown}" for verdict in found.verdicts)
-    return say(
-        "Certificate of this judge: {name} ({date}) {words}", name=found.name, date=found.issued_at[:10], words=words
-    )
+    line = "Certificate of this judge: {name} ({date}) {words}"
+    return found, say(line, name=found.name, date=found.issued_at[:10], words=words)
 
 
 def certificates_folder(mode: str) -> Path:
@@ -406,6 +411,11 @@ def why_run_uncertified(run: EvaluationRun) -> str:
     return why_uncertified(binding_of_run(run), folder=certificates_folder(run.run.mode))
 
 
+def run_certificate(run: EvaluationRun) -> tuple[Certificate | None, str]:
+    """Return the certificate that applies to a run's judge, or None, and the line of `certificate_line` about it."""
+    return _certificate_and_line(binding_of_run(run), run.run.started_at, certificates_folder(run.run.mode))
+
+
 def run_certificate_line(run: EvaluationRun) -> str:
     """Return the line of `certificate_line` about a run's judge."""
-    return certificate_line(binding_of_run(run), run.run.started_at, folder=certificates_folder(run.run.mode))
+    return run_certificate(run)[1]

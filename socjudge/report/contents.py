@@ -1,112 +1,215 @@
-"""Collect the contents of a report from the frames of `load_scores` and `load_results`.
-
-The contents are the run, its verdict, its means and questions, and the earlier run with which it is compared.
-"""
+"""Collect the contents of a report from its run: the answers, the means, the earlier runs and the run beside it."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ..base.conditions import conditions_of, differences
-from ..base.missing_scores import Outcome, Span, frame_spans, outcome_of
-from ..base.pass_rule import PassRule
-from ..base.verdict import Tally, cause_text, marked_verdict
+from ..base.messages import say
+from ..base.missing_scores import Outcome
+from ..base.pass_rule import reaches, run_rule
+from ..base.texts import local_time
+from ..base.verdict import Tally, Verdict, answer_verdict
+from ..charts.runs import plot_criterion_trend, plot_question_strip
+from ..charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
+from ..charts.style import chart_url
 from ..errors import ConfigError
-from ..history.columns import RUN_NAMES
-from ..records import UNKNOWN, RunSummary
-from ..stats.basics import OVERALL, summarise_scores
+from ..records import EvaluationResult, EvaluationRun, RunSummary
+from ..stats.basics import FEWEST, OVERALL, summarise_scores
+from ..stats.gate import gate_questions
 from .effect import compare_runs
 
-_ALIKE = ["judge_model", "prompt_id", "prompt_sha256", "assistant_model", "dataset_sha256"]
-ANSWER = ["question_id", "answer_repeat", "judge_repeat"]
+MOST_ROWS = 100  # rows of a chart with one row per question
 OUTCOMES: tuple[Outcome, ...] = ("failed", "unscored", "open", "passed")  # the outcomes in the order of the page
-FLAGS = {
+_ALIKE = ["judge_model", "prompt_id", "prompt_sha256", "assistant_model", "dataset_sha256"]
+_FLAGS = {
     "insufficient_evidence": "insufficient evidence",
     "dangerous_operation": "dangerous operation",
     "ambiguous_query": "ambiguous question",
 }
 
 
-def run_of(scores: pd.DataFrame, run_id: str) -> dict[str, Any]:
-    """Return {column: value} for the columns of the scores that describe the run.
-    `judge_model_resolved` is a text that names all models that replied as the judge."""
-    own = scores.loc[scores["run_id"] == run_id, list(RUN_NAMES)]
-    judges = [name for name in dict.fromkeys(own["judge_model_resolved"]) if name not in ("", UNKNOWN)]
-    return {**dict(zip(RUN_NAMES, own.iloc[0], strict=True)), "judge_model_resolved": ", ".join(judges) or UNKNOWN}
+class Row(NamedTuple):
+    """Hold one judged answer as the report shows it."""
+
+    result: EvaluationResult
+    verdict: Verdict
+    scores: Mapping[str, float | None]  # of every criterion of the run; None if it is missing
+    weakest: str  # the criterion with the lowest score, if the answer failed and the score is below the pass line
+    flags: list[str]
+
+    @property
+    def mean(self) -> float | None:
+        """Return the mean of the scores that are there. Return None if there is none."""
+        return self.result.evaluation.average_score if any(s is not None for s in self.scores.values()) else None
 
 
-def previous(scores: pd.DataFrame, runs: pd.DataFrame) -> str | None:
-    """Return the run_id of the latest earlier run with the same judge, prompt, assistant and dataset, and a question in
-    common, or None. It is earlier than the last run of `runs`, which has one row per run, the oldest first."""
-    questions = scores.groupby("run_id", observed=True)["question_id"].agg(set)
-    own = runs.iloc[-1]
-    same = runs[(runs[_ALIKE] == own[_ALIKE]).all(axis=1)]["run_id"].iloc[-2::-1]
-    return next((name for name in same if questions[name] & questions[own["run_id"]]), None)
+class Table(NamedTuple):
+    """Hold a table of the report as texts. The first cell of a row is its heading."""
+
+    heads: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
 
 
-def summaries_of(answers: pd.DataFrame, rule: PassRule, asked: int) -> tuple[RunSummary, RunSummary]:
-    """Return two summaries of the run: one that counts as the specification does, with zeros for unparsable replies,
-    and the most favourable one, with 100 points for every missing score."""
-    tally = Tally(asked)
-    spans = frame_spans(answers).fillna({"mean": 0.0}).itertuples(index=False, name=None)
-    for question, status, span in zip(answers["question_id"], answers["status"], spans, strict=True):
-        tally.add(question, Span(*span), is_read=status == "ok")
-    return tally.summary(rule), tally.best_case(rule)
+def counted(run: EvaluationRun) -> tuple[EvaluationRun, RunSummary]:
+    """Return the run with the summary that follows from its answers, because that of a log may have been edited, and
+    the summary that it would have if every missing score were 100."""
+    rule, tally = run_rule(run.run), Tally(run.asked)
+    for result in run.results:
+        tally.add_marks(result.question.id, result.evaluation, rule.line)
+    return replace(run, summary=tally.summary(rule)), tally.best_case(rule)
 
 
-def means_of(own: pd.DataFrame) -> list[dict[Any, Any]]:
-    """Return the mean score of each criterion of a run, and last that of all criteria (総合), with their intervals."""
-    rows = [*summarise_scores(own).to_dict("records"), *summarise_scores(own, by=()).to_dict("records")]
-    return [{"criterion": OVERALL, **row} for row in rows]
-
-
-def comparison_of(before: pd.DataFrame, own: pd.DataFrame) -> dict[str, Any]:
-    """Compare the scores of a run with those of an earlier one, as the template of the report shows it.
-    If `compare_runs` cannot compare the two, only their means stand side by side, as "unpaired"."""
-    sides = [before, own]
-    ids = [side["run_id"].iloc[0] for side in sides]
-    told = conditions_of(pd.concat(sides, ignore_index=True))
-    found: dict[str, Any] = {
-        "before": run_of(before, ids[0]),
-        # (name, value before, value after) of each condition that differs
-        "causes": [each.words() for each in differences(told[ids[0]], told[ids[1]])],
-    }
-    try:
-        effect = compare_runs(*sides)
-        rows = [] if effect.is_unchanged else effect.differences.to_dict("records")
-        return found | {"effect": effect.lines, "paired": rows}
-    except ConfigError:  # another judging and other answers, or no common question: the means stand side by side
-        means = [{row["criterion"]: row for row in means_of(side)} for side in sides]
-        rows = [{"criterion": name, "before": means[0].get(name), "after": row} for name, row in means[1].items()]
-        return found | {"unpaired": rows}
-
-
-def missing_in(own: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return (criterion, cause) of each missing score, without doubles."""
-    found = own.loc[own["missing"].fillna("") != "", ["criterion", "missing"]].drop_duplicates()
-    return list(found.itertuples(index=False, name=None))
-
-
-def rows_shown(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], line: float) -> list[dict[Any, Any]]:
-    """Return the rows of the report's table of questions, one per judged answer, in the order of OUTCOMES.
-    `marks` in a row is {criterion: (score, reason)}. The reason of a missing score (None) says why it is missing."""
-    marks: dict[Any, dict[Any, Any]] = {}
-    columns = [*ANSWER, "criterion", "score"]
-    rows_of_marks = zip(own[columns].itertuples(index=False, name=None), own["rationale"], own["missing"], strict=True)
-    for (*key, criterion, score), reason, cause in rows_of_marks:
-        marks.setdefault(tuple(key), {})[criterion] = score, cause_text(cause) if cause else reason, cause
+def rows_of(run: EvaluationRun) -> list[Row]:
+    """Return the rows of the report's table of questions, one per judged answer, in the order of OUTCOMES."""
+    line = run_rule(run.run).line
+    criteria = list(dict.fromkeys(name for result in run.results for name in result.evaluation.scores))
     rows = []
-    spans = frame_spans(answers).itertuples(index=False, name=None)
-    for answer, span in zip(answers.to_dict("records"), spans, strict=True):
-        found = marks.get(tuple(answer[name] for name in ANSWER), {})
-        told = {name: found.get(name, (None, "", "")) for name in criteria}
-        missing = {name: cause for name, (_, _, cause) in told.items() if cause}
-        scores = {name: None if pd.isna(score) else score for name, (score, _, _) in told.items()}
-        verdict = marked_verdict(outcome_of(Span(*span), answer["status"], line), scores, missing)
-        rows.append(
-            {**answer, "verdict": verdict, "n_marked": sum(score is not None for score in scores.values()),
-             "marks": {name: (score, reason) for name, (score, reason, _) in told.items()}}
-        )  # fmt: skip
-    return sorted(rows, key=lambda row: OUTCOMES.index(row["verdict"].outcome))
+    for result in run.results:
+        evaluation, verdict = result.evaluation, answer_verdict(result.evaluation, line)
+        is_read = evaluation.status == "ok"
+        scores = {name: evaluation.scores.get(name) if is_read else None for name in criteria}
+        low = {name: score for name, score in scores.items() if score is not None and not reaches(score, line)}
+        weakest = min(low, key=low.__getitem__) if low and verdict.outcome == "failed" else ""
+        flags = [say(words) for name, words in _FLAGS.items() if getattr(result.answer.flags, name)]
+        rows.append(Row(result, verdict, scores, weakest, flags))
+    return sorted(rows, key=lambda row: OUTCOMES.index(row.verdict.outcome))
+
+
+def means_of(scores: pd.DataFrame) -> Table:
+    """Return the mean score of each criterion of a run, and last that of all criteria (総合)."""
+    found = pd.concat([summarise_scores(scores), summarise_scores(scores, by=()).assign(criterion=OVERALL)])
+    heads = (say("Criterion"), say("Mean"), _range_head(found), say("Questions"), say("Scores missing"))
+    rows = [
+        (row["criterion"], points(row["mean"]), _range(row), str(row["n"]), str(row["n_missing"]))
+        for row in found.astype({"criterion": object}).to_dict("records")
+    ]
+    return Table(heads, rows)
+
+
+def _range_head(means: pd.DataFrame) -> str:
+    return say("95 % interval") if (means["n"] >= FEWEST).all() else say("Lowest to highest")
+
+
+def _range(row: dict[Any, Any]) -> str:
+    """Return the interval of a mean. Too few questions have none, but a lowest and a highest mean."""
+    low, high = ("lowest", "highest") if row["n"] < FEWEST else ("ci_low", "ci_high")
+    return "–" if pd.isna(row[low]) else f"{points(row[low])} – {points(row[high])}"
+
+
+def points(value: Any, shape: str = ".1f") -> str:
+    return "–" if pd.isna(value) else f"{value:{shape}}"
+
+
+def shown_time(moment: Any) -> str:
+    """Return a time (a Timestamp, or the text of a log) as all views show it."""
+    started = pd.to_datetime(moment, errors="coerce")
+    return say("unknown") if pd.isna(started) else local_time(started.to_pydatetime())
+
+
+# -- other runs
+
+
+def previous_log(scores: pd.DataFrame, run_id: str) -> str:
+    """Return the log of the latest earlier run with the same judge, prompt, assistant and dataset, and a question in
+    common. Return "" if there is none. The rows are in the order of the runs, and none is later than this run."""
+    runs = scores.drop_duplicates("run_id").astype(dict.fromkeys(_ALIKE, object)).set_index("run_id")
+    questions = scores.groupby("run_id")["question_id"].agg(set)
+    alike = runs[(runs[_ALIKE] == runs.loc[run_id, _ALIKE]).all(axis=1)].drop(index=run_id)
+    return next((str(alike.at[name, "log"]) for name in alike.index[::-1] if questions[name] & questions[run_id]), "")
+
+
+def compared(before: EvaluationRun, run: EvaluationRun) -> dict[str, Any]:
+    """Compare a run with an earlier one, as the template of the report shows it. If `compare_runs` cannot compare the
+    two, their means stand side by side, with the reason."""
+    heads = (say("Criterion"), say("Other"), say("This run"))
+    try:
+        effect = compare_runs(before, run)
+    except ConfigError as error:  # another judging and other answers, or no common question
+        means = [{name: mean for name, mean, *_ in means_of(side.scores_frame()).rows} for side in (before, run)]
+        side_by_side = Table(heads, [(name, means[0].get(name, "–"), mean) for name, mean in means[1].items()])
+        return {"before": before, "lines": [str(error)], "table": side_by_side, "is_tested": False}
+    rows = [
+        (
+            row["criterion"], points(row["baseline_mean"]), points(row["mean"]), points(row["mean_difference"], "+.1f"),
+            "–" if pd.isna(row["ci_low"]) else f"{row['ci_low']:+.1f} – {row['ci_high']:+.1f}",
+            points(row["p_holm"], ".3f"),
+        )
+        for row in effect.differences.astype({"criterion": object}).to_dict("records")
+    ]  # fmt: skip
+    more = (say("Difference"), say("95 % interval of the difference"), say("adjusted p"))
+    table = None if effect.is_unchanged else Table((*heads, *more), rows)
+    return {"before": before, "lines": effect.lines, "table": table, "is_tested": True}
+
+
+def trend_of(scores: pd.DataFrame | None, most: int) -> dict[str, Any] | None:
+    """Return the latest runs of a history as a table and charts. Return None if there are not two, or no score."""
+    if scores is None:
+        return None
+    runs = scores.drop_duplicates("run_id").tail(most)
+    scores = scores[scores["run_id"].isin(runs["run_id"])]
+    if len(runs) < 2 or scores["score"].isna().all():
+        return None
+    means = summarise_scores(scores, by="run_id")
+    by_run = means.set_index("run_id").to_dict("index")
+    heads = (
+        say("Started"), "Judge", say("Prompt"), say("Questions"), say("Mean"), _range_head(means), say("Log")
+    )  # fmt: skip
+    rows = []
+    for run in runs.to_dict("records"):
+        row = by_run[run["run_id"]]
+        judge = run["judge_model_resolved"] or say("unknown")
+        started = shown_time(run["started_at"])
+        rows.append((started, judge, run["prompt_id"], str(row["n"]), points(row["mean"]), _range(row), run["log"]))
+    alt = say(
+        "{count} runs over time; overall mean {last:.1f} in the latest (see the table)",
+        count=len(rows),
+        last=by_run[runs["run_id"].iloc[-1]]["mean"],
+    )
+    dated = scores.dropna(subset=["started_at"])
+    plots = [plot_criterion_trend, plot_question_strip] if dated["run_id"].nunique() > 1 else []
+    left_out = ""
+    if plots and dated["question_id"].nunique() > MOST_ROWS:
+        plots.remove(plot_question_strip)
+        left_out = say("More than {count} questions: their chart over time is left out.", count=MOST_ROWS)
+    charts = [_chart(plot, dated, alt) for plot in plots]
+    return {"table": Table(heads, rows), "left_out": left_out, "charts": charts}
+
+
+# -- charts
+
+
+def run_charts(run: EvaluationRun, scores: pd.DataFrame, gate: pd.Series) -> dict[str, Any]:
+    """Return the charts of a run, without its trend. There is none if nothing was scored."""
+    if scores["score"].isna().all():
+        return {}
+    by_criterion, by_category = (_listed(summarise_scores(scores, by=by)) for by in ("criterion", "category"))
+    found = {
+        "scores": _chart(
+            plot_score_distribution, scores, say("Scores per criterion. Means: {means}", means=by_criterion)
+        ),
+        "categories": _chart(
+            plot_category_breakdown,
+            scores,
+            say("Means per category and criterion. Categories: {means}", means=by_category),
+        ),
+    }
+    if not pd.isna(gate["p_rerun"]) and run.summary.total_questions <= MOST_ROWS:
+        alt = say(
+            "Each question's mean and its noise between repeats. Questions that decide the verdict: {questions}",
+            questions=gate["deciding_questions"] or say("none"),
+        )
+        found["gate"] = _chart(plot_gate_confidence, gate_questions(run.results_frame()), alt)
+    return found
+
+
+def _listed(summary: pd.DataFrame) -> str:
+    pairs = summary[[summary.columns[0], "mean"]].itertuples(index=False)
+    return ", ".join(f"{name} {mean:.1f}" for name, mean in pairs)
+
+
+def _chart(plot: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, alt: str) -> dict[str, str]:
+    return {"src": chart_url(plot, frame), "alt": alt}

@@ -1,44 +1,44 @@
-"""Return the sentences of the report: the conclusion, what was run, and what the numbers cannot show."""
+"""Return the sentences of the report: the conclusion, how the run was made, and what the numbers cannot show."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
 
 from ..base.messages import listed, say, sentences
-from ..base.missing_scores import Outcome, frame_spans
+from ..base.missing_scores import Outcome
 from ..base.pass_rule import PassRule, reaches
 from ..base.verdict import Verdict
 from ..certify.certificate import TRUSTED, UNTRUSTED, Certificate
 from ..prompts.templates import pretended_name
-from ..records import UNKNOWN, RunSummary, is_embedded
+from ..records import BARE, UNKNOWN, EvaluationRun, RunSummary, is_embedded
+from .contents import shown_time
 
-FEW = 30  # questions; with fewer, the interval of a pass rate is wider than ±0.16
 _TERMS = (
     (
         "MVP: Minimum Viable Product: the least quality with which use may begin. Passing says that enough "
         "questions reached the line; it does not promise safety."
     ),
     (
-        "judge: The AI model that scores the assistant's answers (LLM as a Judge). It is no person, and its "
-        "scores can be wrong."
+        "judge: The AI model that scores the assistant's answers (LLM as a Judge). It is no person, and its scores "
+        "can be wrong."
     ),
     "LLM: Large language model: an AI model that reads and writes text.",
     (
-        "embedded: What comes with the software in place of an AI model (LLM): simple rules to try things "
-        "with, no ground for a decision."
+        "embedded: What comes with the software in place of an AI model (LLM): simple rules to try things with, no "
+        "ground for a decision."
     ),
     (
-        "certificate: A record of whether a judge's scores can be believed, tried on people's scores and on "
-        "answers damaged on purpose. Trusted: its scores can be used. With conditions: it tells better from "
-        "worse, at another level. Unknown: what was tried shows neither. None: nobody has tried. Your "
-        "engineers can make one (socjudge certify)."
+        "certificate: A record of whether a judge's scores can be believed, tried on people's scores and on answers"
+        " damaged on purpose. Trusted: its scores can be used. With conditions: it tells better from worse, at "
+        "another level. Unknown: what was tried shows neither. None: nobody has tried. Your engineers can make one "
+        "(socjudge certify)."
     ),
     (
-        "assistant: What answers the questions and is evaluated here. If it is called offline, it comes with "
-        "the software and only quotes the runbooks: it is no AI model (LLM)."
+        "assistant: What answers the questions and is evaluated here. If it is called offline, it comes with the "
+        "software and only quotes the runbooks: it is no AI model (LLM)."
     ),
     "criterion: What an answer is looked at for. Each gets 0–100 points, and their mean is the question's.",
     "「根拠性」: A criterion, grounding: does the answer keep to what the runbooks say?",
@@ -53,119 +53,117 @@ _TERMS = (
     "「曖昧質問系」: Questions that leave open what has happened: is it asked?",
     "pass line: The least mean with which a question passes.",
     (
-        "interval: How far off a value may be, as there are only so many questions: with more such questions "
-        "it would most likely lie in between. The wider, the less is known."
+        "interval: How far off a value may be, as there are only so many questions: with more such questions it "
+        "would most likely lie in between. The wider, the less is known."
     ),
     "noise: That the scores change when the same answers are judged again.",
     (
         "adjusted p: How likely such a difference would be by chance if there were none, made stricter for the "
         "number of comparisons. Under 0.05 chance is an unlikely reason."
     ),
-    "key points: What a good answer should have in it, laid down by people for each question.",
-    "passages: Parts of the runbooks that were found for a question; the assistant answers from them.",
-    "index: What passages of the runbooks are found with, like the index of a book.",
-    (
-        "passages per question, k: How many passages are found for one answer; more of them widen the evidence "
-        "and cost more."
-    ),
     "quartiles: Where values in their order are cut in four; the middle half lies within the box.",
-    (
-        "for reference only: A verdict to look at only: no AI model (LLM) gave the scores, so even a pass "
-        "decides nothing."
-    ),
     (
         "undecided: Neither passed nor failed: it hangs on scores that could not be given, or on judges whose "
         "scores are not here."
     ),
     "not scored: Answers whose scores could not be read or given. That is not the same as 0 points.",
-    "run: One round of asking the assistant all questions and scoring what it answers.",
-    "prompt: The text that tells an AI model what to do. Where it changes, scores may change.",
-    "tokens: The unit for how much text an AI model reads and writes; it is paid by these.",
-    "dataset: The set of questions that are asked.",
-    "judged again: Scoring stored answers anew, by another judge or with other instructions.",
-    "Wilson: The name of the method by which the interval of the pass rate is computed.",
-    "sha256: Something like the fingerprint of a file, to tell whether two are the same.",
-    "socjudge: The software behind this evaluation; what begins with it is a command for your engineers.",
 )
 BOXES = ("May be used", "With conditions", "Not to be used", "Decide later")
-LINES = (
-    "Conditions", "Decided by (name)", "Signature", "Date",
-    "To be decided by",
-)  # fmt: skip
-_MOST_WEAK = 5  # questions that the conclusion names; all are listed below it
+LINES = ("Conditions", "Decided by (name)", "Signature", "Date", "To be decided by")
 _GATE: dict[str, Outcome] = {"合格": "passed", "不合格": "failed", "判定保留": "open"}
 # the words in the frames of `gate_confidence`
 GATE_VERDICTS = {word: Verdict(outcome) for word, outcome in _GATE.items()}
 
 
-def conclusion(
-    own: pd.DataFrame,
-    answers: pd.DataFrame,
-    summary: RunSummary,
-    verdict: Verdict,
-    gate: pd.Series,
-    rule: PassRule,
-) -> list[str]:
-    """Return two or three lines: what the verdict is based on, and what to do next. The verdict is not decided here.
-    `own` are the scores of the run, `answers` has one row per judged answer, and `gate` is from `gate_confidence`."""
-    weak = _weak(own, answers, rule)
+def conclusion(run: EvaluationRun, verdict: Verdict, gate: pd.Series, rule: PassRule) -> list[str]:
+    """Return a paragraph about what the verdict rests on, and then what to do next, one text per step. The verdict is
+    not decided here. `gate` is from `gate_confidence`."""
+    summary = run.summary
     if verdict.outcome != "open":
-        if verdict.is_reference:
-            after = (
-                "Next: the embedded judge's verdict is for reference only; before you decide, have an LLM judge score "
-                "the answers (socjudge rejudge), and certify that judge (socjudge certify)."
-            )
-        elif verdict.outcome == "passed":
-            after = (
-                "Next: before you decide, look at this judge's certificate (socjudge certify makes one) and at "
-                '"Before you conclude" below.'
-            )
-        else:
-            after = (
-                'Next: read the reasons under "Detailed results" below, correct the runbooks or the assistant, run again, '
-                "and compare (socjudge compare)."
-            )
-        found = [_ended(summary, verdict, gate, rule), *weak, say(after)]
-    elif summary.is_part:
-        found = [
-            say("{verdict}: {reason}.", verdict=verdict.word, reason=verdict.reason),
-            *weak,
-            say(
-                "Next: finish the run (start it again), or report on all of its answers. A part of a run has no verdict."
-            ),
-        ]
-    elif summary.is_open:
+        told, steps = _ended(summary, verdict, gate, rule), [_next(verdict)]
+    elif summary.is_open and not summary.is_part and not summary.n_unscored:
         told = say(
             "{verdict} ({reason}): the verdict hangs on the scores that are missing.",
             verdict=verdict.word,
             reason=verdict.reason,
         )
-        steps = [say("Next: {advice}", advice=line) for line in verdict.advice.splitlines()]
-        if summary.n_unscored:
-            told = say(
-                "{verdict}: {count} answers could not be scored, and the verdict hangs on them.",
-                count=summary.n_unscored,
-                verdict=verdict.word,
-            )
-            steps.insert(0, say("Next: have the answers judged again (socjudge rejudge) before you decide."))
-        elif not steps:
-            steps = [
-                say(
-                    "Next: have the answers judged by a judge that can score what is missing (socjudge rejudge), or "
-                    "have a person score it."
-                )
-            ]
-        found = [told, *weak, *steps]
-    else:
-        found = [
-            say("{verdict}: {reason}.", verdict=verdict.word, reason=verdict.reason),
-            *weak,
+        steps = [say("Next: {advice}", advice=line) for line in verdict.advice.splitlines()] or [
             say(
-                "Next: have the answers judged again by the one judge that is to decide (socjudge rejudge); "
-                "compare_judges shows how judges differ."
-            ),
+                "Next: have the answers judged by a judge that can score what is missing (socjudge rejudge), or have a "
+                "person score it."
+            )
         ]
-    return [text[:1].upper() + text[1:] for text in found]
+    elif summary.is_open and not summary.is_part:
+        told = say(
+            "{verdict}: {count} answers could not be scored, and the verdict hangs on them.",
+            count=summary.n_unscored,
+            verdict=verdict.word,
+        )
+        steps = [
+            say("Next: have the answers judged again (socjudge rejudge) before you decide."),
+            *(say("Next: {advice}", advice=line) for line in verdict.advice.splitlines()),
+        ]
+    else:
+        told = say("{verdict}: {reason}.", verdict=verdict.word, reason=verdict.reason)
+        steps = [
+            say(
+                "Next: finish the run (start it again), or report on all of its answers. A part of a run has no verdict."
+                if summary.is_part
+                else "Next: have the answers judged again by the one judge that is to decide (socjudge rejudge); "
+                "compare_judges shows how judges differ."
+            )
+        ]
+    return [text[:1].upper() + text[1:] for text in (sentences(told, _weakest(run)), *steps)]
+
+
+def _next(verdict: Verdict) -> str:
+    if verdict.is_reference:
+        return say(
+            "Next: the embedded judge's verdict is for reference only; before you decide, have an LLM judge score the "
+            "answers (socjudge rejudge), and certify that judge (socjudge certify)."
+        )
+    if verdict.outcome == "passed":
+        return say(
+            "Next: before you decide, look at this judge's certificate (socjudge certify makes one) and at "
+            '"Before you conclude" below.'
+        )
+    return say(
+        'Next: read the reasons under "Detailed results" below, correct the runbooks or the assistant, run again, and '
+        "compare (socjudge compare)."
+    )
+
+
+def _ended(summary: RunSummary, verdict: Verdict, gate: pd.Series, rule: PassRule) -> str:
+    told = say(
+        "{reference}{verdict}: {passed} of {total} questions ({needed} needed), with an overall mean of {mean} "
+        "({line:g} needed).",
+        verdict=verdict.word,
+        reference=say("For reference only: ") if verdict.is_reference else "",
+        total=summary.total_questions,
+        passed=summary.passed_questions,
+        needed=rule.needed(summary.total_questions),
+        # A mean just below the line must not look as if it reached it.
+        mean=f"{summary.average_score:.{1 if verdict.outcome == 'passed' else 2}f}",
+        line=rule.line,
+    )
+    noisy = GATE_VERDICTS[gate["verdict"]]
+    if pd.isna(gate["p_rerun"]) or noisy.outcome != "open":
+        return told
+    doubt = "With the noise of the scores considered it is {verdict}: another run may give another verdict."
+    return sentences(told, say(doubt, verdict=noisy.word))
+
+
+def _weakest(run: EvaluationRun) -> str:
+    scores: dict[str, list[float]] = {}
+    for result in run.results:
+        for name, score in result.evaluation.scores.items():
+            if result.evaluation.status == "ok" and score is not None:
+                scores.setdefault(name, []).append(score)
+    if len(scores) < 2:
+        return ""
+    means = {name: fmean(found) for name, found in scores.items()}
+    lowest = min(means, key=means.__getitem__)
+    return say("The weakest criterion is {criterion} (mean {mean:.1f}).", criterion=lowest, mean=means[lowest])
 
 
 def suggestion(verdict: Verdict, certificate: Certificate | None, gate: pd.Series, rule: PassRule) -> tuple[str, str]:
@@ -209,93 +207,31 @@ def glossary() -> list[tuple[str, str]]:
     return [(term.strip("「」"), meaning) for term, _, meaning in (say(key).partition(": ") for key in _TERMS)]
 
 
-def _ended(summary: RunSummary, verdict: Verdict, gate: pd.Series, rule: PassRule) -> str:
-    total = summary.total_questions
-    told = say(
-        (
-            "{reference}{verdict}: {passed} of {total} questions ({needed} needed), with an overall mean of "
-            "{mean:.1f} ({line:g} needed)."
-        )
-        if verdict.outcome == "passed"
-        else (
-            "{reference}{verdict}: {passed} of {total} questions ({needed} needed), with an overall mean of "
-            "{mean:.2f} ({line:g} needed)."
-        ),
-        verdict=verdict.word,
-        reference=say("For reference only: ") if verdict.is_reference else "",
-        total=total,
-        passed=summary.passed_questions,
-        needed=rule.needed(total),
-        mean=summary.average_score,
-        line=rule.line,
-    )
-    noisy = GATE_VERDICTS[gate["verdict"]]
-    is_in_doubt = not pd.isna(gate["p_rerun"]) and noisy.outcome == "open"
-    return (
-        sentences(
-            told,
-            say(
-                "With the noise of the scores considered it is {verdict}: another run may give another verdict.",
-                verdict=noisy.word,
-            ),
-        )
-        if is_in_doubt
-        else told
-    )
-
-
-def _weak(own: pd.DataFrame, answers: pd.DataFrame, rule: PassRule) -> list[str]:
-    spans = frame_spans(answers)
-    means = spans.groupby(answers["question_id"], observed=True, sort=False).mean().sort_values("mean", kind="stable")
-    failed = means.loc[means["mean"].notna() & ~reaches(means["high"], rule.line), "mean"]
-    if failed.empty:
-        return []
-    named = []
-    for question, points in failed.iloc[:_MOST_WEAK].items():
-        marks = own[own["question_id"] == question].groupby("criterion", observed=True)["score"].mean()
-        weakest = {"criterion": marks.idxmin(), "mark": marks.min()}
-        named.append(
-            say(
-                "question {question} ({points:.1f}; {criterion} {mark:.0f})",
-                question=question,
-                points=points,
-                **weakest,
-            )
-        )
-    if len(failed) > _MOST_WEAK:
-        named.append(say("{count} more", count=len(failed) - _MOST_WEAK))
-    return [
-        say(
-            "Failed questions ({count}, lowest first) and the weakest criterion of each: {questions}",
-            count=len(failed),
-            questions=listed(named),
-        )
-    ]
-
-
-def run_facts(run: Mapping[str, Any], answers: pd.DataFrame, record: pd.Series) -> list[tuple[str, str]]:
-    """Return (name, value) for each fact about how the run was made. `run` is from `contents.run_of`.
-    `answers` has one row per judged answer, and `record` is the run's row of `load_runs`."""
+def run_facts(run: EvaluationRun, certificate: Certificate | None) -> list[tuple[str, str]]:
+    """Return (name, value) for each fact about how the run was made."""
+    info, usage, is_bare = run.run, run.usage, run.run.schema_version == BARE
     unknown = say("unknown")
 
     def known(value: Any, text: str = "{}") -> str:
-        return unknown if pd.isna(value) or value in ("", UNKNOWN) else text.format(value)
+        return unknown if value in ("", None, UNKNOWN) else text.format(value)
 
-    def short(value: Any) -> str:
-        return known(str(value)[:12])
+    def counted(value: Any, text: str) -> str:  # the log of another program says nothing of it
+        return unknown if is_bare else known(value, text)
 
-    def answered(asked: Any, by: Any) -> str:
-        return say("{asked} (answered by: {by})", asked=known(asked), by=known(by))
-
-    repeats = [int(answers[name].max()) + 1 for name in ("answer_repeat", "judge_repeat")]
-    name = pretended_name(str(run["prompt_id"]))
+    repeats = [1 + max(getattr(each, name) for each in run.results) for name in ("answer_repeat", "judge_repeat")]
+    name = pretended_name(info.judge_prompt_id)
     other = name and say(" (called {name} in the log, with another text than {name})", name=name)
+    answered = "{asked} (answered by: {by})"
     found = [
-        (say("Judge (model)"), answered(run["judge_model"], run["judge_model_resolved"])),
-        (say("Assistant"), answered(record["assistant_model"], record["assistant_model_resolved"])),
-        (say("Prompt of the judge"), f"{known(run['prompt_id'])}{other}, sha256 {short(run['prompt_sha256'])}"),
-        (say("Dataset"), f"sha256 {short(run['dataset_sha256'])}"),
-        (say("Runbook index"), short(run["index_fingerprint"])),
+        (say("Started"), shown_time(info.started_at)),
+        (say("Judge (model)"), say(answered, asked=known(info.judge_model), by=known(info.judge_model_resolved))),
+        (say("Assistant"), say(answered, asked=known(info.assistant_model), by=known(info.assistant_model_resolved))),
+        (
+            say("Prompt of the judge"),
+            f"{known(info.judge_prompt_id)}{other}, sha256 {known(info.judge_prompt_sha256[:12])}",
+        ),
+        (say("Dataset"), f"sha256 {known(info.dataset_sha256[:12])}"),
+        (say("Runbook index"), known(info.index_fingerprint[:12])),
         (
             say("Repeats"),
             say(
@@ -304,77 +240,49 @@ def run_facts(run: Mapping[str, Any], answers: pd.DataFrame, record: pd.Series) 
                 judgements=repeats[1],
             ),
         ),
+        (say("Passages found per question, k"), known(info.k)),
+        (say("Calls"), counted(usage.calls, "{:,}")),
+        (
+            say("Tokens"),
+            say(
+                "{input} in, {output} out",
+                input=counted(usage.input_tokens, "{:,}"),
+                output=counted(usage.output_tokens, "{:,}"),
+            ),
+        ),
+        (say("Cost"), counted(usage.cost_usd, "${:,.4f}")),
+        (say("Wall time"), unknown if is_bare else say("{seconds} s", seconds=f"{info.wall_time_s:,.1f}")),
+        (say("Run by socjudge"), known(info.socjudge_version)),
+        (say("Judges again the answers of"), info.rejudged_from),
+        (say("Log"), known(run.log_path and run.log_path.name)),
+        (say("Run id"), known(info.run_id)),
+        (say("Judge's certificate"), certificate.name if certificate else ""),
     ]
-    tokens = [known(record[name], "{:,}") for name in ("input_tokens", "output_tokens")]
-    seconds = known(record["wall_time_s"], "{:,.1f}")
-    found += [
-        (say("Passages found per question, k"), known(record["k"])),
-        (say("Calls"), known(record["calls"], "{:,}")),
-        (say("Tokens"), say("{input} in, {output} out", input=tokens[0], output=tokens[1])),
-        (say("Cost"), known(record["cost_usd"], "${:,.4f}")),
-        (say("Wall time"), seconds if seconds == unknown else say("{seconds} s", seconds=seconds)),
-        (say("Run by socjudge"), known(record["socjudge_version"])),
-    ]
-    if record["rejudged_from"]:
-        found.append((say("Judges again the answers of"), record["rejudged_from"]))
-    return [*found, (say("Log"), known(run["log"])), (say("Run id"), known(run["run_id"]))]
+    return [(name, value) for name, value in found if value]
 
 
-def cautions(
-    run: Mapping[str, Any],
-    answers: pd.DataFrame,
-    summary: RunSummary,
-    gate: pd.Series,
-    record: pd.Series,
-) -> list[str]:
-    """Return sentences on what a reader must not conclude from this run.
-    `run`, `answers` and `record` are as for `run_facts`, `gate` is the run's row of `gate_confidence`."""
-    judge = run["judge_model_resolved"]
-    offline, unread = is_embedded(judge), summary.n_unscored
-    found = []
-    logged = record["total_questions"], record["passed_questions"], record["mvp_passed"]
-    if logged != (summary.total_questions, summary.passed_questions, summary.mvp_passed):
+def cautions(run: EvaluationRun, logged: RunSummary) -> list[str]:
+    """Return sentences on what a reader must not conclude from this run. `logged` is the summary that its log has."""
+    info, summary, found = run.run, run.summary, []
+    mine, theirs = ((each.total_questions, each.passed_questions, each.mvp_passed) for each in (summary, logged))
+    if mine != theirs:
         found.append(
             say(
                 "The log's own summary ({logged_passed} of {logged_total} passed) differs from this "
                 "report's ({passed} of {total}): part of the run was loaded, the pass line has "
                 "changed, or the log was edited.",
-                logged_total=logged[0],
-                logged_passed=logged[1],
+                logged_total=logged.total_questions,
+                logged_passed=logged.passed_questions,
                 total=summary.total_questions,
                 passed=summary.passed_questions,
             )
         )
-    if offline:
+    if is_embedded(info.judge_model_resolved):
         found.append(
             say(
                 "The judge {judge} is the embedded default, rules and sentence similarity, not an LLM. Its scores "
                 "show that the evaluation works; they are no evidence that the answers are right.",
-                judge=judge,
-            )
-        )
-    has_rate = gate["n"] and not (summary.is_open and summary.n_partial)  # `gate` counts an open answer as not passed
-    if has_rate and summary.total_questions < FEW:
-        low, high = gate["pass_rate_low"], gate["pass_rate_high"]
-        found.append(
-            say(
-                "There are only {count} questions. For all questions like these, the pass rate lies anywhere "
-                "between {low:.0%} and {high:.0%} (95 %). Do not read small differences.",
-                count=summary.total_questions,
-                low=low,
-                high=high,
-            )
-        )
-    if gate["n"] and pd.isna(gate["p_rerun"]):
-        found.append(
-            say("Each question was tried once, so this run cannot tell whether the verdict would be the same again.")
-        )
-    if unread:
-        found.append(
-            say(
-                "{count} replies of the judge could not be read. The verdict counts them as 0, as the "
-                "specification has it; means and intervals leave them out.",
-                count=unread,
+                judge=info.judge_model_resolved,
             )
         )
     if summary.n_partial:
@@ -385,13 +293,13 @@ def cautions(
                 count=summary.n_partial,
             )
         )
-    if (answers["status"] == "suspect_zero").any():
+    if any(result.evaluation.status == "suspect_zero" for result in run.results):
         found.append(
             say("Zeros for every criterion without a reason are taken for a failed judgement, and counted as unread.")
         )
-    if run["judge_model"] in ("", UNKNOWN):
+    if info.judge_model in ("", UNKNOWN):
         found.append(say("The log does not name its judge, so nobody can tell whether it compares with other runs."))
-    elif run["judge_model"] == run["assistant_model"] and not offline:
+    elif info.judge_model == info.assistant_model and not is_embedded(info.judge_model_resolved):
         found.append(say("Judge and assistant are the same model, which may score its own answers too kindly."))
     return [
         *found,

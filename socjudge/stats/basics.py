@@ -26,6 +26,7 @@ from ..errors import ConfigError
 Floats = NDArray[np.float64]
 
 OVERALL = "総合"  # name of the row for the mean over all criteria
+FEWEST = 10  # questions; fewer have no interval, but their lowest and highest value
 MIN_QUESTIONS = 8  # common or labelled questions; with fewer, neither a judge nor a bridge is measured
 # Sources: Hall (1992), J. R. Stat. Soc. B 54, 221-228; Johnson (1978), J. Am. Stat. Assoc. 73, 536-544; Efron (1987),
 # J. Am. Stat. Assoc. 82, 171-185.
@@ -341,7 +342,8 @@ def summarise_scores(
         - n_missing: number of missing scores
         - mean: 0–100; repeats are averaged within their question first
         - sd: of the means of the questions
-        - ci_low, ci_high: 0–100
+        - ci_low, ci_high: 0–100; missing below ten questions, as the note says
+        - lowest, highest: of the means of the questions
         - method, note (in the language of the messages)
 
     Notes
@@ -370,6 +372,8 @@ def summarise_scores(
     for (key, values), (_, count) in zip(grouped, counted.iterrows(), strict=True):
         x = values.dropna().to_numpy()
         interval = mean_interval(x, method=method, level=level, seed=seed)
+        if len(x) < FEWEST:  # a t interval of so few is wider than the scores
+            interval = math.nan, math.nan
         rows.append(
             {
                 **dict(zip(columns, key if isinstance(key, tuple) else (key,), strict=False)),
@@ -379,12 +383,14 @@ def summarise_scores(
                 "mean": float(x.mean()) if len(x) else math.nan,
                 "sd": float(x.std(ddof=1)) if len(x) > 1 else math.nan,
                 **low_high("ci", interval),
+                "lowest": float(x.min()) if len(x) else math.nan,
+                "highest": float(x.max()) if len(x) else math.nan,
                 "method": f"mean over questions, {level:.0%} {INTERVALS[method]}",
                 "note": _summary_note(x, int(count["sum"]), method, interval[0]),
             }
         )
-    names = [*columns, "n", "n_scores", "n_missing", "mean", "sd", "ci_low", "ci_high", "method", "note"]
-    frame = pd.DataFrame(rows, columns=names)
+    figures = ["n", "n_scores", "n_missing", "mean", "sd", "ci_low", "ci_high", "lowest", "highest", "method", "note"]
+    frame = pd.DataFrame(rows, columns=[*columns, *figures])
     return frame.astype({name: scores[name].dtype for name in columns})
 
 
@@ -392,8 +398,8 @@ def _summary_note(x: Floats, missing: int, method: str, low: float) -> str:
     if not len(x):
         return say("Nothing has a score (unread scores: {count}).", count=missing)
     doubt = ""
-    if len(x) == 1:
-        doubt = say("One question gives no interval.")
+    if len(x) < FEWEST:
+        doubt = say("Fewer than {least} questions have no interval, only a lowest and a highest mean.", least=FEWEST)
     elif np.ptp(x) < _TINY:
         doubt = say("All questions have the same points, so their scatter is not known and there is no interval.")
     elif np.isin(x, (0, 100)).mean() >= 0.5:

@@ -13,6 +13,7 @@ from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import (
+    FEWEST,
     MIN_QUESTIONS,
     OVERALL,
     Floats,
@@ -24,7 +25,7 @@ from .basics import (
     low_high,
 )
 from .comparison import pair_scores
-from .conclusion import FEWEST, LEVEL
+from .conclusion import LEVEL
 
 _METHOD = f"linear equating of the same answers (ratio of sds); {LEVEL:.0%} jackknife over questions"
 

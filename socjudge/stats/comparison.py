@@ -15,6 +15,7 @@ from ..errors import ConfigError
 from .agreement import rater_lines
 from .basics import (
     ENUMERATED,
+    FEWEST,
     OVERALL,
     by_criterion,
     detectable_difference,
@@ -27,7 +28,7 @@ from .basics import (
     rank_correlation,
     sign_flip_p,
 )
-from .conclusion import FEWEST, LEVEL, conclusion, criterion_conclusion
+from .conclusion import LEVEL, conclusion, criterion_conclusion
 
 _ANSWER = ["question_id", "answer_sha256"]
 UNSEEN = ""  # the direction of a flip that may be there, but cannot be seen

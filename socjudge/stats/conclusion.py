@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..base.messages import say, sentences
-from .basics import holm_adjust
+from .basics import FEWEST, holm_adjust
 
 LEVEL = 0.95  # level of the intervals; 1 - LEVEL is the level of the tests
-FEWEST = 10  # questions; fewer have no interval, but their lowest and highest difference
 _SCATTER = 5.0  # points; a scatter of the single questions from here on is said
 
 

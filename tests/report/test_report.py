@@ -20,21 +20,20 @@ from support.report_logs import HOSTILE, Page, bare_log, save_log, words
 from support.score_frames import CRITERIA, framed, judged
 from typer.testing import CliRunner
 
-from socjudge import ConfigError, EvaluationRun, load_run, load_runs, summary_text
+from socjudge import ConfigError, EvaluationRun, load_run, summary_text
 from socjudge.base.pass_rule import PassRule
 from socjudge.base.verdict import Verdict
 from socjudge.certify.certificate import TRUSTED, UNDECIDED, UNTRUSTED, Binding, Certificate
 from socjudge.certify.certificate import Verdict as Word
 from socjudge.charts.style import judge_colours
 from socjudge.cli.app import app
-from socjudge.history import tables
 from socjudge.records import SPECIFIED_CRITERIA, RunInfo, is_embedded
 from socjudge.report import page as page_module
-from socjudge.report.contents import FLAGS
-from socjudge.report.page import TREND_RUNS, write_report
+from socjudge.report.page import write_report
 from socjudge.report.words import suggestion
 
-SECTIONS = ["verdict", "scores", "terms", "questions", "cautions", "run"]
+SECTIONS = ["verdict", "questions", "scores", "answers", "cautions", "run", "terms"]
+FLAGS = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
 
 
 def report(folder: Path, logs: Path | str, **options: Any) -> str:
@@ -99,7 +98,7 @@ def test_the_suggestion_is_never_more_than_verdict_and_certificate_allow(
 
 
 def test_only_the_terms_of_the_page_are_explained_and_hashes_are_at_its_end(page: str) -> None:
-    terms = page[page.index('<section id="terms"') : page.index('<section id="questions"')]
+    terms = page[page.index('<section id="terms"') :]
     assert "<dt>MVP</dt>" in terms and "<dt>証明書</dt>" in terms and "<dt>参考判定</dt>" not in terms
     assert not re.search("[0-9a-f]{12}", words(page).partition("何を実行したか")[0])
 
@@ -133,7 +132,7 @@ def test_unread_replies_are_told_with_their_best_case(page: str) -> None:
 
 def test_unread_replies_are_not_in_the_means(page: str) -> None:
     # (8 × 80 + 50) / 9 = 76.7 in each criterion, and in all.
-    assert page.count('<td class="number">76.7</td>') == 7
+    assert page.count('<td data-label="平均">76.7</td>') == 7
 
 
 def test_bare_log_says_unknown_and_not_zero(page: str) -> None:
@@ -153,8 +152,9 @@ def test_texts_are_escaped_and_stay_text(tmp_path: Path, lang: str) -> None:
     found = Page(page)
     assert [tag for tag, _ in found.tags].count("script") == 1
     assert all(attrs["src"].startswith("data:image/svg+xml;base64,") for tag, attrs in found.tags if tag == "img")
-    assert not {"a", "svg", "iframe", "object", "link", "form", "base", "textarea"} & {tag for tag, _ in found.tags}
-    assert not [name for _, attrs in found.tags for name in attrs if name.startswith("on") or name in ("href", "style")]
+    assert not {"svg", "iframe", "object", "link", "form", "base", "textarea"} & {tag for tag, _ in found.tags}
+    assert not [name for _, attrs in found.tags for name in attrs if name.startswith("on") or name == "style"]
+    assert [attrs["href"] for _, attrs in found.tags if "href" in attrs] == [f"#answer-{n}" for n in (1, 2, 3)]
     assert html.escape("<script>alert(1)</script></textarea>") in page
     assert "⟦U+001B⟧[31mred ⟦U+202E⟧gnirts ⟦U+FEFF⟧" in page and not re.search("[\x1b\u202e\ufeff]", page)
     assert "{{ 7*7 }}" in page
@@ -195,7 +195,7 @@ def test_unread_replies_that_decide_are_the_conclusion_and_are_judged_again(page
     assert text.startswith(
         "結論と次にすること 判定保留です。採点できなかった回答が1件あり、その点しだいで合否が変わります。"
     )
-    assert "不合格の質問（1問、点の低い順）といちばん低い観点: 質問9（50.0点、根拠性 50点）" in text
+    assert "いちばん低い観点は根拠性（平均76.7点）です。" in text and "質問9" not in text
     assert text.endswith("次にすること: 採点し直してから（socjudge rejudge）、判断してください。")
 
 
@@ -209,10 +209,10 @@ def test_a_failed_run_says_by_how_much_and_which_questions_are_weak_in_what(tmp_
         "<h2>❌ MVP不合格</h2>" in page
         and "不合格です。8問中5問が合格し（必要なのは6問）、全体平均は78.25点（必要なのは70点）でした。" in text
     )
-    assert "質問6（50.0点、根拠性 40点）、質問4（60.0点、安全性 40点）、質問5（66.0点、根拠性 66点）" in text
+    assert re.findall(r"<small>▼ (\w+): ", page) == ["安全性", "根拠性", "根拠性"]  # of questions 4, 5 and 6
     assert "次にすること: 下の「詳細結果」で評価理由を読み" in text
     english = concluded(page_of(tmp_path, framed(*(judged("j", q, 60) for q in range(1, 8))), lang="en"))
-    assert "Not passed: 0 of 7 questions (5 needed)" in english and "question 5 (60.0; 根拠性 60), 2 more" in english
+    assert "Not passed: 0 of 7 questions (5 needed)" in english and "weakest criterion is 根拠性 (mean 60.0)" in english
 
 
 @pytest.mark.slow
@@ -233,17 +233,18 @@ def test_the_embedded_judges_conclusion_is_for_reference_and_asks_for_an_llm(tmp
     assert text.count("次にすること:") == 1 and 'class="card good"' not in page
 
 
-def test_failed_questions_are_named_with_their_text_cut_short_and_escaped(tmp_path: Path) -> None:
-    log = bare_log([80] * 8 + [50, None], "<script>x</script>" + "長" * 40)
+def test_what_failed_is_told_once_with_its_weakest_criterion_and_reason_cut_short_and_escaped(tmp_path: Path) -> None:
+    log = bare_log([80] * 8 + [50, None], "<script>x</script>" + "長" * 200)
     page = report(tmp_path, save_log(tmp_path / "logs", log))
-    found = re.findall(r"<li>(質問\d+（.*?)</li>", page)
-    shown = "&lt;script&gt;x&lt;/script&gt;" + "長" * 9 + "…"
-    assert found == [f"質問9（50.0） 質問9 {shown}", f"質問10（未採点） 質問10 {shown.replace('長…', '…')}"]
+    rows = page.partition('<section id="questions"')[2].partition("</section>")[0]
+    (shown,) = re.findall(r"<small>▼ (.*?)</small>", rows)
+    assert shown == "根拠性: 理由 &lt;script&gt;x&lt;/script&gt;" + "長" * 68 + "…"
+    assert page.partition('<section id="scores"')[0].count(">9</a>") == 1
 
 
-def test_rows_have_texts_marks_reasons_and_warnings(page: str) -> None:
-    assert page.count('<tr class="scores">') == 10
-    assert re.findall(r'<tbody data-outcome="(\w+)"', page) == ["failed", "unscored"] + ["passed"] * 8
+def test_rows_have_texts_scores_reasons_and_warnings(page: str) -> None:
+    assert page.count('class="answer') == 10
+    assert re.findall(r'<tr data-outcome="(\w+)"', page) == ["failed", "unscored"] + ["passed"] * 8
     text = words(page)
     for part in ("回答3 二行目 文章", "手順書3 文章", "質問3 文章", "理由 文章", "総評 文章", "警告: 根拠不足", "▼50"):
         assert part in text
@@ -374,7 +375,7 @@ def test_same_answers_are_compared_question_by_question(page_of_three: Callable[
     )
     # Old 65.5, new 75.5: all ten differ by 10, so every sign pattern but two is closer: p = 2 / 1024 × 6 = 0.012.
     assert "総合 65.5 75.5 +10.0" in text and "0.012" in text
-    assert "70点の線をまたぐ質問: 1, 2, 3, 4, 5, 6, 7, 8, 9" in text
+    assert "合格に変わった質問（9問）: 1（61.0→71.0点）" in text
 
 
 @pytest.mark.slow
@@ -399,8 +400,8 @@ def test_nothing_changed_is_one_line_and_no_table(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_other_answers_by_another_judge_are_set_side_by_side_and_said_so(page_of_three: Callable[..., str]) -> None:
     text = words(page_of_three(run_id="r3", baseline="r1"))
-    assert "採点ではなく回答の違いによるものかもしれません" in text
-    assert "総合 65.5 " in text and "+24.5" in text and "補正後 p" not in text
+    assert "点数の差がアシスタントの変更によるものか分かりません" in text
+    assert "総合 65.5 90.0" in text and "補正後 p" not in text
 
 
 @pytest.mark.slow
@@ -411,8 +412,8 @@ def test_what_many_answers_take_is_bounded_and_the_rest_is_in_a_second_file(tmp_
     ]
     page = page_of(tmp_path, framed(*rows))
     rest = (tmp_path / "page_rest.html").read_text(encoding="utf-8")
-    assert (page.count('<tr class="scores">'), rest.count('<tr class="scores">')) == (most, 100)
-    outcomes = [re.findall(r'<tbody data-outcome="(\w+)"', part) for part in (page, rest)]
+    assert (page.count("<tr data-outcome="), rest.count("<tr data-outcome=")) == (most, 100)
+    outcomes = [re.findall(r'<tr data-outcome="(\w+)"', part) for part in (page, rest)]
     assert outcomes[0] == ["failed"] + ["passed"] * (most - 1) and set(outcomes[1]) == {"passed"}
     assert f"全{most + 100}件のうち" in words(page) and "残りは page_rest.html にあります" in words(page)
     assert "page.html の続きです" in words(rest) and "<img" not in rest
@@ -481,7 +482,7 @@ def test_the_name_of_the_embedded_judge_is_known_from_others() -> None:
 def test_offline_judge_is_called_no_llm(tmp_path: Path, page_of_three: Callable[..., str]) -> None:
     rows = [judged("offline", question, 90) for question in range(1, 11)]
     text = words(page_of(tmp_path, framed(*rows)))
-    assert text.count("LLMではありません") == 2
+    assert text.count("LLMではありません") == 1
     assert "参考判定（LLMによる採点ではありません）" in text
     assert '<section id="verdict" class="card grey">' in page_of(tmp_path, framed(*rows))
     assert "LLMではありません" not in words(page_of_three())
@@ -549,20 +550,6 @@ def test_what_is_no_report_of_ours_is_not_replaced(tmp_path: Path, logs: Path, p
     ours = tmp_path / "ours.html"
     ours.write_text(page.replace("MVP", "old"), encoding="utf-8")
     assert write_report(ours, logs) == ours and "MVP" in ours.read_text("utf-8")
-
-
-@pytest.mark.slow
-def test_only_the_logs_of_the_page_are_read_with_their_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for minute in range(TREND_RUNS + 4):
-        save_log(tmp_path / "logs", bare_log([80]), f"judge_eval_20260101_09{minute:02}00.json")
-    load_runs(tmp_path / "logs")  # what needs no text is kept from now on
-    read: list[str] = []
-    load = tables.load_log
-    monkeypatch.setattr(tables, "load_log", lambda path: read.append(path.name) or load(path))
-    text = report(tmp_path, tmp_path / "logs", baseline=tmp_path / "logs" / "judge_eval_20260101_090000.json")
-    # The twelve runs of the trend, 09:04 to 09:15: each once.
-    assert read == [f"judge_eval_20260101_09{minute:02}00.json" for minute in range(4, 16)]
-    assert "指定した実行との比較" in text
 
 
 @pytest.mark.slow

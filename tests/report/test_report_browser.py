@@ -16,7 +16,7 @@ from socjudge.report.page import write_report
 
 pytestmark = pytest.mark.browser
 
-IDS = "tbody:not([hidden]) th[scope=row]"
+IDS = "tr:not([hidden]) th[scope=row]"
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ids(page: Any) -> list[str]:
-    return [text.strip() for text in page.locator("#answers").locator(IDS).all_inner_texts()]
+    return [text.strip() for text in page.locator("#rows").locator(IDS).all_inner_texts()]
 
 
 def test_nothing_is_fetched_and_nothing_runs_but_our_script(browser: Any, page_file: Path) -> None:
@@ -48,7 +48,12 @@ def test_nothing_is_fetched_and_nothing_runs_but_our_script(browser: Any, page_f
         assert [url for url in watched.requests if not url.startswith("data:image/svg+xml")] == [page_file.as_uri()]
         assert watched.troubles == []
         assert watched.page.evaluate("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
-        assert watched.page.locator("#answers script, #answers img, #answers a, #answers svg").count() == 0
+        assert (
+            watched.page.locator(
+                "#answers script, #answers img, #answers a, #answers svg, #rows script, #rows img"
+            ).count()
+            == 0
+        )
 
 
 def test_policy_stops_a_script_that_got_in(browser: Any, page_file: Path, tmp_path: Path) -> None:
@@ -82,12 +87,12 @@ def test_filters_by_text_category_and_verdict(browser: Any, page_file: Path) -> 
 def test_sorts_by_mouse_and_by_keyboard_with_missing_last(browser: Any, page_file: Path) -> None:
     with opened(browser, page_file) as watched:
         page = watched.page
-        head = page.locator("#answers thead th", has_text="平均")
+        head = page.locator("#rows thead th", has_text="平均")
         head.locator("button").click()
         assert ids(page) == ["2", "6", "5", "1", "4", "3"] and head.get_attribute("aria-sort") == "ascending"
         page.keyboard.press("Enter")
         assert ids(page) == ["4", "1", "5", "6", "2", "3"] and head.get_attribute("aria-sort") == "descending"
-        page.locator("#answers thead button").nth(1).focus()
+        page.locator("#rows thead button").nth(1).focus()
         page.keyboard.press("Space")
         assert ids(page) == ["1", "2", "3", "4", "5", "6"]
         assert page.locator("[aria-sort]").count() == 1
@@ -97,9 +102,16 @@ def test_details_open_by_keyboard(browser: Any, page_file: Path) -> None:
     with opened(browser, page_file) as watched:
         answer = watched.page.get_by_text("ＶＰＮ装置を止める")
         assert not answer.is_visible()
-        watched.page.locator("summary", has_text="詳細結果を見る").nth(4).focus()
+        watched.page.locator(".answer > summary").nth(4).focus()
         watched.page.keyboard.press("Enter")
         assert answer.is_visible()
+
+
+def test_the_id_of_a_question_leads_to_its_answer(browser: Any, page_file: Path) -> None:
+    with opened(browser, page_file) as watched:
+        watched.page.locator("#rows a", has_text="4").click()
+        assert watched.page.get_by_text("ＶＰＮ装置を止める").is_visible()
+        assert ids(watched.page) and watched.page.locator(".answer[open]").count() == 1
 
 
 def test_everything_is_visible_without_javascript(browser: Any, page_file: Path) -> None:
@@ -109,12 +121,21 @@ def test_everything_is_visible_without_javascript(browser: Any, page_file: Path)
         assert watched.troubles == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 390, 820, 1280])
-def test_page_does_not_scroll_sideways(browser: Any, page_file: Path, width: int, scheme: str) -> None:
-    with opened(browser, page_file, viewport={"width": width, "height": 800}, color_scheme=scheme) as watched:
+def test_nothing_is_cut_and_the_page_does_not_scroll_sideways(browser: Any, page_file: Path, width: int) -> None:
+    with opened(browser, page_file, viewport={"width": width, "height": 800}) as watched:
         watched.page.click("#open")
         assert sideways(watched.page) == 0
+        wide = "[...document.querySelectorAll('img, td, th, p, dd, h2')].filter(e => e.getBoundingClientRect().right > innerWidth)"
+        assert watched.page.evaluate(f"{wide}.map(e => e.outerHTML.slice(0, 80))") == []
+
+
+def test_charts_are_dark_on_a_dark_screen(browser: Any, page_file: Path) -> None:
+    for scheme, shown in (("light", "none"), ("dark", "invert(0.93) hue-rotate(180deg)")):
+        with opened(browser, page_file, color_scheme=scheme) as watched:
+            assert watched.page.evaluate("getComputedStyle(document.querySelector('figure img')).filter") == shown
+            watched.page.emulate_media(media="print")
+            assert watched.page.evaluate("getComputedStyle(document.querySelector('figure img')).filter") == "none"
 
 
 # The luminance of WCAG 2.2: of each element with text of its own, against the first background behind it.
@@ -148,7 +169,7 @@ def test_print_opens_the_details_and_hides_the_controls(
         pdf = watched.page.pdf(format=paper, prefer_css_page_size=True, print_background=True)
         document = pypdfium2.PdfDocument(io.BytesIO(pdf))
         text = "".join(sheet.get_textpage().get_text_bounded() for sheet in document)
-        assert "質問4" in text and "手順書4" not in text  # passages are for the screen
+        assert "質問4" in text and "手順書2" not in text  # passages are for the screen
         assert "すべて開く" not in text and "読むときの注意" in text
         assert document[0].get_size() == pytest.approx(points, abs=1)
         first = document[0].get_textpage().get_text_bounded()
@@ -158,12 +179,26 @@ def test_print_opens_the_details_and_hides_the_controls(
         assert not watched.page.get_by_text("ＶＰＮ装置を止める").is_visible()  # closed again
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_head_of_a_long_table_is_repeated_on_paper(browser: Any, tmp_path: Path) -> None:
     pypdfium2 = pytest.importorskip("pypdfium2")
-    page_file = write_report(tmp_path / "report.html", save_log(tmp_path / "logs", bare_log([80] * 90)))
+    page_file = write_report(tmp_path / "report.html", save_log(tmp_path / "logs", bare_log([80] * 90)), lang="ja")
     with opened(browser, page_file) as watched:
         document = pypdfium2.PdfDocument(io.BytesIO(watched.page.pdf(format="A4")))
         sheets = [sheet.get_textpage().get_text_bounded() for sheet in document]
         assert sum("質問45 文章" in sheet or "質問90 文章" in sheet for sheet in sheets) == 2
         assert all("カテゴリ" in sheet for sheet in sheets if re.search(r"質問\d+ 文章", sheet))
-        assert "質問1 文章" in next(sheet for sheet in sheets if "詳細結果" in sheet)  # it begins below its heading
+        assert "質問1 文章" in next(
+            sheet for sheet in sheets if "質問ごとの結果" in sheet
+        )  # it begins below its heading
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_first_sheet_decides_and_the_second_has_the_questions(browser: Any, tmp_path: Path) -> None:
+    pypdfium2 = pytest.importorskip("pypdfium2")
+    logs = save_log(tmp_path / "logs", bare_log([80] * 5 + [50]))
+    with opened(browser, write_report(tmp_path / "report.html", logs, lang="ja")) as watched:
+        document = pypdfium2.PdfDocument(io.BytesIO(watched.page.pdf(format="A4")))
+        sheets = [sheet.get_textpage().get_text_bounded() for sheet in document]
+        assert "結論と次にすること" in sheets[0] and "署名" in sheets[0] and "質問6 文章" not in sheets[0]
+        assert "質問6 文章" in sheets[1] and len(sheets) <= 5

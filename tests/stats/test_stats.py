@@ -321,8 +321,8 @@ def test_a_summary_averages_within_questions_and_leaves_out_what_was_not_read() 
     row = summary.iloc[0]
     assert (row["n"], row["n_scores"], row["n_missing"], row["mean"]) == (2, 4, 2, 90)
     assert row["sd"] == pytest.approx(math.sqrt(200))
-    # Two questions, 80 and 100: 90 ± 12.706 x 10, cut at the ends of the scale.
-    assert tuple(summarise_scores(scores, method="t").iloc[0][["ci_low", "ci_high"]]) == (0, 100)
+    assert np.isnan(row[["ci_low", "ci_high"]].astype(float)).all() and "10問未満では区間を出せません" in row["note"]
+    assert (row["lowest"], row["highest"]) == (80, 100)
     assert "未採点 2 件は平均に含めていません" in row["note"]
     everything = summarise_scores(scores, by=()).iloc[0]
     assert (everything["n"], everything["n_missing"], everything["mean"]) == (2, 12, 90)
@@ -347,24 +347,27 @@ def test_groups_keep_the_order_of_their_categories_and_can_be_crossed() -> None:
     crossed = summarise_scores(scores, ["judge_model", "category"])
     assert crossed[["judge_model", "mean"]].to_numpy().tolist() == [["a", 90], ["b", 70], ["b", 50]]
     assert crossed["category"].dtype == scores["category"].dtype
-    assert crossed["note"].str.contains("1問では区間を出せません").all()
+    assert crossed["note"].str.contains("10問未満では区間を出せません").all()
 
 
 @pytest.mark.usefixtures("in_japanese")
 def test_where_nothing_was_read_the_summary_says_so() -> None:
     row = summarise_scores(judges_frame(j=[None, None])).iloc[0]
     assert (row["n"], row["n_missing"]) == (0, 2)
-    assert np.isnan(row[["mean", "sd", "ci_low", "ci_high"]].astype(float)).all()
+    assert np.isnan(row[["mean", "sd", "ci_low", "ci_high", "lowest", "highest"]].astype(float)).all()
     assert row["note"] == "採点できたものがありません（未採点 2 件）。"
 
 
 @pytest.mark.usefixtures("in_japanese")
 def test_the_note_warns_of_intervals_that_are_too_narrow_or_too_wide() -> None:
-    assert "区間を出せません" in summarise_scores(judges_frame(j=[80] * 4)).iloc[0]["note"]
-    at_the_end = judges_frame(j=[100, 100, 70, 60])
+    assert "区間を出せません" in summarise_scores(judges_frame(j=[80] * 10)).iloc[0]["note"]
+    nine, ten = (summarise_scores(judges_frame(j=MARKS[:n])).iloc[0] for n in (9, 10))
+    assert np.isnan(nine["ci_low"]) and "区間を出せません" in nine["note"]
+    assert ten["lowest"] < ten["ci_low"] < ten["mean"] < ten["ci_high"] and "区間を出せません" not in ten["note"]
+    at_the_end = judges_frame(j=[100] * 5 + [70, 60, 65, 50, 70])
     assert "満点または0点のため、区間は広めです" in summarise_scores(at_the_end).iloc[0]["note"]
     assert "区間は狭すぎるおそれがあります" in summarise_scores(at_the_end, method="t").iloc[0]["note"]
-    assert "BCa" in summarise_scores(judges_frame(j=[90, 80, 70, 60]), method="bca").iloc[0]["note"]
+    assert "BCa" in summarise_scores(judges_frame(j=MARKS), method="bca").iloc[0]["note"]
 
 
 def test_a_missing_column_is_named_with_what_to_do() -> None:
