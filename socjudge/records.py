@@ -1,8 +1,8 @@
 """Define the records of a run, such as questions, answers and evaluations. Their fields have the names that the log
 uses.
 
-`runs/log_json.py` writes the log. Higher layers define how a record is displayed, and make the frames and the report of
-a run. A method that needs a higher layer imports it when it is called (pyproject.toml lists these exceptions).
+`runs/log_shape.py` has the shape of the log. Higher layers define how a record is displayed, and make the frames and the
+report of a run. A method that needs a higher layer imports it when it is called (pyproject.toml lists these exceptions).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -28,13 +28,6 @@ SCHEMA_VERSION = 1
 BARE = 0  # the schema version of a log of the specification, which states none
 UNKNOWN = "unknown"
 MOST_ID = 2**63  # no log reader and no table can hold larger numbers
-POINTS = "0–100"  # marks a number as points: it may be a fraction, and null in the log means that it is unreadable
-# What runs/log_json.py must know about a field besides its type, as metadata. key: its key in the log, if it is not the
-# field's name. block: the object inside the record's own that holds it. inline: the fields of this record stand beside
-# the others. absent: the value if the log does not have the field, if this is not the default. is_rest: the field is no
-# key of the log; it holds the keys that no other field has, as an older or a newer version wrote them, so that a loaded
-# log can be saved whole.
-_ASSISTANT: dict[str, Any] = {"block": "assistant"}
 # The providers' reasons for a withheld reply: OpenAI and Azure, Anthropic, Google, Bedrock.
 WITHHELD = {
     "content_filter", "refusal", "safety", "prohibited_content", "blocklist", "spii", "recitation", "content_filtered",
@@ -64,10 +57,10 @@ class Rubric:
 
     criteria: tuple[str, ...] = SPECIFIED_CRITERIA  # their names, in the order of tables and charts
     # {criterion: what it asks of an answer}, for criteria that the judge prompt does not describe
-    descriptions: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
+    descriptions: Mapping[str, str] = field(default_factory=dict)
     # The points (0–100) that a question needs to pass. The mean over all questions must reach them too.
-    pass_threshold: float = 70.0
-    pass_rate: float = 0.7  # the share of the questions that must pass, 0–1
+    pass_threshold: int | float = 70.0  # written as it was given
+    pass_rate: int | float = 0.7  # the share of the questions that must pass, 0–1
 
     def __post_init__(self) -> None:
         from .base.rubric_check import check_rubric  # imported here, because it is in a higher layer
@@ -85,10 +78,10 @@ class Rubric:
 class EvalQuestion:
     """Hold one question of the dataset."""
 
-    id: int | str = field(metadata={"key": "question_id"})  # no other question of the dataset has it
+    id: int | str  # no other question of the dataset has it
     category: str  # one of the project's categories
     question: str
-    expected_keypoints: tuple[str, ...] = field(metadata={"absent": ()})
+    expected_keypoints: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -185,7 +178,7 @@ class Completion:
     retries: tuple[str, ...] = ()  # the causes of the failed tries before this reply, in order
     seconds: float = 0.0  # the duration of the successful call, without the tries and waits before it
     # {criterion: cause} for the scores that the judge reports it cannot give. It is empty for chat models.
-    missing: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
+    missing: Mapping[str, str] = field(default_factory=dict)
     # The number of levels per criterion among which a decision model had to choose; 0 for chat and embedded models.
     levels: int = 0
     request_id: str = ""  # the id that the service gave the call
@@ -208,24 +201,24 @@ class AssistantAnswer(_Shown):
     question: str
     answer: str
     context: str = ""  # the passages from which the answer was made, as text
-    passages: tuple[Passage, ...] = field(default=(), metadata=_ASSISTANT)
+    passages: tuple[Passage, ...] = ()
     flags: Flags = Flags()
-    model: str = field(default=UNKNOWN, metadata=_ASSISTANT)
-    usage: Usage = field(default=Usage(), metadata=_ASSISTANT)
-    processing_time: float = field(default=0.0, metadata=_ASSISTANT)  # the duration of the model's call, in seconds
+    model: str = UNKNOWN
+    usage: Usage = Usage()
+    processing_time: float = 0.0  # the duration of the model's call, in seconds
     # The causes of the failed tries before this answer, in order.
-    retries: tuple[str, ...] = field(default=(), metadata=_ASSISTANT)
+    retries: tuple[str, ...] = ()
     # Whether the model stopped at its output limit; None if unknown.
-    truncated: bool | None = field(default=None, metadata=_ASSISTANT)
+    truncated: bool | None = None
     # Whether the runbooks cover the question: "covered", "absent" or "unsure". It is "unsure" if a passage is near the
     # question but may not apply to it. It is empty for your own assistant, and in old logs.
-    evidence: str = field(default="", metadata=_ASSISTANT)
+    evidence: str = ""
     # The probability that the runbooks do not cover the question, 0–1; None if unknown.
-    absence_probability: float | None = field(default=None, metadata=_ASSISTANT)
-    version: str = field(default="", metadata=_ASSISTANT)  # what your own assistant reported with the answer
+    absence_probability: float | None = None
+    version: str = ""  # what your own assistant reported with the answer
     # What the index of the runbooks added to an answer of your own assistant. "runbooks": the contexts, because the
     # answer had none. "headings": headings for its contexts. It is empty if nothing was added.
-    contexts_from: str = field(default="", metadata=_ASSISTANT)
+    contexts_from: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -238,16 +231,15 @@ class Evaluation(_Shown):
     """Hold the judge's scores for one answer."""
 
     # {criterion: 0–100}. If `status` is not "ok", all scores are 0. A missing score is None.
-    scores: Mapping[str, Annotated[int | None, POINTS]]
-    average_score: Annotated[float, POINTS]  # the mean of the scores that are not missing, 0–100
+    scores: Mapping[str, int | None]
+    average_score: float  # the mean of the scores that are not missing, 0–100
     rationale: Mapping[str, str]
     overall_comment: str
     passed: bool  # whether the answer passes; False if this depends on missing scores
     processing_time: float  # the total duration of the judge's calls, in seconds
     status: Status = "ok"
     model: str = UNKNOWN
-    # The usage of all calls for this answer. A missing usage is unknown, not zero.
-    usage: Usage = field(default=Usage(), metadata={"absent": Usage(cost_usd=None)})
+    usage: Usage = Usage()  # of all calls for this answer
     attempts: int = 1  # the number of replies that the judge gave
     error: str = ""  # why `status` is not "ok", or what was doubtful about the reply
     raw_text: str = ""  # the reply as received; empty if the whole reply could be used unchanged
@@ -256,24 +248,26 @@ class Evaluation(_Shown):
     # "no_passages" (the embedded judge measures the criterion by the passages, and the answer has none),
     # "refused" (the judge refused to score the criterion), "no_context" (the answer came without the sources that the
     # criterion needs) and "absent" (the log has no score, although the run's rubric has the criterion).
-    missing: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
+    missing: Mapping[str, str] = field(default_factory=dict)
     # {criterion: the probability of each of its levels}, only for a decision model. The first level stands for 0
     # points, the last one for 100. The score is the expected value of these points.
-    probabilities: Mapping[str, tuple[float, ...]] = field(default_factory=dict, metadata={"absent": {}})
+    probabilities: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     request_id: str = ""  # the id that the service gave the judge's last call
-    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False, metadata={"is_rest": True})
+    # The keys of the log that no field has, as an older or a newer version wrote them, so that a loaded log can be saved
+    # whole. The records below have the same.
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, repr=False)
 class EvaluationResult(_Shown):
     """Hold one judged answer: the question, the answer as given, and the evaluation."""
 
-    question: EvalQuestion = field(metadata={"inline": True})
-    answer: AssistantAnswer = field(metadata={"inline": True})
+    question: EvalQuestion
+    answer: AssistantAnswer
     evaluation: Evaluation
     answer_repeat: int = 0  # the position of this answer among the repeated answers to the question, from 0
     judge_repeat: int = 0  # the position of this evaluation among the repeated evaluations of the answer, from 0
-    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False, metadata={"is_rest": True})
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -317,11 +311,11 @@ class RunSummary:
 
 
 def _condition(
-    name: str, group: str, *, column: str = "", decides: bool = True, moves_scores: bool = False, **more: Any
+    name: str, group: str, *, column: str = "", decides: bool = True, moves_scores: bool = False
 ) -> dict[str, Any]:
     """Return the metadata of a field that is a condition of a run (`base.conditions.Condition`).
     decides: whether it is part of the run's identity, because answers or scores depend on it."""
-    return {"condition": (name, group, column, moves_scores), "decides": decides, **more}
+    return {"condition": (name, group, column, moves_scores), "decides": decides}
 
 
 _DECIDES = {"decides": True}  # a part of the identity that nobody compares: another field says the same in words
@@ -386,7 +380,7 @@ class RunInfo(_Shown):
     )
     answers_sha256: str = field(default="", metadata=_DECIDES)  # of stored answers; empty if an assistant was asked
     # {file name: hash of its content} of the runbooks in the index; empty if unknown.
-    runbooks: Mapping[str, str] = field(default_factory=dict, metadata=_condition("runbooks", "runbooks", absent={}))
+    runbooks: Mapping[str, str] = field(default_factory=dict, metadata=_condition("runbooks", "runbooks"))
     index_fingerprint: str = field(default="", metadata=_condition("runbook index", "runbooks"))
     embedder: str = field(default="", metadata=_DECIDES)  # of the index
     # from how many passages an answer is made; None if unknown, or if no index was used
@@ -398,10 +392,10 @@ class RunInfo(_Shown):
     )
     # How many judged answers were asked for: questions × repeats. It stays with every part of the run. None in older logs.
     asked: int | None = None
-    pass_threshold: float | None = field(  # as in the rubric; None if the log does not state it
+    pass_threshold: int | float | None = field(  # as in the rubric; None if the log does not state it
         default=None, metadata=_condition("pass line", "pass line", decides=False)
     )
-    pass_rate_required: float | None = field(  # the rubric's pass_rate; None if the log does not state it
+    pass_rate_required: int | float | None = field(  # the rubric's pass_rate; None if the log does not state it
         default=None, metadata=_condition("pass rate required", "pass rate required", decides=False)
     )
     # the id of the run whose answers were judged again; empty if the run made its own answers
@@ -424,7 +418,7 @@ class RunInfo(_Shown):
     project: str = ""
     settings_sha256: str = ""
     schema_version: int = SCHEMA_VERSION
-    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False, metadata={"is_rest": True})
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
 def asked_of(info: RunInfo, summary: RunSummary) -> int:

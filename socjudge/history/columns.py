@@ -1,25 +1,20 @@
-"""Convert the tables of logs (tables.py) to the frames that `load_runs`, `load_results` and `load_scores` return.
+"""Make the frames that `load_runs`, `load_results` and `load_scores` return of the tables of logs (tables.py).
 
 docs/frames.md has the columns and types.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..base.conditions import CONDITIONS
-from .schema import RUN_COLUMNS, TEXTS, Tables
+from .reading import RUN_COLUMNS, Texts
+from .tables import MISSING, Coded, Column, Table, Tables
 
-Positions = NDArray[np.int64]
-Spread = Callable[[NDArray[Any]], NDArray[Any]]  # turns one value per run or answer into one per row of a frame
 # The first columns of all three frames identify a run. The last ones hold what else is known about it.
 RUN_NAMES = (
     "run_id", "log", "started_at", "judge_model", "judge_model_resolved", "assistant_model", "prompt_id",
@@ -27,140 +22,107 @@ RUN_NAMES = (
 )  # fmt: skip
 _SHARED = (*RUN_NAMES, "pass_threshold", "pass_rate_required")
 _SHARED_LAST = (*(each.column for each in CONDITIONS if each.column not in _SHARED), "judges_asked", "asked")
-_FLAGS = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
+_OF_ANSWER = (
+    "average_score", "average_low", "average_high", "passed", "status", "insufficient_evidence", "dangerous_operation",
+    "ambiguous_query", "processing_time", "cost_usd",
+)  # fmt: skip
 
 
-def run_frame(runs: pa.Table) -> pd.DataFrame:
+def run_frame(tables: Tables) -> pd.DataFrame:
     """Return one row per run, with the columns of `load_runs`."""
-    return pd.DataFrame({name: _column(runs[name]) for name in RUN_COLUMNS}, copy=False)
+    return _frame(_shown(tables.runs, RUN_COLUMNS))
 
 
 def result_frame(tables: Tables) -> pd.DataFrame:
-    """Return one row per judged answer of the runs in `tables.runs`, with the columns of `load_results`."""
-    run, results = _placed(tables)
-    by_run = _by_run(run, len(results), _as_is)
-    columns = _shared(tables.runs, _SHARED, by_run) | _question(results, _as_is)
-    for name in (
-        "average_score",
-        "average_low",
-        "average_high",
-        "passed",
-        "status",
-        *_FLAGS,
-        "processing_time",
-        "cost_usd",
-    ):
-        columns[name] = _column(results[name])
-    columns["answer_sha256"] = results["answer_sha256"].to_pandas()
-    columns |= {name: results[name].to_pandas() for name in TEXTS.names if name in results.column_names}
-    columns.pop("rationale", None)
-    columns["judge_model_resolved"] = _column(results["judge_model_resolved"])
-    columns["truncated"] = _column(results["truncated"])
-    columns |= _shared(tables.runs, _SHARED_LAST, by_run)
-    return pd.DataFrame(columns, copy=False)
+    """Return one row per judged answer, with the columns of `load_results`."""
+    runs, results, run = tables.runs, tables.results, tables.results["run"]
+    columns = _shown(runs, _SHARED, run) | _question(results) | _shown(results, _OF_ANSWER)
+    columns["answer_sha256"] = _texts(results["answer_sha256"])
+    columns |= {name: _texts(results[name]) for name in Texts._fields if name in results}
+    columns |= _shown(results, ("judge_model_resolved", "truncated")) | _shown(runs, _SHARED_LAST, run)
+    return _frame(columns)
 
 
 def score_frame(tables: Tables) -> pd.DataFrame:
-    """Return one row per answer and criterion of the runs in `tables.runs`, with the columns of `load_scores`."""
-    run, results = _placed(tables)
-    lengths = pc.list_value_length(results["score"]).to_numpy()
-    # Nearly always all answers have the same number of scores. `repeat` with one number is ten times as fast.
-    times = lengths[0] if len(lengths) and (lengths == lengths[0]).all() else lengths
-
-    def spread(values: NDArray[Any]) -> NDArray[Any]:
-        return np.repeat(values, times)
-
-    by_run = _by_run(run, int(lengths.sum()), spread)
-    columns = _shared(tables.runs, _SHARED, by_run) | _question(results, spread)
-    columns["criterion"] = _criteria(results)
-    columns["score"] = _column(pc.list_flatten(results["score"]))
-    columns["missing"] = _column(pc.list_flatten(results["missing"]))
-    for name in ("status", "passed", "processing_time", "cost_usd", "judge_model_resolved"):
-        columns[name] = _column(results[name], spread)
+    """Return one row per answer and criterion, with the columns of `load_scores`."""
+    runs, results, scores = tables
+    row = np.repeat(np.arange(len(tables.lengths)), tables.lengths)
+    run = results["run"][row]
+    columns = _shown(runs, _SHARED, run) | _question(results, row)
+    columns["criterion"] = _criteria(results["criteria"])
+    columns |= _shown(scores, ("score", "missing"))
+    columns |= _shown(results, ("status", "passed", "processing_time", "cost_usd", "judge_model_resolved"), row)
     # Nearly every hash is different. As categories they would take ten times as long.
-    columns["answer_sha256"] = results["answer_sha256"].take(pa.array(spread(np.arange(len(results))))).to_pandas()
-    if "rationale" in results.column_names:
-        columns["rationale"] = pc.list_flatten(results["rationale"]).to_pandas()
-    columns |= _shared(tables.runs, _SHARED_LAST, by_run)
+    columns["answer_sha256"] = _texts(results["answer_sha256"], row)
+    if "rationale" in scores:
+        columns["rationale"] = _texts(scores["rationale"])
+    return _frame(columns | _shown(runs, _SHARED_LAST, run))
+
+
+def _frame(columns: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(columns, copy=False)
 
 
-def _placed(tables: Tables) -> tuple[Positions, pa.Table]:
-    """Return for each judged answer the row number of its run, and the answers, both in the order of the runs."""
-    logs = pc.index_in(tables.results["log"], value_set=tables.runs["log"].combine_chunks())
-    run = logs.fill_null(-1).to_numpy()
-    order = np.argsort(run, kind="stable")
-    order = order[run[order] >= 0]  # without answers of runs that are not in `tables.runs`
-    return run[order], taken(tables.results, order)
+def _shown(table: Table, names: Any, rows: Any = slice(None)) -> dict[str, Any]:
+    """Return columns as pandas' arrays of the types in docs/frames.md; `rows`: the row of the table for each row."""
+    return {name: _column(table[name], rows) for name in names}
 
 
-def taken(table: pa.Table, order: Positions) -> pa.Table:
-    """Return the rows of a table in the given order. If they are in this order already, return the table itself."""
-    return table if np.array_equal(order, np.arange(len(table))) else table.take(pa.array(order))
-
-
-def _shared(runs: pa.Table, names: Sequence[str], spread: Spread) -> dict[str, Any]:
-    return {name: _column(runs[name], spread) for name in names}
-
-
-def _by_run(run: Positions, rows: int, spread: Spread) -> Spread:
-    """Return a function for one value per run; `run` has for each judged answer the row number of its run."""
-
-    def by_run(values: NDArray[Any]) -> NDArray[Any]:
-        # Most conditions are the same in all runs, and this way is ten times as fast.
-        if len(values) and (values == values[0]).all():
-            return np.full(rows, values[0])
-        return spread(values[run])
-
-    return by_run
-
-
-def _as_is(values: NDArray[Any]) -> NDArray[Any]:
-    return values
-
-
-def _question(results: pa.Table, spread: Spread) -> dict[str, Any]:
-    ids = results["question_id"].combine_chunks().dictionary_encode()
-    known = json.loads(f"[{','.join(ids.dictionary.to_pylist())}]")
-    whole = all(isinstance(name, int) for name in known)
-    category = _column(results["category"], spread)
-    return {
-        "question_id": spread(np.array(known, dtype="int64" if whole else object)[ids.indices.to_numpy()]),
-        "category": category.as_ordered(),  # in the order of the questions in the dataset
-        "answer_repeat": spread(results["answer_repeat"].to_numpy()),
-        "judge_repeat": spread(results["judge_repeat"].to_numpy()),
-    }
-
-
-def _criteria(results: pa.Table) -> pd.Categorical:
-    lists = results["criterion"].combine_chunks().dictionary_encode()
-    named: list[list[str]] = [json.loads(text) for text in lists.dictionary.to_pylist()]
-    last = np.full(len(named), -1)
-    np.maximum.at(last, lists.indices.to_numpy(), np.arange(len(results)))
-    # The criteria of the latest run come first, in its order. Criteria that only earlier runs have come last.
-    names = list(dict.fromkeys(name for kind in np.argsort(-last, kind="stable") for name in named[kind]))
-    codes = [np.array([names.index(name) for name in each], dtype=np.int16) for each in named]
-    if len(codes) == 1:
-        flat = np.tile(codes[0], len(results))
-    else:
-        flat = np.concatenate([codes[kind] for kind in lists.indices.to_numpy()]) if codes else np.array([], np.int16)
-    return pd.Categorical.from_codes(flat, pd.Index(names, dtype=object), ordered=True)
-
-
-def _column(array: pa.ChunkedArray, spread: Spread = _as_is) -> Any:
-    """Convert an Arrow column to the pandas type that docs/frames.md states for it."""
-    if pa.types.is_string(array.type):
-        encoded = array.fill_null("").combine_chunks().dictionary_encode()
-        kind = pd.CategoricalDtype(pd.Index(encoded.dictionary.to_pylist(), dtype=object))
-        codes = encoded.indices.to_numpy().astype(np.min_scalar_type(-len(encoded.dictionary)))
-        return pd.Categorical.from_codes(spread(codes), dtype=kind, validate=False)
-    if pa.types.is_timestamp(array.type):
-        return pd.DatetimeIndex(spread(array.to_numpy())).tz_localize("UTC")
-    plain = spread(array.fill_null(False if pa.types.is_boolean(array.type) else 0).to_numpy())
-    missing = spread(array.is_null().to_numpy()) if array.null_count else np.zeros(len(plain), bool)
+def _column(column: Column, rows: Any) -> Any:
+    if isinstance(column, Coded):
+        return _categories(column, rows)
+    if column.dtype.kind == "M":
+        return pd.DatetimeIndex(column[rows]).tz_localize("UTC")
     kinds: dict[str, Any] = {
-        "bool": pd.arrays.BooleanArray,
-        "int64": pd.arrays.IntegerArray,
-        "float64": pd.arrays.FloatingArray,
+        "i1": (pd.arrays.BooleanArray, column == 1, column < 0),
+        "i8": (pd.arrays.IntegerArray, np.where(column == MISSING, 0, column), column == MISSING),
+        "f8": (pd.arrays.FloatingArray, np.where(np.isnan(column), 0, column), np.isnan(column)),
     }
-    return kinds[str(plain.dtype)](plain, missing)
+    kind, values, missing = kinds[column.dtype.str[1:]]
+    return kind(values[rows].copy(), missing[rows].copy())
+
+
+def _categories(column: Coded, rows: Any, *, ordered: bool = False) -> pd.Categorical:
+    """Return texts as categories, in the order in which they first occur."""
+    codes, names = column
+    first = np.full(len(names), len(codes))
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # the last that is set is the first place
+    used = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(codes))]
+    moved = np.zeros(len(names), np.min_scalar_type(-max(len(used), 1)))
+    moved[used] = np.arange(len(used))
+    kind = pd.CategoricalDtype(pd.Index([names[place] for place in used], dtype=object), ordered=ordered)
+    return pd.Categorical.from_codes(moved[codes][rows], dtype=kind, validate=False)
+
+
+def _texts(column: Column, rows: Any = slice(None)) -> Any:
+    assert isinstance(column, Coded)
+    return pd.array(column.names, dtype="str").take(column.codes[rows])
+
+
+def _question(results: Table, rows: Any = slice(None)) -> dict[str, Any]:
+    ids, category = results["question_id"], results["category"]
+    assert isinstance(ids, Coded) and isinstance(category, Coded)
+    whole = all(isinstance(ids.names[place], int) for place in np.unique(ids.codes))
+    names = np.array([*ids.names, None], object)
+    return {
+        "question_id": names[ids.codes][rows].astype("int64" if whole else object),
+        "category": _categories(category, rows, ordered=True),  # in the order of the questions in the dataset
+        "answer_repeat": results["answer_repeat"][rows],
+        "judge_repeat": results["judge_repeat"][rows],
+    }
+
+
+def _criteria(lists: Coded) -> pd.Categorical:
+    last = np.full(len(lists.names), -1)
+    last[lists.codes] = np.arange(len(lists.codes))
+    # The criteria of the latest run come first, in its order. Criteria that only earlier runs have come last.
+    used = [kind for kind in np.argsort(-last, kind="stable") if last[kind] >= 0]
+    names = list(dict.fromkeys(name for kind in used for name in lists.names[kind]))
+    codes = [
+        np.array([names.index(name) if kind in used else -1 for name in each], np.int16)
+        for kind, each in enumerate(lists.names)
+    ]
+    flat: list[NDArray[Any]] = [codes[kind] for kind in lists.codes]
+    return pd.Categorical.from_codes(
+        np.concatenate([np.array([], np.int16), *flat]), pd.Index(names, dtype=object), ordered=True
+    )

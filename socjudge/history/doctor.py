@@ -23,7 +23,7 @@ from ..runbooks.reading import decode_runbook, find_runbooks, load_questions, lo
 from ..runs.logs import load_log, newer_text, parse_log
 from ..runs.unfinished import find_stubs, unfinished_runs
 from .cache import list_logs, with_progress
-from .tables import moment_of
+from .reading import moment_of
 
 LEVELS = ["error", "warning", "note"]
 SHOWN = 10  # questions with the same problem that are named
@@ -189,7 +189,7 @@ def _of_run(run: EvaluationRun, log: str) -> Iterator[_Finding]:
     if told := newer_text(run.run.schema_version):
         yield _Finding("warning", log, "run.schema_version", "newer", told, say("update socjudge"))
     if moment_of(run.run.started_at) is None:
-        told = say("the start is no time ({found}), so since and until leave the log out", found=run.run.started_at)
+        told = say("the start is no time ({found}), so since leaves the log out", found=run.run.started_at)
         yield _Finding("note", log, "run.started_at", "undated", told, say("correct or remove the file"))
     places: dict[tuple[str, str], list[int]] = {}
     for place, result in enumerate(run.results):

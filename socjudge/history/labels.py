@@ -62,8 +62,8 @@ class Label:
 class RaterFile:
     """Hold the content of a rater's file."""
 
-    marks: Mapping[Key, Label]  # the scores that the rater saved last
-    again: Mapping[Key, Label]  # the scores that the rater gave when the answer was shown a second time
+    scores: Mapping[Key, Label]  # those that the rater saved last
+    again: Mapping[Key, Label]  # those that the rater gave when the answer was shown a second time
     problem: str = ""  # which lines were left out, why, and what to do; "" if no line was left out
 
 
@@ -81,7 +81,7 @@ def rater_name(name: str) -> str:
     return plain
 
 
-def append_label(rater: str, mark: Label, folder: Path | None = None) -> Path:
+def append_label(rater: str, label: Label, folder: Path | None = None) -> Path:
     """Append a person's scores of one answer to the person's file, on the disk, and return the file's path.
     Raises ConfigError if the rater's name cannot be used or the file cannot be written."""
     folder = folder or constants.LABELS_DIR
@@ -92,7 +92,7 @@ def append_label(rater: str, mark: Label, folder: Path | None = None) -> Path:
         "it again",
         path=path,
     ):
-        append_line(path, to_json({"rater": rater, **asdict(mark)}, indent=False))
+        append_line(path, to_json({"rater": rater, **asdict(label)}, indent=False))
     return path
 
 
@@ -106,22 +106,22 @@ def read_rater(path: Path) -> RaterFile:
         raise ConfigError(
             "{path}: the scores cannot be read ({reason}); fix its permissions", path=path, reason=os_reason(error)
         ) from None
-    marks: dict[Key, Label] = {}
+    scores: dict[Key, Label] = {}
     again: dict[Key, Label] = {}
     broken: list[str] = []
     for number, line in enumerate(raw.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
         if not line.strip():
             continue
         try:
-            mark = _mark(_object(line))
+            label = _label(_object(line))
         except ValueError as error:
             broken.append(say("line {number} ({reason})", number=number, reason=error))
         else:
-            those = again if mark.again else marks
-            those.pop(mark.key, None)  # removed and added again, so that the last saved comes last
-            those[mark.key] = mark
+            those = again if label.again else scores
+            those.pop(label.key, None)  # removed and added again, so that the last saved comes last
+            those[label.key] = label
     return RaterFile(
-        marks,
+        scores,
         again,
         say(
             "{path}: left out: {lines}; correct or delete them, or score these answers again",
@@ -209,9 +209,9 @@ def _folder_rows(folder: Path) -> list[tuple[Any, ...]]:
         if file.problem:
             warnings.warn(file.problem, stacklevel=3)
         rows += [
-            (rater, *mark.key, mark.run_id, criterion, score, mark.blind, mark.comment, mark.saved_at, mark.again)
-            for mark in (*file.marks.values(), *file.again.values())
-            for criterion, score in mark.scores.items()
+            (rater, *label.key, label.run_id, criterion, score, label.blind, label.comment, label.saved_at, label.again)
+            for label in (*file.scores.values(), *file.again.values())
+            for criterion, score in label.scores.items()
         ]
     return rows
 
@@ -310,7 +310,7 @@ def _object(line: bytes) -> dict[str, Any]:
     return value
 
 
-def _mark(line: Mapping[str, Any]) -> Label:
+def _label(line: Mapping[str, Any]) -> Label:
     """Return the scores in a line of a rater's file. A ValueError says what is wrong with the line."""
     # The file's name says who gave the scores, so that a line can be moved and a rater renamed.
     values: dict[str, Any] = {name: line.get(name) for name in Label.__dataclass_fields__}

@@ -14,7 +14,7 @@ from ..base.pass_rule import run_rule
 from ..base.verdict import Tally
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, Usage
 from .journal import Journal
-from .log_json import from_dict
+from .log_json import result_from_dict
 from .logs import LoggedResults, log_chunks, write_log
 from .plan import Plan
 
@@ -43,7 +43,7 @@ def finish_run(
             row["category"] = categories.get(row["question_id"], row["category"])
             totals.add(row)
             if small:
-                totals.in_memory.append(from_dict(EvaluationResult, row, str(journal.path)))
+                totals.in_memory.append(result_from_dict(row, str(journal.path)))
             yield row
 
     def chunks() -> Iterator[bytes]:

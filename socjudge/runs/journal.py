@@ -31,7 +31,8 @@ from ..base.pass_rule import run_rule
 from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo, Usage, total_usage
 from .identity import Identity
-from .log_json import from_dict, result_to_dict, run_info_from_dict, to_dict
+from .log_json import answer_from_dict, result_to_dict, run_info_from_dict, to_dict
+from .log_shape import fit
 from .logs import new_log_name, to_json
 from .unfinished import (
     FORMAT,
@@ -91,12 +92,12 @@ class Journal:
 
     def answer(self, sample: int) -> AssistantAnswer | None:
         start = self._answers.get(sample)
-        return None if start is None else from_dict(AssistantAnswer, self._line(start)["answer"], str(self.path))
+        return None if start is None else answer_from_dict(self._line(start)["answer"], str(self.path))
 
     def replies(self, sample: int, repeat: int) -> list[Completion]:
         """Return the replies that could not be parsed since the judgement's last row, which counts earlier ones."""
         starts = self._uncounted(self._row(sample, repeat))
-        return [from_dict(Completion, self._line(start)["reply"], str(self.path)) for start in starts]
+        return [fit(self._line(start)["reply"], Completion, str(self.path)) for start in starts]
 
     @property
     def lost_usage(self) -> Usage:

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, overload
 
+import msgspec
 import orjson
 
 from .. import constants
@@ -31,7 +32,18 @@ from ..base.messages import explained, os_reason, say
 from ..base.storage import as_path, load_bytes
 from ..errors import ConfigError
 from ..records import BARE, SCHEMA_VERSION, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Usage
-from .log_json import from_dict, refuse_doubles, result_to_dict, run_from_dict, to_dict, writable
+from .log_json import (
+    checked_log,
+    judgements_of,
+    log_from_dict,
+    refuse_doubles,
+    result_from_dict,
+    result_to_dict,
+    run_from_dict,
+    to_dict,
+    writable,
+)  # fmt: skip
+from .log_shape import Log
 
 MAX_UNPACKED = 512 * 2**20  # bytes of an unpacked .gz log; a larger one may be a zip bomb
 _STAMP = "%Y%m%d_%H%M%S"
@@ -47,7 +59,7 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
     ConfigError if it cannot be written there either. `run_evaluation_suite` has already saved the run that it returns.
     """
     logs_dir = logs_dir or constants.LOGS_DIR
-    refuse_doubles(run.results, where=say("the run"))
+    refuse_doubles(judgements_of(run.results), where=say("the run"))
     rows = (result_to_dict(result) for result in run.results)
     # Called again if the first folder fails, so it is not a generator.
     chunks = list(log_chunks(rows, lambda: (run.summary, run.run), run.extra))
@@ -178,7 +190,7 @@ class LoggedResults(Sequence[EvaluationResult]):
                     raise ConfigError(
                         "{path}: the log was changed after the run; load_run it again", path=self._path
                     ) from None
-                yield from_dict(EvaluationResult, row, f"{self._path}: results[{index}]")
+                yield result_from_dict(row, f"{self._path}: results[{index}]")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
@@ -190,13 +202,31 @@ class LoggedResults(Sequence[EvaluationResult]):
 
 def parse_log(raw: bytes, path: Path) -> EvaluationRun:
     """Parse a log's bytes. `path` is the log's path, for errors and for the start time of a log without `run` block."""
+    return run_from_dict(_parsed(raw, path), where=str(path), bare=bare_info(path.name))
+
+
+_read_log = msgspec.json.Decoder(Log).decode
+
+
+def parse_rows(raw: bytes, path: Path) -> tuple[Log, RunInfo]:
+    """Parse a log's bytes as `parse_log` does, but leave its rows in the shape of the log, which takes half the time."""
+    bare = bare_info(path.name)
+    # Any fault is named by the other way, which also takes what is no strict JSON.
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ConfigError):
+        log = _read_log(raw)
+        # Keys that this version does not know may say what an older run asked for; see `asked_of`.
+        if log.run is None or log.run.asked is not None:
+            return log, checked_log(log, where=str(path), bare=bare)
+    return log_from_dict(_parsed(raw, path), where=str(path), bare=bare)
+
+
+def _parsed(raw: bytes, path: Path) -> Any:
     try:
-        data = from_json(raw)
+        return from_json(raw)
     except orjson.JSONDecodeError as error:
         raise ConfigError(
             "{path}: not valid JSON ({reason}); was the file cut while it was copied?", path=path, reason=error
         ) from None
-    return run_from_dict(data, where=str(path), bare=bare_info(path.name))
 
 
 def bare_info(name: str) -> RunInfo:

@@ -45,7 +45,7 @@ from ..records import (
 from ..settings import open_project
 from .given_answers import Given, open_answers
 from .identity import Identity
-from .log_json import refuse_doubles
+from .log_json import judgements_of, refuse_doubles
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -199,7 +199,7 @@ def plan_rejudging(
 ) -> Plan:
     """Plan to judge the answers of a run again. No request is sent. ConfigError if an argument is unfit."""
     check_counts(judge_repeats=judge_repeats)
-    refuse_doubles(run.results, where=run.log_path or say("the run"))
+    refuse_doubles(judgements_of(run.results), where=run.log_path or say("the run"))
     judge_prompt, rubric = judge_prompt or judge_prompt_of(run.run), rubric or run.rubric
     first_judged = {(r.question.id, r.answer_repeat): r for r in reversed(run.results)}
     samples = [Sample(r.question, r.answer_repeat, r.answer) for r in reversed(first_judged.values())]

@@ -18,9 +18,9 @@ from ..base.showing import dollars, facts_html, money, one_line, shown_path
 from ..base.storage import as_path
 from ..base.verdict import summarise_results
 from ..errors import ConfigError
-from ..records import AssistantAnswer, EvaluationResult, EvaluationRun, RunInfo, Usage
+from ..records import AssistantAnswer, EvaluationRun, RunInfo, Usage
 from .identity import Identity
-from .log_json import checked_results, from_dict, run_info_from_dict
+from .log_json import answer_from_dict, results_from_dicts, run_info_from_dict
 from .logs import is_ours
 
 SUFFIX = ".partial.jsonl"
@@ -129,8 +129,8 @@ def load_unfinished(path: Path) -> EvaluationRun:
     if not header:
         raise ConfigError("{path}: the journal is empty; nothing was finished before the run was broken off", path=path)
     info = run_info_from_dict(header["run"], where=str(path))
-    found = (from_dict(EvaluationResult, rows[place], f"{path}: sample {place[0]}") for place in sorted(rows))
-    results = checked_results(found, info, where=str(path))
+    found = [(f"{path}: sample {place[0]}", rows[place]) for place in sorted(rows)]
+    results = results_from_dicts(found, info, where=str(path))
     # of a part that is judged again, more than its rows
     info = replace(info, asked=max(header["total"], info.asked or 0))
     return EvaluationRun(results, summarise_results(results, run_rule(info)), info)
@@ -139,7 +139,7 @@ def load_unfinished(path: Path) -> EvaluationRun:
 def load_unjudged(path: Path) -> dict[int, AssistantAnswer]:
     """Return all the assistant's answers in a journal, judged or not, as {number of the answer in the run: answer}."""
     found = {line["sample"]: line["answer"] for _, line in read_lines(path) if "answer" in line}
-    return {sample: from_dict(AssistantAnswer, answer, str(path)) for sample, answer in found.items()}
+    return {sample: answer_from_dict(answer, str(path)) for sample, answer in found.items()}
 
 
 def journal_info(path: Path) -> RunInfo:

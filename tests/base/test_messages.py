@@ -28,7 +28,7 @@ SAYING = {"say", "explained", "tell", "option", "NotAgreed", "Uncertified"} | {
     name for name, found in vars(errors).items() if isinstance(found, type)
 }
 TELLING = re.compile(r"warn|s?echo|print|.*(ValueError|OSError|FileNotFoundError)")
-NO_MESSAGES = {"AssertionError", "TypeError", "_Unusual", "compile"}
+NO_MESSAGES = {"AssertionError", "TypeError", "compile"}
 JAPANESE, LETTERS = re.compile("[、-ヿ一-龠（）：]"), re.compile("[ぁ-んァ-ヶ一-龠]")
 # What no panel shows: the command line, files that are imported, pages that it writes too, tables of a notebook.
 NOT_IN_PANELS = re.compile(

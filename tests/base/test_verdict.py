@@ -285,15 +285,13 @@ def test_every_reader_tells_that_a_newer_version_wrote_a_log(tmp_path: Path) -> 
     assert check_logs(tmp_path)[["level", "problem"]].values.tolist() == [["warning", "newer"]]
 
 
-@pytest.mark.parametrize("limit", [{"since": "2020-01-01"}, {"until": "2030-01-01"}])
-def test_a_log_without_a_start_time_is_counted_as_left_out_of_a_period(limit: dict[str, str], tmp_path: Path) -> None:
+def test_a_log_without_a_start_time_is_counted_as_left_out_of_a_period(tmp_path: Path) -> None:
     save_evaluation_results(one_run(), tmp_path)
     undated = replace(one_run().run, run_id="undated", started_at="昨日")
     save_evaluation_results(replace(one_run(), run=undated), tmp_path)
     assert load_history(tmp_path).n_left_out == 0
-    found = load_history(tmp_path, **limit)
+    found = load_history(tmp_path, since="2020-01-01")
     assert (len(found.runs), found.n_left_out) == (1, 1)
-    assert load_history(tmp_path, text=True).select(**limit).n_left_out == 1
     with pytest.warns(UserWarning, match="1件のログを除きました"):
-        load_results(tmp_path, **limit)
+        load_results(tmp_path, since="2020-01-01")
     assert check_logs(tmp_path)[["problem", "where"]].values.tolist() == [["undated", "run.started_at"]]

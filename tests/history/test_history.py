@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import msgspec
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from conftest import ROOT
 from hypothesis import given, settings
@@ -44,7 +43,7 @@ from socjudge import (
 )
 from socjudge.base.conditions import CONDITIONS, conditions_of
 from socjudge.base.verdict import summarise_results
-from socjudge.history import check_logs, load_history, tables
+from socjudge.history import cache, check_logs, load_history, reading
 from socjudge.judge import save_evaluation_results
 from socjudge.records import EvaluationResult, Flags, RunInfo, Usage
 from socjudge.runs import logs as logs_module
@@ -167,7 +166,6 @@ def test_the_scores_of_old_logs_are_missing_where_they_were_not_read(logs: Path)
 @pytest.mark.parametrize("date", [date for date, found in KEPT.items() if found])
 @pytest.mark.parametrize("text", [False, True])
 def test_many_logs_at_once_read_as_each_alone(logs: Path, date: str, text: bool) -> None:
-    """The fast reader against the one of load_run."""
     (path,) = logs.glob(f"judge_eval_{date}_*")
     for other in logs.glob("judge_eval_*"):
         if other != path:
@@ -279,13 +277,13 @@ def documented_columns() -> dict[str, dict[str, str]]:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the logs that are read, as they are."""
     names: list[str] = []
-    load = tables.load_log
+    load = reading.load_log
 
     def counted(path: Path) -> bytes:
         names.append(path.name)
         return load(path)
 
-    monkeypatch.setattr(tables, "load_log", counted)
+    monkeypatch.setattr(reading, "load_log", counted)
     return names
 
 
@@ -315,7 +313,8 @@ def test_only_what_changed_is_read_again(three: Path, reads: list[str]) -> None:
     changed = load_scores(three)
     assert reads[3:] == [log.name]
     assert sorted(changed["score"])[0] == 1
-    assert_frame_equal(changed, load_scores(three, cache=False))
+    shutil.rmtree(three / ".history")
+    assert_frame_equal(changed, load_scores(three))
 
 
 def test_a_log_that_is_gone_is_gone_from_the_frames(three: Path) -> None:
@@ -327,16 +326,15 @@ def test_a_log_that_is_gone_is_gone_from_the_frames(three: Path) -> None:
 
 def test_of_a_log_that_is_gone_nothing_stays_in_the_cache(three: Path, reads: list[str]) -> None:
     load_runs(three)
-    log = three / "judge_eval_20240212_181500.json"
-    kept = {name: three / ".history" / f"{name}.parquet" for name in ("runs", "results")}
+    log, kept = three / "judge_eval_20240212_181500.json", three / ".history" / "tables.msgpack"
     load_runs(three, since="2024-06-01")  # which looks at one log only
-    assert [len(pq.read_table(path)) for path in kept.values()] == [3, 15]
+    assert log.name.encode() in kept.read_bytes()
     log.unlink()
     load_runs(three, since="2024-06-01")
-    assert all(log.name not in set(pq.read_table(path)["log"].to_pylist()) for path in kept.values())
+    assert log.name.encode() not in kept.read_bytes()
     for path in three.glob("judge_eval_*"):
         path.unlink()
-    assert load_runs(three).empty and [len(pq.read_table(path)) for path in kept.values()] == [0, 0]
+    assert load_runs(three).empty and b"judge_eval_2" not in kept.read_bytes()
     assert len(reads) == 3
 
 
@@ -350,15 +348,13 @@ def test_a_log_of_the_same_size_and_time_of_change_is_still_seen_to_have_changed
     assert not load_runs(three)["mvp_passed"][0]
 
 
-@pytest.mark.parametrize("name", ["runs", "results"])
-@pytest.mark.parametrize("damage", [b"", b"PAR1 not parquet PAR1", None])
-def test_a_damaged_cache_is_done_without(three: Path, reads: list[str], name: str, damage: bytes | None) -> None:
+@pytest.mark.parametrize("damage", ["empty", "cut", "other", "bit"])
+def test_a_damaged_cache_is_done_without(three: Path, reads: list[str], damage: str) -> None:
     right = load_scores(three)
-    kept = three / ".history" / f"{name}.parquet"
-    if damage is None:
-        pq.write_table(pa.table({"log": ["judge_eval_20240105_093000.json"]}), kept)
-    else:
-        kept.write_bytes(damage)
+    kept = three / ".history" / "tables.msgpack"
+    raw = bytearray(kept.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    kept.write_bytes({"empty": b"", "cut": raw[:-9], "other": b"not a cache" * 9, "bit": raw}[damage])
     del reads[:]
     assert_frame_equal(load_scores(three), right)
     assert len(reads) == 3
@@ -366,15 +362,15 @@ def test_a_damaged_cache_is_done_without(three: Path, reads: list[str], name: st
     assert len(reads) == 3  # and it is whole again
 
 
-def test_halves_of_two_caches_are_not_taken_for_one(three: Path, reads: list[str]) -> None:
+def test_a_cache_of_another_version_is_done_without(
+    three: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     right = load_scores(three)
-    old = (three / ".history" / "results.parquet").read_bytes()
-    (three / "judge_eval_20240105_093000.json").touch()
-    load_scores(three)
-    (three / ".history" / "results.parquet").write_bytes(old)
-    del reads[:]
-    assert_frame_equal(load_scores(three), right)
-    assert len(reads) == 3
+    for name, value in (("VERSION", "11"), ("_decode", msgspec.msgpack.Decoder(list[str]).decode)):
+        monkeypatch.setattr(cache, name, value)
+        del reads[:]
+        assert_frame_equal(load_scores(three), right)
+        assert len(reads) == 3
 
 
 def test_a_folder_without_room_for_a_cache_is_read_all_the_same(three: Path, reads: list[str]) -> None:
@@ -388,60 +384,10 @@ def test_a_folder_whose_name_is_no_utf8_is_read_all_the_same(three: Path, tmp_pa
     folder = tmp_path / os.fsdecode(b"log\xff")  # also how a Japanese name looks with LC_ALL=C
     three.rename(folder)
     assert len(load_scores(folder)) == len(load_scores(folder)) == 90
-    assert len(reads) == 6  # and nothing is kept
+    assert len(reads) == 3
 
 
 # -- filters
-
-
-def test_filters_choose_runs_and_questions(service: Service, questions: list[EvalQuestion], tmp_path: Path) -> None:
-    answers = [AssistantAnswer(q.question, "回答", "抜粋") for q in questions]
-    for judge in ("gpt-4o-mini", "gpt-4o"):
-        run_evaluation_suite(questions, answers=answers, judge_model=judge, logs_dir=tmp_path, progress=False)
-    assert set(load_scores(tmp_path)["judge_model"]) == {"gpt-4o-mini", "gpt-4o"}
-    assert set(load_results(tmp_path, judge_model="gpt-4o", text=True)["judge_model"]) == {"gpt-4o"}
-    assert len(load_runs(tmp_path, judge_model=["gpt-4o", "gpt-4o-mini", "x"])) == 2
-    dangerous = load_scores(tmp_path, category="危険操作系")
-    assert set(dangerous["category"]) == {"危険操作系"}
-    assert len(load_results(tmp_path, category=["危険操作系", "正常系"])) == 2 * sum(
-        q.category in ("危険操作系", "正常系") for q in questions
-    )
-    assert load_scores(tmp_path, category="無い").empty
-
-
-def test_prompts_and_a_last_day_are_filters_too(
-    service: Service, questions: list[EvalQuestion], tmp_path: Path
-) -> None:
-    answers = [AssistantAnswer(q.question, "回答", "抜粋") for q in questions]
-    for prompt in ("guide-1", "strict-1"):
-        run_evaluation_suite(
-            questions,
-            answers=answers,
-            judge_model="gpt-4o-mini",
-            judge_prompt=prompt,
-            logs_dir=tmp_path,
-            progress=False,
-        )
-    for load in (load_runs, load_results, load_scores):
-        assert set(load(tmp_path, prompt_id="strict-1")["prompt_id"]) == {"strict-1"}
-        assert load(tmp_path, until="2020-01-01").empty
-    history = load_history(tmp_path, text=True)
-    strict = history.select(prompt_id="strict-1")
-    assert (len(history.runs), len(strict.runs), len(strict.results), len(strict.scores)) == (2, 1, 10, 60)
-    assert_frame_equal(strict.scores, load_scores(tmp_path, prompt_id="strict-1", text=True))
-
-
-def test_until_is_the_whole_day_and_leaves_later_logs_unread(three: Path, reads: list[str]) -> None:
-    def days(**times: Any) -> list[str]:
-        return list(load_runs(three, **times)["log"].str[11:19])
-
-    assert days(until="2024-02-12") == ["20240105", "20240212"]
-    assert sorted(reads) == ["judge_eval_20240105_093000.json", "judge_eval_20240212_181500.json"]
-    assert days(until=date(2024, 2, 12)) == ["20240105", "20240212"]
-    assert days(until="2024-02-12 18:14") == ["20240105"]
-    assert days(since="2024-02-12", until=datetime(2024, 2, 12, 18, 15)) == ["20240212"]
-    with pytest.raises(ConfigError, match="until is 'tomorrow', expected a time such as"):
-        days(until="tomorrow")
 
 
 def test_a_history_counts_what_is_left_out_and_does_not_warn(logs: Path) -> None:
@@ -501,8 +447,7 @@ def test_a_log_that_was_renamed_to_an_older_time_is_not_left_out(tmp_path: Path)
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
 def test_a_pipe_in_place_of_the_cache_is_done_without(three: Path) -> None:
     (three / ".history").mkdir()
-    for name in ("runs", "results"):
-        os.mkfifo(three / ".history" / f"{name}.parquet")
+    os.mkfifo(three / ".history" / "tables.msgpack")
     assert len(load_runs(three)) == 3
 
 
@@ -573,7 +518,7 @@ def test_a_packed_log_that_is_cut_or_a_bomb_is_left_out(three: Path, monkeypatch
     value=st.none() | st.booleans() | st.integers(-5, 200) | st.floats() | st.text(max_size=3)
     | st.just({}) | st.just([]) | st.just("unparsable") | st.just("DROP"),
 )  # fmt: skip
-def test_a_damaged_value_is_judged_alike_by_both_readers(path: tuple[str, ...], value: Any) -> None:
+def test_a_damaged_value_is_judged_alike_in_a_run_and_in_the_history(path: tuple[str, ...], value: Any) -> None:
     log = json.loads((DATA / "logs" / "judge_eval_20240105_093000.json").read_text("utf-8"))
     row = log["results"][1]
     row["evaluation"] |= {"status": "ok", "usage": {"cost_usd": 0.1}, "model": "m"}
@@ -599,13 +544,13 @@ def test_a_damaged_value_is_judged_alike_by_both_readers(path: tuple[str, ...], 
 
 
 @pytest.mark.parametrize("damage", [("overall_comment", None), ("rationale", {"安全性": 3})])
-def test_a_log_whose_texts_are_damaged_is_left_out_with_a_warning_where_they_are_asked_for(
-    three: Path, damage: tuple[str, Any]
+@pytest.mark.parametrize("text", [False, True])
+def test_a_log_whose_texts_are_damaged_is_left_out_with_a_warning(
+    three: Path, damage: tuple[str, Any], text: bool
 ) -> None:
     edit(three, lambda row: row["evaluation"].update([damage]))
-    assert len(load_results(three)) == 15
     with pytest.warns(UserWarning, match="1 of 3 logs are left out"):
-        assert len(load_results(three, text=True)) == 10
+        assert len(load_results(three, text=text)) == 10
 
 
 def test_a_log_of_more_criteria_than_a_report_can_show_is_left_out_and_says_so(three: Path) -> None:
@@ -646,7 +591,7 @@ def test_a_context_that_comes_again_is_looked_at_again_where_it_differs(samples:
     for day, text in enumerate(spelt, start=1):
         (samples / f"judge_eval_2023010{day}_000000.json").write_text(text, "utf-8")
     (samples / "judge_eval_20230105_000000.json").write_bytes(plain.encode().replace(b"<a/>", b"\xed\xa0\x80"))
-    found, whole = (load_results(samples, text=text, cache=False) for text in (False, True))
+    found, whole = (load_results(samples, text=text) for text in (False, True))
     assert found["answer_sha256"].tolist() == whole["answer_sha256"].tolist()
     assert found[found["log"].str.startswith("judge_eval_202301")]["answer_sha256"].nunique() == 20
 
@@ -700,7 +645,7 @@ def test_a_read_error_that_passes_is_not_remembered(three: Path, monkeypatch: py
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(tables, "load_log", failing)
+        patch.setattr(reading, "load_log", failing)
         with pytest.warns(UserWarning, match="3 of 3 logs are left out"):
             assert load_runs(three).empty
     assert len(load_runs(three)) == 3
@@ -725,7 +670,7 @@ def test_the_cache_of_another_time_zone_is_not_used(three: Path, monkeypatch: py
 
 def test_an_answer_has_one_hash_however_its_log_escapes_it(three: Path) -> None:
     log = three / "judge_eval_20240105_093000.json"
-    right = load_results(three, cache=False)["answer_sha256"].astype(str).tolist()
+    right = load_results(three)["answer_sha256"].astype(str).tolist()
     log.write_text(log.read_text("utf-8").replace("SOC", "\\u0053OC").replace("[malware", "\\u005bmalware"), "utf-8")
     for text in (False, True):
         assert load_results(three, text=text)["answer_sha256"].astype(str).tolist() == right

@@ -67,10 +67,10 @@ def test_what_was_saved_is_read_and_the_last_for_an_answer_counts(marks: list[La
         path = Path(folder) / "佐藤.jsonl"
         file = read_rater(path)
         assert file.problem == ""
-        assert dict(file.marks) == {mark.key: mark for mark in marks}
+        assert dict(file.scores) == {mark.key: mark for mark in marks}
         lines = path.read_bytes().count(b"\n") if marks else 0
         assert lines == len(marks)  # nothing is lost
-        assert len(load_labels(folder)) == sum(len(mark.scores) for mark in file.marks.values())
+        assert len(load_labels(folder)) == sum(len(mark.scores) for mark in file.scores.values())
 
 
 @settings(max_examples=60, deadline=None)
@@ -84,7 +84,7 @@ def test_a_file_cut_anywhere_keeps_its_whole_lines_and_takes_new_ones(data: st.D
         cut = data.draw(st.integers(0, len(raw)))
         path.write_bytes(raw[:cut])
         append_label("sato", replace(MARK, question_id=9), Path(folder))
-        found = [mark.question_id for mark in read_rater(path).marks.values()]
+        found = [mark.question_id for mark in read_rater(path).scores.values()]
         whole = raw[:cut].count(b"\n")
         assert found in ([*range(whole), 9], [*range(whole + 1), 9])  # the second where only the line's end was cut
 
@@ -101,7 +101,7 @@ def test_lines_of_two_tabs_do_not_mix(tmp_path: Path) -> None:
         tab.join()
     file = read_rater(tmp_path / "sato.jsonl")
     assert file.problem == ""
-    assert len(file.marks) == 150
+    assert len(file.scores) == 150
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_broken_line_is_left_out_and_said(tmp_path: Path, broken: Any, what: s
 def test_a_byte_order_mark_of_a_windows_editor_costs_no_mark(tmp_path: Path) -> None:
     path = append_label("sato", MARK, tmp_path)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    assert read_rater(path).marks == {MARK.key: MARK}
+    assert read_rater(path).scores == {MARK.key: MARK}
 
 
 def test_bytes_that_are_no_text_are_a_broken_line(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_marks_of_a_spreadsheet_are_labels(tmp_path: Path, encoding: str) -> Non
 
 def test_people_of_a_spreadsheet_and_the_judge_are_compared(tmp_path: Path) -> None:
     run_of(tmp_path / "logs", [80, 60, 40])
-    scores = load_scores(tmp_path / "logs", cache=False)
+    scores = load_scores(tmp_path / "logs")
     rows = scores[["question_id", "answer_sha256", "criterion"]].astype(str).to_dict("records")
     agreement = judge_agreement(scores, load_labels(sheet(tmp_path, *rows)))
     assert set(agreement["n_complete"]) == {3}
@@ -372,7 +372,7 @@ def test_people_and_judge_are_compared(tmp_path: Path) -> None:
             # The judge gave 80, 60 and 40 to questions 1, 2 and 3.
             session.save(dict.fromkeys(CRITERIA, 100 - 20 * int(item.question.id) + offset))
             session.next()
-    scores, labels = load_scores(tmp_path / "logs", cache=False), load_labels(tmp_path / "labels")
+    scores, labels = load_scores(tmp_path / "logs"), load_labels(tmp_path / "labels")
     together = judge_agreement(scores, labels)
     assert set(together["n_raters"]) == {3}
     assert set(together["n_complete"]) == {3}
@@ -385,7 +385,7 @@ def test_a_person_with_a_judges_name_is_not_averaged_with_it(tmp_path: Path) -> 
     run = run_of(tmp_path / "logs", [80, 60])
     way(LabelSession(run, "unknown", folder=tmp_path / "labels"))
     with pytest.raises(ConfigError, match="unknown scores as a judge and in labels; rename"):
-        judge_agreement(load_scores(tmp_path / "logs", cache=False), load_labels(tmp_path / "labels"))
+        judge_agreement(load_scores(tmp_path / "logs"), load_labels(tmp_path / "labels"))
 
 
 def test_the_order_is_the_raters_own_and_not_the_files(tmp_path: Path) -> None:
@@ -501,7 +501,7 @@ def test_what_another_tab_saved_counts_as_seen(tmp_path: Path) -> None:
     second.save(dict.fromkeys(CRITERIA, 0))
     second.next()
     assert second.current is None
-    assert read_rater(tmp_path / "sato.jsonl").marks.popitem()[1].blind is False  # type: ignore[attr-defined]
+    assert read_rater(tmp_path / "sato.jsonl").scores.popitem()[1].blind is False  # type: ignore[attr-defined]
 
 
 def test_keypoints_come_from_the_dataset_where_the_log_has_none(tmp_path: Path) -> None:

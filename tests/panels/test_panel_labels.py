@@ -64,7 +64,7 @@ def question(panel: LabelPanel) -> str:
 
 
 def saved(folder: Path, rater: str = "佐藤") -> dict[int | str, list[int]]:
-    marks = read_rater(folder / "labels" / f"{rater}.jsonl").marks.values()
+    marks = read_rater(folder / "labels" / f"{rater}.jsonl").scores.values()
     return {mark.question_id: list(mark.scores.values()) for mark in marks}
 
 

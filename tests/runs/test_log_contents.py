@@ -43,7 +43,7 @@ def test_two_results_of_one_judgement_are_refused_by_every_reader(twice: Callabl
     with pytest.raises(ConfigError, match=r"question 1 has several results.*id of its own"):
         sj.load_run(path)
     with pytest.warns(UserWarning, match="1 of 1 logs are left out"):
-        assert sj.load_runs(folder, cache=False).empty
+        assert sj.load_runs(folder).empty
     assert "several results" in check_logs(folder)["what"].iloc[0]
 
 

@@ -8,7 +8,7 @@ import gzip
 import json
 import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from socjudge.base.storage import as_path
 from socjudge.base.verdict import summarise_results
 from socjudge.judge import save_evaluation_results
 from socjudge.records import RunInfo
-from socjudge.runs import finishing, log_json
+from socjudge.runs import finishing
 from socjudge.runs.log_json import run_from_dict
 from socjudge.runs.logs import LoggedResults, logs_of_run
 
@@ -150,16 +150,6 @@ def test_whatever_stands_in_a_place_the_log_loads_fully_or_is_refused(place: str
     run.scores_frame()
     summarise_results(run.results)
     _ = run.usage
-
-
-def test_a_field_that_logs_have_no_way_to_hold_is_refused_and_not_waved_through() -> None:
-    @dataclass(frozen=True)
-    class Strange:
-        names: Any
-
-    Strange.__annotations__["names"] = set[str]
-    with pytest.raises(TypeError, match=r"set\[str\] in a record: logs have no way to hold it"):
-        log_json.from_dict(Strange, {"names": "anything"}, "log.json")
 
 
 # -- what is accepted

@@ -162,7 +162,7 @@ class LabelSession:
     def _read(self) -> None:
         file = read_rater(self.folder / f"{self.rater}.jsonl")
         # `problem` says which lines of the file cannot be read.
-        self._labels, self._again, self.problem = dict(file.marks), dict(file.again), file.problem
+        self._labels, self._again, self.problem = dict(file.scores), dict(file.again), file.problem
 
     def _forget_labelled(self) -> None:
         self._waiting = [
