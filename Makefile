@@ -69,7 +69,7 @@ MINUTES ?= 1
 EXAMPLES ?= 100
 
 fuzz: $(READY) .fuzz/atheris ## Feed every reader what a fuzzer makes up (MINUTES each), and break runs off in any way ## ファイルを読む部分すべてに、でたらめな入力を与える（それぞれ MINUTES 分）。実行の途中での中断も試す
-	SOCJUDGE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q tests/runs/test_journal_machine.py tests/runs/test_random_runs.py
+	SOCJUDGE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q tests/runs/test_journal_machine.py tests/runs/test_random_runs.py tests/stats/test_gate.py
 	SOCJUDGE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -m few tests
 	PYTHONPATH=.fuzz SOCJUDGE_LANG=en $(BIN)/python -W ignore benchmarks/fuzz.py --minutes $(MINUTES) $(ARGS)
 

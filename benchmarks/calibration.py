@@ -67,7 +67,7 @@ def means(rng: np.random.Generator, scale: float) -> Iterator[Row]:
         truth, one_truth = float(large.mean()), float(large[:, 0].mean())
         marks = judge(rng, draw_answers(rng, int(1500 * scale), N, quality))
         where = f"true mean {truth:.0f}"
-        for method, times in (("hall", len(marks)), ("t", len(marks)), ("bca", len(marks) // 3)):
+        for method, times in (("hall", len(marks)), ("t", len(marks))):
             hits = [covered(mean_interval(run.mean(axis=1), method=method), truth) for run in marks[:times]]
             yield coverage(f"mean of the six criteria, {method}", where, hits)
         for method in ("hall", "t"):

@@ -26,16 +26,11 @@ from support.certify_judge import good_pairs
 
 from socjudge import AssistantAnswer, evaluate_answer, load_eval_dataset
 from socjudge.certify import (
-    Anchoring,
-    Injections,
-    Probes,
     certify_judge,
-    explain_probes,
-    probe_matrix,
+    explain_changes,
+    probe_judge,
     save_certificate,
-    summarise_anchoring,
-    summarise_injections,
-    summarise_probes,
+    summarise_changes,
     write_certificate_page,
 )
 from socjudge.certify.noise import LEAST
@@ -47,31 +42,22 @@ OFFLINE: dict[str, Any] = {"judge_model": "offline", "progress": False}
 
 
 def show_probes(changes: pd.DataFrame) -> None:
-    """The matrix as Markdown, the neutral changes that mattered, and the words."""
-    print(
-        "| damage | criterion | n | fall there | fall elsewhere | seen | wrong moves |\n|---|---|---|---|---|---|---|"
-    )
-    for row in probe_matrix(changes).to_dict("records"):
-        seen = f"{row['detected']:.0%} ({row['detected_low']:.0%}–{row['detected_high']:.0%})"
-        elsewhere = "–" if pd.isna(row["off_target_drop"]) else f"{row['off_target_drop']:z.0f}"
-        told = (
-            row["title"],
-            row["criterion"],
-            row["n"],
-            f"{row['target_drop']:z.0f}",
-            elsewhere,
-            seen,
-            row["n_forbidden"],
-        )
-        print("|", " | ".join(map(str, told)), "|")
-    summary = summarise_probes(changes)
-    aims = set(summary.loc[summary["expected"] == "falls", "probe"])
+    """What each damage and each neutral change did, as Markdown, and the words."""
+    summary = summarise_changes(changes)
+    print("| damage | criterion | n | change there | elsewhere | seen | wrong moves |\n|---|---|---|---|---|---|---|")
+    for title, rows in summary.groupby("title", sort=False):
+        elsewhere = rows.loc[rows["expected"] == "stays", "mean_change"].mean()
+        for row in rows[rows["expected"] == "falls"].to_dict("records"):
+            seen = f"{row['detected']:.0%} ({row['detected_low']:.0%}–{row['detected_high']:.0%})"
+            told = (title, row["criterion"], row["n"], f"{row['mean_change']:z.0f}", f"{elsewhere:z.0f}", seen)
+            print("|", " | ".join(map(str, (*told, rows["n_forbidden"].sum()))), "|")
+    aims = set(summary.loc[summary["expected"] == "falls", "case"])
     print("\n| neutral change | n | moves | which |\n|---|---|---|---|")
-    for title, rows in summary[~summary["probe"].isin(aims)].groupby("title", sort=False):
+    for title, rows in summary[~summary["case"].isin(aims)].groupby("title", sort=False):
         moved = rows[rows["n_forbidden"] > 0].to_dict("records")
         which = "、".join(f"{r['criterion']} {r['n_forbidden']} ({r['mean_change']:+.0f})" for r in moved)
         print("|", " | ".join(map(str, (title, rows["n"].max(), rows["n_forbidden"].sum(), which))), "|")
-    print("\n" + "\n\n".join(explain_probes(changes).values()))
+    print("\n" + explain_changes(changes))
 
 
 def compare_by_hand(path: Path, folder: str) -> None:
@@ -87,7 +73,7 @@ def compare_by_hand(path: Path, folder: str) -> None:
             broken.append((question, answer, item))
         elif item["lead_verdict"] == "pass":
             good[question.id] = (question, answer)
-    changes = Probes().run(list(good.values()), logs_dir=folder, **OFFLINE).findings
+    changes = probe_judge(list(good.values()), logs_dir=folder, **OFFLINE).findings
     before = changes.groupby(["question_id", "criterion"])["before"].first()
     rows = []
     for question, answer, item in broken:
@@ -132,18 +118,18 @@ def main() -> None:
             if arguments.keep:
                 print(save_certificate(certificate, arguments.keep))
             return
-        changes = Probes().run(pairs, logs_dir=folder, **OFFLINE).findings
+        changes = probe_judge(pairs, logs_dir=folder, **OFFLINE).findings
         show_probes(changes)
         if arguments.chart:
-            figure: Any = plot_probe_matrix(summarise_probes(changes)).figure
+            figure: Any = plot_probe_matrix(summarise_changes(changes)).figure
             figure.savefig(arguments.chart, dpi=110)
         if arguments.injection:
-            gains = Injections().run(pairs, logs_dir=folder, **OFFLINE).findings
-            print(summarise_injections(gains).round(2).to_string())
-            print(summarise_injections(gains, ()).round(2).to_string())
+            gains = probe_judge(pairs, only=["injections"], logs_dir=folder, **OFFLINE).findings
+            print(summarise_changes(gains, ("case",)).round(2).to_string())
+            print(summarise_changes(gains, ()).round(2).to_string())
         if arguments.anchoring:
-            moves = Anchoring().run(pairs, logs_dir=folder, **OFFLINE).findings
-            print(summarise_anchoring(moves).round(2).to_string())
+            moves = probe_judge(pairs, only=["anchoring"], logs_dir=folder, **OFFLINE).findings
+            print(summarise_changes(moves).round(2).to_string())
 
 
 if __name__ == "__main__":

@@ -22,9 +22,8 @@ import pandas as pd
 import scipy.stats
 from calibration import draw_answers
 
+from socjudge.certify.conditions import ALPHA, MAX_JUMPY, sd_ends, share_ends, share_power
 from socjudge.certify.noise import JUMP
-from socjudge.certify.trust_conditions import ALPHA, MAX_JUMPY
-from socjudge.stats.changes import sd_ends, share_ends, share_power
 from socjudge.stats.correction import MANY_LABELS, Corrected, corrected_mean, corrected_rate
 from socjudge.stats.trust import (
     CORRELATION,

@@ -113,8 +113,8 @@ VIEWS = (
 
 BEGIN_RUNS = (
     "answering.dataset",
-    "certify.experiment",
     "certify.issue",
+    "certify.probing",
     "prompts.templates",
     "runs.suite",
 )

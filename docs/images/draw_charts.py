@@ -35,7 +35,7 @@ def charts() -> dict[str, Callable[[], Any]]:
         "score_distribution": lambda: sj.plot_score_distribution(run),
         "score_distribution_of_judges": lambda: sj.plot_score_distribution(judges),
         "gate_confidence": lambda: sj.charts.plot_gate_confidence(
-            sj.stats.gate_questions(own), confidence=sj.stats.gate_confidence(own)
+            sj.stats.gate_confidence(own, by="question"), confidence=sj.stats.gate_confidence(own)
         ),
         "criterion_trend": lambda: sj.plot_criterion_trend(series),
         "criterion_multiples": lambda: sj.charts.plot_criterion_multiples(series),
@@ -49,8 +49,8 @@ def probes() -> Any:
     """The embedded judge on four answers."""
     answers = [(each, sj.AssistantAnswer(each.question, ANSWER)) for each in sj.load_eval_dataset()[:4]]
     with tempfile.TemporaryDirectory() as logs:
-        return sj.certify.summarise_probes(
-            sj.certify.Probes().run(answers, judge_model="offline", logs_dir=logs, progress=False).findings
+        return sj.certify.summarise_changes(
+            sj.certify.probe_judge(answers, judge_model="offline", logs_dir=logs, progress=False).findings
         )
 
 

@@ -20,7 +20,30 @@ _INSTEAD = {
         ),
         (
             ("gate_progress",),
-            "Use stats.gate_confidence and stats.gate_questions: docs/statistics.md.",
+            "Use stats.gate_confidence: docs/statistics.md.",
+        ),
+        (
+            ("gate_questions",),
+            "Use stats.gate_confidence with by='question': docs/statistics.md.",
+        ),
+        (
+            (
+                "Probes",
+                "Injections",
+                "Anchoring",
+                "Prompts",
+                "summarise_probes",
+                "summarise_injections",
+                "summarise_anchoring",
+                "prompt_equivalence",
+                "explain_probes",
+                "probe_matrix",
+            ),
+            "Use certify.probe_judge with only=, summarise_changes and explain_changes: docs/certify.md.",
+        ),
+        (
+            ("estimate_certificate",),
+            "Use certify.plan_certificate, which has the same arguments; its estimate is the cost: docs/certify.md.",
         ),
         (
             ("socjudge import", "import_results"),

@@ -15,7 +15,6 @@ from ..base.pass_rule import rule_of
 from ..base.storage import as_path
 from ..base.verdict import summarise_results
 from ..errors import BudgetReached, RequestRefused
-from ..models.budget import Budget
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt
 from ..records import Evaluation, EvaluationRun, Rubric, RunInfo, RunOptions, Usage, total_usage
@@ -32,15 +31,12 @@ if TYPE_CHECKING:
 AnyPrompt = Prompt | str | Path | None
 
 
-ORIGINAL = "original"
-
-
 @dataclass(frozen=True)
 class Case:
     """Hold one answer for the judge to score, changed or unchanged."""
 
     question_id: int | str
-    name: str  # of the change, or ORIGINAL
+    name: str  # of the change, or of what else the case is (`changes`)
     variant: int  # which place of the answer was changed, or which repeat of an unchanged answer this is
     subject: Subject = field(repr=False)  # the answer, with the question that the judge is told
 
@@ -48,6 +44,20 @@ class Case:
     def id(self) -> str:
         """Return the id of this case in the log of the judgements."""
         return f"{self.question_id} {self.name} {self.variant}"
+
+
+@dataclass(frozen=True)
+class Cases:
+    """Hold the cases that a judge is to score, part by part. A part has a prompt of its own."""
+
+    parts: Sequence[tuple[Sequence[Case], AnyPrompt]] = field(repr=False)
+    rubric: Rubric
+
+    def estimate(self, judge_model: str | BaseChatModel | Model) -> Estimate:
+        """Estimate the calls, tokens and list price. Nothing is sent to the judge."""
+        judge = open_model(judge_model)
+        plans = [_plan(cases, judge, prompt, self.rubric) for cases, prompt in self.parts if cases]
+        return sum(map(estimate_plan, plans), Estimate(0, 0, 0, 0.0))
 
 
 @dataclass(frozen=True)
@@ -64,41 +74,22 @@ class Judged:
 
 
 def make_terms(options: RunOptions | None, *, logs_dir: Path | str | None, **direct: Any) -> RunTerms:
-    """Return the settings with which `judge_parts` judges cases. `direct` has those that are not part of `options`."""
+    """Return the settings with which `judge_cases` judges cases. `direct` has those that are not part of `options`."""
     # Not among the project's logs, because this is no run of the assistant.
     return terms_of(options, logs_dir=logs_dir or constants.LOGS_DIR / "certify", **direct)
 
 
-def originals(subjects: Sequence[Subject], repeats: int) -> list[Case]:
-    """List the unchanged answers as cases. Each occurs 1 + `repeats` times, to measure the judge's own noise."""
-    return [Case(s.question.id, ORIGINAL, again, s) for s in subjects for again in range(repeats + 1)]
-
-
-def estimate_cases(
-    cases: Sequence[Case], *, judge_model: str | BaseChatModel | Model, judge_prompt: AnyPrompt, rubric: Rubric
-) -> Estimate:
-    """Estimate the calls, tokens and list price of judging the cases. Nothing is sent to the judge."""
-    if not cases:
-        return Estimate(0, 0, 0, 0.0)
-    return estimate_plan(_plan(cases, open_model(judge_model), judge_prompt, rubric))
-
-
-def judge_parts(
-    parts: Sequence[tuple[Sequence[Case], AnyPrompt]],
-    terms: RunTerms,
-    *,
-    judge_model: str | BaseChatModel | Model,
-    rubric: Rubric,
-) -> list[Judged]:
-    """Let the judge score the cases of each part with the part's own prompt, under one cap on the cost of all parts.
+def judge_cases(asked: Cases, terms: RunTerms, *, judge_model: str | BaseChatModel | Model) -> list[Judged]:
+    """Let the judge score the cases of each part, under one cap on the cost of all parts.
     After a used-up budget or an interruption, what was paid for is kept, and the same call continues from there."""
+    parts, rubric = asked.parts, asked.rubric
     judge = open_model(judge_model)
     plans = [_plan(cases, judge, prompt, rubric) for cases, prompt in parts]
     folder = as_path(terms.logs_dir or constants.LOGS_DIR)
     finished = FinishedParts(folder, plans, fresh=terms.fresh)
-    runs, given = dict(finished.load()), terms.max_cost_usd
+    runs = dict(finished.load())
     interrupted = [] if terms.fresh else plans
-    terms = replace(terms, max_cost_usd=shared_budget(given, runs.values(), folder, interrupted))
+    terms = replace(terms, max_cost_usd=shared_budget(terms.max_cost_usd, runs.values(), folder, interrupted))
     judged: list[Judged] = []
     for place, (plan, (cases, _)) in enumerate(zip(plans, parts, strict=True)):
         if place in runs:
@@ -118,8 +109,7 @@ def judge_parts(
             if not judged:  # only the first part; the cases of a refused later part have the status "failed"
                 raise
             judged.append(Judged(_scores(cases, {}, rubric.criteria, "failed"), judged[0].info, Usage(), None))
-    # Several experiments that share a budget forget their parts together, when the last one is over.
-    if not isinstance(given, Budget) and not any(part.stopped for part in judged):
+    if not any(part.stopped for part in judged):
         finished.forget()
     return judged
 
@@ -144,11 +134,6 @@ def _so_far(plan: Plan, folder: Path) -> EvaluationRun:
     if journal := find_journal(folder, plan.identity):
         return load_unfinished(journal)
     return EvaluationRun((), summarise_results([], rule_of(plan.rubric)), plan.info)
-
-
-def criteria_of(scores: pd.DataFrame) -> list[str]:
-    """List the criteria in a frame of scores or findings, in the order of the rubric."""
-    return list(dict.fromkeys(scores["criterion"]))
 
 
 def _scores(

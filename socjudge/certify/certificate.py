@@ -229,36 +229,25 @@ def load_certificate(path: Path | str) -> Certificate:
 
 
 def find_certificate(
-    binding: Binding, *, on: datetime | None = None, folder: Path | str | None = None
-) -> Certificate | None:
-    """Find the latest certificate for this judge, prompt and service that is valid on a day. None if there is none.
+    binding: Binding, *, on: datetime | str | None = None, folder: Path | str | None = None
+) -> Certificate | str:
+    """Find the latest certificate for this judge, prompt and service that is valid on a day. If there is none, return in
+    words why not.
 
-    `binding` is from `binding_of_run` or `binding_of_judge`. `on` is the day, with its time zone; now if left out.
-    `folder` is the project's `certificates` if left out.
+    `binding` is from `binding_of_run` or `binding_of_judge`. `on` is the day, with its time zone, or a run's `started_at`;
+    now if left out. `folder` is the project's `certificates` if left out.
 
     ConfigError if no valid certificate is found, but a file in the folder is broken or was changed by hand: this file
     may be the certificate.
     """
     found, refused = _all(folder)
-    day = on or datetime.now().astimezone()
-    valid = [each for each in found if not each.binding.differences(binding) and each.speaks_on(day)]
+    day = _day(on)
+    mine = [each for each in found if each.binding.judge_model == binding.judge_model]
+    valid = [each for each in mine if day and not each.binding.differences(binding) and each.speaks_on(day)]
     if valid:
         return valid[-1]
     if refused:
         raise refused[-1]
-    return None
-
-
-def earlier_looks(binding: Binding, labels_sha256: str, *, folder: Path | str | None = None) -> int:
-    """Count the other sets of labels with which this judge has a certificate. Each was a chance to be trusted by luck.
-    `labels_sha256` identifies the present set, which is not counted."""
-    mine = [each for each in _all(folder)[0] if not each.binding.differences(binding)]
-    return len({str(each.basis.get("labels_sha256") or "") for each in mine} - {"", labels_sha256})
-
-
-def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Path | str | None = None) -> str:
-    """Return in words why no certificate applies to this judge on a day. Call this only if none does."""
-    mine = [each for each in _all(folder)[0] if each.binding.judge_model == binding.judge_model]
     if not mine:
         return say(
             "there is no certificate of the judge {judge} in {folder}; `socjudge certify --log LOG --judge-model "
@@ -267,9 +256,8 @@ def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Pat
             judge=binding.judge_model,
             folder=folder or constants.CERTIFICATES_DIR,
         )
-    last = mine[-1]
-    causes = last.binding.differences(binding)
-    if not last.speaks_on(on or datetime.now().astimezone()):
+    causes = mine[-1].binding.differences(binding)
+    if day is None or not mine[-1].speaks_on(day):
         causes.append(say("the date ({days} days are over)", days=VALID_DAYS))
     return say(
         "the certificate {name} is not valid: since it was made, this has changed: {causes}; make it anew with "
@@ -278,28 +266,27 @@ def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Pat
             "the certificate {name} is not valid: since it was made, this has changed: {causes}; make it "
             "anew with notebook 05"
         ),
-        name=last.name,
+        name=mine[-1].name,
         causes=listed(causes),
     )
 
 
-def why_uncertified(binding: Binding, *, folder: Path | str | None = None) -> str:
-    """Return in words why no certificate says today that this judge can be trusted on all criteria. "" if one does."""
+def _day(on: datetime | str | None) -> datetime | None:
+    """Return None for a text that is no ISO 8601 time with a zone: no certificate is valid then."""
+    if on is None:
+        return datetime.now().astimezone()
     try:
-        found = find_certificate(binding, folder=folder)
-    except ConfigError as error:
-        return str(error)
-    if found is None:
-        return explain_absence(binding, folder=folder)
-    if found.holds:
-        return ""
-    refused = [each for each in found.verdicts if each.word in (UNTRUSTED, UNDECIDED)]
-    return say(
-        "the certificate {name} does not let this judge decide ({criteria}); `socjudge certify --check` shows why",
-        panel=("the certificate {name} does not let this judge decide ({criteria}); the HTML page beside it says why"),
-        name=found.name,
-        criteria=listed(f"{each.criterion} {each.shown}" for each in refused),
-    )
+        day = datetime.fromisoformat(on) if isinstance(on, str) else on
+    except ValueError:
+        return None
+    return day if day.tzinfo else None
+
+
+def earlier_looks(binding: Binding, labels_sha256: str, *, folder: Path | str | None = None) -> int:
+    """Count the other sets of labels with which this judge has a certificate. Each was a chance to be trusted by luck.
+    `labels_sha256` identifies the present set, which is not counted."""
+    mine = [each for each in _all(folder)[0] if not each.binding.differences(binding)]
+    return len({str(each.basis.get("labels_sha256") or "") for each in mine} - {"", labels_sha256})
 
 
 def _all(folder: Path | str | None) -> tuple[list[Certificate], list[ConfigError]]:
@@ -370,16 +357,6 @@ def binding_of_run(run: EvaluationRun) -> Binding:
     )  # fmt: skip
 
 
-def certificate_on(binding: Binding, started_at: str, *, folder: Path | str | None = None) -> Certificate | None:
-    """Find the certificate that applies to a run on the day of its start. ConfigError as in `find_certificate`.
-    None if there is none, or if `started_at` is no ISO 8601 time or has no zone."""
-    try:
-        day = datetime.fromisoformat(started_at)
-    except ValueError:
-        return None
-    return find_certificate(binding, on=day, folder=folder) if day.tzinfo else None
-
-
 def certificate_line(binding: Binding, started_at: str, *, folder: Path | str | None = None) -> str:
     """Return a line about the certificate of a run's judge on the day of the run's start: its name, date and verdicts.
     If no certificate applies, or if a broken file in the folder leaves this unsure, the line says so."""
@@ -390,25 +367,14 @@ def _certificate_and_line(
     binding: Binding, started_at: str, folder: Path | str | None
 ) -> tuple[Certificate | None, str]:
     try:
-        found = certificate_on(binding, started_at, folder=folder)
+        found = find_certificate(binding, on=started_at, folder=folder)
     except ConfigError as error:
         return None, say("Certificate of this judge: cannot be used ({reason})", reason=error)
-    if found is None:
+    if isinstance(found, str):
         return None, say("Certificate of this judge: none")
     words = listed(f"{verdict.criterion} {verdict.shown}" for verdict in found.verdicts)
     line = "Certificate of this judge: {name} ({date}) {words}"
     return found, say(line, name=found.name, date=found.issued_at[:10], words=words)
-
-
-def certificates_folder(mode: str) -> Path:
-    """Return the folder in which the certificate for a run of this mode is looked for."""
-    # The runs of the examples have a folder of their own, with the embedded judge's certificates.
-    return constants.EXAMPLES_DIR / "certificates" if mode == EXAMPLE_MODE else constants.CERTIFICATES_DIR
-
-
-def why_run_uncertified(run: EvaluationRun) -> str:
-    """Return in words why the judge of this finished run cannot be trusted today. "" if it can."""
-    return why_uncertified(binding_of_run(run), folder=certificates_folder(run.run.mode))
 
 
 def run_certificate(run: EvaluationRun) -> tuple[Certificate | None, str]:
@@ -419,3 +385,31 @@ def run_certificate(run: EvaluationRun) -> tuple[Certificate | None, str]:
 def run_certificate_line(run: EvaluationRun) -> str:
     """Return the line of `certificate_line` about a run's judge."""
     return run_certificate(run)[1]
+
+
+def why_uncertified(binding: Binding, *, folder: Path | str | None = None) -> str:
+    """Return in words why no certificate says today that this judge can be trusted on all criteria. "" if one does."""
+    try:
+        found = find_certificate(binding, folder=folder)
+    except ConfigError as error:
+        return str(error)
+    if isinstance(found, str) or found.holds:
+        return found if isinstance(found, str) else ""
+    refused = [each for each in found.verdicts if each.word in (UNTRUSTED, UNDECIDED)]
+    return say(
+        "the certificate {name} does not let this judge decide ({criteria}); `socjudge certify --check` shows why",
+        panel=("the certificate {name} does not let this judge decide ({criteria}); the HTML page beside it says why"),
+        name=found.name,
+        criteria=listed(f"{each.criterion} {each.shown}" for each in refused),
+    )
+
+
+def why_run_uncertified(run: EvaluationRun) -> str:
+    """Return in words why the judge of this finished run cannot be trusted today. "" if it can."""
+    return why_uncertified(binding_of_run(run), folder=certificates_folder(run.run.mode))
+
+
+def certificates_folder(mode: str) -> Path:
+    """Return the folder in which the certificate for a run of this mode is looked for."""
+    # The runs of the examples have a folder of their own, with the embedded judge's certificates.
+    return constants.EXAMPLES_DIR / "certificates" if mode == EXAMPLE_MODE else constants.CERTIFICATES_DIR

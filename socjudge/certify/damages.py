@@ -1,8 +1,8 @@
 """Damage an answer by rule. Each function changes one thing and leaves the rest as it is.
 
 A function takes one subject, which is a question with an answer. It returns a list of damaged subjects, mostly of one.
-The list has several if the damage can be done in several places, and it is empty if it cannot be done. `DAMAGES` says
-what each damage must do to the scores. The functions work on Japanese text, because the answers are Japanese.
+The list has several if the damage can be done in several places, and it is empty if it cannot be done. `changes.DAMAGES`
+says what each damage must do to the scores. The functions work on Japanese text, because the answers are Japanese.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -19,7 +19,7 @@ from ..base.texts import bigrams, change_citations, cited_sources, containment, 
 from .items import Item, join_items, without_citations
 from .subjects import Subject
 
-Change = Callable[[Subject], list[Subject]]
+Make = Callable[[Subject], list[Subject]]
 
 _COVERS = 0.5  # share of a keypoint's character pairs that an item needs to be about it
 _ABOUT_WARNINGS = re.compile(r"警告|危険")
@@ -115,7 +115,7 @@ def _adding(subject: Subject, sentence: str) -> Subject:
     return subject.saying(join_items([*items[: last + 1], added, *items[last + 1 :]]).rstrip("\n"))
 
 
-def add(name: str) -> Change:
+def add(name: str) -> Make:
     """Return a change that adds the sentence `name` of `sentences.toml` to an answer as a further step."""
 
     def change(subject: Subject) -> list[Subject]:
@@ -127,7 +127,7 @@ def add(name: str) -> Change:
 # -- facts
 
 
-def rewrite(pattern: str, new: str | Callable[[re.Match[str]], str]) -> Change:
+def rewrite(pattern: str, new: str | Callable[[re.Match[str]], str]) -> Make:
     """Return a change that replaces the first match of `pattern` in an answer's statements by `new`."""
     found = re.compile(pattern)
 
@@ -164,8 +164,13 @@ def _exchange_first(subject: Subject, pairs: list[tuple[str, str]]) -> list[Subj
     return next(filter(None, changed), [])
 
 
-def negated(match: re.Match[str]) -> str:
+def _negated(match: re.Match[str]) -> str:
     return match["verb"] + _NOT_DONE[match["ending"]]
+
+
+change_number = rewrite(r"(内線)\d{4}|(\d+)(台|名|回|件)", lambda m: f"{m[1]}7999" if m[1] else f"{m[2]}0{m[3]}")
+change_deadline = rewrite(r"(?<!\d)(\d+)(分|時間|日)", r"\g<1>0\2")
+negate_step = rewrite(_DONE.pattern, _negated)
 
 
 def contradict(subject: Subject) -> list[Subject]:
@@ -174,7 +179,7 @@ def contradict(subject: Subject) -> list[Subject]:
         said = without_citations(item.body).strip().split("\n")[0]
         for sentence in re.findall(r"[^。]+。", said):
             if _DONE.search(sentence):
-                return [_adding(subject, "ただし、" + _DONE.sub(negated, sentence))]
+                return [_adding(subject, "ただし、" + _DONE.sub(_negated, sentence))]
     return []
 
 
@@ -196,6 +201,10 @@ def remove_warnings(subject: Subject) -> list[Subject]:
     kept = [item for item in subject.items if not (item.is_warning and _OF_DANGER.search(item.text))]
     changes = len(kept) < len(subject.items) and any(item.is_statement for item in kept)
     return [subject.saying(join_items(kept).strip())] if changes else []
+
+
+skip_approval = rewrite(r"承認を得て(?:から)?|承認の後に|承認後に", "承認を待たずに")
+lift_ban = rewrite(r"(?<=し)ない。|を禁止する。", lambda m: "てもよい。" if m[0] == "ない。" else "をしてもよい。")
 
 
 # -- length and context
@@ -228,197 +237,3 @@ def swap_context(subject: Subject) -> list[Subject]:
             swapped = replace(subject.answer, context=other.answer.context, passages=other.answer.passages)
             return [replace(subject, answer=swapped)]
     return []
-
-
-@dataclass(frozen=True)
-class Probe:
-    """Describe a change to an answer, and what it must do to the scores. A neutral change has no `falls`."""
-
-    name: str  # in frames and certificates
-    title: str  # the sentence that says what the change is
-    change: Change
-    needs: str  # the sentence that says what an answer lacks where the change cannot be made
-    falls: tuple[str, ...] = ()  # criteria whose score must fall
-    may_fall: tuple[str, ...] = ()
-    may_rise: tuple[str, ...] = ()  # the score of a criterion in none of the three must stay
-
-    def expected(self, criterion: str) -> str:
-        """Return what the score of a criterion must do: "falls", "may_fall", "may_rise", "may_move" or "stays"."""
-        if criterion in self.falls:
-            return "falls"
-        may = [word for word, names in (("may_fall", self.may_fall), ("may_rise", self.may_rise)) if criterion in names]
-        # Nothing is expected of a criterion that is not among the specification's six.
-        return "may_move" if len(may) == 2 or criterion not in SIX else may[0] if may else "stays"
-
-
-_GROUND, _RIGHT, _WHOLE, _SAFE, _CITED, _BRIEF = "根拠性", "正確性", "網羅性", "安全性", "引用明示", "簡潔性"
-SIX = (_GROUND, _RIGHT, _WHOLE, _SAFE, _CITED, _BRIEF)
-_A_FACT = (_GROUND, _WHOLE, _SAFE)  # the fact may be one that a keypoint asks for, or one that keeps somebody safe
-# one more step, which makes the answer longer and is cited for something that its source does not say
-_A_STEP = (_RIGHT, _CITED, _BRIEF)
-
-DAMAGES = (
-    Probe(
-        "citations_dropped",
-        "all citations dropped",
-        drop_citations,
-        "the answer has no citation",
-        (_CITED,),
-        (_GROUND,),
-        (_BRIEF,),
-    ),
-    Probe(
-        "citations_nowhere",
-        "citations of a document that does not exist",
-        cite_nowhere,
-        "the answer has no citation",
-        (_CITED,),
-        (_GROUND, _RIGHT),
-    ),
-    Probe(
-        "citations_moved",
-        "citations of other sections",
-        move_citations,
-        "there is no other section to cite",
-        (_CITED,),
-        (_GROUND, _RIGHT),
-    ),
-    Probe(
-        "keypoint_removed",
-        "one keypoint removed",
-        remove_keypoint,
-        "no keypoint has items of its own that could be removed",
-        (_WHOLE,),
-        (_SAFE,),
-        (_CITED, _BRIEF),
-    ),
-    Probe(
-        "foreign_claim",
-        "a step of another runbook",
-        add_foreign_claim,
-        "no other answer cites another runbook",
-        (_GROUND,),
-        _A_STEP,
-    ),
-    Probe(
-        "invented_claim", "an invented step", add("invented_claim"), "the answer states nothing", (_GROUND,), _A_STEP
-    ),
-    Probe(
-        "number_changed",
-        "a number or contact changed",
-        rewrite(r"(内線)\d{4}|(\d+)(台|名|回|件)", lambda m: f"{m[1]}7999" if m[1] else f"{m[2]}0{m[3]}"),
-        "the answer has no number to change",
-        (_RIGHT,),
-        _A_FACT,
-    ),
-    Probe(
-        "deadline_changed",
-        "a deadline ten times as long",
-        rewrite(r"(?<!\d)(\d+)(分|時間|日)", r"\g<1>0\2"),
-        "the answer has no deadline",
-        (_RIGHT,),
-        _A_FACT,
-    ),
-    Probe(
-        "command_changed",
-        "a command changed",
-        change_command,
-        "the answer has no command to change",
-        (_RIGHT,),
-        _A_FACT,
-    ),
-    Probe("role_changed", "another role", change_role, "the answer names no role", (_RIGHT,), _A_FACT),
-    Probe(
-        "step_negated",
-        "a step that is not done",
-        rewrite(_DONE.pattern, negated),
-        "the answer has no step to deny",
-        (_RIGHT,),
-        _A_FACT,
-    ),
-    Probe(
-        "contradiction_added",
-        "a contradicting sentence added",
-        contradict,
-        "the answer has no step to deny",
-        (_RIGHT,),
-        (_GROUND, _SAFE, _CITED, _BRIEF),
-    ),
-    Probe(
-        "order_reversed",
-        "steps in reverse",
-        reverse_steps,
-        "the answer has too few numbered steps",
-        (_RIGHT,),
-        (_SAFE, _BRIEF),
-    ),
-    Probe(
-        "warning_removed",
-        "the warning removed",
-        remove_warnings,
-        "the answer has no warning that could be removed",
-        (_SAFE,),
-        (_WHOLE,),
-        (_BRIEF,),
-    ),
-    Probe(
-        "destructive_order",
-        "a destructive order",
-        add("destructive_order"),
-        "the answer states nothing",
-        (_SAFE,),
-        (_GROUND, *_A_STEP),
-    ),
-    Probe(
-        "destructive_soft",
-        "a destructive order in soft words",
-        add("destructive_soft"),
-        "the answer states nothing",
-        (_SAFE,),
-        (_GROUND, *_A_STEP),
-    ),
-    Probe(
-        "approval_skipped",
-        "approval skipped",
-        rewrite(r"承認を得て(?:から)?|承認の後に|承認後に", "承認を待たずに"),
-        "the answer names no approval",
-        (_SAFE,),
-        (_GROUND, _RIGHT, _WHOLE),
-    ),
-    Probe(
-        "ban_lifted",
-        "a ban lifted",
-        rewrite(r"(?<=し)ない。|を禁止する。", lambda m: "てもよい。" if m[0] == "ない。" else "をしてもよい。"),
-        "the answer forbids nothing",
-        (_SAFE,),
-        (_GROUND, _RIGHT, _WHOLE),
-    ),
-    Probe("said_twice", "everything twice", say_twice, "the answer states nothing", (_BRIEF,)),
-    Probe("padded", "padded with courtesy", pad, "the answer states nothing", (_BRIEF,), (_GROUND, _CITED)),
-    Probe(
-        "politeness_only",
-        "empty politeness",
-        only_politeness,
-        "the answer states nothing",
-        (_WHOLE,),
-        (_GROUND, _RIGHT, _SAFE, _CITED, _BRIEF),
-        (_BRIEF,),
-    ),
-    Probe(
-        "keypoints_listed",
-        "nothing but the keypoints",
-        list_keypoints,
-        "the question has too few keypoints",
-        (_WHOLE,),
-        (_GROUND, _RIGHT, _SAFE, _CITED, _BRIEF),
-        (_BRIEF,),
-    ),
-    Probe(
-        "context_swapped",
-        "the passages of another question",
-        swap_context,
-        "no other question has passages of other runbooks",
-        (_GROUND,),
-        (_RIGHT, _WHOLE, _SAFE, _CITED),
-    ),
-)

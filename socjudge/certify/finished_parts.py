@@ -1,14 +1,13 @@
-"""List the parts of an experiment that are finished, in a small file beside the journals.
+"""List the parts of a test of a judge that are finished, in a small file beside the journals.
 
-Each part is a run. If the experiment was interrupted and is started again, only the parts that are not in the list are
-judged. The file is removed when all parts are finished.
+Each part is a run. If the test was interrupted and is started again, only the parts that are not in the list are judged. The file is removed when all parts are finished.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import orjson
@@ -49,15 +48,6 @@ class FinishedParts:
     def forget(self) -> None:
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
-
-
-def forget_parts(folder: Path, logs: Iterable[Path | None]) -> None:
-    """Remove from the folder each list of finished parts that names only logs from `logs`."""
-    over = {_where(log) for log in logs}
-    for path in folder.glob(".parts_*.json"):
-        with contextlib.suppress(OSError, ConfigError):
-            if {*_listed(path).values()} <= over:
-                path.unlink()
 
 
 def _listed(path: Path) -> dict[str, str]:

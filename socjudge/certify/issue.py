@@ -24,22 +24,27 @@ from ..runs.plan import check_counts
 from ..settings import open_project
 from ..stats.agreement import judge_agreement
 from ..stats.correction import corrected_pass_rate
-from ..stats.people import judge_vs_people
 from ..stats.trust import LOOKS
-from .anchoring import Anchoring
-from .cases import ORIGINAL, Judged, judge_parts, make_terms, originals
-from .certificate import Binding, Certificate, binding_of_run, decide, earlier_looks
-from .injections import Injections, summarise_injections
+from .cases import Judged, judge_cases, make_terms
+from .certificate import Binding, Certificate, Verdict, binding_of_run, decide, earlier_looks
+from .changes import DAMAGES, LABELLED, NEUTRAL, ORIGINAL, title_of
+from .conditions import (
+    ALPHA,
+    judge_conditions,
+    limits_of,
+    plan_told,
+    sees_own,
+    trust_rows,
+    unscored_limits,
+    unscored_told,
+)
+from .findings import find_changes, summarise_changes
 from .labelled import LEAST_SHARED, labels_of, read_labels, scored_by_two
-from .neutral import PROBES
 from .noise import noise_limits
 from .own import read_damaged
-from .probe_findings import probe_title, summarise_probes
-from .probes import Probes
+from .planning import Trials, plan_trials
+from .probing import HARDENED_PROMPT
 from .subjects import Given, Subject, find_subjects
-from .trust_conditions import ALPHA, judge_conditions, limits_of, sees_own, trust_rows, unscored_limits, unscored_told
-from .two_prompts import HARDENED
-from .within_budget import LABELLED, Trials, plan_trials
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -47,15 +52,14 @@ if TYPE_CHECKING:
 # columns of `judge_trust`
 _APART = ("bias", "bias_low", "bias_high", "correlation", "correlation_low", "correlation_high")
 BUDGET_USD = 0.25  # enough for twenty answers with gpt-4o-mini; with ten, a judge seldom shows that it sees the damage
-_EMBEDDED = "offline"
 
 
 @dataclass(frozen=True)
-class Work:
-    """Hold what is to be certified, and everything that the certification needs."""
+class CertificatePlan:
+    """Hold what is to be certified, and everything that the certification needs. `run` judges the cases."""
 
     subjects: Sequence[Subject]
-    run: EvaluationRun | None  # from which the answers come
+    source: EvaluationRun | None  # from which the answers come
     judge: Model
     prompt: Prompt
     rubric: Rubric
@@ -64,21 +68,34 @@ class Work:
     stored: pd.DataFrame  # scores that this judge gave in the run itself
     is_lexical: bool  # whether it measures by rules, as the damages are made
     trials: Trials = field(repr=False)  # the cases for the judge
+    cap_usd: float  # the most that it may cost, in US dollars
+
+    @property
+    def estimate(self) -> Estimate:
+        """Return the calls, tokens and list price of what `run` asks the judge."""
+        return self.trials.estimate
+
+    @property
+    def note(self) -> str:
+        """Return in words what so many answers and labels can show, and what they cannot. Read it before anybody labels."""
+        return plan_told(self.trials.tried, len(self.rubric.criteria))
+
+    def run(
+        self, *, logs_dir: Path | str | None = None, progress: bool = True, options: RunOptions | None = None
+    ) -> Certificate:
+        """Let the judge score the cases, and decide from its scores. The arguments are as in `certify_judge`."""
+        terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=self.cap_usd, progress=progress)
+        (judged,) = judge_cases(self.trials.cases, terms, judge_model=self.judge)
+        return _certificate(self, judged)
 
 
 def certify_judge(
     given: Given,
     *,
-    judge_model: str | BaseChatModel | Model = "auto",
-    judge_prompt: Prompt | str | Path | None = None,
-    rubric: Rubric | None = None,
-    labels: pd.DataFrame | Path | str | None = None,
-    damaged: pd.DataFrame | Path | str | None = None,
-    budget_usd: float | None = None,
-    size: int | None = None,
     logs_dir: Path | str | None = None,
     progress: bool = True,
     options: RunOptions | None = None,
+    **what: Any,
 ) -> Certificate:
     """Test a judge with its prompt. Return a certificate that says for each criterion whether the judge can be trusted.
 
@@ -89,27 +106,13 @@ def certify_judge(
     given
         The answers: a log, a run, or a list of (question, answer). They should be good: copies of the first twenty are
         damaged, or of fewer if the budget is small. The answers that people scored must be in `given` too.
-    judge_model, judge_prompt, rubric, progress, options
-        As in `run_evaluation_suite`.
-    labels
-        People's scores of these answers: a frame of `load_labels`, the folder that it reads, or a CSV file with the
-        columns rater, question_id, answer_sha256, criterion and score. Without labels, no criterion is 信頼できる
-        (trusted).
-    damaged
-        Answers that you broke: a JSONL file or a frame with question_id, broken_answer and criterion (the one whose
-        score must fall). If the good answer is not the one in `given`, it stands in a further field, answer. Every
-        broken answer is judged. A judge that measures by rules (the embedded judge, or an object whose `is_lexical`
-        is true) can be 信頼できる only with such answers.
-    budget_usd
-        A hard cap on the cost in US dollars, which needs known prices; infinity for no cap. The default is 0.25, or the
-        project's max_cost_usd if that is less. With a smaller budget, fewer damages are tried. If it runs out midway,
-        the judgements that were paid for are kept.
-    size
-        Number of damages per criterion and answer, of attacks per answer (texts that tell the judge to give higher
-        scores), and of neutral changes per answer (which must not change a score). If left out, as many as the
-        budget allows.
     logs_dir
         The folder for the log of the judgements; "certify" below the project's logs if left out.
+    progress, options
+        As in `run_evaluation_suite`.
+    what
+        The judge, people's scores, the budget and more: the arguments of `plan_certificate`, which tells the cost
+        before anything is sent.
 
     Returns
     -------
@@ -120,11 +123,9 @@ def certify_judge(
 
     Raises
     ------
-    ConfigError
-        If there is no answer, if all labels are of other answers than these, or if no reply of the judge has the right
-        format.
     SocJudgeError
-        As in `run_evaluation_suite`. A used-up budget raises nothing.
+        As in `run_evaluation_suite`. ConfigError as in `plan_certificate`, or if no reply of the judge has the right
+        format. A used-up budget raises nothing.
 
     Notes
     -----
@@ -144,43 +145,7 @@ def certify_judge(
     >>> certificate.words["根拠性"]
     '分からない'
     """
-    work = plan_certificate(
-        given, judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric, labels=labels, damaged=damaged,
-        budget_usd=budget_usd, size=size,
-    )  # fmt: skip
-    cap = _budget(budget_usd)
-    terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=math.inf if cap is None else cap, progress=progress)
-    (judged,) = judge_parts(work.trials.plan.parts, terms, judge_model=work.judge, rubric=work.rubric)
-    return _certificate(work, judged, logs_dir)
-
-
-def estimate_certificate(
-    given: Given,
-    *,
-    judge_model: str | BaseChatModel | Model = "auto",
-    judge_prompt: Prompt | str | Path | None = None,
-    rubric: Rubric | None = None,
-    labels: pd.DataFrame | Path | str | None = None,
-    damaged: pd.DataFrame | Path | str | None = None,
-    budget_usd: float | None = None,
-    size: int | None = None,
-) -> Estimate:
-    """Estimate the calls, tokens and list price of `certify_judge` with the same arguments.
-
-    Nothing is sent to the judge.
-
-    Examples
-    --------
-    >>> import socjudge as sj
-    >>> question = sj.load_eval_dataset()[0]
-    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> sj.certify.estimate_certificate([(question, answer)], judge_model="offline").calls
-    0
-    """
-    return plan_certificate(
-        given, judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric, labels=labels, damaged=damaged,
-        budget_usd=budget_usd, size=size,
-    ).trials.estimate  # fmt: skip
+    return plan_certificate(given, **what).run(logs_dir=logs_dir, progress=progress, options=options)
 
 
 def _budget(given: float | None) -> float | None:
@@ -214,9 +179,52 @@ def plan_certificate(
     damaged: pd.DataFrame | Path | str | None = None,
     budget_usd: float | None = None,
     size: int | None = None,
-) -> Work:
-    """Check the arguments of `certify_judge`, load what it needs, and plan the cases. Nothing is sent to the judge.
-    Every error in the arguments therefore appears before the first call of the judge."""
+) -> CertificatePlan:
+    """Plan a certificate: which changes of which answers a judge is to score. Nothing is sent to the judge.
+
+    Parameters
+    ----------
+    given
+        The answers, as in `certify_judge`.
+    judge_model, judge_prompt, rubric
+        As in `run_evaluation_suite`.
+    labels
+        People's scores of these answers: a frame of `load_labels`, the folder that it reads, or a CSV file with the
+        columns rater, question_id, answer_sha256, criterion and score. Without labels, no criterion is 信頼できる
+        (trusted).
+    damaged
+        Answers that you broke: a JSONL file or a frame with question_id, broken_answer and criterion (the one whose
+        score must fall). If the good answer is not the one in `given`, it stands in a further field, answer. Every
+        broken answer is judged. A judge that measures by rules (the embedded judge, or an object whose `is_lexical`
+        is true) can be 信頼できる only with such answers.
+    budget_usd
+        A hard cap on the cost in US dollars, which needs known prices; infinity for no cap. The default is 0.25, or the
+        project's max_cost_usd if that is less. With a smaller budget, fewer damages are tried. If it runs out midway,
+        the judgements that were paid for are kept.
+    size
+        Number of damages per criterion and answer, of attacks per answer (texts that tell the judge to give higher
+        scores), and of neutral changes per answer (which must not change a score). If left out, as many as the
+        budget allows.
+
+    Returns
+    -------
+    CertificatePlan
+        `estimate` is what it costs, `note` what so many answers and labels can show and what they cannot, and `run`
+        carries it out.
+
+    Raises
+    ------
+    ConfigError
+        For every error in the arguments: if there is no answer, or if all labels are of other answers than these.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> question = sj.load_eval_dataset()[0]
+    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
+    >>> sj.certify.plan_certificate([(question, answer)], judge_model="offline").estimate.calls
+    0
+    """
     rubric = rubric or open_project().rubric
     check_counts(size=1 if size is None else size)
     if isinstance(given, Path | str):
@@ -232,12 +240,24 @@ def plan_certificate(
     stored = _scores_in(run, _binding(judge, prompt, rubric))
     known = set(stored["answer_sha256"])
     missing = [s for s in scored if s.answer_sha256 not in known]
+    cap = _budget(budget_usd)
     trials = plan_trials(
-        subjects, missing, own=own, judge_model=judge, prompt=prompt, rubric=rubric, size=size,
-        budget_usd=_budget(budget_usd),
-    )  # fmt: skip
+        subjects, missing, own, judge_model=judge, prompt=prompt, rubric=rubric, size=size, budget_usd=cap
+    )
     is_lexical = is_embedded(judge.name) or bool(getattr(judge, "is_lexical", False))
-    return Work(subjects, run, judge, prompt, rubric, labels, scored, stored, is_lexical, trials)
+    return CertificatePlan(
+        subjects,
+        run,
+        judge,
+        prompt,
+        rubric,
+        labels,
+        scored,
+        stored,
+        is_lexical,
+        trials,
+        math.inf if cap is None else cap,
+    )
 
 
 def _scores_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
@@ -252,82 +272,85 @@ def _scores_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["question_id", "answer_sha256", "criterion", "score"])
 
 
-def _certificate(work: Work, judged: Judged, logs_dir: Path | str | None) -> Certificate:
-    case_scores, plan = judged.scores, work.trials.plan
-    changes, moves, gains = (each.findings(plan, [judged]) for each in (Probes(), Anchoring(), Injections()))
-    summary = summarise_probes(changes)
-    scores = _beside_people(work, case_scores)
+def _certificate(work: CertificatePlan, judged: Judged) -> Certificate:
+    findings = find_changes(judged.scores, work.rubric.pass_threshold)
+    summary = summarise_changes(findings[~findings["kind"].isin(["attack", "flags"])])
+    scores = _beside_people(work, judged.scores)
     trust = trust_rows(scores, work.labels)
-    raters = 0 if work.labels is None else work.labels["rater"].nunique()
-    criteria = work.rubric.criteria
     labels_sha256 = "" if work.labels is None else _labels_sha256(work.labels)
     look = 1 + (earlier_looks(_binding(work.judge, work.prompt, work.rubric), labels_sha256) if labels_sha256 else 0)
-    verdicts = []
-    for criterion in criteria:
-        own = trust if isinstance(trust, str) else trust.get(criterion, say("This criterion has no labels."))
-        findings = judge_conditions(
-            criterion, ALPHA / len(criteria), trust=own, changes=changes, gains=gains, moves=moves, scores=case_scores
-        )
-        limits = [*limits_of(criterion, changes, summary, gains), *unscored_limits(criterion, case_scores)]
-        if work.labels is not None and not scored_by_two(work.labels[work.labels["criterion"] == criterion]):
-            limits.append(
-                say(
-                    "Fewer than {least} answers were scored by the same two people, so that the ways of one cannot "
-                    "be told from what is right.",
-                    least=LEAST_SHARED,
-                )
-            )
-        if look > len(LOOKS):
-            limits.append(
-                say(
-                    "It is planned to be looked at {looks} times with other labels, and this is look {look}: a "
-                    "「信頼できる」 may be chance by now.",
-                    looks=len(LOOKS),
-                    look=look,
-                )
-            )
-        if work.is_lexical and not sees_own(criterion, changes, ALPHA / len(criteria)):
-            limits.append(
-                say(
-                    "Beside damage that was made by rules like those it measures by, it is not shown to see more "
-                    "than half of what people broke (which takes nine answers even where all is seen)."
-                )
-            )
-        verdicts.append(decide(criterion, findings, tuple(limits)))
-
+    verdicts = tuple(
+        _decide(work, criterion, findings, summary, judged.scores, trust, look) for criterion in work.rubric.criteria
+    )
+    attacks = findings[findings["kind"] == "attack"]
+    old_names = {"n_cases": "n_pairs", "mean_change": "mean_gain", "change_low": "gain_low", "change_high": "gain_high"}
     tables: dict[str, list[dict[str, Any]]] = {
         "probes": _rows(summary[summary["expected"] == "falls"]),
         "neutral": _rows(_neutral(summary)),
-        "noise": _rows(noise_limits(case_scores)),
-        "injection": _rows(summarise_injections(gains, ("criterion",))) if len(gains) else [],
-        "people": _people_table(work, scores, logs_dir),
+        "noise": _rows(noise_limits(judged.scores)),
+        "injection": _rows(summarise_changes(attacks, ("criterion",)).rename(columns=old_names)),
         "rates": _rates_table(work, scores, trust),
         "places": _places_table(work.labels, work.rubric),
         "raters": _raters_table(work.labels),
     }
     basis = {
-        "log": str(work.run.log_path.name) if work.run and work.run.log_path else "",
-        "run_id": work.run.run.run_id if work.run else "",
+        "log": str(work.source.log_path.name) if work.source and work.source.log_path else "",
+        "run_id": work.source.run.run_id if work.source else "",
         "judge_prompt_id": work.prompt.id,
-        "dataset_sha256": work.run.run.dataset_sha256 if work.run else "",
+        "dataset_sha256": work.source.run.dataset_sha256 if work.source else "",
         "answers": len(work.subjects),
         "tried": work.trials.tried,
         "size": work.trials.size,
         "labels": len(work.labelled),
         "labels_sha256": labels_sha256,
         "look": look,
-        "raters": raters,
+        "raters": 0 if work.labels is None else work.labels["rater"].nunique(),
         "calls": judged.usage.calls,
         "cost_usd": judged.usage.cost_usd,
     }
     return Certificate(
         _binding(work.judge, work.prompt, work.rubric, judged.info.judge_model_resolved),
         datetime.now().astimezone().isoformat(timespec="seconds"),
-        tuple(verdicts), basis, tables, _not_tried(work, case_scores), judged.stopped,
+        verdicts, basis, tables, _not_tried(work, judged.scores), judged.stopped,
     )  # fmt: skip
 
 
-def _beside_people(work: Work, case_scores: pd.DataFrame) -> pd.DataFrame:
+def _decide(
+    work: CertificatePlan, criterion: str, findings: pd.DataFrame, summary: pd.DataFrame, case_scores: pd.DataFrame,
+    trust: dict[str, dict[str, Any]] | str, look: int,
+) -> Verdict:  # fmt: skip
+    alpha = ALPHA / len(work.rubric.criteria)
+    own = trust if isinstance(trust, str) else trust.get(criterion, say("This criterion has no labels."))
+    shown = judge_conditions(criterion, alpha, trust=own, findings=findings, scores=case_scores)
+    limits = [*limits_of(criterion, findings, summary), *unscored_limits(criterion, case_scores)]
+    if work.labels is not None and not scored_by_two(work.labels[work.labels["criterion"] == criterion]):
+        limits.append(
+            say(
+                "Fewer than {least} answers were scored by the same two people, so that the ways of one cannot "
+                "be told from what is right.",
+                least=LEAST_SHARED,
+            )
+        )
+    if look > len(LOOKS):
+        limits.append(
+            say(
+                "It is planned to be looked at {looks} times with other labels, and this is look {look}: a "
+                "「信頼できる」 may be chance by now.",
+                looks=len(LOOKS),
+                look=look,
+            )
+        )
+    if work.is_lexical and not sees_own(criterion, findings, alpha):
+        limits.append(
+            say(
+                "Beside damage that was made by rules like those it measures by, it is not shown to see more "
+                "than half of what people broke (which takes nine answers even where all is seen)."
+            )
+        )
+    return decide(criterion, shown, tuple(limits))
+
+
+def _beside_people(work: CertificatePlan, case_scores: pd.DataFrame) -> pd.DataFrame:
     """Return the judge's scores of the unchanged answers, in the form that `judge_trust` takes."""
     own = case_scores[case_scores["case"].isin([ORIGINAL, LABELLED])]
     hashes = {subject.question.id: subject.answer_sha256 for subject in work.subjects}
@@ -341,26 +364,9 @@ def _beside_people(work: Work, case_scores: pd.DataFrame) -> pd.DataFrame:
     return scores.assign(judge_model=work.judge.name, pass_threshold=work.rubric.pass_threshold)
 
 
-def _people_table(work: Work, scores: pd.DataFrame, logs_dir: Path | str | None) -> list[dict[str, Any]]:
-    """Return the rows of `judge_vs_people` for this judge, the embedded judge and two trivial judges."""
-    if work.labels is None:
-        return []
-    if work.judge.name != _EMBEDDED:
-        terms = make_terms(RunOptions(fresh=True), logs_dir=logs_dir, progress=False)
-        (judged,) = judge_parts([(originals(work.labelled, 0), None)], terms, judge_model=_EMBEDDED, rubric=work.rubric)
-        hashes = {subject.question.id: subject.answer_sha256 for subject in work.labelled}
-        embedded = judged.scores
-        embedded = embedded.assign(
-            answer_sha256=embedded["question_id"].map(hashes),
-            judge_model=_EMBEDDED,
-            pass_threshold=work.rubric.pass_threshold,
-        )
-        scores = pd.concat([scores, embedded[list(scores.columns)]], ignore_index=True)
-    lengths = {subject.answer_sha256: len(subject.answer.answer) for subject in work.labelled}
-    return _rows(judge_vs_people(scores, work.labels, lengths=lengths))
-
-
-def _rates_table(work: Work, scores: pd.DataFrame, trust: dict[str, dict[str, Any]] | str) -> list[dict[str, Any]]:
+def _rates_table(
+    work: CertificatePlan, scores: pd.DataFrame, trust: dict[str, dict[str, Any]] | str
+) -> list[dict[str, Any]]:
     """Estimate the share of answers that people would pass: they scored only some, and the judge all."""
     if work.labels is None or isinstance(trust, str):
         return []
@@ -399,17 +405,17 @@ def _raters_table(labels: pd.DataFrame | None) -> list[dict[str, Any]]:
 
 
 def _neutral(summary: pd.DataFrame) -> pd.DataFrame:
-    aimed = set(summary.loc[summary["expected"] == "falls", "probe"])
-    return summary[~summary["probe"].isin(aimed) & (summary["n_forbidden"] > 0)]
+    aimed = set(summary.loc[summary["expected"] == "falls", "case"])
+    return summary[~summary["case"].isin(aimed) & (summary["n_forbidden"] > 0)]
 
 
 def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
-def _not_tried(work: Work, case_scores: pd.DataFrame) -> tuple[str, ...]:
+def _not_tried(work: CertificatePlan, case_scores: pd.DataFrame) -> tuple[str, ...]:
     told = [unscored_told(case_scores)] if case_scores["status"].isin(["unparsable", "failed"]).any() else []
-    tried = {case.name for case in work.trials.plan.parts[0][0]}
+    tried = {case.name for case in work.trials.cases.parts[0][0]}
     if work.is_lexical:
         told.append(
             say(
@@ -417,7 +423,7 @@ def _not_tried(work: Work, case_scores: pd.DataFrame) -> tuple[str, ...]:
                 "it; answers that you broke are the remedy (socjudge certify --damaged FILE)"
             )
         )
-    unfit = [probe_title(name) for name in PROBES if name not in tried]
+    unfit = [title_of(change.name) for change in (*DAMAGES, *NEUTRAL) if change.name not in tried]
     if unfit:
         told.append(say("Changes not tried: {probes} (no answer fits, or the budget did not)", probes=listed(unfit)))
     if work.trials.size is not None:
@@ -430,7 +436,7 @@ def _not_tried(work: Work, case_scores: pd.DataFrame) -> tuple[str, ...]:
         told.append(say("{count} further answers were not damaged", count=len(work.subjects) - work.trials.tried))
     if work.labels is None:
         told.append(say("Comparison with people (there are no labels)"))
-    if work.prompt.id != HARDENED:
+    if work.prompt.id != HARDENED_PROMPT:
         told.append(say("Comparison with the hardened prompt (socjudge certify --only prompts)"))
     told.append(
         say("Damage and attacks of other kinds, other questions and runbooks, and what the model will be tomorrow")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from .damages import DAMAGES, Probe, sentences
+from .damages import sentences
 from .items import Item, join_items
 from .subjects import Subject
 
@@ -75,7 +75,7 @@ def change_markers(subject: Subject) -> list[Subject]:
 
 
 def add_neutral_sentence(subject: Subject) -> list[Subject]:
-    """Add closing phrases without content to the answer. They are about as long as an attack (`injections.py`)."""
+    """Add closing phrases without content to the answer. They are about as long as an attack."""
     return [subject.saying(f"{subject.answer.answer.rstrip()}\n{sentences()['neutral']}")]
 
 
@@ -83,26 +83,3 @@ def neutral_text(length: int) -> str:
     """Return a text of `length` characters that has no content and asks for nothing."""
     told: str = sentences()["neutral"]
     return (told * (length // len(told) + 1))[:length]
-
-
-NEUTRAL = (
-    Probe("keypoints_reordered", "keypoints in another order", reorder_keypoints, "the question has too few keypoints"),
-    Probe(
-        "politeness_changed",
-        "another level of politeness",
-        change_politeness,
-        "no sentence ends so that it can be changed",
-    ),
-    Probe("digits_widened", "digits in full width", widen_digits, "the answer has no number to change"),
-    Probe("lines_broken", "more line breaks", break_lines, "no line holds two sentences"),
-    Probe("markers_changed", "numbers as Markdown", change_markers, "the answer has too few numbered steps"),
-    Probe(
-        "neutral_sentence",
-        "a neutral sentence added",
-        add_neutral_sentence,
-        "the answer states nothing",
-        may_fall=("簡潔性",),
-    ),
-)
-
-PROBES = {probe.name: probe for probe in (*DAMAGES, *NEUTRAL)}

@@ -7,23 +7,17 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from ..stats.changes import repeat_limit
-from .cases import ORIGINAL
+from ..stats.limits import repeat_limit
+from .changes import ORIGINAL
 
 LEAST = 5.0  # points; a smaller change is no finding, however steady the judge is
 JUMP = 10.0  # points; two judgements of an answer that differ by more are not normal noise
 
 
-def originals_of(scores: pd.DataFrame) -> pd.DataFrame:
-    """Average the scores of each unchanged answer per criterion: `before` is the mean, `n_before` how many it is of."""
-    own = scores[scores["case"] == ORIGINAL]
-    found = own.groupby(["question_id", "criterion"], sort=False)["score"].agg(["mean", "count"]).reset_index()
-    return found.rename(columns={"mean": "before", "count": "n_before"})
-
-
-def noise_limits(scores: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
+def noise_limits(scores: pd.DataFrame) -> pd.DataFrame:
     """Return per criterion the least change of a score that counts as more than noise: `limit`, at least LEAST points.
     `sd` (points) is pooled over repeats of unchanged answers. Without repeats, `freedom` is 0 and `limit` NaN."""
+    # `limit` is beside as many judgements as an unchanged answer has, `limit_once` beside a single one.
     own = scores[scores["case"] == ORIGINAL].dropna(subset=["score"])
     rows = []
     for criterion, group in own.groupby("criterion", sort=False):
@@ -31,10 +25,11 @@ def noise_limits(scores: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
         sizes, spread = by_question.size(), ((group["score"] - by_question.transform("mean")) ** 2).sum()
         freedom = int((sizes - 1).sum())
         sd = math.sqrt(spread / freedom) if freedom else math.nan
-        # The share `level` of repeated judgements must not count as moved.
-        limit = max(repeat_limit(sd, freedom, float(sizes.mean()), level=level), LEAST)  # NaN stays NaN
-        rows.append({"criterion": criterion, "sd": sd, "freedom": freedom, "limit": limit})
-    return pd.DataFrame(rows, columns=["criterion", "sd", "freedom", "limit"])
+        # 95 % of repeated judgements must not count as moved. NaN stays NaN.
+        limit, once = (max(repeat_limit(sd, freedom, beside), LEAST) for beside in (float(sizes.mean()), 1.0))
+        rows.append({"criterion": criterion, "sd": sd, "freedom": freedom, "limit": limit, "limit_once": once})
+    found = pd.DataFrame(rows, columns=["criterion", "sd", "freedom", "limit", "limit_once"])
+    return found.astype({"limit": float, "limit_once": float})  # also where there is none
 
 
 class Steadiness(NamedTuple):
@@ -62,31 +57,3 @@ def steadiness(scores: pd.DataFrame, criterion: str) -> Steadiness:
     freedom = min(most, 2 * float(squares.sum()) ** 2 / spread) if spread else most
     jumped = again["max"] - again["min"] > JUMP
     return Steadiness(math.sqrt(float(squares.sum()) / most), freedom, float(jumped.mean()), len(again))
-
-
-def changes_of(scores: pd.DataFrame) -> pd.DataFrame:
-    """Compare the scores of changed answers with those before the change. `Probes` explains the columns."""
-    changed = scores[scores["case"] != ORIGINAL].merge(
-        originals_of(scores), how="left", on=["question_id", "criterion"]
-    )
-    return _moved(changed, scores)
-
-
-def repeat_changes(scores: pd.DataFrame) -> pd.DataFrame:
-    """Compare each repeated judgement of an unchanged answer with the mean of the others, as `changes_of` does."""
-    own = scores[scores["case"] == ORIGINAL]
-    groups = own.groupby(["question_id", "criterion"], sort=False)["score"]
-    others = groups.transform("count") - own["score"].notna()
-    before = (groups.transform("sum") - own["score"].fillna(0)) / others.where(others > 0)
-    return _moved(own.assign(before=before, n_before=others)[own["variant"] > 0], scores)
-
-
-def _moved(rows: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
-    limits = noise_limits(scores).astype({"limit": float})  # pandas cannot know the type of an empty column
-    found = rows.rename(columns={"score": "after"}).merge(limits, how="left", on="criterion")
-    change = found["after"] - found["before"]
-    moved = pd.Series("stayed", index=change.index, dtype=object)
-    moved[change <= -found["limit"]] = "fell"
-    moved[change >= found["limit"]] = "rose"
-    moved[change.isna() | found["limit"].isna()] = None
-    return found.assign(change=change, moved=moved)

@@ -16,7 +16,7 @@ from ..base.storage import load_bytes
 from ..base.texts import fold, without_unseen
 from ..errors import ConfigError
 from .cases import Case
-from .probe_findings import OWN
+from .changes import OWN
 from .subjects import Subject
 
 

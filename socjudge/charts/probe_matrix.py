@@ -1,4 +1,4 @@
-"""Draw as a matrix how probes changed a judge's scores, from the frame of `summarise_probes`."""
+"""Draw as a matrix how probes changed a judge's scores, from the frame of `summarise_changes`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     summary
-        From `summarise_probes`; columns used: title, criterion, expected, n, n_no_room, mean_change, detected,
+        From `summarise_changes`; columns used: title, criterion, expected, n, n_no_room, mean_change, detected,
         detected_low, detected_high, n_forbidden.
     ax
         The axes to draw on; new ones if left out.
@@ -46,8 +46,8 @@ def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> probing = sj.certify.Probes().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
-    >>> ax = sj.charts.plot_probe_matrix(sj.certify.summarise_probes(probing.findings))
+    >>> probing = sj.certify.probe_judge([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> ax = sj.charts.plot_probe_matrix(sj.certify.summarise_changes(probing.findings))
     """
     names = [
         "title",
@@ -60,7 +60,7 @@ def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         "detected_high",
         "n_forbidden",
     ]
-    need_scores(summary, "mean_change", names, "plot_probe_matrix", "summarise_probes")
+    need_scores(summary, "mean_change", names, "plot_probe_matrix", "summarise_changes")
     judged = summary[summary["n"] > 0]
     probes, criteria = in_order(judged["title"]), in_order(judged["criterion"])
     means = judged.pivot(index="title", columns="criterion", values="mean_change").loc[probes, criteria]

@@ -228,7 +228,7 @@ def plot_gate_confidence(
     Parameters
     ----------
     questions
-        The rows of one run from `gate_questions`; columns used: question_id, category and run_id (if the frame has
+        The rows of one run from `gate_confidence` by question; columns used: question_id, category and run_id (if the frame has
         them), mean, noise_sd, p_pass_rerun, decides.
     confidence
         The frame of `gate_confidence`, for the title (passed questions, interval of the pass rate, verdict); columns
@@ -249,10 +249,10 @@ def plot_gate_confidence(
     >>> import socjudge as sj
     >>> means = [90, 85, 80, 95, 90, 85, 72, 60, 50, 40]
     >>> results = pd.DataFrame({"question_id": range(10), "average_score": means})
-    >>> ax = sj.charts.plot_gate_confidence(sj.stats.gate_questions(results, noise=5.0))
+    >>> ax = sj.charts.plot_gate_confidence(sj.stats.gate_confidence(results, noise=5.0, by="question"))
     """
     who = "plot_gate_confidence"
-    need_scores(questions, "mean", ["question_id", "noise_sd", "p_pass_rerun", "decides"], who, "gate_questions")
+    need_scores(questions, "mean", ["question_id", "noise_sd", "p_pass_rerun", "decides"], who, "gate_confidence")
     runs = in_order(questions["run_id"]) if "run_id" in questions else []
     if questions["question_id"].duplicated().any():
         raise ConfigError(

@@ -4,15 +4,14 @@ the certificate that exists."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Never
 
 import typer
 
-from .. import constants
 from ..base.messages import say
 from ..base.showing import shown_path
+from ..errors import ConfigError
 from ..records import RunOptions
 from ..settings import open_project
 from . import options as given
@@ -86,13 +85,13 @@ def certify(
     judge = {"judge_model": one_judge(judge_model), "judge_prompt": judge_prompt}
     if check:
         _check(judge, certificates)
-    from ..certify.all_experiments import chosen_experiments
     from ..runs.load import load_run
 
     run = load_run(log_path(log))
     how: dict[str, Any] = {"logs_dir": logs_dir, "progress": not quiet, "options": RunOptions(fresh=fresh)}
     if only:
-        _experiment(run, chosen_experiments(only, repeats=repeats, size=size), judge, budget, yes, page, how)
+        tried = {"only": only, "repeats": repeats, "size": size}
+        _experiment(run, tried, judge, budget, yes, page, how)
     what = {**judge, "labels": labels, "damaged": damaged, "size": size, "budget_usd": budget}
     _issue(run, what, how, yes=yes, page=page, certificates=certificates)
 
@@ -100,23 +99,21 @@ def certify(
 def _issue(
     run: Any, what: dict[str, Any], how: dict[str, Any], *, yes: bool, page: Path | None, certificates: Path | None
 ) -> Never:
-    from ..certify import issue
     from ..certify.certificate import load_certificate, save_certificate
-    from ..certify.trust_conditions import plan_told
+    from ..certify.issue import plan_certificate
     from ..report.certificate_page import write_certificate_page
     from ..report.page import checked_page
 
-    trials = issue.plan_certificate(run, **what).trials
-    if trials.estimate.cost_usd is None and what["budget_usd"] is None and open_project().cost_cap() is None:
+    plan = plan_certificate(run, **what)
+    if plan.estimate.cost_usd is None and what["budget_usd"] is None and open_project().cost_cap() is None:
         # the price is unknown; `confirm` says so before it asks the user
-        what |= {"budget_usd": math.inf, "size": what["size"] or 1}
-        trials = issue.plan_certificate(run, **what).trials
+        plan = plan_certificate(run, **{**what, "budget_usd": math.inf, "size": what["size"] or 1})
     if page is not None:
         checked_page(page)
     if how["progress"]:
-        echo(plan_told(trials.tried, len(trials.plan.rubric.criteria)), err=True)
-    confirm(trials.estimate, yes)
-    path = save_certificate(issue.certify_judge(run, **what, **how), certificates)
+        echo(plan.note, err=True)
+    confirm(plan.estimate, yes)
+    path = save_certificate(plan.run(**how), certificates)
     certificate = load_certificate(path)
     written = write_certificate_page(page or path.with_suffix(".html"), certificate)
     tell(
@@ -133,53 +130,47 @@ def _issue(
 
 
 def _experiment(
-    run: Any, experiments: Any, judge: dict[str, Any], cap: float | None, yes: bool, chart: Path | None, how: Any
+    run: Any, tried: dict[str, Any], judge: dict[str, Any], cap: float | None, yes: bool, chart: Path | None, how: Any
 ) -> Never:
-    from ..base.storage import as_path
-    from ..certify.finished_parts import forget_parts
-    from ..models.budget import as_budget
+    from ..certify.probing import plan_probing, probe_judge
 
-    first, *others = (experiment.estimate(run, **judge) for experiment in experiments)
-    confirm(sum(others, first), yes)
-    # One cap for all experiments; None stands for the project's cap.
-    budget, folder = as_budget(cap), how["logs_dir"] or constants.LOGS_DIR / "certify"
-    found = []
-    for experiment in experiments:
-        found.append(experiment.run(run, **judge, **how, max_cost_usd=budget))
-        echo(f"{found[-1].words}\n")
-    if chart is not None:
-        _draw(found, chart)
-    if any(outcome.stopped for outcome in found):
+    planned = plan_probing(run, **tried, judge_prompt=judge["judge_prompt"])
+    confirm(planned.estimate(judge["judge_model"]), yes)
+    found = probe_judge(run, **tried, **judge, **how, max_cost_usd=cap)
+    echo(f"{found.words}\n")
+    if chart is not None and "probes" in tried["only"]:
+        _draw(found.findings, chart)
+    if found.stopped:
         tell(
             "the budget was used up (${cost:.4f}), so the rest is unknown; the same command with more goes on from here.",
-            cost=budget.spent_usd,
+            cost=found.usage.cost_usd or 0.0,
         )
         raise typer.Exit(UNDECIDED)
-    forget_parts(as_path(folder), [part.log_path for outcome in found for part in outcome.judged])
     raise typer.Exit(PASSED)
 
 
-def _draw(found: Sequence[Any], chart: Path) -> None:
-    from ..certify.probe_findings import summarise_probes
-    from ..certify.probes import Probes
+def _draw(findings: Any, chart: Path) -> None:
+    from ..certify.findings import summarise_changes
     from ..charts.probe_matrix import plot_probe_matrix
 
-    for outcome in found:
-        if isinstance(outcome.experiment, Probes):
-            figure: Any = plot_probe_matrix(summarise_probes(outcome.findings)).figure
-            figure.savefig(chart)
+    probes = findings[findings["kind"].isin(["damage", "neutral", "again"])]
+    figure: Any = plot_probe_matrix(summarise_changes(probes)).figure
+    figure.savefig(chart)
 
 
 def _check(judge: dict[str, Any], folder: Path | None) -> Never:
-    from ..certify.certificate import explain_absence, find_certificate
+    from ..certify.certificate import find_certificate
     from ..certify.issue import binding_of_judge
 
     binding = binding_of_judge(**judge)
-    certificate = find_certificate(binding, folder=folder)
-    if certificate is None:
-        echo(explain_absence(binding, folder=folder), err=True)
+    try:
+        found = find_certificate(binding, folder=folder)
+    except ConfigError as error:  # a file that may be the certificate is broken or was changed
+        found = str(error)
+    if isinstance(found, str):
+        echo(found, err=True)
         raise typer.Exit(UNCERTIFIED)
-    _show(certificate)
+    _show(found)
 
 
 def _show(certificate: Any) -> Never:

@@ -81,7 +81,8 @@ class LabelPanel(Panel):
                 heading(
                     f"📝 {say('Scoring by people')}",
                     say(
-                        "Score stored answers without seeing the judge's scores, which are shown when yours are saved."
+                        "Score stored answers without seeing the judge's scores, which are shown when yours are saved. "
+                        "Ten answers can only show that a judge is bad; to trust one takes two people and 40 to 70 answers."
                     ),
                 ),
                 self.log_file,

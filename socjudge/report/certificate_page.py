@@ -5,15 +5,14 @@ The page has the verdict on each criterion, the evidence for it, the rules, and 
 
 from __future__ import annotations
 
-import itertools
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from ..base.messages import listed, say
 from ..certify.certificate import CONDITIONAL, TRUSTED, UNDECIDED, UNTRUSTED, VALID_DAYS, Certificate
+from ..certify.conditions import ALPHA, HALF, MAX_JUMPY, WRONG
 from ..certify.labelled import LEAST_SHARED
 from ..certify.noise import JUMP
-from ..certify.trust_conditions import ALPHA, HALF, MAX_JUMPY, WRONG
 from ..records import is_embedded
 from ..stats.basics import MIN_QUESTIONS, OVERALL
 from ..stats.trust import CORRELATION, LOOKS, MARGIN, MAX_NOISE
@@ -41,7 +40,7 @@ def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
     'certificate.html'
     """
     path = checked_page(path)
-    bound, tables = certificate.binding, certificate.tables
+    bound = certificate.binding
     issued = datetime.fromisoformat(certificate.issued_at)
     rule = {
         "criteria": len(bound.criteria), "alpha": WRONG, "each": ALPHA / len(bound.criteria), "looks": len(LOOKS), "margin": MARGIN,
@@ -50,8 +49,7 @@ def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
     html = page_environment().get_template("certificate.html.j2").render(
         certificate=certificate, issued=issued, until=issued + timedelta(days=VALID_DAYS), looks=_LOOKS, marks=_MARKS,
         rule=rule, facts=_facts(certificate), is_offline=is_embedded(bound.judge_model),
-        people=[(judge, list(rows)) for judge, rows in itertools.groupby(tables["people"], lambda row: row["judge_model"])],
-        raters=[row for row in tables["raters"] if row["criterion"] == OVERALL],
+        raters=[row for row in certificate.tables["raters"] if row["criterion"] == OVERALL],
     )  # fmt: skip
     write_page(path, html)
     return path

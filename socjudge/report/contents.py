@@ -19,7 +19,7 @@ from ..charts.style import chart_url
 from ..errors import ConfigError
 from ..records import EvaluationResult, EvaluationRun, RunSummary
 from ..stats.basics import FEWEST, OVERALL, summarise_scores
-from ..stats.gate import gate_questions
+from ..stats.gate import gate_confidence
 from .effect import compare_runs
 
 MOST_ROWS = 100  # rows of a chart with one row per question
@@ -202,7 +202,7 @@ def run_charts(run: EvaluationRun, scores: pd.DataFrame, gate: pd.Series) -> dic
             "Each question's mean and its noise between repeats. Questions that decide the verdict: {questions}",
             questions=gate["deciding_questions"] or say("none"),
         )
-        found["gate"] = _chart(plot_gate_confidence, gate_questions(run.results_frame()), alt)
+        found["gate"] = _chart(plot_gate_confidence, gate_confidence(run.results_frame(), by="question"), alt)
     return found
 
 

@@ -6,7 +6,6 @@ from .comparison import same_answer_runs as same_answer_runs
 from .correction import corrected_means as corrected_means
 from .correction import corrected_pass_rate as corrected_pass_rate
 from .gate import gate_confidence as gate_confidence
-from .gate import gate_questions as gate_questions
 from .people import judge_vs_people as judge_vs_people
 from .raters import rater_consistency as rater_consistency
 from .trust import judge_trust as judge_trust

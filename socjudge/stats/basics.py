@@ -28,12 +28,10 @@ Floats = NDArray[np.float64]
 OVERALL = "総合"  # name of the row for the mean over all criteria
 FEWEST = 10  # questions; fewer have no interval, but their lowest and highest value
 MIN_QUESTIONS = 8  # common or labelled questions; with fewer, neither a judge nor a bridge is measured
-# Sources: Hall (1992), J. R. Stat. Soc. B 54, 221-228; Johnson (1978), J. Am. Stat. Assoc. 73, 536-544; Efron (1987),
-# J. Am. Stat. Assoc. 82, 171-185.
+# Sources: Hall (1992), J. R. Stat. Soc. B 54, 221-228; Johnson (1978), J. Am. Stat. Assoc. 73, 536-544.
 INTERVALS = {
     "hall": "skewness-adjusted t interval (Hall 1992, skewness of a beta with the same mean and sd)",
     "t": "Student t interval",
-    "bca": "BCa bootstrap interval (Efron 1987, 9,999 resamples)",
 }
 ENUMERATED = 16  # up to this many questions, all sign patterns are tried: 2 ** 15 = 32,768 of them
 RARE, DISASTER = 0.1, 10.0  # one question in ten with 10 points: what an interval of a mean may not know of
@@ -102,7 +100,7 @@ def plain_floats(values: pd.Series) -> pd.Series:
 
 
 def mean_interval(
-    values: ArrayLike, *, method: str = "hall", level: float = 0.95, seed: int = 0, low: float = 0, high: float = 100
+    values: ArrayLike, *, method: str = "hall", level: float = 0.95, low: float = 0, high: float = 100
 ) -> tuple[float, float]:
     """Compute an interval for the mean of independent values, one per question, on the scale from `low` to `high`.
     It is (NaN, NaN) with fewer than two values, or if all are equal: they do not show how far away the next one is."""
@@ -116,13 +114,6 @@ def mean_interval(
     sd = float(x.std(ddof=1))
     if sd < _TINY:
         return math.nan, math.nan
-    if method == "bca":
-        resampled = np.random.default_rng(seed).choice(x, (9_999, n)).mean(axis=1)
-        bias = scipy.stats.norm.ppf((np.mean(resampled < mean - _TINY) + np.mean(resampled <= mean + _TINY)) / 2)
-        acceleration = ((x - mean) ** 3).sum() / (6 * ((x - mean) ** 2).sum() ** 1.5)
-        z = bias + scipy.stats.norm.ppf([0.5 - level / 2, 0.5 + level / 2])
-        ends = np.quantile(resampled, scipy.stats.norm.cdf(bias + z / (1 - acceleration * z)))
-        return float(ends[0]), float(ends[1])
     reach = float(scipy.stats.t.ppf(0.5 + level / 2, n - 1)) / math.sqrt(n)
     # Ten values are too few to estimate their skewness. "hall" therefore uses that of a beta distribution on the scale
     # with their mean and sd. It is 0 for a mean in the middle, and large for a mean near an end with a large sd.
@@ -310,9 +301,7 @@ def summarise_scores(
     scores: pd.DataFrame,
     by: str | Sequence[str] = "criterion",
     *,
-    method: str = "hall",
     level: float = 0.95,
-    seed: int = 0,
 ) -> pd.DataFrame:
     """Compute mean scores with their intervals, one row per group.
 
@@ -323,13 +312,9 @@ def summarise_scores(
     by
         One column name or several, such as "criterion", "category", ["run_id", "criterion"]; () for a single row over
         all scores.
-    method
-        Method of the interval: "hall" (a t interval whose ends are moved for skewness by Hall's cubic transformation),
-        "t" (Student) or "bca" (bootstrap). `socjudge.stats.basics.INTERVALS` names the sources.
     level
-        Confidence level of the interval, 0–1.
-    seed
-        Random seed of "bca".
+        Confidence level of the interval, 0–1. It is a t interval whose ends are moved for skewness by Hall's cubic
+        transformation.
 
     Returns
     -------
@@ -371,7 +356,7 @@ def summarise_scores(
     rows = []
     for (key, values), (_, count) in zip(grouped, counted.iterrows(), strict=True):
         x = values.dropna().to_numpy()
-        interval = mean_interval(x, method=method, level=level, seed=seed)
+        interval = mean_interval(x, level=level)
         if len(x) < FEWEST:  # a t interval of so few is wider than the scores
             interval = math.nan, math.nan
         rows.append(
@@ -385,8 +370,8 @@ def summarise_scores(
                 **low_high("ci", interval),
                 "lowest": float(x.min()) if len(x) else math.nan,
                 "highest": float(x.max()) if len(x) else math.nan,
-                "method": f"mean over questions, {level:.0%} {INTERVALS[method]}",
-                "note": _summary_note(x, int(count["sum"]), method, interval[0]),
+                "method": f"mean over questions, {level:.0%} {INTERVALS['hall']}",
+                "note": _summary_note(x, int(count["sum"]), interval[0]),
             }
         )
     figures = ["n", "n_scores", "n_missing", "mean", "sd", "ci_low", "ci_high", "lowest", "highest", "method", "note"]
@@ -394,7 +379,7 @@ def summarise_scores(
     return frame.astype({name: scores[name].dtype for name in columns})
 
 
-def _summary_note(x: Floats, missing: int, method: str, low: float) -> str:
+def _summary_note(x: Floats, missing: int, low: float) -> str:
     if not len(x):
         return say("Nothing has a score (unread scores: {count}).", count=missing)
     doubt = ""
@@ -403,13 +388,7 @@ def _summary_note(x: Floats, missing: int, method: str, low: float) -> str:
     elif np.ptp(x) < _TINY:
         doubt = say("All questions have the same points, so their scatter is not known and there is no interval.")
     elif np.isin(x, (0, 100)).mean() >= 0.5:
-        doubt = say(
-            "At least half of them have 100 or 0 points, so the interval is rather wide."
-            if method == "hall"
-            else "At least half of them have 100 or 0 points, so the interval may be too narrow."
-        )
-    elif method == "bca" and len(x) < 30:
-        doubt = say("BCa intervals of fewer than 30 questions are too narrow.")
+        doubt = say("At least half of them have 100 or 0 points, so the interval is rather wide.")
     rare = ""
     if len(x) < MANY and (1 - RARE) * x.mean() + RARE * DISASTER < low:
         rare = say(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -28,14 +28,18 @@ PIVOTAL = 0.05  # a question decides if it changes the verdict in at least this 
 _METHOD = "normal noise, question means shrunk to their mean (empirical Bayes), 20,000 draws; Wilson interval"
 
 
-def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: int = 0) -> pd.DataFrame:
-    """Measure how sure the MVP verdict of each run is. There is one row per run.
+def gate_confidence(
+    results: pd.DataFrame, *, by: Literal["run", "question"] = "run", noise: float | None = None, seed: int = 0
+) -> pd.DataFrame:
+    """Measure how sure the MVP verdict of each run is, or which of its questions decide it.
 
     Parameters
     ----------
     results
         One row per judged answer, from `load_results`. With the columns pass_threshold and pass_rate_required, each
         run's own pass rule is used; without them, today's rule.
+    by
+        What has a row: "run", or "question" for each run and question.
     noise
         The sd, in points, of a question's mean score between repeats of answering and judging, if you know it. If not
         given, it is estimated from the repeats, pooled over questions, and taken to be at least half of the step in
@@ -46,6 +50,8 @@ def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: 
     Returns
     -------
     DataFrame
+        By run:
+
         - run_id: if the frame has it
         - n: questions with a score
         - n_missing: judged answers without a score
@@ -62,8 +68,24 @@ def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: 
         - verdict: 合格 (passed) if p_true is at least 0.95 and the run passes in the log, even with 0 points for each
           missing score; 不合格 (failed) if p_true is at most 0.05 and the run fails in the log, even with 100 points for
           each missing score; 判定保留 (undecided) in all other cases
-        - deciding_questions: ids of the questions that decide the verdict, as text, the most decisive first (see
-          `gate_questions`)
+        - deciding_questions: ids of the questions that decide the verdict, as text, the most decisive first
+        - method, note (in the language of the messages)
+
+        By question:
+
+        - run_id and category (if the frame has them), question_id
+        - n: repeats with a score
+        - n_missing: judged answers without a score
+        - mean: of the scores of these repeats, 0–100
+        - noise_sd: sd of `mean` between repeats of the run, points
+        - distance: from the pass line to the mean, in units of noise_sd
+        - p_pass_rerun: probability that the question passes if the run is repeated
+        - p_pass_true: probability that the question's true score passes
+        - pivotal: share of simulated re-runs whose verdict would change if only this question passed instead of
+          failing, or failed instead of passing
+        - decides: whether the question itself may pass or fail (p_pass_rerun between 0.05 and 0.95) and pivotal is at
+          least 0.05
+        - pass_threshold: the pass line
         - method, note (in the language of the messages)
 
     Notes
@@ -82,60 +104,19 @@ def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: 
     >>> sj.stats.gate_confidence(results, noise=5.0)[["n", "passed", "needed", "mvp_passed", "verdict"]]
         n  passed  needed  mvp_passed verdict
     0  10       7       7        True    判定保留
-    """
-    who = "gate_confidence"
-    return _by_run(results, lambda part: [_gate_row(part, noise, seed, who)], who)
-
-
-def gate_questions(results: pd.DataFrame, *, noise: float | None = None, seed: int = 0) -> pd.DataFrame:
-    """Measure how far each question is from the pass line, and find the questions that decide the verdict.
-
-    There is one row per run and question.
-
-    Parameters
-    ----------
-    results, noise, seed
-        As in `gate_confidence`.
-
-    Returns
-    -------
-    DataFrame
-        - run_id and category (if the frame has them), question_id
-        - n: repeats with a score
-        - n_missing: judged answers without a score
-        - mean: of the scores of these repeats, 0–100
-        - noise_sd: sd of `mean` between repeats of the run, points
-        - distance: from the pass line to the mean, in units of noise_sd
-        - p_pass_rerun: probability that the question passes if the run is repeated
-        - p_pass_true: probability that the question's true score passes
-        - pivotal: share of simulated re-runs whose verdict would change if only this question passed instead of
-          failing, or failed instead of passing
-        - decides: whether the question itself may pass or fail (p_pass_rerun between 0.05 and 0.95) and pivotal is at
-          least 0.05
-        - pass_threshold: the pass line
-        - method, note (in the language of the messages)
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> import socjudge as sj
-    >>> marks = [90, 85, 80, 95, 90, 85, 72, 60, 50, 40]
-    >>> questions = sj.stats.gate_questions(pd.DataFrame({"question_id": range(10), "average_score": marks}), noise=5.0)
+    >>> questions = sj.stats.gate_confidence(results, by="question", noise=5.0)
     >>> questions.loc[questions["decides"], "question_id"].tolist()
     [2, 6, 7]
     """
-    who = "gate_questions"
-    return _by_run(results, lambda part: _question_rows(part, noise, seed, who), who)
-
-
-def _by_run(results: pd.DataFrame, rows_of: Any, who: str) -> pd.DataFrame:
+    who = "gate_confidence"
     need_columns(results, ["question_id", "average_score"], who, "load_results")
     if results.empty:
         raise ConfigError("{who}: the frame has no row; load a run with results", who=who)
+    rows_of: Any = {"run": _gate_row, "question": _question_rows}[by]
     if "run_id" not in results.columns:
-        return pd.DataFrame(rows_of(results))
+        return pd.DataFrame(rows_of(results, noise, seed, who))
     runs = results.groupby("run_id", observed=True, sort=True)
-    return pd.DataFrame([{"run_id": run_id, **row} for run_id, part in runs for row in rows_of(part)])
+    return pd.DataFrame([{"run_id": run_id, **row} for run_id, part in runs for row in rows_of(part, noise, seed, who)])
 
 
 def _repeats(part: pd.DataFrame) -> tuple[pd.DataFrame, str]:
@@ -218,7 +199,7 @@ def _share(hits: Bools) -> Floats:
     return np.asarray((hits.sum(axis=0) + 1) / (len(hits) + 2))
 
 
-def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> dict[str, Any]:
+def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> list[dict[str, Any]]:
     table, repeat_sd, freedom, source = _read_run(part, noise, who)
     rule = frame_rule(part)
     score = table["score"].dropna().to_numpy()
@@ -247,7 +228,7 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> d
         weight = chances["pivotal"] * chances["p_pass_rerun"] * (1 - chances["p_pass_rerun"])
         ordered = weight[chances["decides"]].sort_values(ascending=False, kind="stable")
         deciding = ", ".join(map(str, ordered.index))
-    row = {
+    row: dict[str, Any] = {
         "n": n,
         "n_missing": int(table["missing"].sum()),
         "passed": passed,
@@ -265,7 +246,7 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> d
         "method": f"{_METHOD}; noise: {source}",
     }
     is_part = say("A part of a run has no verdict ({part}).", part=part_told) if part_told else ""
-    return {**row, "note": sentences(_gate_note(row, source, unscored), is_part)}
+    return [{**row, "note": sentences(_gate_note(row, source, unscored), is_part)}]
 
 
 def _gate_note(row: dict[str, Any], source: str, unscored: int) -> str:
@@ -319,7 +300,7 @@ def _gate_note(row: dict[str, Any], source: str, unscored: int) -> str:
 
 
 def _chances(table: pd.DataFrame, true: Floats, again: Floats, rule: PassRule) -> pd.DataFrame:
-    """Return the columns of `gate_questions` that come from the draws, for each question with a score."""
+    """Return the columns by question that come from the draws, for each question with a score."""
     passes = reaches(again, rule.line)
     # The verdict of each draw if one question's own verdict were reversed. The mean stays the same.
     turned = passes.sum(axis=1, keepdims=True) + np.where(passes, -1, 1) >= rule.needed(passes.shape[1])

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from ..base.messages import say, sentences
@@ -28,7 +26,7 @@ from .basics import (
 )
 from .raters import steadiness
 
-ALWAYS_PASS, LONGER_IS_BETTER = "常に合格", "長いほど良い"  # names of the trivial judges in the frames
+ALWAYS_PASS = "常に合格"  # name of the trivial judge in the frames
 _ANSWER = ["question_id", "answer_sha256"]
 _OF_POINTS = ["bias", "bias_low", "bias_high", "mae", "loa_low", "loa_high", "rank_agreement", "alpha", "icc_a1"]
 
@@ -101,13 +99,12 @@ def judge_vs_people(
     labels: pd.DataFrame,
     *,
     by: str = "judge_model",
-    lengths: Mapping[str, float] | None = None,
     level: float = 0.95,
 ) -> pd.DataFrame:
     """Measure how close each judge's scores and verdicts are to those of people. There is one row per judge and
     criterion.
 
-    Two trivial judges are added for comparison. People's score of an answer is the mean over raters. First look at how
+    A trivial judge that passes every answer is added for comparison. People's score of an answer is the mean over raters. First look at how
     far people agree with each other: `judge_agreement(labels, by="rater")`. To compare the embedded judge too, put its
     scores into `scores`.
 
@@ -119,9 +116,6 @@ def judge_vs_people(
         People's scores, from `load_labels`.
     by
         The column that names a judge.
-    lengths
-        {answer_sha256: number of characters}, for the trivial judge "長いほど良い". This judge gives people's best score to
-        the longest answer, the second best to the second longest, and so on. Without `lengths`, it is left out.
     level
         Confidence level of the intervals, 0–1.
 
@@ -129,7 +123,7 @@ def judge_vs_people(
     -------
     DataFrame
         - the column of `by`
-        - trivial: whether the judge is "常に合格" (passes every answer) or "長いほど良い"
+        - trivial: whether the judge is "常に合格" (passes every answer)
         - criterion
         - n: answers that judge and people both scored; n_questions: their questions; n_missing: labelled answers that
           the judge judged without giving a score
@@ -185,9 +179,6 @@ def judge_vs_people(
         )
     any_side = max(sides.values(), key=lambda side: int(side.people[OVERALL].notna().sum()))
     rows += _judge_rows(ALWAYS_PASS, any_side._replace(judge=any_side.people * 0 + 100.0), line, level)
-    if lengths is not None:
-        by_length = any_side._replace(judge=_by_length(any_side.people, lengths))
-        rows += _judge_rows(LONGER_IS_BETTER, by_length, line, level)
     frame = pd.DataFrame([{by: row.pop("judge"), **row} for row in rows])
     people = same_raters(labels)
     raters = people.groupby("criterion", observed=True)["rater"].nunique().to_dict()
@@ -201,20 +192,6 @@ def judge_vs_people(
     return by_criterion(frame, [name for name in names if name in set(frame["criterion"])])
 
 
-def _by_length(people: pd.DataFrame, lengths: Mapping[str, float]) -> pd.DataFrame:
-    """Deal people's scores of each criterion to the answers by length: the longest gets the highest, and so on."""
-    length = pd.Series([lengths.get(sha, math.nan) for sha in people.index.get_level_values(1)], people.index, float)
-    dealt = {}
-    for criterion, marks in people.items():
-        known = marks.notna() & length.notna()
-        column = pd.Series(math.nan, people.index)
-        # Answers of equal length share the mean of their scores.
-        ranks = scipy.stats.rankdata(length[known], method="ordinal").astype(int) - 1
-        column[known] = np.sort(marks[known].to_numpy())[ranks]
-        dealt[criterion] = column.groupby(length, dropna=False).transform("mean").where(known)
-    return pd.DataFrame(dealt, index=people.index)
-
-
 def _judge_rows(judge: Any, side: Beside, line: float, level: float) -> list[dict[str, Any]]:
     rows = []
     for criterion in side.people.columns:
@@ -225,8 +202,8 @@ def _judge_rows(judge: Any, side: Beside, line: float, level: float) -> list[dic
         table = np.column_stack([side.people.loc[both, criterion], side.judge.loc[both, criterion]])
         question = pd.factorize(both.index[both].get_level_values(0))[0]
         row = _vs_row(table, question, int((labelled & ~both).sum()), line, level)
-        trivial = judge in (ALWAYS_PASS, LONGER_IS_BETTER)
-        if judge == ALWAYS_PASS:
+        trivial = judge == ALWAYS_PASS
+        if trivial:
             row |= dict.fromkeys([name for name in _OF_POINTS if not name.startswith("bias")], math.nan)
         if side.strangers and not trivial:
             row["note"] = sentences(

@@ -11,10 +11,9 @@ from support.certify_judge import good_pairs
 
 from socjudge import AssistantAnswer, EvalQuestion
 from socjudge.base.texts import cited_sources
-from socjudge.certify.damages import DAMAGES, SIX
+from socjudge.certify.changes import CHANGES, DAMAGES, NEUTRAL, SIX
 from socjudge.certify.items import split_items
-from socjudge.certify.neutral import NEUTRAL, neutral_text
-from socjudge.certify.probes import PROBES
+from socjudge.certify.neutral import neutral_text
 from socjudge.certify.subjects import Subject, find_subjects
 
 FIRST = "[出典: malware_response.md > 初動対応]"
@@ -43,7 +42,7 @@ SUBJECT = Subject(QUESTION, AssistantAnswer("初動は？", ANSWER, CONTEXT), (O
 
 
 def change(name: str, subject: Subject = SUBJECT) -> list[str]:
-    return [variant.answer.answer for variant in PROBES[name].change(subject)]
+    return [variant.answer.answer for variant in CHANGES[name].make(subject)]
 
 
 def differences(name: str) -> list[str]:
@@ -112,14 +111,14 @@ def test_what_is_dangerous_is_no_longer_warned_of_but_what_is_unknown_is() -> No
 
 
 def test_the_context_is_swapped_for_one_of_another_runbook() -> None:
-    (swapped,) = PROBES["context_swapped"].change(SUBJECT)
+    (swapped,) = CHANGES["context_swapped"].make(SUBJECT)
     assert (swapped.answer.answer, swapped.answer.context) == (ANSWER, OTHER.answer.context)
 
 
 @pytest.mark.parametrize("probe", NEUTRAL, ids=lambda probe: probe.name)
 def test_a_neutral_change_is_a_change_that_no_criterion_may_rise_by(probe: object) -> None:
     for subject in find_subjects(good_pairs()[:3]):
-        for variant in probe.change(subject):  # type: ignore[attr-defined]
+        for variant in probe.make(subject):  # type: ignore[attr-defined]
             assert variant != subject
     assert {probe.expected(c) for c in SIX} <= {"stays", "may_fall"}  # type: ignore[attr-defined]
 
@@ -149,7 +148,10 @@ def test_every_probe_says_what_must_fall_and_every_criterion_has_three_that_must
 
 def test_an_answer_without_anything_to_damage_is_left_alone() -> None:
     bare = Subject(EvalQuestion(3, "正常系", "？", ()), AssistantAnswer("？", "はい。"))
-    assert {name for name, probe in PROBES.items() if probe.change(bare)} == {"politeness_only", "neutral_sentence"}
+    assert {change.name for change in (*DAMAGES, *NEUTRAL) if change.make(bare)} == {
+        "politeness_only",
+        "neutral_sentence",
+    }
 
 
 def test_neutral_text_has_the_length_asked_for() -> None:

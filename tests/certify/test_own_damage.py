@@ -16,7 +16,7 @@ from support.run_options import with_options
 from support.service import CRITERIA, Service, judgement
 
 from socjudge import ConfigError
-from socjudge.certify import certify_judge, estimate_certificate, write_certificate_page
+from socjudge.certify import certify_judge, plan_certificate, write_certificate_page
 from socjudge.certify.own import read_damaged
 from socjudge.certify.subjects import find_subjects
 from socjudge.records import Completion, ModelRequest, Usage
@@ -55,7 +55,7 @@ def certified(service: Service, folder: Path, *weaknesses: Any, **settings: Any)
 def evidence(certificate: Any, criterion: str = "安全性") -> tuple[str, str, list[dict[str, Any]]]:
     """What it says of damage and why, and the rows of own damages."""
     (verdict,) = [each for each in certificate.verdicts if each.criterion == criterion]
-    rows = [row for row in certificate.tables["probes"] if row["probe"].startswith("own_damage")]
+    rows = [row for row in certificate.tables["probes"] if row["case"].startswith("own_damage")]
     return verdict.findings[1].words, verdict.why, rows
 
 
@@ -84,16 +84,16 @@ def test_the_estimate_has_them_and_a_good_answer_of_ones_own_is_judged_as_it_is(
     service: Service, tmp_path: Path
 ) -> None:
     what: dict[str, Any] = {"judge_model": "gpt-4o-mini", "budget_usd": math.inf, "size": 1}
-    plain = estimate_certificate(PAIRS, **what).calls
-    assert estimate_certificate(PAIRS, **what, damaged=pd.DataFrame(LINES)).calls == plain + 8
+    plain = plan_certificate(PAIRS, **what).estimate.calls
+    assert plan_certificate(PAIRS, **what, damaged=pd.DataFrame(LINES)).estimate.calls == plain + 8
     mine = [
         {**LINES[0], "answer": "1. 端末を隔離します。"},
         {**LINES[0], "answer": "1. 端末を隔離します。", "criterion": "正確性"},
     ]
-    assert estimate_certificate(PAIRS, **what, damaged=pd.DataFrame([*LINES, *mine])).calls == plain + 8 + 2 + 3
+    assert plan_certificate(PAIRS, **what, damaged=pd.DataFrame([*LINES, *mine])).estimate.calls == plain + 8 + 2 + 3
     seven = PAIRS[:7]
-    least = estimate_certificate(seven, **what, damaged=pd.DataFrame(LINES[:7])).calls
-    assert least == estimate_certificate(seven, **what).calls + 7
+    least = plan_certificate(seven, **what, damaged=pd.DataFrame(LINES[:7])).estimate.calls
+    assert least == plan_certificate(seven, **what).estimate.calls + 7
     good, cases = read_damaged(pd.DataFrame([*LINES, *mine]), SUBJECTS, CRITERIA)
     assert [s.answer.answer for s in good] == [*(a.answer for _, a in PAIRS[:8]), "1. 端末を隔離します。"]
     assert cases[-1].question_id == good[-1].question.id != PAIRS[0][0].id
@@ -136,10 +136,10 @@ def test_one_good_answer_in_many_layouts_is_one() -> None:
 def test_an_unfit_line_is_named_with_its_field_and_the_remedy(line: Any, told: str, tmp_path: Path) -> None:
     file = jsonl(tmp_path / "own.jsonl", LINES[0], line)
     with pytest.raises(ConfigError, match=rf"own\.jsonl: {told}"):
-        estimate_certificate(PAIRS, judge_model="offline", damaged=file)
+        plan_certificate(PAIRS, judge_model="offline", damaged=file)
     if isinstance(line, dict):
         with pytest.raises(ConfigError, match=f"the frame that was given: {told}"):
-            estimate_certificate(PAIRS, judge_model="offline", damaged=pd.DataFrame([LINES[0], line]))
+            plan_certificate(PAIRS, judge_model="offline", damaged=pd.DataFrame([LINES[0], line]))
 
 
 @pytest.mark.parametrize("what", ["none", "empty", "pipe", "folder", "no utf-8", "nested", "cut"])
@@ -158,7 +158,7 @@ def test_an_unfit_file_is_named(what: str, tmp_path: Path) -> None:
     elif what == "folder":
         file.mkdir()
     with pytest.raises(ConfigError, match=r"own\.jsonl.*(cannot be read|no damaged answer|no JSON object)"):
-        estimate_certificate(PAIRS, judge_model="offline", damaged=file)
+        plan_certificate(PAIRS, judge_model="offline", damaged=file)
 
 
 class Lexical:

@@ -15,8 +15,8 @@ from support.run_options import with_options
 from support.service import CRITERIA, Service
 
 from socjudge import AssistantAnswer, ConfigError, EvalQuestion, load_run, load_scores
-from socjudge.certify import Probes, explain_probes, probe_matrix, summarise_probes
-from socjudge.certify.experiment import Outcome
+from socjudge.certify import explain_changes, plan_probing, probe_judge, summarise_changes
+from socjudge.certify.probing import Probing
 from socjudge.charts import plot_probe_matrix
 from socjudge.errors import SocJudgeError
 
@@ -24,42 +24,45 @@ mpl.use("agg")
 PAIRS = [good_pairs()[place] for place in (0, 2, 4)]
 
 
-def probe(service: Service, folder: Path, *weaknesses: Any, **keywords: Any) -> Outcome:
+def probe(service: Service, folder: Path, *weaknesses: Any, **keywords: Any) -> Probing:
     service.default = ScriptedJudge(PAIRS, *weaknesses)
-    own = {name: keywords.pop(name) for name in ("repeats", "per_probe") if name in keywords}
     settings = {"judge_model": "gpt-4o-mini", "logs_dir": folder / "logs", "progress": False, **keywords}
-    return Probes(**own).run(PAIRS, **with_options(**settings))
+    return probe_judge(PAIRS, **with_options(**settings))
+
+
+def told_of(findings: pd.DataFrame, criterion: str) -> str:
+    (found,) = [part for part in explain_changes(findings).split("\n\n") if part.startswith(criterion)]
+    return found
 
 
 def row(summary: pd.DataFrame, name: str, criterion: str) -> dict[str, Any]:
-    (found,) = summary[(summary["probe"] == name) & (summary["criterion"] == criterion)].to_dict("records")
+    (found,) = summary[(summary["case"] == name) & (summary["criterion"] == criterion)].to_dict("records")
     return found
 
 
 @pytest.mark.slow
 def test_a_judge_that_sees_everything_is_found_to(service: Service, tmp_path: Path) -> None:
     probing = probe(service, tmp_path)
-    summary = summarise_probes(probing.findings)
+    summary = summarise_changes(probing.findings)
     assert (summary["detected"].dropna() == 1).all()
     assert (summary["n_forbidden"] == 0).all()
     # 90 -> 30; Wilson for 3 of 3 is 3 / (3 + 1.96²) = 0.439 to 1.
     dropped = row(summary, "citations_dropped", "引用明示")
     assert (dropped["n"], dropped["mean_change"], round(dropped["detected_low"], 3)) == (3, -60, 0.439)
-    matrix = probe_matrix(probing.findings).set_index("probe")
-    # Politeness alone is worth nothing anywhere, which is allowed: there is no criterion that must stay.
-    assert matrix.loc["deadline_changed", ["target_drop", "off_target_drop"]].tolist() == [60, 0]
-    assert probing.usage.calls == service.judge_calls == Probes().estimate(PAIRS, judge_model="gpt-4o-mini").calls
-    assert "見抜いた" not in explain_probes(probing.findings)["安全性"]  # tests run in English
-    assert "seen: the warning removed" in explain_probes(probing.findings)["安全性"]
+    deadline = summary[summary["case"] == "deadline_changed"].set_index("criterion")["mean_change"]
+    assert deadline["正確性"] == -60 and set(deadline.drop("正確性")) == {0}
+    assert probing.usage.calls == service.judge_calls == plan_probing(PAIRS).estimate("gpt-4o-mini").calls
+    assert "見抜いた" not in probing.words  # tests run in English
+    assert "seen: the warning removed" in told_of(probing.findings, "安全性")
 
 
 @pytest.mark.slow
 def test_a_judge_blind_to_a_criterion_is_found_and_only_there(service: Service, tmp_path: Path) -> None:
     changes = probe(service, tmp_path, blind("正確性")).findings
-    seen = summarise_probes(changes).dropna(subset=["detected"]).groupby("criterion")["detected"].max()
+    seen = summarise_changes(changes).dropna(subset=["detected"]).groupby("criterion")["detected"].max()
     assert seen["正確性"] == 0
     assert (seen.drop("正確性") == 1).all()
-    told = explain_probes(changes)["正確性"]
+    told = told_of(changes, "正確性")
     assert "not seen: a number or contact changed" in told and "- seen:" not in told
 
 
@@ -71,9 +74,9 @@ def test_noise_widens_the_limit_and_is_no_finding(service: Service, tmp_path: Pa
     assert limits.between(9, 20).all()
     neutral = probing.findings[probing.findings["expected"] == "stays"].dropna(subset=["moved"])
     assert (neutral["moved"] != "stayed").mean() < 0.07
-    summary = summarise_probes(probing.findings)
+    summary = summarise_changes(probing.findings)
     assert summary["detected"].mean() > 0.95
-    assert all("never moved" in told for told in explain_probes(probing.findings).values())
+    assert all("never moved" in told_of(probing.findings, criterion) for criterion in CRITERIA)
 
 
 @pytest.mark.slow
@@ -82,26 +85,23 @@ def test_a_move_where_none_is_allowed_is_counted_and_named(service: Service, tmp
         return {**scores, "正確性": 50} if re.search("[０-９]", prompt) else scores
 
     changes = probe(service, tmp_path, dislikes_wide_digits).findings
-    found = row(summarise_probes(changes), "digits_widened", "正確性")
-    assert found["n_forbidden"] > 0 and found["n_not_applicable"] + found["n"] == 3
-    assert "digits in full width" in explain_probes(changes)["正確性"]
-    assert "digits in full width" not in explain_probes(changes)["安全性"]
+    found = row(summarise_changes(changes), "digits_widened", "正確性")
+    assert found["n_forbidden"] > 0
+    assert "digits in full width" in told_of(changes, "正確性")
+    assert "digits in full width" not in told_of(changes, "安全性")
 
 
 @pytest.mark.slow
-def test_where_a_damage_does_not_apply_it_says_why(service: Service, tmp_path: Path) -> None:
+def test_where_no_damage_applies_nothing_is_known(service: Service, tmp_path: Path) -> None:
     bare = (
         EvalQuestion(1, "正常系", "何を報告しますか。", ()),
         AssistantAnswer("何を？", "状況をSOCリーダーに報告する。"),
     )
     service.default = ScriptedJudge([bare])
-    changes = Probes().run([bare], judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False).findings
-    left = changes[changes["status"] == "not_applicable"].drop_duplicates("probe").set_index("probe")["note"]
-    assert left["citations_dropped"] == "the answer has no citation"
-    assert left["keypoint_removed"] == "no keypoint has items of its own that could be removed"
-    assert set(changes["probe"]) > set(left.index) and len(changes) % len(CRITERIA) == 0
-    told = explain_probes(changes)
-    assert told["引用明示"] == "引用明示: unknown (nothing could be tried)."
+    changes = probe_judge([bare], judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False).findings
+    assert not {"citations_dropped", "keypoint_removed"} & set(changes["case"])
+    assert told_of(changes, "引用明示") == "引用明示: unknown (nothing could be tried)."
+    assert "- not tried: one keypoint removed" in told_of(changes, "網羅性")
 
 
 @pytest.mark.slow
@@ -112,11 +112,7 @@ def test_a_budget_that_ends_midway_keeps_what_was_paid_and_goes_on_with_more(ser
     assert first.usage.calls == paid and 0 < (first.usage.cost_usd or 0) <= 0.02
     judged = first.findings[first.findings["status"] == "ok"]
     assert len(judged) and {"not_judged"} <= set(first.findings["status"])
-    assert (
-        first.findings.loc[first.findings["status"] == "not_judged", "note"]
-        == "not judged, because the budget was used up"
-    ).all()
-    summary = summarise_probes(first.findings)
+    summary = summarise_changes(first.findings)
     assert summary["n_missing"].sum() > 0 and (summary["detected"].dropna() == 1).all()
     whole = probe(service, tmp_path, max_cost_usd=1.0)
     assert service.judge_calls == whole.usage.calls  # nothing was paid for twice
@@ -126,16 +122,16 @@ def test_a_budget_that_ends_midway_keeps_what_was_paid_and_goes_on_with_more(ser
 @pytest.mark.slow
 def test_no_money_at_all_leaves_everything_unknown(service: Service, tmp_path: Path) -> None:
     probing = probe(service, tmp_path, max_cost_usd=0.0)
-    assert service.judge_calls == 0 and set(probing.findings["status"]) <= {"not_judged", "not_applicable"}
-    assert all("unknown" in told for told in explain_probes(probing.findings).values())
+    assert service.judge_calls == 0 and set(probing.findings["status"]) == {"not_judged"}
+    assert all("unknown" in told_of(probing.findings, criterion) for criterion in CRITERIA)
     with pytest.raises(ValueError, match="mean_change"):
-        plot_probe_matrix(summarise_probes(probing.findings))
+        plot_probe_matrix(summarise_changes(probing.findings))
 
 
 def test_a_judge_that_never_keeps_to_the_format_is_an_error_that_says_so(service: Service, tmp_path: Path) -> None:
     service.default = "良い回答です。"
     with pytest.raises(ConfigError, match="none of its first"):
-        Probes().run(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False)
+        probe_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False)
 
 
 @pytest.mark.slow
@@ -147,36 +143,36 @@ def test_unreadable_judgements_are_missing_and_counted(service: Service, tmp_pat
         return "読めません" if unread else judge(request)
 
     service.default = sometimes
-    changes = Probes().run(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False).findings
-    lost = changes[changes["probe"] == "invented_claim"]
+    changes = probe_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False).findings
+    lost = changes[changes["case"] == "invented_claim"]
     assert set(lost["status"]) == {"unparsable"} and lost["moved"].isna().all()
-    found = row(summarise_probes(changes), "invented_claim", "根拠性")
+    found = row(summarise_changes(changes), "invented_claim", "根拠性")
     assert (found["n"], found["n_missing"]) == (0, 3)
-    assert "not tried: an invented step" in explain_probes(changes)["根拠性"]
+    assert "not tried: an invented step" in told_of(changes, "根拠性")
 
 
 @pytest.mark.slow
 def test_an_answer_without_points_has_none_to_lose(service: Service, tmp_path: Path) -> None:
     found = row(
-        summarise_probes(probe(service, tmp_path, lambda s, _: {**s, "引用明示": 0}).findings),
+        summarise_changes(probe(service, tmp_path, lambda s, _: {**s, "引用明示": 0}).findings),
         "citations_dropped",
         "引用明示",
     )
     assert (found["n"], found["n_no_room"], pd.isna(found["detected"])) == (3, 3, True)
 
 
-def test_each_probe_may_be_tried_on_a_few_answers_taken_in_turn(service: Service, tmp_path: Path) -> None:
-    changes = probe(service, tmp_path, per_probe=2).findings
-    judged = changes[(changes["status"] == "ok") & (changes["probe"] != "same_again")]
-    answers = judged.groupby("probe")["question_id"].unique()
-    assert answers.map(len).max() == 2
-    assert len({tuple(ids) for ids in answers}) > 2
-    assert set(changes.loc[changes["status"] == "not_chosen", "note"]) == {"this probe was tried on 2 answers only"}
+def test_each_criterion_may_be_tried_by_a_few_damages_taken_in_turn(service: Service, tmp_path: Path) -> None:
+    changes = probe(service, tmp_path, size=2).findings
+    aimed = changes[changes["expected"] == "falls"]
+    assert (aimed.groupby(["question_id", "criterion"])["case"].nunique() == 2).all()
+    tried = [tuple(rows["case"].unique()) for _, rows in aimed[aimed["criterion"] == "正確性"].groupby("question_id")]
+    assert len(set(tried)) == 3
+    assert (changes[changes["kind"] == "neutral"].groupby("question_id")["case"].nunique() == 2).all()
 
 
 def test_the_log_of_judgements_is_a_log_and_no_run_of_the_history(service: Service, tmp_path: Path) -> None:
     folder = tmp_path / "logs"
-    probing = probe(service, folder, logs_dir=folder / "certify", per_probe=1)
+    probing = probe(service, folder, logs_dir=folder / "certify", size=1)
     assert (
         probing.judged[0].log_path is not None
         and len(load_run(probing.judged[0].log_path).results) == probing.usage.calls
@@ -189,23 +185,20 @@ def test_a_log_is_probed_like_its_answers_and_an_empty_one_is_refused(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     log = min(samples.glob("*.json"))
-    assert (
-        Probes().estimate(log, judge_model="gpt-4o-mini").calls
-        == Probes().estimate(load_run(log), judge_model="gpt-4o-mini").calls
-    )
+    assert plan_probing(log).estimate("gpt-4o-mini").calls == plan_probing(load_run(log)).estimate("gpt-4o-mini").calls
     question = EvalQuestion(1, "正常系", "？", ("端末の隔離",))
     for nothing in ([], [(question, AssistantAnswer("？", " "))]):
         with pytest.raises(ConfigError, match="no answer to work with"):
-            Probes().run(nothing, judge_model="offline", logs_dir=tmp_path, progress=False)
+            probe_judge(nothing, judge_model="offline", logs_dir=tmp_path, progress=False)
     twice = [(question, AssistantAnswer("？", "隔離する。"))] * 2
     with pytest.raises(SocJudgeError, match="question id 1 occurs more than once"):
-        Probes().run(twice, judge_model="offline", logs_dir=tmp_path, progress=False)
+        probe_judge(twice, judge_model="offline", logs_dir=tmp_path, progress=False)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_japanese")
 def test_the_matrix_frames_what_must_fall_and_writes_each_change(service: Service, tmp_path: Path) -> None:
-    summary = summarise_probes(probe(service, tmp_path, blind("正確性")).findings)
+    summary = summarise_changes(probe(service, tmp_path, blind("正確性")).findings)
     ax = plot_probe_matrix(summary)
     frames = [patch for patch in ax.patches if isinstance(patch, Rectangle) and not patch.get_fill()]
     assert len(frames) == len(summary[(summary["expected"] == "falls") & (summary["n"] > 0)])

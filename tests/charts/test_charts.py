@@ -39,7 +39,7 @@ from socjudge.errors import ConfigError
 from socjudge.panels.views.history import chart_html
 from socjudge.stats.basics import OVERALL, summarise_scores
 from socjudge.stats.comparison import compare_judges
-from socjudge.stats.gate import gate_confidence, gate_questions
+from socjudge.stats.gate import gate_confidence
 
 mpl.use("agg")
 
@@ -159,7 +159,7 @@ def dotted(ax: Axes) -> list[float]:
 
 def gate_chart(ax: Axes | None = None, unread: bool = False) -> Axes:
     results = repeats(q1=[90, 94, 92], q2=[69, 73, 74], q10=[60, 62, 64], q3=[None if unread else 80] * 3)
-    return plot_gate_confidence(gate_questions(results), confidence=gate_confidence(results), ax=ax)
+    return plot_gate_confidence(gate_confidence(results, by="question"), confidence=gate_confidence(results), ax=ax)
 
 
 CHARTS: dict[str, Callable[[Axes | None], Axes]] = {
@@ -344,7 +344,7 @@ def test_frames_of_comparisons_and_gates_without_a_number_are_refused() -> None:
     comparison = compared()
     cases: list[tuple[Callable[[pd.DataFrame], Axes], pd.DataFrame, str]] = [
         (plot_judge_comparison, comparison, "mean_difference"),
-        (plot_gate_confidence, gate_questions(repeats(q1=[80, 90])), "mean"),
+        (plot_gate_confidence, gate_confidence(repeats(q1=[80, 90]), by="question"), "mean"),
     ]
     for plot, frame, column in cases:
         with pytest.raises(ValueError, match=f"no row has a {column}"):
@@ -749,7 +749,7 @@ def test_small_characters_are_no_black_boxes() -> None:
 
 def test_the_gate_shows_noise_chances_and_deciding_questions() -> None:
     results = repeats(q1=[90, 94, 92], q2=[69, 73, 74], q10=[60, 62, 64], q3=[80, 80, 80])
-    questions, confidence = gate_questions(results), gate_confidence(results)
+    questions, confidence = gate_confidence(results, by="question"), gate_confidence(results)
     ax = gate_chart()
     assert ticks(ax, "y") == ["q1  正常系", "◆ q2  正常系", "q3  正常系", "q10  正常系"]
     assert [(x[0], y[0]) for x, y in errorbars(ax)] == [(92, 0), (72, 1), (80, 2), (62, 3)]
@@ -769,14 +769,14 @@ def test_the_gate_names_unscored_questions_and_missing_repeats() -> None:
     ax = gate_chart(unread=True)
     assert "未採点" in words(ax)
     assert ax.get_title().startswith("3問中2問合格、未採点1問（")
-    once = plot_gate_confidence(gate_questions(repeats(q1=[80], q2=[60])))
+    once = plot_gate_confidence(gate_confidence(repeats(q1=[80], q2=[60]), by="question"))
     assert words(once) == ["80点  反復なし", "60点  反復なし"]
     assert all(whisker.size == 0 for whisker in whiskers(once))
     assert once.get_title() == "2問中1問合格"
 
 
 def test_the_noise_of_a_gate_stays_between_0_and_100_points() -> None:
-    ax = plot_gate_confidence(gate_questions(repeats(q1=[98], q2=[3], q3=[50]), noise=5))
+    ax = plot_gate_confidence(gate_confidence(repeats(q1=[98], q2=[3], q3=[50]), noise=5, by="question"))
     assert [list(whisker[0, :, 0]) for whisker in whiskers(ax)] == [[93, 100], [0, 8], [45, 55]]
 
 
@@ -784,7 +784,7 @@ def test_the_noise_of_a_gate_stays_between_0_and_100_points() -> None:
 def test_the_gate_chart_is_of_one_run() -> None:
     first = repeats(q1=[80, 82], q2=[60, 64])
     both = pd.concat([first, first.assign(run_id="other")], ignore_index=True)
-    questions, confidence = gate_questions(both), gate_confidence(both)
+    questions, confidence = gate_confidence(both, by="question"), gate_confidence(both)
     with pytest.raises(ConfigError, match="the frame has 2 runs; draw one"):
         plot_gate_confidence(questions)
     one = questions[questions["run_id"] == "other"]
@@ -810,14 +810,14 @@ def test_frames_are_not_changed() -> None:
     [
         plot_criterion_trend,
         plot_score_distribution,
-        lambda scores: plot_gate_confidence(gate_questions(results_of(scores).assign(**rule(scores)))),
+        lambda scores: plot_gate_confidence(gate_confidence(results_of(scores).assign(**rule(scores)), by="question")),
     ],
     ids=["trend", "distribution", "gate"],
 )
 def test_the_pass_line_of_a_chart_is_that_of_the_run(
     plot: Callable[[pd.DataFrame], Axes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = getattr(plot, "__code__", None) and "gate_questions" in plot.__code__.co_names
+    gate = getattr(plot, "__code__", None) and "gate_confidence" in plot.__code__.co_names
     marks = [[70, 82, 90, 60, 75, 85, 95, 72, 88, 66], [72, 78, 91, 58, 77, 86, 93, 74, 89, 64]]
     scores = judges_frame(a=marks[0]) if gate else judges_frame(a=marks[0], b=marks[1])
     monkeypatch.setattr(constants, "JUDGE_PASS_THRESHOLD", 3.0)
@@ -837,7 +837,7 @@ def rule(scores: pd.DataFrame) -> dict[str, float]:
     ("draw", "maker"),
     [
         (plot_judge_comparison, "compare_judges"),
-        (plot_gate_confidence, "gate_questions"),
+        (plot_gate_confidence, "gate_confidence"),
         (gate_confidence, "load_results"),
         (lambda scores: plot_criterion_trend(results_of(scores)), "load_scores"),
     ],

@@ -110,7 +110,9 @@ def test_no_log_commands_the_terminal(project: Path) -> None:
     (project / "logs" / "judge_eval_20260102_000000 \x1b[2J\x1b]0;MVP PASS\x07.json").write_text("{", encoding="utf-8")
     assert "⟦U+001B⟧" in shown(project, "doctor", code=1)
     shown(project, "report", str(project / "report.html"), code=(0, 2))
-    shown(project, "rejudge", "--log", str(project / "logs" / "judge_eval_20260101_000000.json"), "-q", code=(0, 1, 2, 3))
+    shown(
+        project, "rejudge", "--log", str(project / "logs" / "judge_eval_20260101_000000.json"), "-q", code=(0, 1, 2, 3)
+    )
 
 
 def test_no_setting_or_path_commands_the_terminal(project: Path) -> None:

@@ -18,7 +18,7 @@ import socjudge as sj
 from socjudge import constants
 from socjudge.answering.dataset import save_eval_dataset
 from socjudge.base.atomic_files import append_line
-from socjudge.certify.finished_parts import FinishedParts, forget_parts
+from socjudge.certify.finished_parts import FinishedParts
 from socjudge.errors import ConfigError, RunNote
 from socjudge.history import check_logs
 from socjudge.history.labels import Label, append_label
@@ -281,7 +281,6 @@ def test_an_odd_list_of_finished_parts_is_named_and_leads_nowhere(tmp_path: Path
     parts._path.write_bytes(content)
     with pytest.raises(ConfigError, match="no list of an experiment's finished parts; remove it"):
         FinishedParts(tmp_path, [], fresh=False)
-    forget_parts(tmp_path, [])
     assert parts._path.read_bytes() == content
     FinishedParts(tmp_path, [], fresh=True)
     assert not parts._path.exists()

@@ -209,8 +209,8 @@ def test_what_the_project_has_set_is_read_in_one_module() -> None:
 def test_an_unknown_name_is_an_attribute_error_that_says_where_it_is_now() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         socjudge.nothing  # noqa: B018
-    with pytest.raises(AttributeError, match=r"it is socjudge\.stats\.gate_questions$"):
-        socjudge.__getattr__("gate_questions")
+    with pytest.raises(AttributeError, match=r"it is socjudge\.stats\.gate_confidence$"):
+        socjudge.__getattr__("gate_confidence")
     with pytest.raises(AttributeError, match=r"it is socjudge\.errors\.ProviderError$"):
         socjudge.__getattr__("ProviderError")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from socjudge import (
     run_evaluation_suite,
 )
 from socjudge.answering.own_assistant import Assistant
-from socjudge.certify import Anchoring, Prompts, certify_judge
+from socjudge.certify import certify_judge, probe_judge
 from socjudge.errors import BudgetReached
 from socjudge.models.opening import open_model
 from socjudge.models.prices import estimate_tokens
@@ -66,7 +67,10 @@ def most_usd(requests: list[dict[str, Any]]) -> float:
     return total
 
 
-@pytest.mark.parametrize("experiment", [Anchoring().run, Prompts().run])
+ANCHORING, PROMPTS = (functools.partial(probe_judge, only=[name]) for name in ("anchoring", "prompts"))
+
+
+@pytest.mark.parametrize("experiment", [ANCHORING, PROMPTS])
 def test_an_experiment_in_several_parts_has_one_cap(
     service: Service, tmp_path: Path, experiment: Callable[..., Any]
 ) -> None:
@@ -78,7 +82,7 @@ def test_an_experiment_in_several_parts_has_one_cap(
 
 @pytest.mark.parametrize(
     "experiment",
-    [Prompts().run, *(pytest.param(each, marks=pytest.mark.slow) for each in (Anchoring().run, certify_judge))],
+    [PROMPTS, *(pytest.param(each, marks=pytest.mark.slow) for each in (ANCHORING, certify_judge))],
 )
 def test_an_experiment_that_breaks_off_in_its_last_part_pays_no_part_again_and_keeps_its_cap(
     service: Service, tmp_path: Path, experiment: Callable[..., Any]
@@ -112,10 +116,10 @@ def test_a_finished_part_whose_cost_nobody_knows_is_no_free_one(
     given = list(zip(QUESTIONS[:2], ANSWERS[:2], strict=True))
     how: dict[str, Any] = {"judge_model": "my-a", "progress": False, "max_concurrency": 1, "logs_dir": tmp_path}
     with pytest.raises(RunStopped):
-        Prompts().run(given, **with_options(**how, stop=AfterCalls(service.requests, 3)))
+        PROMPTS(given, **with_options(**how, stop=AfterCalls(service.requests, 3)))
     set_prices(tmp_path, monkeypatch, {"my-a": (1, 1)})
     with pytest.raises(ConfigError, match="nobody knows what my-a has cost"):
-        Prompts().run(given, **with_options(**how, max_cost_usd=1))
+        PROMPTS(given, **with_options(**how, max_cost_usd=1))
 
 
 def test_judging_what_failed_costs_what_it_asks_for_and_its_cap_is_for_that(service: Service, tmp_path: Path) -> None:

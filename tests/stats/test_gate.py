@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,10 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from socjudge import ConfigError
-from socjudge.stats import gate_confidence, gate_questions
+from socjudge.stats import gate_confidence
 from socjudge.stats.gate import DRAWS
 
 FAINT = 4 / math.sqrt(DRAWS)  # eight standard errors of a share of draws near a half
+EXAMPLES = int(os.environ.get("SOCJUDGE_EXAMPLES", "12"))  # of what hypothesis makes up; `make fuzz` tries more
+RUNS = 12 if "SOCJUDGE_EXAMPLES" not in os.environ else 40
 SEVEN_OF_TEN = [72, 75, 80, 85, 90, 71, 95, 40, 55, 69]
 
 
@@ -53,7 +56,9 @@ def test_a_run_is_judged_by_its_own_rule_and_by_the_specifications_where_it_name
     monkeypatch.setattr("socjudge.constants.JUDGE_PASS_RATE", 0.3)
     assert gate_confidence(frame)[columns].to_numpy().tolist() == [[7, 7, True], [4, 5, False]]
     assert gate_confidence(results(SEVEN_OF_TEN))["passed"].tolist() == [7]
-    assert gate_questions(frame, noise=5.0)["distance"].iloc[[0, 10]].tolist() == pytest.approx([2 / 5, -8 / 5])
+    assert gate_confidence(frame, noise=5.0, by="question")["distance"].iloc[[0, 10]].tolist() == pytest.approx(
+        [2 / 5, -8 / 5]
+    )
 
 
 @pytest.mark.usefixtures("in_japanese")
@@ -62,7 +67,7 @@ def test_without_repeats_or_a_stated_noise_nothing_is_claimed() -> None:
     assert np.isnan([row["p_rerun"], row["p_true"], row["repeat_sd"]]).all()
     assert row["verdict"] == "判定保留"
     assert "answer_repeats=3 で実行するか、noise= を指定してください" in row["note"]
-    questions = gate_questions(results(SEVEN_OF_TEN))
+    questions = gate_confidence(results(SEVEN_OF_TEN), by="question")
     assert questions["distance"].isna().all()
     assert not questions["decides"].any()
 
@@ -86,7 +91,7 @@ def test_noise_from_repeats_is_pooled_and_its_uncertainty_is_drawn() -> None:
     run = results([[69, 75], [88, 92], [81, 81]])
     row = gate_confidence(run).iloc[0]
     assert row["repeat_sd"] == pytest.approx(math.sqrt(26 / 3))
-    questions = gate_questions(run).set_index("question_id")
+    questions = gate_confidence(run, by="question").set_index("question_id")
     assert questions.loc[1, "noise_sd"] == pytest.approx(math.sqrt(13 / 3))
     assert questions.loc[1, "distance"] == pytest.approx(2 / math.sqrt(13 / 3))
     # With the noise estimated from three degrees of freedom the question's true score follows t(3) around its mean.
@@ -97,7 +102,7 @@ def test_noise_from_repeats_is_pooled_and_its_uncertainty_is_drawn() -> None:
 def test_means_that_differ_less_than_the_noise_are_drawn_together() -> None:
     # Ten equal means with noise 5: what is known is the mean of all, to 5 / √10. Morris's estimator keeps 2 / 9 of each
     # question's own part.
-    questions = gate_questions(results([74.0] * 10), noise=5)
+    questions = gate_confidence(results([74.0] * 10), noise=5, by="question")
     shrunk_sd = math.sqrt(25 * 2 / 9 + (7 / 9) ** 2 * 2.5)
     assert questions["p_pass_true"].mean() == pytest.approx(scipy.special.ndtr(4 / shrunk_sd), abs=0.03)
 
@@ -110,12 +115,12 @@ def test_clear_runs_get_a_verdict_and_close_ones_do_not() -> None:
 def test_the_deciding_question_is_the_one_on_the_line() -> None:
     # Six pass surely, three fail surely: the verdict is that of question 10.
     run = results([95] * 6 + [40] * 3 + [70.5])
-    questions = gate_questions(run, noise=4).set_index("question_id")
+    questions = gate_confidence(run, noise=4, by="question").set_index("question_id")
     assert questions.index[questions["decides"]].tolist() == [10]
     assert questions.loc[10, "pivotal"] > 0.99
     assert gate_confidence(run, noise=4).iloc[0]["deciding_questions"] == "10"
     # With seven sure ones nothing hangs on it.
-    assert not gate_questions(results([95] * 7 + [40] * 2 + [70.5]), noise=4)["decides"].any()
+    assert not gate_confidence(results([95] * 7 + [40] * 2 + [70.5]), noise=4, by="question")["decides"].any()
 
 
 @pytest.mark.usefixtures("in_japanese")
@@ -168,7 +173,7 @@ def test_one_row_per_run_in_the_order_of_runs() -> None:
     runs = pd.concat([results([90, 91], run_id="r2"), results([50, 51], run_id="r1")])
     found = gate_confidence(runs, noise=3)
     assert found[["run_id", "verdict"]].to_numpy().tolist() == [["r1", "不合格"], ["r2", "合格"]]
-    assert gate_questions(runs, noise=3)["run_id"].tolist() == ["r1", "r1", "r2", "r2"]
+    assert gate_confidence(runs, noise=3, by="question")["run_id"].tolist() == ["r1", "r1", "r2", "r2"]
 
 
 def test_what_is_missing_is_named() -> None:
@@ -177,11 +182,11 @@ def test_what_is_missing_is_named() -> None:
     with pytest.raises(ConfigError, match="noise is -1, expected points above 0"):
         gate_confidence(results([70]), noise=-1)
     with pytest.raises(ConfigError, match="no row"):
-        gate_questions(results([70]).head(0))
+        gate_confidence(results([70]).head(0), by="question")
 
 
 @pytest.mark.slow
-@settings(max_examples=15)
+@settings(max_examples=EXAMPLES // 3)
 @given(st.lists(st.floats(0, 100), min_size=4, max_size=12), st.integers(0, 3))
 def test_probabilities_repeat_with_their_seed_and_are_never_certain(marks: list[float], seed: int) -> None:
     run = results(marks)
@@ -198,7 +203,7 @@ def test_a_question_without_a_score_is_no_pass_as_in_the_log() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=EXAMPLES)
 @given(
     st.lists(st.lists(st.sampled_from([None, 40.0, 70.0, 95.0]), min_size=1, max_size=3), min_size=1, max_size=8),
     st.sampled_from([0.0, 60.0, 70.0, 100.0]),
@@ -225,12 +230,12 @@ def test_a_verdict_of_few_equal_repeats_is_seldom_firm_and_wrong() -> None:
     """Points in steps of ten with a noise of four: repeats are often equal, and their noise is not zero."""
     rng = np.random.default_rng(0)
     for n, repeats in ((1, 4), (2, 3), (3, 2)):
-        level = rng.uniform(55, 85, (40, n))
-        noisy = level[:, :, None] + 4 * rng.standard_normal((40, n, repeats + 400))
+        level = rng.uniform(55, 85, (RUNS, n))
+        noisy = level[:, :, None] + 4 * rng.standard_normal((RUNS, n, repeats + 400))
         marks = (10 * np.round(noisy / 10)).clip(0, 100)
         truth = marks[:, :, repeats:].mean(axis=2)
         good = ((truth >= 70).sum(axis=1) >= math.ceil(0.7 * n)) & (truth.mean(axis=1) >= 70)
-        run, question, repeat = (axis.ravel() for axis in np.indices((40, n, repeats)))
+        run, question, repeat = (axis.ravel() for axis in np.indices((RUNS, n, repeats)))
         frame = pd.DataFrame({"run_id": run, "question_id": question, "answer_repeat": repeat,
                               "average_score": marks[:, :, :repeats].ravel()})  # fmt: skip
         said = gate_confidence(frame)["verdict"].to_numpy()

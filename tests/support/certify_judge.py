@@ -13,8 +13,7 @@ from typing import Any
 
 from socjudge import AssistantAnswer, EvalQuestion, load_prompt
 from socjudge.answering.citations import format_context
-from socjudge.certify.injections import attacks
-from socjudge.certify.neutral import PROBES
+from socjudge.certify.changes import DAMAGES, list_attacks
 from socjudge.certify.subjects import find_subjects
 from socjudge.prompts.templates import fill, judge_values
 from socjudge.records import Flags, Passage
@@ -41,24 +40,24 @@ def good_pairs(split: str = "dev") -> list[Pair]:
 
 
 class ScriptedJudge:
-    """Replies to the requests of `Probes` over these pairs: 90 points, and 30 where a probe's criterion must fall.
+    """Replies to the requests of `probe_judge` over these pairs: 90 points, and 30 where a damage's criterion must fall.
 
-    What no probe made gets 90; a text of politeness alone, or an attack instead of an answer, 20. weaknesses: change the
+    What no damage made gets 90; a text of politeness alone, or an attack instead of an answer, 20. weaknesses: change the
     scores, given the prompt."""
 
     def __init__(self, pairs: Sequence[Pair], *weaknesses: Weakness) -> None:
         self.weaknesses = weaknesses
         template = load_prompt(None).text
         self.falls = {
-            fill(template, judge_values(variant.question, variant.answer)): probe.falls
+            fill(template, judge_values(variant.question, variant.answer)): damage.falls
             for subject in find_subjects(pairs)
-            for probe in PROBES.values()
-            for variant in probe.change(subject)
+            for damage in DAMAGES
+            for variant in damage.make(subject)
         }
 
-        instead = [attack for attack in attacks(CRITERIA) if attack.place == "instead"]
+        instead = [attack for attack in list_attacks(CRITERIA) if attack.place == "instead"]
         self.empty = {
-            fill(template, judge_values(subject.question, attack.on(subject).answer))
+            fill(template, judge_values(subject.question, attack.make(subject)[0].answer))
             for subject in find_subjects(pairs)
             for attack in instead
         }

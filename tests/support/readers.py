@@ -42,9 +42,9 @@ from socjudge import (
 )
 from socjudge.answering.dataset import dataset_notes, save_eval_dataset
 from socjudge.certify import load_certificate, save_certificate
-from socjudge.certify.certificate import Binding, _seal, certificate_line, explain_absence
+from socjudge.certify.certificate import Binding, _seal, certificate_line
+from socjudge.certify.changes import find_change
 from socjudge.certify.own import read_damaged
-from socjudge.certify.probe_findings import expected_of
 from socjudge.certify.subjects import find_subjects
 from socjudge.flags.prohibitions import load_prohibitions
 from socjudge.history import check_logs, load_labels
@@ -236,7 +236,6 @@ def read_certificate(data: bytes) -> None:
         path.write_bytes(data)
         binding = Binding("offline", "", "0" * 64, tuple(CRITERIA), "0.1.0")
         assert certificate_line(binding, "2026-11-24T09:00:00+09:00", folder=work)
-        explain_absence(binding, folder=work)
         made = load_certificate(path)
         assert tuple(made.words) == made.binding.criteria != ()
         assert set(made.words.values()) <= {"信頼できる", "条件つき", "信頼できない", "分からない"}
@@ -258,7 +257,7 @@ def read_damages(data: bytes) -> None:
         assert {case.question_id for case in cases} == set(whole)
         for case in cases:
             assert case.subject.answer.answer != whole[case.question_id]
-            assert sum(expected_of(case.name, criterion) == "falls" for criterion in CRITERIA) == 1
+            assert sum(find_change(case.name).expected(criterion) == "falls" for criterion in CRITERIA) == 1
 
 
 def read_prompt(data: bytes) -> None:

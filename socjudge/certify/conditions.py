@@ -17,16 +17,12 @@ import pandas as pd
 
 from ..base.messages import listed, say, sentences
 from ..errors import ConfigError
-from ..stats.basics import OVERALL
-from ..stats.changes import repeat_limit, sd_ends, share_ends, share_power
+from ..stats.limits import sd_ends, share_ends, share_power
 from ..stats.trust import CORRELATION, LOOKS, MARGIN, MAX_NOISE, MAX_UNREAD, judge_trust, trust_power
-from .anchoring import INVERTED
-from .cases import ORIGINAL
 from .certificate import CONDITIONAL, TRUSTED, UNTRUSTED, Finding
-from .neutral import PROBES
-from .noise import JUMP, LEAST, Steadiness, noise_limits, originals_of, steadiness
-from .probe_findings import BLIND, OWN, expected_of, is_more_than_noise, probe_title
-from .within_budget import LABELLED
+from .changes import CONTROL, LABELLED, ORIGINAL, OWN, find_change
+from .findings import BLIND, is_more_than_noise
+from .noise import JUMP, Steadiness, steadiness
 
 _SHARES = {
     "damage": (
@@ -47,7 +43,6 @@ _SHARES = {
         "No score with inverted flags.",
     ),
 }
-_KINDS = {INVERTED: "flags inverted", LABELLED: "answers that people scored"}
 WRONG = 0.05  # the chance that any criterion is wrongly trusted, at any of the looks
 ALPHA = WRONG / len(LOOKS)  # for all criteria at one look
 # share of answers whose score jumps between repeats; eighteen answers without a jump show that it is less
@@ -58,50 +53,47 @@ HALF = 0.5  # more than this of the damage must be seen, and less of the answers
 
 
 def judge_conditions(
-    criterion: str, alpha: float, *, trust: dict[str, Any] | str, changes: pd.DataFrame, gains: pd.DataFrame,
-    moves: pd.DataFrame, scores: pd.DataFrame,
-) -> tuple[Finding, ...]:  # fmt: skip
-    """Test each condition of trust for a criterion at the level `alpha`. The findings are in the order of CONDITIONS.
-    `trust` is the criterion's row of `judge_trust`, or a text that says why there is none."""
-    limits = noise_limits(scores)
-    mine = limits[limits["criterion"] == criterion]
-    sd, freedom = (float(mine["sd"].iloc[0]), int(mine["freedom"].iloc[0])) if len(mine) else (math.nan, 0)
+    criterion: str, alpha: float, *, trust: dict[str, Any] | str, findings: pd.DataFrame, scores: pd.DataFrame
+) -> tuple[Finding, ...]:
+    """Test each condition of trust for a criterion at the level `alpha`, in the order of CONDITIONS. `findings` are of
+    `find_changes`. `trust` is the criterion's row of `judge_trust`, or a text that says why there is none."""
+    mine = findings[findings["criterion"] == criterion]
+    known = mine[mine["moved"].notna()]
+    attacks, flags = (known[known["kind"] == kind] for kind in ("attack", "flags"))
     return (
         _people(trust, alpha),
-        _damage(changes[changes["criterion"] == criterion], alpha),
+        _damage(mine, alpha),
         _noise(steadiness(scores, criterion), alpha),
-        _injection(gains[gains["criterion"] == criterion], sd, freedom, alpha),
-        _flags(moves[(moves["criterion"] == criterion) & (moves["variant"] == INVERTED)], alpha),
+        _against_half("injection", attacks, attacks["moved"] == "rose", alpha, should=False),
+        _against_half("flags", flags, flags["moved"] != "stayed", alpha, should=False),
     )
 
 
-def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gains: pd.DataFrame) -> list[str]:
-    """List in words what forbids 信頼できる (trusted) on a criterion even if all conditions are shown to hold."""
+def limits_of(criterion: str, findings: pd.DataFrame, summary: pd.DataFrame) -> list[str]:
+    """List in words what forbids 信頼できる (trusted) on a criterion even if all conditions are shown to hold.
+    `summary` is of all changes but attacks and flags."""
     mine = summary[summary["criterion"] == criterion]
-    limit = float(changes.loc[changes["criterion"] == criterion, "limit"].dropna().max())
+    limits = findings.loc[(findings["criterion"] == criterion) & (findings["kind"] != "attack"), "limit"]
+    limit = float(limits.dropna().max())
     roomy = mine["n"] - mine["n_no_room"]
     # A kind of damage that is seen in at most half of the answers whose score could fall.
     unseen = mine[(mine["expected"] == "falls") & (mine["detected"] <= BLIND) & (roomy >= FEW_SEEN)]
     wrong = [r for r in mine.to_dict("records") if not math.isnan(limit) and is_more_than_noise(r, limit, len(mine))]
-    turned = gains[
-        (gains["criterion"] == OVERALL) & gains["control_passes"].eq(False) & gains["attacked_passes"].eq(True)
-    ]
+    turned = findings["turned"].eq(True).sum()
     told = []
     if len(unseen):
         told.append(say("Damage that it does not see: {probes}.", probes=listed(unseen["title"])))
     if wrong:
         told.append(say("Moved without a reason: {probes}.", probes=listed(row["title"] for row in wrong)))
-    if len(turned):
-        told.append(say("Attacks turned {count} failing answers to pass.", count=len(turned)))
+    if turned:
+        told.append(say("Attacks turned {count} failing answers to pass.", count=turned))
     return told
 
 
-def sees_own(criterion: str, changes: pd.DataFrame, alpha: float) -> bool:
+def sees_own(criterion: str, findings: pd.DataFrame, alpha: float) -> bool:
     """Return whether the judge is shown to see the damage in more than half of the answers that people broke."""
-    return (
-        _damage(changes[(changes["criterion"] == criterion) & (changes["probe"] == OWN + criterion)], alpha).state
-        == "shown"
-    )
+    mine = findings[(findings["criterion"] == criterion) & (findings["case"] == OWN + criterion)]
+    return _damage(mine, alpha).state == "shown"
 
 
 def unscored_limits(criterion: str, scores: pd.DataFrame) -> list[str]:
@@ -113,8 +105,8 @@ def unscored_limits(criterion: str, scores: pd.DataFrame) -> list[str]:
         told.append(unscored_told(rows))
     # Each kind of case is checked by itself too: a judge that gives no score only to the dangerous answers has not
     # shown that it sees the danger.
-    own = originals_of(rows)
-    lost = rows["score"].isna() | rows["question_id"].isin(own.loc[own["n_before"] == 0, "question_id"])
+    own = rows[rows["case"] == ORIGINAL].groupby("question_id")["score"].count()
+    lost = rows["score"].isna() | rows["question_id"].isin(own[own == 0].index)
     kinds = lost.groupby(rows["case"].map(lambda case: _kind(str(case), criterion)), sort=False).agg(["sum", "size"])
     some = kinds[(kinds["sum"] > MAX_UNREAD * kinds["size"]) & (kinds.index != "")]
     if len(some):
@@ -140,11 +132,14 @@ def unscored_told(scores: pd.DataFrame) -> str:
 
 def _kind(case: str, criterion: str) -> str:
     """Return "" if a missing score of this case does not make the criterion doubtful."""
-    if case in _KINDS:
-        return say(_KINDS[case])
-    if case == ORIGINAL or case in PROBES or case.startswith(OWN):
-        return probe_title(case) if expected_of(case, criterion) == "falls" else ""
-    return say("attacks")
+    if case == LABELLED:
+        return say("answers that people scored")
+    if case == ORIGINAL:
+        return ""
+    if case == CONTROL or find_change(case).kind == "attack":
+        return say("attacks")
+    change = find_change(case)
+    return say(change.title) if change.kind == "flags" or change.expected(criterion) == "falls" else ""
 
 
 def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, dict[str, Any]] | str:
@@ -211,19 +206,6 @@ def _damage(changes: pd.DataFrame, alpha: float) -> Finding:
     # A damage that was judged but has no score counts as not seen, but such damages alone do not make it "against".
     scored, found = (_against_half("damage", r, r["moved"] == "fell", alpha, should=True) for r in (known, asked))
     return replace(found, state="open") if found.state == "against" != scored.state else found
-
-
-def _injection(gains: pd.DataFrame, sd: float, freedom: int, alpha: float) -> Finding:
-    limit = max(repeat_limit(sd, freedom, 1), LEAST)
-    known = gains.dropna(subset=["gain"])
-    if math.isnan(limit):
-        known = known[:0]
-    return _against_half("injection", known, known["gain"] >= limit, alpha, should=False)
-
-
-def _flags(moves: pd.DataFrame, alpha: float) -> Finding:
-    known = moves[moves["moved"].notna()]
-    return _against_half("flags", known, known["moved"] != "stayed", alpha, should=False)
 
 
 def _noise(found: Steadiness, alpha: float) -> Finding:

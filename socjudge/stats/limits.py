@@ -1,38 +1,19 @@
-"""Measure when a change of scores is more than noise, how often scores change, and whether two means are equal."""
+"""Compute how far noise moves a score, and one-sided limits of a share and of an sd."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
 import scipy.stats  # type: ignore[import-untyped]
-from numpy.typing import ArrayLike
-
-from .basics import check_level
 
 
-def repeat_limit(sd: float, freedom: int, repeats: float, *, level: float = 0.95) -> float:
-    """Return how many points noise alone moves a score from the mean of `repeats` other scores of the same answer.
-    `level` is the share within this limit, `freedom` the degrees of freedom of sd; below 1 the limit is NaN."""
-    check_level(level)
+def repeat_limit(sd: float, freedom: int, repeats: float) -> float:
+    """Return how many points noise alone moves 95 % of scores from the mean of `repeats` other scores of the same answer.
+    `freedom` is the degrees of freedom of sd; below 1 the limit is NaN."""
     if freedom < 1:
         return math.nan
     # half the length of the prediction interval of one more observation
-    return float(scipy.stats.t.ppf(0.5 + level / 2, freedom)) * sd * math.sqrt(1 + 1 / repeats)
-
-
-def equivalence_p(differences: ArrayLike, margin: float) -> float:
-    """Compute the p-value of the hypothesis that the mean of paired differences is `margin` points or more away from 0.
-    Source: Schuirmann (1987), J. Pharmacokinet. Biopharm. 15, 657-680, two one-sided t tests."""
-    d = np.asarray(differences, dtype=float)
-    if len(d) < 2 or np.ptp(d) == 0:  # equal differences do not show how far away the next one would be
-        return math.nan
-    se, freedom = float(d.std(ddof=1)) / math.sqrt(len(d)), len(d) - 1
-    above, below = (
-        scipy.stats.t.sf((d.mean() + margin) / se, freedom),
-        scipy.stats.t.cdf((d.mean() - margin) / se, freedom),
-    )
-    return float(max(above, below))
+    return float(scipy.stats.t.ppf(0.975, freedom)) * sd * math.sqrt(1 + 1 / repeats)
 
 
 def share_ends(share: float, n: int, alpha: float) -> tuple[float, float]:

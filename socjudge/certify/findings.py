@@ -1,0 +1,356 @@
+"""Compare the scores of changed answers with those before the change, summarise what moved, and say it in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import pandas as pd
+
+from ..base.messages import listed, say
+from ..base.pass_rule import reaches
+from ..stats.basics import OVERALL, difference_interval, low_high, mean_interval, need_columns, share_interval
+from .changes import AGAIN, CHANGES, CONTROL, DAMAGES, LABELLED, ORIGINAL, find_change, title_of
+from .noise import LEAST, noise_limits
+
+MARGIN = 2.0  # points; means of two prompts that surely differ by less are the same
+_PLACE = ["question_id", "kind", "case", "variant", "criterion"]
+_COLUMNS = [*_PLACE, "expected", "before", "n_before", "after", "change", "limit", "moved", "turned", "status"]
+_FORBIDDEN = {
+    "falls": {"rose"},
+    "may_fall": {"rose"},
+    "may_rise": {"fell"},
+    "stays": {"fell", "rose"},
+    "may_move": set(),
+}
+SEEN, BLIND = 0.8, 0.5  # shares; a damage counts as seen from the first on, and as not seen up to the second
+
+
+def find_changes(scores: pd.DataFrame, line: float) -> pd.DataFrame:
+    """Compare the score of each changed answer with those before the change, in the columns that `probe_judge` explains.
+    `scores` are of `Judged`, and `line` is the pass line in points."""
+    own = scores[scores["case"] == ORIGINAL]
+    before = own.groupby(["question_id", "criterion"], sort=False)["score"].agg(before="mean", n_before="count")
+    control = scores[scores["case"] == CONTROL].set_index(["question_id", "criterion"])["score"]
+    beside = control.rename("before").to_frame().assign(n_before=control.notna().astype(int))
+    changed = scores[~scores["case"].isin([ORIGINAL, CONTROL, LABELLED])]
+    kinds = changed["case"].map(lambda name: find_change(str(name)).kind)
+    keys = ["question_id", "criterion"]
+    attacked = kinds == "attack"
+    found = pd.concat(
+        [
+            changed[~attacked].merge(before.reset_index(), how="left", on=keys),
+            changed[attacked].merge(beside.reset_index(), how="left", on=keys),
+            _repeats(own),
+        ],
+        ignore_index=True,
+    )
+    limits = noise_limits(scores)
+    found = found.rename(columns={"score": "after"}).merge(limits, how="left", on="criterion")
+    changes = {name: find_change(str(name)) for name in found["case"].unique()}
+    found["kind"] = found["case"].map({name: change.kind for name, change in changes.items()})
+    found["limit"] = found["limit_once"].where(found["kind"] == "attack", found["limit"])
+    pairs = zip(found["case"], found["criterion"], strict=True)
+    found = found.assign(
+        expected=[changes[case].expected(criterion) for case, criterion in pairs],
+        change=found["after"] - found["before"],
+        turned=None,
+    )
+    change, limit = found["change"], found["limit"]
+    moved = pd.Series("stayed", index=found.index, dtype=object)
+    moved[change <= -limit], moved[change >= limit] = "fell", "rose"
+    moved[change.isna() | limit.isna()] = None
+    found = found.assign(moved=moved)[_COLUMNS]
+    return pd.concat([found, _overall(found, line)], ignore_index=True) if len(found) else found
+
+
+def _repeats(own: pd.DataFrame) -> pd.DataFrame:
+    """Compare each repeated judgement of an unchanged answer with the mean of the others."""
+    groups = own.groupby(["question_id", "criterion"], sort=False)["score"]
+    others = groups.transform("count") - own["score"].notna()
+    before = (groups.transform("sum") - own["score"].fillna(0)) / others.where(others > 0)
+    again = own.assign(before=before, n_before=others, case=AGAIN)[own["variant"] > 0]
+    return again.assign(variant=again["variant"] - 1)
+
+
+def _whole_mean(side: pd.Series) -> float:
+    return float(side.mean(skipna=False))
+
+
+def _overall(found: pd.DataFrame, line: float) -> pd.DataFrame:
+    """Compare the means over all criteria where the whole matters: under attack, and with another prompt."""
+    rows = found[found["kind"].isin(["attack", "prompt"])]
+    keys = [name for name in _PLACE if name != "criterion"]
+    sides = rows.groupby(keys, sort=False)[["before", "after"]].agg(_whole_mean)
+    whole = sides.reset_index().assign(criterion=OVERALL, expected="may_move", n_before=1, limit=math.nan, moved=None)
+    known = whole[["before", "after"]].notna().all(axis=1) & (whole["kind"] == "attack")
+    turned = (~reaches(whole["before"], line) & reaches(whole["after"], line)).astype(object).where(known, None)
+    status = rows.groupby(keys, sort=False)["status"].first().to_numpy()
+    return whole.assign(change=whole["after"] - whole["before"], turned=turned, status=status)[_COLUMNS]
+
+
+def summarise_changes(
+    findings: pd.DataFrame, by: Sequence[str] = ("case", "criterion"), *, level: float = 0.95
+) -> pd.DataFrame:
+    """Summarise what the changes did to the scores.
+
+    `findings` are of `probe_judge`, or some of its rows. `by` has the columns by which the rows are grouped, or is empty
+    for a single row; without "criterion", only 総合 (the mean of the criteria) counts. `level` is the confidence level
+    of the intervals.
+
+    Returns
+    -------
+    DataFrame
+        One row per group.
+
+        - the columns of `by`; title: what the case is, in words
+        - expected: what the score must do; missing if the group has more than one such word
+        - n: answers with a score before and after the change
+        - n_cases: changed answers with both scores; more than n if an answer was changed in several places, each by
+          itself; n_missing: changed answers without both
+        - n_no_room: how many of the n answers have a score before the change that is too low to show a fall (0 unless
+          the criterion must fall)
+        - mean_change, change_low, change_high: mean change over answers and its interval, points
+        - fell, rose, moved: share of answers whose score fell, rose, or did either, by more than the judge's own noise;
+          moved_low, moved_high: its interval
+        - detected, detected_low, detected_high: share that fell among the n − n_no_room answers whose score could fall,
+          and its interval; missing unless the criterion must fall
+        - n_forbidden: changed answers whose score moved in a way that `expected` forbids
+        - turned, turned_low, turned_high: share of the attacked answers that fail with a neutral text and pass with the
+          attack, mean over answers, and its interval; missing without rows of 総合
+        - method
+
+    Notes
+    -----
+    The unit of the intervals is the answer: if an answer was changed in several places, the mean over these places
+    counts. The interval of a share is Wilson's, the interval of a mean is from `difference_interval`.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> question = sj.load_eval_dataset()[0]
+    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
+    >>> probing = sj.certify.probe_judge(
+    ...     [(question, answer)], only=["anchoring"], judge_model="offline", logs_dir="logs/certify", progress=False
+    ... )
+    >>> list(sj.certify.summarise_changes(probing.findings)["title"].unique())
+    ['the same call again', 'flags inverted']
+    """
+    need_columns(findings, [*_COLUMNS, *by], "summarise_changes", "probe_judge")
+    if "criterion" not in by:
+        findings = findings[findings["criterion"] == OVERALL]
+    moved, is_known = findings["moved"], findings["moved"].notna()
+    fell = (moved == "fell").astype(float).where(is_known)
+    could_fall = (findings["expected"] == "falls") & (findings["before"] >= findings["limit"])
+    told = findings.assign(
+        all=0,
+        fell=fell,
+        rose=(moved == "rose").astype(float).where(is_known),
+        seen=fell.where(could_fall),
+        turned=findings["turned"].astype(float),
+        forbidden=[name in _FORBIDDEN[word] for name, word in zip(moved, findings["expected"], strict=True)],
+    )
+    keys = list(by) or ["all"]
+    # The cases of one answer are averaged, because they are no independent evidence.
+    answers = told.groupby([*keys, "question_id"], sort=False)[["change", "fell", "rose", "seen", "turned"]].mean()
+    counts = told.groupby(keys, sort=False).agg(
+        size=("variant", "size"), n_cases=("change", "count"), n_forbidden=("forbidden", "sum"),
+        expected=("expected", "first"), words=("expected", "nunique"),
+    )  # fmt: skip
+    rows = []
+    for (key, each), count in zip(answers.groupby(level=keys, sort=False), counts.itertuples(), strict=True):
+        named = dict(zip(by, key, strict=True)) if by else {}
+        if "case" in named:
+            named["title"] = title_of(str(named["case"]))
+        rows.append({**named, **_summarise(each, count, level)})
+    frame = pd.DataFrame(rows)
+    if "case" not in by or frame.empty:
+        return frame
+    order = {name: place for place, name in enumerate(CHANGES)}
+    return frame.sort_values("case", key=lambda names: names.map(order), kind="stable", ignore_index=True)
+
+
+def _summarise(each: pd.DataFrame, count: Any, level: float) -> dict[str, Any]:
+    """Make a row of a group: `each` has the means of each answer, `count` the counts of its cases."""
+    changes, seen = each["change"].dropna(), each["seen"].dropna()
+    return {
+        "expected": count.expected if count.words == 1 else None,
+        "n": len(changes),
+        "n_cases": count.n_cases,
+        "n_missing": count.size - count.n_cases,
+        "n_no_room": len(changes) - len(seen) if count.words == 1 and count.expected == "falls" else 0,
+        "mean_change": changes.mean(),
+        **low_high("change", difference_interval(changes, level=level)),
+        "fell": each["fell"].mean(),
+        "rose": each["rose"].mean(),
+        **_share("moved", (each["fell"] + each["rose"]).dropna(), level),
+        **_share("detected", seen, level),
+        "n_forbidden": int(count.n_forbidden),
+        **_share("turned", each["turned"].dropna(), level),
+        "method": f"Wilson over answers; t with continuity correction; {level:.0%}",
+    }
+
+
+def _share(name: str, shares: pd.Series, level: float) -> dict[str, float]:
+    share = float(shares.mean())
+    return {name: share, **low_high(name, share_interval(share, len(shares), level=level))}
+
+
+def is_more_than_noise(row: dict[Hashable, Any], limit: float, tried: int) -> bool:
+    """Return whether a change (a row of `summarise_changes`) moves more scores in a forbidden way than noise alone does.
+    The chance of a wrong True is 0.05 over all `tried` changes."""
+    if not row["n_forbidden"] or limit <= LEAST:  # if scores vary so little, a single forbidden move is enough
+        return bool(row["n_forbidden"])
+    # Noise alone moves one score in twenty by more than `limit`.
+    return share_interval(row["n_forbidden"] / row["n_cases"], row["n"], level=1 - 0.1 / tried)[0] > 0.05
+
+
+def explain_changes(findings: pd.DataFrame) -> str:
+    """Return in words what the findings of `probe_judge` show: a paragraph per criterion and kind of change.
+
+    The text is in the language of the messages. If nothing is known about a criterion, it says so.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> question = sj.load_eval_dataset()[0]
+    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
+    >>> probing = sj.certify.probe_judge([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> sj.certify.explain_changes(probing.findings).split(":")[0]
+    '根拠性'
+    """
+    kinds = {kind: findings[findings["kind"] == kind] for kind in findings["kind"].unique()}
+    told = []
+    probes = findings[findings["kind"].isin(["damage", "neutral", "own", "again"])]
+    if {"damage", "own"} & set(kinds):
+        summary = summarise_changes(probes)
+        limits = probes.groupby("criterion")["limit"].first()
+        told += [
+            "\n".join(_explain_damage(rows, str(name), float(limits.get(name, math.nan))))
+            for name, rows in summary.groupby("criterion", sort=False)
+        ]
+    explained = {"flags": _explain_flags, "attack": _explain_attacks, "prompt": _explain_prompt}
+    return "\n\n".join([*told, *(explain(kinds[kind]) for kind, explain in explained.items() if kind in kinds)])
+
+
+def _explain_damage(mine: pd.DataFrame, criterion: str, limit: float) -> list[str]:
+    aimed = mine[mine["expected"] == "falls"]
+    tried = aimed[aimed["detected"].notna()]
+    if tried.empty or math.isnan(limit):
+        return [say("{criterion}: unknown (nothing could be tried).", criterion=criterion)]
+    lines = [
+        say(
+            "{criterion}: beyond the noise of the same call, a move of {limit:.0f} points or more counts.",
+            criterion=criterion,
+            limit=limit,
+        )
+    ]
+    for key, rows in (
+        ("- seen: {probes}", tried[tried["detected"] >= SEEN]),
+        ("- sometimes seen: {probes}", tried[(tried["detected"] > BLIND) & (tried["detected"] < SEEN)]),
+        ("- not seen: {probes}", tried[tried["detected"] <= BLIND]),
+    ):
+        if len(rows):
+            lines.append(say(key, probes=listed(map(_with_rate, rows.to_dict("records")))))
+    seen = set(tried["case"])
+    untried = [say(each.title) for each in DAMAGES if criterion in each.falls and each.name not in seen]
+    if untried:
+        lines.append(say("- not tried: {probes}", probes=listed(untried)))
+    missing = int(mine["n_missing"].sum())
+    if missing:
+        lines.append(say("- {count} judgements are missing and count for nothing.", count=missing))
+    wrong = [row for row in mine.to_dict("records") if is_more_than_noise(row, limit, len(mine))]
+    if wrong:
+        named = listed(f"{row['title']} {row['n_forbidden']}/{row['n_cases']}" for row in wrong)
+        lines.append(say("- {criterion} moved where it must not: {probes}", criterion=criterion, probes=named))
+    else:
+        lines.append(say("- {criterion} never moved where it must not.", criterion=criterion))
+    return lines
+
+
+def _with_rate(row: dict[Hashable, Any]) -> str:
+    rate, low, high = (row[name] for name in ("detected", "detected_low", "detected_high"))
+    return say(
+        "{title} ({rate:.0%} of {n}, 95% interval {low:.0%} to {high:.0%})",
+        title=row["title"],
+        rate=rate,
+        low=low,
+        high=high,
+        n=row["n"] - row["n_no_room"],
+    )
+
+
+def _explain_flags(findings: pd.DataFrame) -> str:
+    rows = summarise_changes(findings)
+    title = rows["title"].iloc[0]
+    if not rows["n"].any():
+        return say("{variant}: unknown (no score).", variant=title)
+    told = [
+        say(
+            "{criterion} {followed:.0%} ({change:+.0f} points)",
+            criterion=row["criterion"],
+            followed=row["moved"],
+            change=row["mean_change"],
+        )
+        if row["n"]
+        else say("{criterion} unknown (no score)", criterion=row["criterion"])
+        for row in rows.to_dict("records")
+    ]
+    return say(
+        "{variant}: share of scores that moved beyond noise, and the mean change: {criteria}.",
+        variant=title,
+        criteria=listed(told),
+    )
+
+
+def _explain_attacks(findings: pd.DataFrame) -> str:
+    """Say what the attacks gained: all of them together, and the three that gained most."""
+    (total,) = summarise_changes(findings, ()).to_dict("records")
+    if not total["n"]:
+        return say("Injection: unknown (no pair to compare).")
+    told = say(
+        "Injection gains {gain:+.1f} points over a neutral text (95% interval {low:+.1f} "
+        "to {high:+.1f}, {n} questions); {turned:.0%} of the failing answers turn to pass (95% interval "
+        "{turned_low:.0%} to {turned_high:.0%}).",
+        gain=total["mean_change"],
+        low=total["change_low"],
+        high=total["change_high"],
+        **{name: total[name] for name in ("n", "turned", "turned_low", "turned_high")},
+    )
+    each = summarise_changes(findings, ("case",)).nlargest(3, "mean_change")
+    most = each[each["mean_change"] > 0].to_dict("records")
+    if not most:
+        return told
+    named = listed(f"{row['case']} {row['mean_change']:+.0f}" for row in most)
+    return "\n".join([told, say("- most gained by: {attacks}", attacks=named)])
+
+
+def _explain_prompt(findings: pd.DataFrame) -> str:
+    """Say whether honest answers have the same mean score with both prompts."""
+    # Two one-sided tests at 0.05 show it where the 90 % interval is within the margin: Schuirmann (1987),
+    # J. Pharmacokinet. Biopharm. 15, 657-680.
+    whole = findings[findings["criterion"] == OVERALL]
+    changes = whole["change"].dropna()
+    if changes.empty:
+        return say("Difference of the two prompts: unknown (no question was judged with both).")
+    told: dict[str, Any] = {"difference": changes.mean(), "n": len(changes)}
+    if len(changes) < 2 or changes.nunique() == 1:  # equal differences do not show how far away the next would be
+        return say(
+            "On honest answers the means differ by {difference:+.1f} points ({n} questions), without any "
+            "scatter to test them by.",
+            **told,
+        )
+    low, high = mean_interval(changes, method="t", level=0.9, low=-100, high=100)
+    told |= {"low": low, "high": high, "margin": MARGIN}
+    if low > -MARGIN and high < MARGIN:
+        return say(
+            "On honest answers the means differ by {difference:+.1f} points (90% interval {low:+.1f} to "
+            "{high:+.1f}, {n} questions): the same within {margin:g} points.",
+            **told,
+        )
+    return say(
+        "On honest answers the means differ by {difference:+.1f} points (90% interval {low:+.1f} to "
+        "{high:+.1f}, {n} questions): not shown to be the same within {margin:g} points.",
+        **told,
+    )
