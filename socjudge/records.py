@@ -179,8 +179,8 @@ class Completion:
     seconds: float = 0.0  # the duration of the successful call, without the tries and waits before it
     # {criterion: cause} for the scores that the judge reports it cannot give. It is empty for chat models.
     missing: Mapping[str, str] = field(default_factory=dict)
-    # The number of levels per criterion among which a decision model had to choose; 0 for chat and embedded models.
-    levels: int = 0
+    is_computed: bool = False  # whether code computed the scores, so that they are surely on the scale 0-100
+    problem: str = ""  # why the reply cannot be used, from a model that translates its replies itself
     request_id: str = ""  # the id that the service gave the call
 
     @property
@@ -249,9 +249,6 @@ class Evaluation(_Shown):
     # "refused" (the judge refused to score the criterion), "no_context" (the answer came without the sources that the
     # criterion needs) and "absent" (the log has no score, although the run's rubric has the criterion).
     missing: Mapping[str, str] = field(default_factory=dict)
-    # {criterion: the probability of each of its levels}, only for a decision model. The first level stands for 0
-    # points, the last one for 100. The score is the expected value of these points.
-    probabilities: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     request_id: str = ""  # the id that the service gave the judge's last call
     # The keys of the log that no field has, as an older or a newer version wrote them, so that a loaded log can be saved
     # whole. The records below have the same.

@@ -14,7 +14,6 @@ import pandas as pd
 
 from .._version import __version__
 from ..base.messages import listed, say
-from ..models.langchain_model import settings_of
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, load_prompt
 from ..records import UNKNOWN, EvaluationRun, Rubric, RunOptions, is_embedded
@@ -165,8 +164,7 @@ def binding_of_judge(
 
 
 def _binding(judge: Model, prompt: Prompt, rubric: Rubric, answered: str = UNKNOWN) -> Binding:
-    service = getattr(judge, "service", "")
-    return Binding(judge.name, service, prompt.sha256, rubric.criteria, __version__, answered, settings_of(judge))
+    return Binding(judge.name, judge.service, prompt.sha256, rubric.criteria, __version__, answered, judge.settings)
 
 
 def plan_certificate(
@@ -244,7 +242,7 @@ def plan_certificate(
     trials = plan_trials(
         subjects, missing, own, judge_model=judge, prompt=prompt, rubric=rubric, size=size, budget_usd=cap
     )
-    is_lexical = is_embedded(judge.name) or bool(getattr(judge, "is_lexical", False))
+    is_lexical = is_embedded(judge.name) or judge.is_lexical
     return CertificatePlan(
         subjects,
         run,

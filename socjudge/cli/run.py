@@ -219,7 +219,7 @@ def ask_what_is_free(plan: RunPlan, yes: bool) -> RunPlan:
     if yes or not sys.stdin.isatty() or not (models := unpriced(plan.plan)):
         return plan
     for model in models:
-        where = getattr(model, "where", model.name)
+        where = model.where
         if is_agreed(say("The price of {model} is unknown. Is it free of charge?", model=where)):
             keep_free(model.name)
     return replace(plan, left=foresee(plan.plan, plan.options, plan.logs_dir).left)

@@ -25,12 +25,10 @@ from ..records import (
     Rubric,
     Status,
     Usage,
-    is_embedded,
     total_usage,
 )
 from ..settings import open_project
 from .asking import Ask, lost_usage
-from .decisions import parse_decision
 from .replies import Judgement, judgement_schema, parse_judgement
 
 if TYPE_CHECKING:
@@ -147,6 +145,9 @@ async def judge_answer(
             break
         completions.append(completion)
         doubts += [say("retried: {cause}", cause=cause) for cause in completion.retries]
+        if list(completion.missing.values()) == ["refused"] * len(criteria):
+            doubts.append(say("the decision model refused every criterion"))
+            raise refused()
         try:
             judgement = _read(completion, rubric, shown, was_told=len(completions) > 1)
             doubts += judgement.notes
@@ -160,15 +161,11 @@ async def judge_answer(
                 )
                 raise refused() from None
             doubts.append(say("reply {number}: {reason}", number=len(completions), reason=error))
-            if not completion.levels:  # a decision model can only be asked the same question again
-                request = _ask_again(request, completion, error)
-        if judgement and len(judgement.missing) == len(criteria):
-            doubts.append(say("the decision model refused every criterion"))
-            raise refused()
+            request = _ask_again(request, completion, error)
 
     last, read = completions[-1], judgement or Judgement({}, {}, "")
     status = "ok" if judgement else status
-    missing = {**last.missing, **read.missing, **lacking} if judgement else {}
+    missing = {**last.missing, **lacking} if judgement else {}
     scores = {name: None if name in missing else read.scores.get(name, 0) for name in criteria}
     mean = average(scores)
     return Evaluation(
@@ -186,18 +183,17 @@ async def judge_answer(
         error="; ".join(doubts),
         raw_text="" if judgement and not judgement.notes and not lacking else last.text,
         missing={name: missing[name] for name in criteria if name in missing},
-        probabilities=read.probabilities,
         request_id=last.request_id,
     )
 
 
 def _read(completion: Completion, rubric: Rubric, shown: Sequence[str], *, was_told: bool) -> Judgement:
-    if completion.levels:
-        return parse_decision(completion.text, rubric, completion.levels)
+    if completion.problem:
+        raise UnparsableJudgement(completion.problem, completion.text)
     marked = [name for name in rubric.criteria if name not in completion.missing]
     return parse_judgement(
         completion.text, marked, finish_reason=completion.finish_reason, quoted=shown,
-        is_of_hundred=is_embedded(completion.model), was_told=was_told,
+        is_of_hundred=completion.is_computed, was_told=was_told,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..base.messages import listed, say
@@ -34,9 +34,6 @@ class Judgement:
     rationale: dict[str, str]
     overall_comment: str
     notes: tuple[str, ...] = ()  # what had to be repaired before the reply could be read
-    # Only for a decision model: the probability of each level of a criterion, from that for 0 points to that for 100.
-    probabilities: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    missing: Mapping[str, str] = field(default_factory=dict)  # {criterion: "refused"}, if a decision model refused
 
 
 def exactly(properties: dict[str, Any]) -> dict[str, Any]:
@@ -231,12 +228,8 @@ def _scores(
         say("the score for {criterion} was {number:g}, rounded down", criterion=criterion, number=number)
         for criterion, number in rounded
     ]
-    return {criterion: whole_points(number) for criterion, number in numbers.items()}
-
-
-def whole_points(number: float) -> int:
-    """Return points as an integer, as the specification asks for, rounded down: no fraction reaches the pass line."""
-    return math.floor(number + 1e-9)  # an expected value of 70 may come out as 69.99999999999999
+    # As the specification asks for an integer; rounded down, because no fraction reaches the pass line.
+    return {criterion: math.floor(number + 1e-9) for criterion, number in numbers.items()}
 
 
 def _number(criterion: str, value: Any, notes: list[str]) -> float:

@@ -2,20 +2,24 @@
 
 There is one request per answer. It has the user's question, the answer and its context as JSON. For each criterion, it
 also has one typed question, of the type "score". The words of the rubric describe the levels of a score.
-`judging/decisions.py` checks whether a reply can be used as scores.
+A reply has the probability of each level. `translate` makes the judgement's JSON of it: the score is the expected value
+over the levels. A reply that contradicts itself is asked for again, and a criterion that the model refuses is missing.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Any
 
 import orjson
 
+from ..base.messages import listed, say
+from ..base.redact import hash_query
 from ..base.texts import encodable
-from ..errors import ConfigError
+from ..errors import ConfigError, UnparsableJudgement
 from ..prompts.for_rubric import anchors_of
 from ..records import AssistantAnswer, Completion, EvalQuestion, ModelRequest, Rubric
 from .openai_model import OpenAIModel
@@ -23,6 +27,7 @@ from .pacing import RunGate
 from .prices import count_bytes, most_usd_of, usage_of
 
 WORDING = 1  # version of the questions' wording; part of the judge's settings, because another wording is another judge
+TOLERANCE = 0.01  # for a sum of probabilities, and for an expected value as a share of its scale
 _PREFIX = re.compile(r"decisions(?:-([35]))?:(.+)")
 # The material is data. Whatever an answer says to its judge is no instruction.
 _TASK = (
@@ -63,7 +68,7 @@ class DecisionModel(OpenAIModel):
         super().__init__(name, api_key=api_key, base_url=base_url)
         self.name = f"decisions:{name}" if levels == 3 else f"decisions-{levels}:{name}"
         self.levels = levels
-        self.settings = " ".join(filter(None, [self.settings, f"{levels} levels, wording {WORDING}"]))
+        self.settings = " ".join(filter(None, [hash_query(base_url), f"{levels} levels, wording {WORDING}"]))
 
     def most_usd(self, request: ModelRequest) -> float | None:
         """Return the most that one call can cost in US dollars. Return None if the price is unknown."""
@@ -109,9 +114,12 @@ class DecisionModel(OpenAIModel):
             ],
         }
 
+    def check_rubric(self, rubric: Rubric) -> None:
+        anchors_of(rubric, self.levels)  # the rubric decides what it is asked, not the prompt
+
     def read(self, response: Any, request: ModelRequest) -> Completion:
-        """Return a response as a completion whose text is the list of decisions, as JSON. They are not checked here.
-        TypeError or a similar error if there is no such list."""
+        """Return a response as a completion whose text is a judgement, or the response's answers if they make none.
+        TypeError or a similar error if there is no list of answers."""
         answers = response["answers"]
         if not isinstance(answers, list):
             raise TypeError("answers is no list")
@@ -119,11 +127,91 @@ class DecisionModel(OpenAIModel):
         resolved = self.without_keys(resolved) if isinstance(resolved, str) and resolved else self.name
         used, sent = response.get("usage") or {}, count_bytes(request.messages)
         usage = usage_of(used, self.own_name, resolved, self.address, sent=sent)
-        text = self.without_keys(encodable(orjson.dumps(answers).decode()))
-        return Completion(text, resolved, usage, "stop", levels=self.levels)
+        judgement, missing, problem = None, dict[str, str](), ""
+        try:
+            judgement, missing = translate(answers, request.material["rubric"], self.levels)
+        except UnparsableJudgement as error:
+            problem = str(error)
+        text = self.without_keys(encodable(orjson.dumps(judgement or answers).decode()))
+        return Completion(text, resolved, usage, "stop", missing=missing, is_computed=True, problem=problem)
 
     def _room(self, said: str, limit: int) -> int | None:
         return None  # there is no limit that could be lowered
 
     def __repr__(self) -> str:
         return f"DecisionModel({self.name!r})"
+
+
+def translate(answers: Any, rubric: Rubric, levels: int) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the judgement in the JSON form that the judge prompt asks for, and {criterion: "refused"}.
+    UnparsableJudgement if the answers do not fit the rubric and its levels, or contradict themselves."""
+    try:
+        found = _read(answers, anchors_of(rubric, levels))
+    except UnparsableJudgement:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise UnparsableJudgement(
+            "the decision model's reply has not the agreed shape ({reason})", reason=str(error)[:80]
+        ) from None
+    judgement = {
+        "scores": {name: _points(each) for name, each in found.items()},
+        "rationale": {name: say("the expected value of {told}", told=_told(each)) for name, each in found.items()},
+        "overall_comment": say(
+            "A decision model gives the probability of each level and no reasons; a score is their expected value."
+        ),
+    }
+    return judgement, {name: "refused" for name in rubric.criteria if name not in found}
+
+
+def _read(answers: Any, asked: Mapping[str, tuple[str, tuple[str, ...]]]) -> dict[str, tuple[float, ...]]:
+    if len(answers) != len(asked):
+        raise UnparsableJudgement("{found} answers to {asked} questions", found=len(answers), asked=len(asked))
+    found: dict[str, tuple[float, ...]] = {}
+    for (name, (_, labels)), answer in zip(asked.items(), answers, strict=True):
+        if answer.get("name") != name:
+            raise UnparsableJudgement(
+                "'{found}' stands where the answer on '{asked}' should", found=f"{answer.get('name')!s:.40}", asked=name
+            )
+        if answer["type"] != "refusal":
+            found[name] = _probabilities(name, answer, labels)
+    return found
+
+
+def _probabilities(name: str, answer: Any, labels: tuple[str, ...]) -> tuple[float, ...]:
+    if answer["type"] != "score":
+        raise UnparsableJudgement(
+            "the answer on '{criterion}' is neither a score nor a refusal ({found})",
+            criterion=name,
+            found=f"{answer['type']!s:.20}",
+        )
+    given = {(each["value"], each["label"]): each["probability"] for each in answer["probabilities"]}
+    if len(answer["probabilities"]) != len(labels) or set(given) != set(enumerate(labels)):
+        raise UnparsableJudgement("the levels of '{criterion}' are not those that were asked for", criterion=name)
+    found = tuple(float(given[level]) for level in enumerate(labels))
+    if not all(0 <= each <= 1 for each in found) or abs(math.fsum(found) - 1) > TOLERANCE:
+        raise UnparsableJudgement(
+            "the probabilities of '{criterion}' add up to {sum} instead of 1",
+            criterion=name,
+            sum=f"{math.fsum(found):.3f}",
+        )
+    told, follows = float(answer["score"]), math.fsum(i * each for i, each in enumerate(found))
+    if not abs(told - follows) <= TOLERANCE * (len(labels) - 1):
+        raise UnparsableJudgement(
+            "'{criterion}' is given as {told}, but its probabilities have the expected value {follows}",
+            criterion=name,
+            told=f"{told:.3f}",
+            follows=f"{follows:.3f}",
+        )
+    return found
+
+
+def _points(probabilities: tuple[float, ...]) -> int:
+    mean = math.fsum(i * each for i, each in enumerate(probabilities)) / math.fsum(probabilities)
+    return math.floor(mean / (len(probabilities) - 1) * 100 + 1e-9)  # an expected value of 70 may come out as 69.99999
+
+
+def _told(probabilities: tuple[float, ...]) -> str:
+    step = 100 // (len(probabilities) - 1)
+    return listed(
+        say("{points} points {share:.0%}", points=i * step, share=each) for i, each in enumerate(probabilities)
+    )

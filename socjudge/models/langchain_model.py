@@ -1,10 +1,8 @@
-"""Use clients that others wrote as models: any LangChain chat model, and any object with a method `complete`."""
+"""Use any LangChain chat model as a model."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,16 +14,16 @@ from ..base.messages import say
 from ..base.redact import hash_query, redact, show_url
 from ..base.service_errors import read_error
 from ..base.texts import encodable
-from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError, names_content
+from ..errors import ConfigError
 from ..records import Completion, ModelRequest
 from . import event_loop
-from .pacing import Account, PacedModel, Retryable, RunGate, get_account
+from .client_errors import failure_of, status_of
+from .pacing import Account, PacedModel, RunGate, get_account
 from .prices import count_bytes, most_usd_of, usage_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-OBJECT = "object"  # the service of a user's own object that names none
 # names that chat models use for their output limit
 _LIMITS = ("max_tokens", "max_output_tokens", "max_completion_tokens")
 # fields in which chat models hold the address that they call
@@ -139,9 +137,9 @@ class LangChainModel(PacedModel):
         try:
             message = self._chat_model.invoke([dict(message) for message in request.messages], **limit)
         except (Exception, SystemExit, KeyboardInterrupt) as error:
-            if _status(error) in (400, 422) and (told := read_error(error)).rejects_output:
+            if status_of(error) in (400, 422) and (told := read_error(error)).rejects_output:
                 return self.rejected(told, request)
-            raise _failure(self, error, say("pass a chat model whose `invoke` takes a list of messages")) from None
+            raise failure_of(self, error, say("pass a chat model whose `invoke` takes a list of messages")) from None
         if not hasattr(message, "response_metadata"):
             raise ConfigError(
                 "{model} returned a {found}, no message; pass a chat model",
@@ -164,109 +162,11 @@ class LangChainModel(PacedModel):
         return completion
 
 
-class ForeignModel(PacedModel):
-    """Call any object that has a method `complete(request)`, in a thread, and again after a temporary error.
-    A run resumes only if it has `settings`: text or plain values that differ between versions of the object."""
-
-    def __init__(self, model: Any, name: str = "") -> None:
-        self._model, self.address = model, ""  # it calls what it likes
-        self.service, self.settings = getattr(model, "service", "") or OBJECT, settings_of(model)
-        self.is_lexical = bool(getattr(model, "is_lexical", False))
-        name = name or str(getattr(model, "name", "") or type(model).__name__)
-        super().__init__(name, name, Account())
-
-    def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that one call can cost: by the object's own `most_usd`, or else by its name's price."""
-        own = getattr(self._model, "most_usd", None)
-        most: float | None = own(request) if own else most_usd_of(self.name, request, self.address)
-        return most
-
-    async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
-        return await event_loop.in_thread(self._complete, request)  # type: ignore[no-any-return]
-
-    def _complete(self, request: ModelRequest) -> Completion:
-        try:
-            completion = self._model.complete(request)
-        except (SocJudgeError, Retryable) as error:
-            if type(error) is ProviderError and not error.gave_up:
-                raise Retryable(str(error), may_be_billed=True) from None
-            raise
-        except (Exception, SystemExit, KeyboardInterrupt) as error:
-            raise _failure(self, error, say("its `complete` takes a ModelRequest and returns a Completion")) from None
-        if not isinstance(completion, Completion):
-            raise ConfigError(
-                "{model} returned a {found}; `complete` returns a Completion",
-                model=self.name,
-                found=type(completion).__name__,
-            )
-        said, cost = completion.usage, completion.usage.cost_usd
-        told = {"input_tokens": said.input_tokens, "output_tokens": said.output_tokens}
-        counted = usage_of(told, self.name, self.name, self.address)
-        known = cost is not None and 0 <= cost < math.inf
-        return replace(completion, usage=replace(counted, cost_usd=cost if known else None))
-
-
 def _refusal(message: Any) -> str | None:
     """OpenAI's models put a refusal beside the text of a message."""
     parts = message.content if isinstance(message.content, list) else []
     told = [message.additional_kwargs, *(part for part in parts if isinstance(part, dict))]
     return next((str(each["refusal"]) for each in told if each.get("refusal")), None)
-
-
-def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
-    """Choose socjudge's exception by the status code, because every provider has its own exception classes."""
-    told = read_error(error)
-    reason = model.redact(told.words or str(error))[:300]
-    if isinstance(error, TypeError | NotImplementedError):
-        return ConfigError(
-            "{model} cannot be called: {reason}; {remedy}", model=model.name, reason=reason, remedy=remedy
-        )
-    said = f"{type(error).__name__}: {reason}"
-    status = _status(error)
-    name = model.name.partition(":")[2] or model.name
-    about_content = names_content(
-        *told.codes, getattr(error, "code", None), told.about, type(error).__name__, model=name
-    )
-    if status in (401, 404) or (status == 403 and not about_content):
-        return ConfigError(
-            "{model}: check the key and the model's name ({status}): {said}",
-            model=model.name,
-            status=status,
-            said=said,
-            of_one=status != 401,
-        )
-    # Some clients raise errors without a status, such as ValueError. Their words do not reveal an outage.
-    if status in (400, 413, 422) or (about_content and (status is None or status in (403, 451))):
-        about_content |= status == 413
-        refused = say(
-            "{where} refused the request ({status}): {said}",
-            where=model.name,
-            status=status or type(error).__name__,
-            said=said,
-        )
-        return RequestRefused(refused, about_content=about_content)
-    # It is unknown here whether a failure without a status was processed.
-    return Retryable(said, refused=status == 429, may_be_billed=status is None)
-
-
-def _status(error: BaseException) -> int | None:
-    given = (getattr(error, "status_code", None), getattr(error, "code", None))
-    return next((each for each in given if isinstance(each, int)), None)
-
-
-def settings_of(model: Any) -> str:
-    """Return a hash of the model's `settings`, which may contain a key. They tell apart models with the same name.
-    Without settings that are text or plain values, the result is different each time."""
-    own = getattr(model, "settings", None)
-    if own is None:
-        return UNTOLD + secrets.token_hex(8)
-    if isinstance(model, PacedModel) or own == "":
-        return str(own) or "default"  # one of our own models, which already made the hash
-    try:
-        text = json.dumps(own, sort_keys=True, ensure_ascii=False)
-    except (TypeError, ValueError):  # an object in the settings may look the same in two states
-        return UNTOLD + secrets.token_hex(8)
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 
 def _made_with(chat_model: Any) -> str:

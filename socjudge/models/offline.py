@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 
+from ..base.messages import listed
 from ..embedded.answer import compose_answer
-from ..records import Completion, ModelRequest, Usage
+from ..errors import ConfigError
+from ..records import Completion, ModelRequest, Rubric, Usage
 from . import event_loop
 from .pacing import Account, PacedModel, RunGate
 
@@ -28,14 +30,25 @@ def measured_criteria() -> tuple[str, ...]:
 class OfflineModel(PacedModel):
     """Answer and judge without any service. It reads a request's `material`, not its `messages`."""
 
-    settings = ""
-
     def __init__(self) -> None:
         super().__init__("offline", "offline", Account())
 
     def most_usd(self, request: ModelRequest) -> float:
         """Return 0, because no call costs anything."""
         return 0.0
+
+    def check_rubric(self, rubric: Rubric) -> None:
+        # If it measures some of the criteria, the scores for the others will be missing.
+        if not set(rubric.criteria) & set(measured_criteria()):
+            raise ConfigError(
+                "the embedded judge has no measure for any of the criteria ({criteria}); choose a language model "
+                "with --judge-model (judge_model=…)",
+                panel=(
+                    "the embedded judge has no measure for any of the criteria ({criteria}); choose a language "
+                    "model as Judge in the settings"
+                ),
+                criteria=listed(rubric.criteria),
+            )
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
         return await event_loop.in_thread(self._reply, request)  # type: ignore[no-any-return]
@@ -54,5 +67,5 @@ class OfflineModel(PacedModel):
             if has_no_passages(material["answer"]):
                 causes |= {name: "no_passages" for name in left if name in BY_PASSAGES}
             text = json.dumps(reply, ensure_ascii=False)
-            return Completion(text, JUDGE_NAME, Usage(calls=1), "stop", missing=causes)
+            return Completion(text, JUDGE_NAME, Usage(calls=1), "stop", missing=causes, is_computed=True)
         return Completion(compose_answer(**material), ASSISTANT_NAME, Usage(calls=1), "stop")

@@ -119,7 +119,7 @@ class OpenAIModel(PacedModel):
         at = show_url(base_url)
         self.service = MAKER if not base_url or at == f"https://{MAKER}/v1" else at
         self.address = self.service
-        self.settings = hash_query(base_url)
+        self.settings = hash_query(base_url) or "default"
         self._timeout_s = timeout_s  # replaces the run's
         self._base_url, self._api_key = base_url, api_key
         self._connect()

@@ -17,17 +17,18 @@ import functools
 import inspect
 import os
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 from urllib.request import getproxies
 
 from ..base.messages import aside, say
 from ..base.redact import redact, show_url
 from ..errors import ConfigError
-from ..records import Completion, ModelRequest
+from ..records import Completion, ModelRequest, Rubric
 from ..settings import open_project
 from .decision_model import DecisionModel, split_name
-from .langchain_model import ForeignModel, LangChainModel, init_langchain_model
+from .langchain_model import LangChainModel, init_langchain_model
 from .openai_model import OpenAIModel
+from .own_object import ForeignModel
 from .pacing import RunGate
 
 if TYPE_CHECKING:
@@ -40,7 +41,13 @@ Task = Literal["answer", "judge"]
 class Model(Protocol):
     """Define what a model must offer in order to reply to requests. `open_model` returns such an object."""
 
+    # What `PacedModel` says of these.
     name: str  # the requested name, for the log
+    where: str
+    service: str
+    address: str
+    settings: str
+    is_lexical: bool
 
     def complete(self, request: ModelRequest) -> Completion:
         """Return the reply. ConfigError if the user must change something, ProviderError after the last retry."""
@@ -48,6 +55,14 @@ class Model(Protocol):
 
     async def complete_async(self, request: ModelRequest, run: RunGate) -> Completion:
         """Return the reply to a request of a run, in the background event loop. `PacedModel` provides this method."""
+        ...
+
+    async def check_name(self) -> None:
+        """Raise ConfigError if the service reports that it does not have this model. The check costs nothing."""
+        ...
+
+    def check_rubric(self, rubric: Rubric) -> None:
+        """Raise ConfigError if this model cannot judge by this rubric."""
         ...
 
     def most_usd(self, request: ModelRequest) -> float | None:
@@ -130,11 +145,11 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
                 panel=("{model} only judges and writes no text; choose it as Judge, and another model for the answers"),
                 model=model,
             )
-        return _hosted(DecisionModel, decision[1], decision[0])
+        return _hosted(decision[1], decision[0])
     prefix, colon, name = model.partition(":")
     if colon and (chat_model := init_langchain_model(prefix, name)) is not None:
         return LangChainModel(chat_model, model)
-    return _hosted(OpenAIModel, model)
+    return _hosted(model)
 
 
 def _answers_itself(model: object) -> bool:
@@ -179,14 +194,14 @@ def _own_model(name: str) -> ForeignModel | None:
     return None
 
 
-def _hosted(kind: type[OpenAIModel], *of: Any) -> OpenAIModel:
+def _hosted(name: str, levels: int = 0) -> OpenAIModel:
     key, base_url = (os.environ.get(name, "").strip() for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
-    return _connected(kind, of, key, base_url, tuple(sorted(getproxies().items())))
+    return _connected(name, levels, key, base_url, tuple(sorted(getproxies().items())))
 
 
 # A model is opened once for each name, key, address and way there, so that calls share connections.
 @functools.lru_cache(maxsize=16)
-def _connected(
-    kind: type[OpenAIModel], of: tuple[Any, ...], key: str, base_url: str, proxies: tuple[tuple[str, str], ...]
-) -> OpenAIModel:
-    return kind(*of, api_key=key, base_url=base_url)
+def _connected(name: str, levels: int, key: str, base_url: str, proxies: tuple[tuple[str, str], ...]) -> OpenAIModel:
+    if levels:
+        return DecisionModel(name, levels, api_key=key, base_url=base_url)
+    return OpenAIModel(name, api_key=key, base_url=base_url)

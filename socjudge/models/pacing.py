@@ -24,7 +24,7 @@ from ..base.redact import redact as redact_keys
 from ..base.redact import without_secrets
 from ..base.service_errors import Told
 from ..errors import BudgetReached, ConfigError, NoAnswer, ProviderError, RunStopped, SocJudgeError
-from ..records import REASONING, REJECTED, Completion, ModelRequest, Usage
+from ..records import REASONING, REJECTED, Completion, ModelRequest, Rubric, Usage
 from . import event_loop
 from .belonging import SeenReplies
 from .budget import Budget
@@ -400,7 +400,10 @@ class PacedModel:
 
     name: str
     where: str  # the service's name in errors
+    service: str = ""  # the host, for the log
     address: str = ""  # that is called, for the price; "" if nobody can tell
+    settings: str = "default"  # what tells models of one name apart
+    is_lexical: bool = False  # whether it only compares words
     _timeout_s: float | None = None  # the longest wait for a reply, if it is not the run's
 
     def __init__(self, name: str, where: str, account: Account, keys: Iterable[str] = ()) -> None:
@@ -434,6 +437,12 @@ class PacedModel:
         billed = self.as_billed(request)
         prices = [self.most_usd(request), *(most_usd_of(name, billed) for name in run.models[request.task])]
         return max((usd for usd in prices if usd is not None), default=None)
+
+    async def check_name(self) -> None:
+        """Raise ConfigError if the service reports that it does not have this model. The check costs nothing."""
+
+    def check_rubric(self, rubric: Rubric) -> None:
+        """Raise ConfigError if this model cannot judge by this rubric."""
 
     def as_billed(self, request: ModelRequest) -> ModelRequest:
         """Return the request with the texts and the output limit that are really sent."""

@@ -71,7 +71,7 @@ def estimate_plan(plan: Plan) -> Estimate:
             answer_in.append(answering + estimate_tokens(question.question))
     judge_out = _COMMENT_TOKENS + _CRITERION_TOKENS * len(plan.rubric.criteria)
     usage = _usage(plan.judge, judge_in, judge_out) + _usage(plan.assistant, answer_in, _ANSWER_TOKENS)
-    endings = [ending_line(each.name, getattr(each, "service", "")) for each in (plan.judge, plan.assistant) if each]
+    endings = [ending_line(each.name, each.service) for each in (plan.judge, plan.assistant) if each]
     assumed = [] if plan.own is None else [_assumed(plan.own.name, context)]
     unknown = [
         say(
@@ -82,7 +82,7 @@ def estimate_plan(plan: Plan) -> Estimate:
                 "the price of {model} is unknown, so its cost is not counted and no limit can be held. socjudge.toml takes "
                 'it, below a line [prices."{name}"]; 0 if it is free'
             ),
-            model=getattr(model, "where", model.name),
+            model=model.where,
             name=model.name,
         )
         for model in unpriced(plan)
@@ -98,7 +98,7 @@ def unpriced(plan: Plan) -> list[Model]:
     return [
         model
         for name, model in models.items()
-        if model.most_usd(asked) is None and price_usd(name, 1, 1, getattr(model, "address", "")) is None
+        if model.most_usd(asked) is None and price_usd(name, 1, 1, model.address) is None
     ]
 
 
@@ -117,6 +117,4 @@ def _usage(model: Model | None, input_tokens: list[int], output_tokens_each: int
         return Usage()
     calls, tokens_in = len(input_tokens), sum(input_tokens)
     tokens_out = output_tokens_each * calls
-    return Usage(
-        calls, tokens_in, tokens_out, price_usd(model.name, tokens_in, tokens_out, getattr(model, "address", ""))
-    )
+    return Usage(calls, tokens_in, tokens_out, price_usd(model.name, tokens_in, tokens_out, model.address))

@@ -129,7 +129,7 @@ def _terms_of(model: Model) -> Terms:
     sample = ModelRequest("judge", ({"role": "user", "content": "x" * 1000},), {})
     return (
         (say("socjudge's version"), __version__),
-        ("OPENAI_BASE_URL", getattr(model, "service", "")),
+        ("OPENAI_BASE_URL", model.service),
         (say("the price of {model} ([prices] in socjudge.toml)", model=model.name), model.most_usd(sample)),
     )
 

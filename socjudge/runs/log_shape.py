@@ -41,7 +41,6 @@ class LoggedEvaluation(msgspec.Struct, kw_only=True):
     error: str = ""
     raw_text: str = ""
     missing: dict[str, str] = {}
-    probabilities: dict[str, tuple[float, ...]] = {}
     request_id: str = ""
 
 

@@ -24,10 +24,7 @@ from ..base.conditions import conditions_of_info, differences, rubric_changes
 from ..base.messages import listed, say
 from ..base.texts import encodable
 from ..errors import ConfigError
-from ..models.decision_model import DecisionModel
-from ..models.langchain_model import settings_of
 from ..models.opening import Model, open_model
-from ..prompts.for_rubric import anchors_of
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
 from ..records import (
@@ -298,27 +295,8 @@ def _open_judge(
     judging = load_prompt(judge_prompt, rubric=rubric)
     check_judge_prompt(judging, rubric.criteria)
     judge = open_model(judge_model)
-    if is_embedded(judge.name):
-        _check_measures(rubric.criteria)
-    elif isinstance(judge, DecisionModel):
-        anchors_of(rubric, judge.levels)  # the rubric decides what it is asked, not the prompt
+    judge.check_rubric(rubric)
     return judge, judging
-
-
-def _check_measures(criteria: Sequence[str]) -> None:
-    from ..models.offline import measured_criteria
-
-    # If it measures some of the criteria, the scores for the others will be missing.
-    if not set(criteria) & set(measured_criteria()):
-        raise ConfigError(
-            "the embedded judge has no measure for any of the criteria ({criteria}); choose a language model "
-            "with --judge-model (judge_model=…)",
-            panel=(
-                "the embedded judge has no measure for any of the criteria ({criteria}); choose a language "
-                "model as Judge in the settings"
-            ),
-            criteria=listed(criteria),
-        )
 
 
 def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
@@ -329,11 +307,11 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
         run_id="",
         started_at="",
         judge_model=plan.judge.name,
-        judge_service=getattr(plan.judge, "service", ""),
-        judge_settings=settings_of(plan.judge),
+        judge_service=plan.judge.service,
+        judge_settings=plan.judge.settings,
         assistant_model=plan.assistant.name if plan.assistant else own.name if own else STORED,
-        assistant_service=own.service if own else getattr(plan.assistant, "service", ""),
-        assistant_settings=own.fingerprint if own else settings_of(plan.assistant) if plan.assistant else "",
+        assistant_service=own.service if own else plan.assistant.service if plan.assistant else "",
+        assistant_settings=own.fingerprint if own else plan.assistant.settings if plan.assistant else "",
         assistant_version=own.version if own else "",
         judge_prompt_id=plan.judge_prompt.id,
         judge_prompt_sha256=plan.judge_prompt.sha256,

@@ -87,8 +87,8 @@ def run_plan(plan: Plan, terms: RunTerms) -> EvaluationRun:
         )
         journal.meter = lambda: (gate.spent_usd, gate.sent_usd)
         engine = Engine(plan, journal, gate, max_failures=terms.max_failures, executor=terms.executor)
-        if plan.asks and not journal.has_judgements and (check := getattr(plan.judge, "check_name", None)):
-            event_loop.wait(check())  # before the answers are paid for
+        if plan.asks and not journal.has_judgements:
+            event_loop.wait(plan.judge.check_name())  # before the answers are paid for
         _work(engine, gate, journal, plan.total, terms)
         spent_usd = None if _unpriced(plan) else gate.spent_usd
         run = finish_run(journal, plan, engine.elapsed_s, logs_dir, spent_usd=spent_usd)

@@ -18,7 +18,7 @@ from support.service import CRITERIA, AfterCalls, Reply, Service, is_judge_call,
 
 import socjudge as sj
 from socjudge.errors import UnparsableJudgement
-from socjudge.judging.decisions import parse_decision
+from socjudge.models.decision_model import translate
 
 QUESTIONS = [sj.EvalQuestion(n, "正常系", f"質問{n}です", ("端末の隔離",)) for n in range(1, 11)]
 ANSWERS = [
@@ -62,15 +62,13 @@ def test_ten_answers_take_ten_requests_with_the_six_criteria_in_each(service: Se
     assert usage.cost_usd == pytest.approx(10 * COST_USD)
 
 
-def test_the_log_has_the_probabilities_and_how_the_mark_was_made(service: Service, tmp_path: Path) -> None:
+def test_the_log_has_the_probabilities_from_which_the_mark_was_made(service: Service, tmp_path: Path) -> None:
     service.default = deciding()
     run = judge_all(tmp_path)
     assert run.log_path is not None
     block = json.loads(run.log_path.read_text(encoding="utf-8"))["results"][0]["evaluation"]
-    assert block["probabilities"] == {name: list(SURE) for name in CRITERIA}
     assert block["rationale"]["正確性"] == "the expected value of 0 points 0%, 50 points 20%, 100 points 80%"
     assert "no reasons" in block["overall_comment"]
-    assert sj.load_run(run.log_path).results[0].evaluation.probabilities == {name: SURE for name in CRITERIA}
 
 
 def test_a_refused_criterion_is_missing_and_asked_once(service: Service, tmp_path: Path) -> None:
@@ -78,7 +76,7 @@ def test_a_refused_criterion_is_missing_and_asked_once(service: Service, tmp_pat
     run = judge_all(tmp_path)
     marks = run.results[0].evaluation
     assert len(service.requests) == 10 and marks.missing == {"安全性": "refused"} and marks.status == "ok"
-    assert marks.scores["安全性"] is None and marks.average_score == 90 and len(marks.probabilities) == 5
+    assert marks.scores["安全性"] is None and marks.average_score == 90
     assert run.summary.n_partial == 10 and run.summary.n_open == 0  # 450 / 6 = 75 passes whatever the sixth is
     frame = run.scores_frame()
     assert frame[frame.criterion == "安全性"].score.isna().all() and frame.score.notna().sum() == 50
@@ -116,7 +114,7 @@ PLANTED: dict[str, tuple[Callable[[Answers], Answers], str]] = {
         _levels(lambda rows: [row | {"label": other["label"]} for row, other in zip(rows, rows[::-1], strict=True)]), "levels",
     ),
     "another expected value": (_with_first(score=0.2), "expected value"),
-    "an expected value that is none": (_with_first(score=float("nan")), "shape"),
+    "an expected value that is none": (_with_first(score=float("nan")), "given as nan"),
 }  # fmt: skip
 
 
@@ -125,7 +123,7 @@ def test_a_reply_that_contradicts_itself_is_no_mark(service: Service, tmp_path: 
     spoil, told = PLANTED[planted]
     service.default = deciding(spoil=spoil)
     marks = sj.evaluate_answer(QUESTIONS[0], ANSWERS[0], model=JUDGE)
-    assert marks.status == "unparsable" and told in marks.error and not marks.probabilities
+    assert marks.status == "unparsable" and told in marks.error
     assert len(service.requests) == marks.attempts == 3 and "probabilit" in marks.raw_text
     service.script = [deciding(spoil=spoil)(service.requests[0])]
     service.default = deciding()
@@ -247,7 +245,7 @@ REPLY = st.tuples(*(
 @given(PART | REPLY)
 def test_whatever_else_comes_is_unread_and_no_error(reply: Any) -> None:
     with pytest.raises(UnparsableJudgement):
-        parse_decision(json.dumps(reply), sj.Rubric(), 3)
+        translate(reply, sj.Rubric(), 3)
 
 
 @settings(max_examples=60)
@@ -259,6 +257,6 @@ def test_a_mark_is_the_expected_value_between_0_and_100(weights: list[int]) -> N
     asked = [
         {"name": n, "levels": [{"label": label} for label in ls]} for n, (_, ls) in anchors_of(sj.Rubric(), 3).items()
     ]
-    decision = parse_decision(json.dumps([scored(question, found) for question in asked]), sj.Rubric(), 3)
-    (mark,) = set(decision.scores.values())
+    judgement, _ = translate([scored(question, found) for question in asked], sj.Rubric(), 3)
+    (mark,) = set(judgement["scores"].values())
     assert -1e-9 <= 50 * found[1] + 100 * found[2] - mark < 1 + 1e-9
