@@ -34,11 +34,8 @@ def charts() -> dict[str, Callable[[], Any]]:
         "category_breakdown": lambda: sj.plot_category_breakdown(run),
         "score_distribution": lambda: sj.plot_score_distribution(run),
         "score_distribution_of_judges": lambda: sj.plot_score_distribution(judges),
-        "gate_confidence": lambda: sj.charts.plot_gate_confidence(
-            sj.stats.gate_confidence(own, by="question"), confidence=sj.stats.gate_confidence(own)
-        ),
+        "gate_confidence": lambda: sj.charts.plot_gate_confidence(sj.stats.gate_confidence(own, by="question")),
         "criterion_trend": lambda: sj.plot_criterion_trend(series),
-        "criterion_multiples": lambda: sj.charts.plot_criterion_multiples(series),
         "question_strip": lambda: sj.plot_question_strip(some),
         "judge_comparison": lambda: sj.charts.plot_judge_comparison(comparison),
         "probe_matrix": lambda: sj.charts.plot_probe_matrix(probes()),

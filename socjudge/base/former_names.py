@@ -19,6 +19,10 @@ _INSTEAD = {
             'instead of once".',
         ),
         (
+            ("plot_criterion_multiples",),
+            "Use plot_criterion_trend, which draws a small chart for each criterion.",
+        ),
+        (
             ("gate_progress",),
             "Use stats.gate_confidence: docs/statistics.md.",
         ),

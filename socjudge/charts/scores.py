@@ -6,7 +6,6 @@ Charts of several runs are in runs.py, charts of several judges in judges.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ from matplotlib.axes import Axes
 from ..base.messages import say
 from ..base.pass_rule import frame_rule, reaches, row_lines
 from ..errors import ConfigError
-from ..stats.basics import Floats, in_order, need_columns, plain_floats
+from ..stats.basics import Floats, in_order, plain_floats
 from .style import (
     SMALL,
     band,
@@ -66,7 +65,7 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
     drawn["category"] = pd.Categorical(drawn["category"], order)
     cells = drawn.groupby(["category", "criterion"], observed=True)["score"].agg(["mean", "count"])
     means, counts = cells["mean"].unstack(), cells["count"].unstack().fillna(0).astype(int)
-    with japanese_axes(ax, 8, 1.6 + 0.6 * len(means)) as ax:
+    with japanese_axes(ax, 8, 1.4 + 0.45 * len(means)) as ax:
         draw_cells(ax, means, line)
         ax.set_xticks(range(len(means.columns)), [label(name) for name in means.columns])
         unscored = means.isna().all(axis=1)
@@ -134,7 +133,7 @@ def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
     drawn["judge"] = drawn["judge_model"].astype(object) if judges else ""
     criteria = in_order(drawn["criterion"])
     parts = [drawn[drawn["criterion"] == criterion] for criterion in criteria]
-    with japanese_axes(ax, 9, 5) as ax:
+    with japanese_axes(ax, 8.5, 3.6) as ax:
         for place, part in enumerate(parts):
             scored = part.dropna(subset=["score"])
             if scored.empty:
@@ -213,9 +212,7 @@ def _counted(criterion: object, part: pd.DataFrame) -> str:
     return "\n".join([*lines, *([say("{count} unscored", count=missing)] if missing else [])])
 
 
-def plot_gate_confidence(
-    questions: pd.DataFrame, *, confidence: pd.DataFrame | None = None, ax: Axes | None = None
-) -> Axes:
+def plot_gate_confidence(questions: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Draw each question's mean score in one run beside the pass line, with its noise and its chance to pass again.
 
     - A symbol at the mean, filled if the question passes, with whiskers of noise_sd on both sides. noise_sd is the
@@ -230,9 +227,6 @@ def plot_gate_confidence(
     questions
         The rows of one run from `gate_confidence` by question; columns used: question_id, category and run_id (if the frame has
         them), mean, noise_sd, p_pass_rerun, decides.
-    confidence
-        The frame of `gate_confidence`, for the title (passed questions, interval of the pass rate, verdict); columns
-        used: run_id (if the frame has it), pass_rate_low, pass_rate_high, verdict.
     ax
         The axes to draw on; new ones if left out.
 
@@ -253,11 +247,10 @@ def plot_gate_confidence(
     """
     who = "plot_gate_confidence"
     need_scores(questions, "mean", ["question_id", "noise_sd", "p_pass_rerun", "decides"], who, "gate_confidence")
-    runs = in_order(questions["run_id"]) if "run_id" in questions else []
     if questions["question_id"].duplicated().any():
         raise ConfigError(
             "plot_gate_confidence: the frame has {count} runs; draw one: questions[questions.run_id == …]",
-            count=len(runs) or "2+",
+            count=questions["run_id"].nunique() if "run_id" in questions else "2+",
         )
     rows, line = question_rows(questions), frame_rule(questions).line
     numbers = questions.set_index("question_id")[["mean", "noise_sd", "p_pass_rerun"]].apply(plain_floats)
@@ -279,7 +272,7 @@ def plot_gate_confidence(
                 line=pass_text(line),
             )
         )
-        ax.set_title(_gate_title(numbers, confidence, runs, line))
+        ax.set_title(_gate_title(numbers, line))
     return ax
 
 
@@ -310,28 +303,8 @@ def _chance_text(mean: float, chance: float, line: float) -> str:
     return say("{points}  passes again: {chance}", points=points(mean, line), chance=words)
 
 
-def _gate_title(numbers: pd.DataFrame, confidence: pd.DataFrame | None, runs: Sequence[object], line: float) -> str:
+def _gate_title(numbers: pd.DataFrame, line: float) -> str:
     means = numbers["mean"].dropna()
     unscored = len(numbers) - len(means)
     title = say("{passed} of {total} questions pass", total=len(means), passed=int(reaches(means, line).sum()))
-    title += say(", {count} unscored", count=unscored) if unscored else ""
-    if confidence is None:
-        return title
-    who = "plot_gate_confidence, confidence"
-    need_columns(confidence, ["pass_rate_low", "pass_rate_high", "verdict"], who, "gate_confidence")
-    rows = confidence[confidence["run_id"].isin(runs)] if runs and "run_id" in confidence else confidence
-    if len(rows) != 1:
-        raise ConfigError(
-            "plot_gate_confidence, confidence: {count} rows for the run of the questions; pass the frame of "
-            "the same run",
-            count=len(rows),
-        )
-    row = rows.iloc[0]
-    low, high = row["pass_rate_low"], row["pass_rate_high"]
-    return say(
-        "{passed} (95% interval of the pass rate {low:.2f}–{high:.2f}): {verdict}",
-        passed=title,
-        low=low,
-        high=high,
-        verdict=row["verdict"],
-    )
+    return title + (say(", {count} unscored", count=unscored) if unscored else "")

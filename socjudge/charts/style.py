@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
+import itertools
 import math
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from typing import Any, cast
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from matplotlib import font_manager, rcParamsDefault
+from matplotlib import font_manager, rc_params_from_file, rcParamsDefault
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
@@ -53,8 +53,7 @@ _ON_LIGHT = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "
 _ON_DARK = ("#1A88CC", *_ON_LIGHT[1:-1], "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v", "P", "<", ">", "h", "p")
 _OFFLINE = "*"  # for the embedded default; not a cross, because that means 不合格
-# Found by trial: seven widely used judges get seven colours and seven markers (tests/charts/test_charts.py).
-_SALT = 6776
+_STYLE = Path(__file__).with_name("chart.mplstyle")
 
 # Whether charts are drawn for `chart_url`, without pyplot.
 _apart = ContextVar("_apart", default=False)
@@ -81,10 +80,9 @@ def band() -> dict[str, Any]:
 
 
 def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
-    """Choose a colour for each judge, independently of the other judges on the chart. The offline judge is grey.
+    """Choose a colour for each judge of a chart, in the order of its legend. The offline judge is grey.
 
-    A hash of the name decides the colour, so two judges on a chart may have the same one. The charts then tell them
-    apart by their markers. In a dark style of matplotlib, grey and blue are lighter, and yellow replaces wine red.
+    In a dark style of matplotlib, grey and blue are lighter, and yellow replaces wine red.
 
     Examples
     --------
@@ -92,29 +90,19 @@ def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
     >>> sj.charts.judge_colours(["offline"])
     {'offline': '#666666'}
     """
-    grey, colours = palette().grey, palette().colours
-    return {name: grey if is_embedded(name) else colours[_number(name) % len(colours)] for name in names}
+    return _in_turn(names, palette().colours, palette().grey)
 
 
 def judge_markers(names: Iterable[Any]) -> dict[Any, str]:
-    """Choose a marker for each judge, which tells judges apart in grey print, or if they have the same colour.
-    Up to ten judges and the offline judge all differ. With more, one is repeated in another colour, if possible."""
-    colours = judge_colours(names)
-    found: dict[Any, str] = {}
-    for name in sorted(colours, key=str):
-        used = [(colours[other], marker) for other, marker in found.items()]
-        found[name] = _OFFLINE if is_embedded(name) else _free_marker(name, colours[name], used)
-    return {name: found[name] for name in colours}
+    """Choose a marker for each judge, which tells judges apart in grey print, or if they have the same colour."""
+    return _in_turn(names, MARKERS, _OFFLINE)
 
 
-def _free_marker(name: Any, colour: str, used: list[tuple[str, str]]) -> str:
-    start = _number(name) // len(_ON_LIGHT)
-    order = [MARKERS[(start + step) % len(MARKERS)] for step in range(len(MARKERS))]
-    return min(order, key=lambda marker: (used.count((colour, marker)), [m for _, m in used].count(marker)))
-
-
-def _number(name: Any) -> int:
-    return int.from_bytes(hashlib.sha256(f"{_SALT} {name}".encode()).digest()[:8], "big")
+def _in_turn(names: Iterable[Any], looks: Sequence[str], of_offline: str) -> dict[Any, str]:
+    given = list(dict.fromkeys(names))
+    others = [name for name in given if not is_embedded(name)]
+    taken = dict(zip(others, itertools.cycle(looks), strict=False))
+    return {name: taken.get(name, of_offline) for name in given}
 
 
 @contextmanager
@@ -131,13 +119,15 @@ def japanese_text() -> Iterator[None]:
     >>> with sj.charts.japanese_text():
     ...     title = plt.figure().suptitle("評価の推移")
     """
-    with _settings({"font.family": font_family(), "axes.unicode_minus": False}):
+    with _settings():
         yield
 
 
 @contextmanager
-def _settings(settings: dict[Any, Any]) -> Iterator[None]:
+def _settings(**more: Any) -> Iterator[None]:
     with _lock:
+        _add_font()
+        settings: dict[Any, Any] = {**rc_params_from_file(_STYLE, use_default_template=False), **more}
         before = {name: plt.rcParams[name] for name in settings}
         # Not plt.rc_context: it would also undo what the first figure sets, namely that charts show in a notebook.
         plt.rcParams.update(settings)
@@ -150,9 +140,9 @@ def _settings(settings: dict[Any, Any]) -> Iterator[None]:
 def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
     """Draw the frame with `plot`, in any thread. Return the data URL of an SVG that needs no installed font."""
     buffer = io.BytesIO()
-    # The background is always white, because reports are printed. A panel recolours its charts afterwards.
-    light = {name: rcParamsDefault[name] for name in plt.style.library["dark_background"]}
-    with _settings({**light, "svg.fonttype": "path", "svg.hashsalt": "socjudge"}):
+    # The background is always white, because reports are printed. Panels and pages recolour their charts for a dark
+    # screen.
+    with _settings(**{name: rcParamsDefault[name] for name in plt.style.library["dark_background"]}):
         # Without pyplot, because a notebook shows its figures as output of whichever cell ends next.
         token = _apart.set(True)
         try:
@@ -164,10 +154,10 @@ def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
 
 
 class _Figure(Figure):
-    """Draw without the font's own hints, which spoil small Japanese characters: 書 is a black square at 8 points."""
+    """Draw with the settings of the style, which a notebook's own have replaced by then."""
 
     def draw(self, renderer: Any) -> None:
-        with _settings({"text.hinting": "force_autohint"}):
+        with _settings():
             super().draw(renderer)
 
 
@@ -187,18 +177,17 @@ def japanese_axes(ax: Axes | None, width: float, height: float) -> Iterator[Axes
         use_japanese(ax)
 
 
-def use_japanese(ax: Axes) -> None:
-    """Set the Japanese font for all texts of the axes. matplotlib makes the tick labels only when it draws."""
-    for text in ax.findobj(Text):
-        text.set_fontfamily(font_family())  # type: ignore[attr-defined]
-    ax.tick_params(which="both", labelfontfamily=font_family())
+def use_japanese(drawn: Axes | Figure) -> None:
+    """Set the Japanese font for all texts. matplotlib makes the tick labels only when it draws."""
+    for text in drawn.findobj(Text):
+        text.set_fontfamily(plt.rcParams["font.family"])  # type: ignore[attr-defined]
+    for ax in [drawn] if isinstance(drawn, Axes) else drawn.axes:
+        ax.tick_params(which="both", labelfontfamily=plt.rcParams["font.family"][0])
 
 
 @cache
-def font_family() -> str:
-    file = _font_file()
-    font_manager.fontManager.addfont(file)
-    return font_manager.FontProperties(fname=file).get_name()
+def _add_font() -> None:
+    font_manager.fontManager.addfont(_font_file())
 
 
 @cache
@@ -244,12 +233,6 @@ def reach(mean: Any, low: Any, high: Any) -> Floats:
     """Return the lengths of whiskers that lead from `mean` to `low` and to `high`, in the form that errorbar takes."""
     # Rounding can put `low` above the mean, or `high` below it.
     return np.array([mean - low, high - mean], dtype=float).clip(0).reshape(2, -1)
-
-
-def size(ax: Axes) -> tuple[float, float]:
-    """Return the width and the height of the axes in typographic points, before the layout is computed."""
-    extent = ax.get_window_extent()
-    return extent.width / ax.figure.dpi * 72, extent.height / ax.figure.dpi * 72
 
 
 def need_scores(frame: pd.DataFrame, column: str, others: Iterable[str], who: str, maker: str = "load_scores") -> None:

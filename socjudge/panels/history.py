@@ -16,7 +16,7 @@ from ..base.messages import say
 from ..base.pass_rule import row_lines
 from ..base.showing import block, escape
 from ..base.storage import as_path
-from ..charts.runs import plot_criterion_multiples
+from ..charts.runs import plot_criterion_trend
 from ..charts.scores import plot_category_breakdown
 from ..charts.style import chart_url
 from ..errors import ConfigError
@@ -36,7 +36,7 @@ from .views.history import answers_html, chart_html, head_text, report_html, run
 SHOWN_RUNS = 30  # columns; the newest
 MOVED = 5.0  # points between two runs that are called a difference
 CHARTS: dict[str, Callable[[pd.DataFrame], Any]] = {
-    "Criteria over time": plot_criterion_multiples,
+    "Criteria over time": plot_criterion_trend,
     "Categories × criteria": plot_category_breakdown,
 }
 _ONLY = {"All": "", "Failed only": "failed", "Verdicts differ": "split", "Moved": "moved"}
