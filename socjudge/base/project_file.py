@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -44,7 +44,8 @@ def _parsed(text: str, path: Path) -> Tables:
         found = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(_syntax_fault(path, text, str(error))) from None
-    if faults := list(_faults(found)):
+    # a description is looked at once the criteria are known to be names
+    if faults := list(_faults(found)) or list(_description_faults(found.get("rubric", {}))):
         told = [
             say("{path}, line {line}: {what}", path=path, line=_line_of(text, keys), what=what) for keys, what in faults
         ]
@@ -173,82 +174,60 @@ _PRICE = {
 }
 
 
-def _faults(found: Mapping[str, Any]) -> list[tuple[Sequence[str], str]]:
-    faults: list[tuple[Sequence[str], str]] = []  # (keys that lead to the value, what is wrong with it)
-    tables = {name: table for name, table in found.items() if name in SETTINGS or name in (PRICES, ASSISTANTS)}
-    faults += [
-        ((name,), _unknown(name, [*SETTINGS, PRICES, ASSISTANTS], "there is no table [{name}]; {hint}"))
-        for name in found.keys() - tables
-    ]
-    for name, table in tables.items():
-        if not isinstance(table, dict):
-            faults.append(
-                ((name,), say("{name} is a table; write a line [{name}] and the settings below it", name=name))
-            )
+_Fault = tuple[Sequence[str], str]  # the keys that lead to the value, and what is wrong with it
+_NO_TABLE = "{name} is a table; write a line [{name}] and the settings below it"
+
+
+def _faults(found: Mapping[str, Any]) -> Iterator[_Fault]:
+    tables = [*SETTINGS, PRICES, ASSISTANTS]
+    for name, table in found.items():
+        if name not in tables:
+            yield (name,), _unknown(name, tables, "there is no table [{name}]; {hint}")
+        elif not isinstance(table, dict):
+            yield (name,), say(_NO_TABLE, name=name)
         elif name == ASSISTANTS:
-            strange = [key for key, inner in table.items() if not isinstance(inner, dict)]
-            faults += [
-                (
-                    (name, key),
-                    say("{name} is a table; write a line [{name}] and the settings below it", name=f"{name}.{key}"),
-                )
-                for key in strange
-            ]
+            for key, inner in table.items():
+                if not isinstance(inner, dict):
+                    yield (name, key), say(_NO_TABLE, name=f"{name}.{key}")
         elif name == PRICES:
             for model, row in table.items():
-                faults += _price_faults(model, row)
+                yield from _price_faults(model, row)
         else:
-            faults += _table_faults((name,), table, SETTINGS[name])
-    rubric = tables.get("rubric")
-    if not faults and rubric:
-        known = rubric.get("criteria", Rubric().criteria)
-        strange = [name for name in rubric.get("descriptions", {}) if name not in known]
-        keys = ("rubric", "descriptions")
-        faults += [
-            (
-                (*keys, name),
-                _unknown(
-                    name,
-                    known,
-                    "[rubric.descriptions] '{name}' is no criterion; {hint} (add a new criterion to criteria in "
-                    "[rubric] too)",
-                    is_setting=False,
-                ),
+            yield from _table_faults((name,), table, SETTINGS[name])
+
+
+def _description_faults(rubric: Mapping[str, Any]) -> Iterator[_Fault]:
+    known = rubric.get("criteria", Rubric().criteria)
+    for name in rubric.get("descriptions", {}):
+        if name not in known:
+            told = _unknown(
+                name,
+                known,
+                "[rubric.descriptions] '{name}' is no criterion; {hint} (add a new criterion to criteria in [rubric] too)",
+                is_setting=False,
             )
-            for name in strange
-        ]
-    return faults
+            yield ("rubric", "descriptions", name), told
 
 
-def _table_faults(at: tuple[str, ...], table: Mapping[str, Any], settings: Mapping[str, Setting]) -> list[Any]:
+def _table_faults(at: tuple[str, ...], table: Mapping[str, Any], settings: Mapping[str, Setting]) -> Iterator[_Fault]:
     shown = ".".join(at)
-    faults = []
     for key, value in table.items():
         if key not in settings:
-            faults.append(
-                ((*at, key), f"[{shown}] " + _unknown(key, list(settings), "there is no setting '{name}'; {hint}"))
-            )
+            told = f"[{shown}] " + _unknown(key, list(settings), "there is no setting '{name}'; {hint}")
+            yield (*at, key), told
         elif why := settings[key].check(value):
-            faults.append(
-                (
-                    (*at, key),
-                    say(
-                        "[{table}] {key} = {value} will not do: {why}",
-                        table=shown,
-                        key=key,
-                        value=_shown(value),
-                        why=why,
-                    ),
-                )
+            told = say(
+                "[{table}] {key} = {value} will not do: {why}", table=shown, key=key, value=_shown(value), why=why
             )
-    return faults
+            yield (*at, key), told
 
 
-def _price_faults(model: str, row: Any) -> list[Any]:
+def _price_faults(model: str, row: Any) -> Iterator[_Fault]:
     at = (PRICES, model)
-    if not isinstance(row, dict) or not _PRICE.keys() <= row.keys():
-        return [(at, say('[prices."{model}"] needs input and output, in US dollars per million tokens', model=model))]
-    return _table_faults(at, row, _PRICE)
+    if isinstance(row, dict) and _PRICE.keys() <= row.keys():
+        yield from _table_faults(at, row, _PRICE)
+    else:
+        yield at, say('[prices."{model}"] needs input and output, in US dollars per million tokens', model=model)
 
 
 def _unknown(name: str, known: Sequence[str], sentence: str, *, is_setting: bool = True) -> str:
