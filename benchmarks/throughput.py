@@ -4,6 +4,7 @@
     python benchmarks/throughput.py --faults          # what faults do to a run, beside one without any
     python benchmarks/throughput.py --queues          # a server that works on one call at a time; 1 minute
     python benchmarks/throughput.py --limits          # token buckets, beside the SDK's own retries; about 6 minutes
+    python benchmarks/throughput.py --caps            # what a cap on the cost takes; 1 minute
     python benchmarks/throughput.py --first           # the first run of a process beside its second
     python benchmarks/throughput.py --memory 100000    # memory after 1,000 and after so many calls
     python benchmarks/throughput.py --calls 4000 --rounds 3
@@ -125,17 +126,24 @@ def run_bare(loop: str, at_once: int, count: int, retries: int = 0) -> None:
     asyncio.run(main())
 
 
-def run_socjudge(at_once: int, count: int, timeout_s: float | None = None) -> None:
+def run_socjudge(at_once: int, count: int, timeout_s: float | None = None, cap: float | None = None) -> None:
     """A run with everything on: journal, checks of every reply, prices, the log at the end."""
     import socjudge as sj
+    from socjudge.models.endings import MAKER
     from socjudge.models.openai_model import OpenAIModel
 
     questions, answers = material(count)
     judge: Any = "gpt-4o-mini"
-    if timeout_s is not None:
+    if timeout_s is not None or cap is not None:
         base_url, key = (os.environ[f"OPENAI_{name}"] for name in ("BASE_URL", "API_KEY"))
         judge = OpenAIModel(judge, api_key=key, base_url=base_url, timeout_s=timeout_s)
-    how: dict[str, Any] = {"judge_model": judge, "options": sj.RunOptions(max_concurrency=at_once), "progress": False}
+        judge.address = MAKER  # at its list prices
+    how: dict[str, Any] = {
+        "judge_model": judge,
+        "max_cost_usd": cap,
+        "options": sj.RunOptions(max_concurrency=at_once),
+        "progress": False,
+    }
     with tempfile.TemporaryDirectory() as logs:
         # Imports and connections, as in the bare loops; a server that queues is met without having been seen.
         if timeout_s is None:
@@ -269,6 +277,19 @@ def queues() -> None:
             print(at_once, json.dumps(measure(url, "socjudge", at_once, 10, "--timeout", "2")), flush=True)
 
 
+def caps(count: int, rounds: int) -> None:
+    """What a cap costs: before each call the journal notes what is in flight, so that a killed run counts it."""
+    print(f"\n{count} calls, 64 at once, without a cap and under one that is never reached\n")
+    found: dict[str, list[dict[str, Any]]] = {"free": [], "capped": []}
+    with service(DELAY_S) as url:
+        for _ in range(rounds):
+            found["free"].append(measure(url, "socjudge", 64, count))
+            found["capped"].append(measure(url, "socjudge", 64, count, "--cap", "1000"))
+    for name in ("span s", "cpu s"):
+        free, capped = (statistics.median(run[name] for run in runs) for runs in found.values())
+        print(f"{name}: {free:.2f} and {capped:.2f}, ratio {capped / free:.2f}")
+
+
 def limits() -> None:
     """How long token buckets make a run, and how many calls they refuse, beside the SDK's own retries."""
     print(f"\n8 s of calls of {DELAY_S * 1000:.0f} ms, 64 at once, against token buckets\n")
@@ -308,6 +329,8 @@ if __name__ == "__main__":
     parser.add_argument("--faults", action="store_true", help="only what faults do to a run")
     parser.add_argument("--queues", action="store_true", help="a server that works on one call at a time")
     parser.add_argument("--limits", action="store_true", help="token buckets, beside the SDK's own retries")
+    parser.add_argument("--caps", action="store_true", help="what a cap on the cost takes")
+    parser.add_argument("--cap", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--retries", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--timeout", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--memory", type=int, help="compare the memory after 1,000 and after so many calls")
@@ -315,7 +338,7 @@ if __name__ == "__main__":
     if chosen.loop == "first":
         run_first()
     elif chosen.loop == "socjudge":
-        run_socjudge(chosen.at_once[0], chosen.calls, chosen.timeout)
+        run_socjudge(chosen.at_once[0], chosen.calls, chosen.timeout, chosen.cap)
     elif chosen.loop:
         run_bare(chosen.loop, chosen.at_once[0], chosen.calls, chosen.retries)
     elif chosen.first:
@@ -324,6 +347,9 @@ if __name__ == "__main__":
     elif chosen.queues:
         material(1)
         queues()
+    elif chosen.caps:
+        material(1)
+        caps(chosen.calls, chosen.rounds)
     elif chosen.limits:
         material(1)
         limits()
