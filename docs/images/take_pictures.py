@@ -67,7 +67,7 @@ def reply(request: dict[str, Any], known: Mapping[str, sj.records.EvaluationResu
 
 
 def running(page: Any, panel: Any) -> None:
-    panel.get_by_text("設定", exact=True).click()
+    panel.get_by_text("詳しい設定", exact=True).click()
     panel.get_by_label("Judge", exact=True).fill("gpt-4o-mini")
     panel.get_by_label("同時呼び出し").fill("1")
     panel.get_by_label("同時呼び出し").press("Tab")
@@ -76,7 +76,7 @@ def running(page: Any, panel: Any) -> None:
     panel.get_by_label("費用がかかることを確認しました").check()
     panel.get_by_role("button", name="評価を実行").click()
     panel.get_by_text(re.compile("[3-8]/10、")).wait_for(timeout=15_000)
-    panel.get_by_text("設定", exact=True).click()
+    panel.get_by_text("詳しい設定", exact=True).click()
     page.wait_for_timeout(500)
 
 
@@ -110,8 +110,8 @@ def marked(page: Any, panel: Any) -> None:
 
 
 def explored(page: Any, panel: Any) -> None:
-    panel.locator(".socjudge", has_text="回の実行、").first.wait_for(timeout=60_000)
-    panel.get_by_text("更新中...").wait_for(state="detached", timeout=60_000)
+    panel.locator(".sj-matrix tbody td").first.click(timeout=60_000)
+    panel.locator(".sides section").first.wait_for(timeout=60_000)
 
 
 def opened(page: Any, panel: Any) -> None:

@@ -114,6 +114,7 @@ class Account:
         self.seen = SeenReplies()
         self._door = asyncio.Lock()  # the calls of all runs pass it one by one, in their order
         self._changed = asyncio.Event()
+        self.is_refusing = False  # whether the service refused the last call, so that calls wait
 
     async def enter(self, run: RunGate) -> Sent:
         """Wait until the service takes a call of this run. If the run must stop while the call waits, its reason for
@@ -135,8 +136,10 @@ class Account:
         """Record that a call has ended, and learn from it. None: its end tells nothing of the service's pace."""
         self.pace.leave()
         if isinstance(found, Completion):
+            self.is_refusing = False
             self.pace.succeeded(sent, _now(), timeout_s)
         elif found is not None and (found.refused or found.retry_after_s is not None):
+            self.is_refusing = True
             self.pace.refused(sent, _now(), found.retry_after_s)
         elif found is not None and found.timed_out:
             self.pace.timed_out(sent, _now())
@@ -410,6 +413,11 @@ class PacedModel:
         self.name, self.where = name, where
         self._account = account
         self._keys = tuple(keys)
+
+    @property
+    def is_refused(self) -> bool:
+        """Return whether the service refused the last call ("too many requests"), so that calls wait."""
+        return self._account.is_refusing
 
     def complete(self, request: ModelRequest) -> Completion:
         """Return the reply to a request (see `opening.Model.complete`)."""

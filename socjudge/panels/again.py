@@ -12,7 +12,7 @@ from ..base.messages import in_panel, say
 from ..base.showing import block, escape
 from ..runs.estimate import Estimate, unpriced
 from ..runs.run_plan import RunPlan
-from .controls import Payment, SessionPanel, button, html, model_box, told_in, usual_model
+from .controls import Payment, SessionPanel, Words, button, html, model_box, told_in, usual_model
 from .state.again import AgainSession
 from .views.common import cost_html, progress_text, stopped_html
 
@@ -27,7 +27,7 @@ class JudgeAgain(SessionPanel):
         self._logs: list[Path] = []
         self._plans: list[RunPlan] = []
         self.judge_model = model_box(say("The other judge"), usual_model("judge"))
-        self.payment = Payment(lambda _: self._redraw(), self._settle)
+        self.payment = Payment(self._settle)
         self.start_button = button(say("Have it score"), "play", button_style="primary")
         self.stop_button = button(say("Stop"), "stop")
         self.status = html()
@@ -37,6 +37,7 @@ class JudgeAgain(SessionPanel):
                 widgets.HBox([self.start_button, self.stop_button]), self.status,
             ]
         )  # fmt: skip
+        self.payment.on_change = lambda _: self._redraw()
         self.judge_model.observe(lambda _: self._settle(), "value")
         self.start_button.on_click(lambda _: self._start())
         self.stop_button.on_click(lambda _: self.session.stop())
@@ -48,7 +49,7 @@ class JudgeAgain(SessionPanel):
         self._settle()
 
     def _settle(self) -> None:
-        self._plans, due, names, shown = [], None, [], html()
+        self._plans, due, names, shown = [], None, [], Words()
         with told_in(shown):
             self._plans = self.session.preview(self._logs, self.judge_model.value.strip())
             due = sum((plan.left for plan in self._plans), Estimate(0, 0, 0, 0.0))

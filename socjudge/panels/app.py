@@ -19,9 +19,9 @@ def app(
 ) -> Any:
     """Return one page with all panels, each on a tab.
 
-    On the first tab, you ask the assistant and run evaluations. The other tabs have the history of runs, scores by
-    people, and prompts. A tab is filled when it is first opened. When a run finishes, all of them are updated. The tabs
-    for scores by people and for prompts stay as they are while they are in use.
+    On the first tab, you ask the assistant and run evaluations. The other tabs have the matrix of questions and runs,
+    prompts, and scores by people. A tab is filled when it is first opened, and what was typed there is kept. When a run
+    finishes, the matrix reads the logs again.
 
     Parameters
     ----------
@@ -42,11 +42,11 @@ def app(
     run, logs = RunPanel(logs_dir=logs_dir, index_dir=index_dir), {"logs_dir": logs_dir}
     tabs: list[tuple[str, dict[str, Any]]] = [
         ("history.HistoryExplorer", logs),
-        ("labels.LabelPanel", logs | {"labels_dir": labels_dir}),
         ("prompts.PromptLab", logs | {"index_dir": index_dir}),
+        ("labels.LabelPanel", logs | {"labels_dir": labels_dir}),
     ]
     titles = [
-        say("Ask and evaluate"), say("History"), say("Scoring"), say("Prompts"),
+        say("Ask and evaluate"), say("History"), say("Prompts"), say("Scoring"),
     ]  # fmt: skip
     ask = AskPanel(index_dir=index_dir)
     page = widgets.Tab(
@@ -64,10 +64,8 @@ def app(
             module, _, kind = name.partition(".")
             # imported only now, because charts take a second
             panel = getattr(import_module(f".{module}", __package__), kind)(**places)
-        elif name.endswith("HistoryExplorer"):
-            panel.reload()  # reload the logs and keep the choices
-        elif not panel.is_busy:
-            panel = type(panel)(**places)
+        else:
+            panel.reload()  # what was typed and chosen is kept
         made[place] = run.run
         page.children = [panel if at == place else child for at, child in enumerate(page.children)]
 

@@ -13,7 +13,7 @@ from ..base.messages import say
 from ..base.showing import answer_html, block, escape, one_line
 from ..records import AssistantAnswer, EvalQuestion
 from ..settings import open_project
-from .controls import NAMES, OWN, WIDE, Panel, choice_box, heading, model_box, own_choices, told_in, usual_model
+from .controls import NAMES, OWN, WIDE, Panel, choice_box, heading, html, model_box, own_choices, told_in, usual_model
 
 MOST_KEPT = 3  # questions of a conversation that are read together with a follow-up
 
@@ -53,8 +53,7 @@ class AskPanel(Panel):
             icon="refresh",
             layout=widgets.Layout(width="auto", flex="0 0 auto"),
         )
-        self.before = widgets.HTML()
-        self.status = widgets.HTML()
+        self.before, self.status = html(), html()
         self.chat = widgets.VBox()  # newest first
         self.answers: list[Any] = []
         self._asked: list[str] = []  # the questions of this conversation
@@ -138,7 +137,7 @@ class AskPanel(Panel):
             answer = self._answer_of_own(question) if self.assistant.value else self._answer_of_ours(question)
             self.answers.append(answer)
             self._keep([] if self.assistant.value else [*self._asked, question])
-            self.chat.children = (widgets.HTML(answer_html(question, answer)), *self.chat.children)
+            self.chat.children = (html(answer_html(question, answer)), *self.chat.children)
             self.status.value = ""
             if self.question.value.strip() == question:  # otherwise the user is already typing the next question
                 self.question.value = ""

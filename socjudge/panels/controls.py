@@ -62,9 +62,15 @@ class _Html(widgets.HTML):  # type: ignore[misc]
         return proposal["value"].replace(block_style(), "")
 
 
-def html() -> Any:
+def html(value: str = "") -> Any:
     """Return a place for HTML in a panel."""
-    return _Html()
+    return _Html(value=value)
+
+
+class Words:
+    """Hold HTML that is shown later. A widget made for it at each keystroke would never go away."""
+
+    value = ""
 
 
 @contextmanager
@@ -130,7 +136,7 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
             continuous_update=False,
         )
         self.forget_button = button(say("Forget key and URL"), "trash")
-        self.status = widgets.HTML()
+        self.status = html()
         super().__init__([self.key, self.base_url, self.status, widgets.HBox([self.forget_button])])
         self.key.observe(lambda change: self._keep("OPENAI_API_KEY", change), "value")
         self.base_url.observe(lambda change: self._keep("OPENAI_BASE_URL", change), "value")
@@ -261,20 +267,21 @@ def dollar_box() -> Any:
 class Payment(widgets.VBox):  # type: ignore[misc]
     """Show what a click would cost, and ask before money is spent. Where nothing is paid, nothing is asked."""
 
-    def __init__(self, on_change: Callable[[Any], Any], on_free: Callable[[], Any]) -> None:
+    def __init__(self, on_free: Callable[[], Any]) -> None:
+        self.on_change: Callable[[Any], Any] = lambda control: None  # set it when the panel is complete
         self.cost = html()
         self.max_cost_usd = dollar_box()  # 0: no cap
-        self.allow_cost = cost_box()
+        self.allow_cost = tick_box(say("I know that this costs money"))
         self.free_button = button(say("It costs nothing there"), "check")
         self.due: Estimate | None = None  # what a start would have to pay for; None if nothing can be started
         self._agreed: Estimate | None = None  # what was due when the box was ticked
         self._unpriced: list[str] = []
-        super().__init__([self.cost, self.free_button, self.allow_cost])
+        super().__init__([self.cost, widgets.HBox([self.free_button]), self.allow_cost])
         self._on_free = on_free
         self.free_button.on_click(lambda _: self._keep_free())
         self.allow_cost.observe(lambda change: self._agree(change["new"]), "value")
         for control in (self.allow_cost, self.max_cost_usd):
-            control.observe(lambda change: on_change(change["owner"]), "value")
+            control.observe(lambda change: self.on_change(change["owner"]), "value")
         self.offer(None)
 
     def offer(self, due: Estimate | None, shown: str = "", unpriced: Iterable[str] = ()) -> None:
@@ -286,8 +293,7 @@ class Payment(widgets.VBox):  # type: ignore[misc]
                 "warn",
                 escape(
                     say(
-                        "Nobody knows the price of {models}, so no cap can be kept. If this address costs nothing (a server "
-                        "of your own), say so with the button; otherwise put the price into [prices] of socjudge.toml",
+                        "If the address of {models} costs nothing, as a server of your own, say so with the button",
                         models=listed(self._unpriced),
                     )
                 ),
@@ -336,11 +342,6 @@ class Payment(widgets.VBox):  # type: ignore[misc]
             for name in self._unpriced:
                 keep_free(name)
             self._on_free()
-
-
-def cost_box() -> Any:
-    """Return the cost box, which the user must tick before anything that costs money is started."""
-    return tick_box(say("I know that this costs money"))
 
 
 def tick_box(name: str) -> Any:

@@ -16,7 +16,7 @@ from ..base.messages import listed, say
 from ..base.showing import block, escape
 from ..records import SPECIFIED_CRITERIA
 from ..runs.load import load_run
-from .controls import Panel, button, choice_box, heading, log_choices, text_box, told_in
+from .controls import Panel, button, choice_box, heading, html, log_choices, text_box, told_in
 from .scores_input import ScoresInput
 from .state.labelling import LabelSession
 from .views.labels import item_html, judged_html, progress_html
@@ -62,7 +62,7 @@ class LabelPanel(Panel):
         self.next_button = button(say("Next"), "arrow-right")
         self.skip_button = button(say("Skip"))
         self.back_button = button(say("Back"), "arrow-left")
-        self.start_status, self.progress, self.item, self.status, self.judged = (widgets.HTML() for _ in range(5))
+        self.start_status, self.progress, self.item, self.status, self.judged = (html() for _ in range(5))
 
         buttons = widgets.HBox(
             [self.next_button, self.skip_button, self.back_button],
@@ -116,6 +116,12 @@ class LabelPanel(Panel):
         with self._lock, told_in(status):
             act()
 
+    def reload(self) -> None:
+        """List the logs again. What was chosen and typed is kept."""
+        if not self._started:
+            with told_in(self.start_status):
+                self._find_logs()
+
     def _find_logs(self) -> None:
         logs = log_choices(self._logs_dir, blind=True)
         if not logs:
@@ -124,6 +130,7 @@ class LabelPanel(Panel):
                 "warn", escape(say("{folder} has no log; run an evaluation first", folder=self._logs_dir))
             )
             return
+        self.start_button.disabled, self.start_status.value = False, ""
         self.log_file.options = logs
         self.log_file.index = 0
         if (last := _last.get(self._place)) and last[0] in [log for _, log in logs]:

@@ -26,7 +26,7 @@ function render({ model, el }) {
   const heading = (name, column) => {
     const sorted = by !== column ? "none" : turn > 0 ? "ascending" : "descending";
     const th = make("th", "", { scope: "col", "aria-sort": column < 0 ? "none" : sorted });
-    if (column >= 0) {
+    if (column >= 0 && model.get("runs").length > 1) {
       const tick = make("input", "", { type: "checkbox", "aria-label": words.pick.replace("{run}", name), "data-pick": column });
       tick.checked = model.get("picked").includes(column);
       th.append(tick);

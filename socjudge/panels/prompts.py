@@ -4,7 +4,6 @@ state/trials.py runs the trials."""
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -18,18 +17,21 @@ from ..base.showing import block, escape
 from ..errors import SocJudgeError
 from ..prompts.saved import list_prompts
 from ..prompts.templates import Prompt
+from ..runs.estimate import unpriced
 from .controls import (
+    Payment,
     SessionPanel,
+    Words,
     button,
     choice_box,
-    cost_box,
-    dollar_box,
     heading,
+    html,
     log_choices,
     model_box,
     text_box,
     told_in,
 )
+from .state.run import tell_idle_runs
 from .state.trial_store import ALL, DISPUTED
 from .state.trials import TrialSession
 from .views.common import progress_text, stopped_html
@@ -78,8 +80,9 @@ class PromptLab(SessionPanel):
         )
         self.undo_button = button(say("Undo"), "undo")
         self.note = text_box(say("Note"), placeholder=say("What was changed"))
-        self.max_cost_usd = dollar_box()
-        self.allow_cost = cost_box()
+        self.payment = Payment(self._settle)
+        self.max_cost_usd, self.allow_cost = self.payment.max_cost_usd, self.payment.allow_cost
+        self.cost = self.payment.cost
         self.try_button = button(say("Try it"), "play", button_style="primary")
         self.stop_button = button(say("Stop"), "stop")
         self.bar = widgets.IntProgress(layout=widgets.Layout(width="auto"))
@@ -88,17 +91,14 @@ class PromptLab(SessionPanel):
         self.name = text_box(say("Name to save as"), placeholder=say("For example: guide-2"))
         self.author = text_box(say("Author"))
         self.save_button = button(say("Save as"), "save")
-        self.check, self.diff, self.cost, self.status, self.results, self.saved = (widgets.HTML() for _ in range(6))
-        self._costs, self._unfit = True, False  # until the choice has been checked
+        self.check, self.diff, self.status, self.results, self.saved = (html() for _ in range(5))
+        self._unfit = False  # whether the prompt cannot be tried
         self._is_named = False  # whether the name for saving can be used
         self._filling = False  # true while the panel itself sets controls
         self._lock = threading.Lock()
 
-        # Boxes of their own, because controls share layouts and would be hidden together.
-        self.answering, self.paying = (
-            widgets.VBox([self.assistant_model]),
-            widgets.VBox([self.max_cost_usd, self.allow_cost]),
-        )
+        # A box of its own, because controls share layouts and would be hidden together.
+        self.answering = widgets.VBox([self.assistant_model])
         self.history = widgets.VBox([self.trials, widgets.HBox([self.reopen_button])])
         columns = [widgets.VBox([self.editor, self.check, widgets.HBox([self.undo_button])], layout=_COLUMN)]
         columns.append(widgets.VBox([self.diff], layout=_COLUMN))
@@ -107,7 +107,7 @@ class PromptLab(SessionPanel):
                 heading(f"📝 {say('Try a prompt')}"),
                 self.kind, self.source, self.base, self.answers, self.judge_model, self.answering,
                 widgets.Box(columns, layout=widgets.Layout(flex_flow="row wrap", grid_gap="0 1em")),
-                self.note, self.cost, self.paying,
+                self.note, self.max_cost_usd, self.payment,
                 widgets.HBox([self.try_button, self.stop_button]), self.bar, self.status, self.results, self.history,
                 self.name, self.author, widgets.HBox([self.save_button]), self.saved,
             ]
@@ -116,8 +116,7 @@ class PromptLab(SessionPanel):
         self._fill()
         for name, control in self._choices.items():
             control.observe(lambda change, name=name: self._choose(name, change["new"]), "value")
-        for control in (self.allow_cost, self.max_cost_usd):
-            control.observe(lambda _: self._change(), "value")
+        self.payment.on_change = lambda _: self._change()
         self.reopen_button.on_click(lambda _: self._reopen())
         self.undo_button.on_click(lambda _: self._undo())
         self.try_button.on_click(lambda _: self._start())
@@ -125,6 +124,12 @@ class PromptLab(SessionPanel):
         self.name.observe(lambda _: self._check_name(), "value")
         self.save_button.on_click(lambda _: self._save())
         self._follow_session(self._follow)
+
+    def reload(self) -> None:
+        """List the logs and prompts again. What was typed and chosen is kept."""
+        if not self.session.is_busy:
+            self.session.find_log()
+            self._fill()
 
     @property
     def effect(self) -> Any:
@@ -153,7 +158,7 @@ class PromptLab(SessionPanel):
         self._then(lambda: self.session.choose(**chosen), follow)
 
     def _then(self, act: Callable[[], Any], follow: Callable[[], Any]) -> None:
-        problem = widgets.HTML()
+        problem = Words()
         with told_in(problem):
             act()  # its error, such as that a prompt no longer exists, is shown in the panel
         follow()
@@ -162,7 +167,7 @@ class PromptLab(SessionPanel):
 
     def _change(self) -> None:
         self.session.stop_changed()
-        self._settle()
+        self._redraw()
 
     def _undo(self) -> None:
         self.session.undo()
@@ -176,9 +181,11 @@ class PromptLab(SessionPanel):
     def _start(self) -> None:
         self._settle()  # a click may come before the page has followed a change
         if not self.try_button.disabled:
-            self.allow_cost.value = False  # each paid trial needs a new decision
-            limit = self.max_cost_usd.value or math.inf
-            self.session.start(note=self.note.value.strip(), max_cost_usd=limit if self._costs else None)
+            limit = self.payment.limit
+            if refused := self.payment.take():
+                self.status.value = refused
+            else:
+                self.session.start(note=self.note.value.strip(), max_cost_usd=limit)
 
     def _check_name(self) -> None:
         name, self._is_named = self.name.value.strip(), False
@@ -194,13 +201,13 @@ class PromptLab(SessionPanel):
             path = self.session.save(self.name.value.strip(), author=self.author.value, note=self.note.value)
             where = say("Judge prompt") if self.kind.value == "judge" else say("Assistant prompt")
             self._is_named = False  # the name is now taken
+            tell_idle_runs()
             self.saved.value = block(
                 "good",
                 escape(say("✅ {name} is saved", name=path.name)),
                 escape(
                     say(
-                        "To use it in the next evaluation, open the settings of RunPanel and choose {name} as "
-                        '"{where}"',
+                        'To use it in the next evaluation, choose {name} as "{where}" in RunPanel',
                         where=where,
                         name=path.stem,
                     )
@@ -254,17 +261,15 @@ class PromptLab(SessionPanel):
             except SocJudgeError as error:
                 problem = str(error)
         self.check.value = text_html(problem, prompt.placeholders)
-        self._unfit = True
-        self.cost.value = ""
+        self._unfit, shown, due, names = True, Words(), None, []
         if not problem:
-            with told_in(self.cost):
+            with told_in(shown):
                 work = session.plan()
-                self._costs = work.left.calls > 0
-                self.cost.value = work_html(work, choice)
+                due, names = work.left, [model.name for side in work.sides for model in unpriced(side)]
+                shown.value = work_html(work, choice)
                 self._unfit = False
-        # Before the tick is offered, so that no click hits a button that is about to be disabled.
+        self.payment.offer(due, shown.value, names)
         self._redraw()
-        self.paying.layout.display = "" if self._costs and not self._unfit else "none"
         self.answering.layout.display = "" if choice.kind == "assistant" else "none"
 
     def _follow(self) -> None:
@@ -279,8 +284,7 @@ class PromptLab(SessionPanel):
     def _redraw(self) -> None:
         session, progress = self.session, self.session.progress
         with self._lock, in_panel():  # the session's thread calls this method too
-            unpaid = self._costs and not self.allow_cost.value
-            self.try_button.disabled = session.is_busy or self._unfit or unpaid
+            self.try_button.disabled = session.is_busy or self._unfit or not self.payment.is_ready
             self.stop_button.disabled = session.state != "running"
             self.save_button.disabled = session.is_busy or not self._is_named
             self.undo_button.disabled = session.is_busy or not session.can_undo

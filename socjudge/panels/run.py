@@ -12,10 +12,11 @@ from typing import Any
 import ipywidgets as widgets
 
 from .. import constants
-from ..base.messages import in_panel, say
+from ..base.messages import in_panel, listed, say
 from ..base.showing import block, escape
+from ..models.listing import list_models
 from ..models.pacing import get_settings
-from ..runs.estimate import Estimate
+from ..runs.estimate import unpriced
 from ..runs.journal import drop_journal
 from ..runs.run_plan import RunPlan
 from ..runs.unfinished import UnfinishedRun
@@ -25,12 +26,15 @@ from .controls import (
     OWN,
     ROW,
     KeyBox,
+    Payment,
     SessionPanel,
+    Words,
+    as_choice,
+    button,
     choice_box,
-    cost_box,
     dataset_box,
-    dollar_box,
     heading,
+    html,
     list_prompts_in,
     log_choices,
     model_box,
@@ -42,14 +46,15 @@ from .controls import (
     told_in,
     usual_model,
 )
+from .finished import Finished
 from .state.run import HOW, RunSession, Settings
-from .views.common import cost_html, progress_text, results_html, stopped_html
+from .uploads import UploadBox
+from .views.common import cost_html, progress_text, results_html, rule_html, running_html, stopped_html
 
 # The specification's words, which are Japanese in every language.
 RUN = "評価を実行"
 RUN_TITLE = "🧪 評価実行"
 SHOWN_FILES = 3  # changed runbooks that are named
-RUNNING = "⏳ 評価を実行中... これには数分かかる場合があります"
 
 # Controls with the same names as their settings.
 _MODELS = ("assistant_model", "judge_model")
@@ -63,7 +68,8 @@ _PLAIN = (
 class RunPanel(SessionPanel):
     """Show 「🧪 評価実行」 (run an evaluation) of the specification.
 
-    You build the search index, see what a run costs, start and stop it, and read the results.
+    You choose whose answers are judged, the judge, its prompt and the most that it may cost, see what this run costs,
+    start and stop it, and read the results. 「詳しい設定」 has all other settings.
 
     The run goes on in the background. Other cells can be executed at the same time, and closing the browser tab does
     not end the run. If the panel's cell is executed again, it shows the same run. No run starts before a click, and no
@@ -104,7 +110,9 @@ class RunPanel(SessionPanel):
         self.require_certificate = tick_box(say("Require a certificate (no run unless one holds for these settings)"))
         self.k = number_box(say("Passages per question, k"), open_project().k)
         self.max_concurrency = number_box(say("Calls at a time"), 8)
-        self.max_cost_usd = dollar_box()
+        self.payment = Payment(self._settle)
+        self.max_cost_usd, self.allow_cost = self.payment.max_cost_usd, self.payment.allow_cost
+        self.cost = self.payment.cost
         usual = get_settings()  # values from the environment
         self.output_tokens = number_box(say("Limit of output tokens"), usual.output_tokens, most=1_000_000)
         self.timeout_s = seconds_box(say("Wait for a reply (seconds)"), usual.timeout_s, least=0.1)
@@ -115,64 +123,80 @@ class RunPanel(SessionPanel):
             "When a service that has worked stops, this is how long its restart is waited for"
         )
         self.key = KeyBox(self._settle)
-        self.allow_cost = cost_box()
         self.fresh = tick_box(say("Begin anew"))
+        self.list_button = button(say("Ask the server for its models"), "list")
         self.build_button = widgets.Button(description=say("Build the index"), icon="database", layout=AUTO)
         self.run_button = widgets.Button(description=RUN, icon="play", button_style="primary")
         self.stop_button = widgets.Button(description=say("Stop"), icon="stop")
         self.drop_button = widgets.Button(icon="trash", layout=AUTO)
         self._dropping = False  # whether the button was clicked once
         self.bar = widgets.IntProgress(layout=AUTO)
-        self.index_text, self.cost, self.status, self.results = (widgets.HTML() for _ in range(4))
-        self._costs = True  # until the settings have been checked
+        self.index_text, self.rule, self.models, self.status, self.results = (html() for _ in range(5))
+        self.finished = Finished(self.session.logs_dir, self._judge_again)
+        self.answer_file = UploadBox(
+            say("Add a file of answers"),
+            constants.EVAL_DIR / "answers",
+            (".csv", ".jsonl", ".xlsx"),
+            self._take_answers,
+        )
+        self.dataset_file = UploadBox(
+            say("Add questions"), constants.EVAL_DIR, (".json", ".csv", ".xlsx"), self._take_questions
+        )
+        self.runbook_file = UploadBox(
+            say("Add a runbook"), self.session.runbooks, (".md", ".txt", ".docx", ".xlsx", ".pdf", ".html"),
+            lambda _: self._settle(), say("; it is read after “Build the index”"),
+        )  # fmt: skip
         self._preview: RunPlan | None = None  # what the settings mean; None if they cannot be used
         self._other_run: UnfinishedRun | None = None  # an interrupted run with other settings
-        self._agreed: Estimate | None = None  # the estimate that was shown when the cost box was ticked
         self._shown: Any = None  # the run whose results are shown
         self._lock = threading.Lock()
 
         if self.session.settings is not None:  # the cell was run again, so show the run that is or was under way
             self._take(self.session.settings)
-        boxes = [
-            self.judge_model, self.judge_prompt, self.answers,
+        seldom = [
             self.assistant_model, self.assistant_prompt, self.dataset, self.answer_repeats, self.judge_repeats, self.k,
-            self.max_concurrency, self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
-            self.require_certificate,
+            self.max_concurrency, self.output_tokens, self.timeout_s, self.patience_s, self.require_certificate, self.fresh,
         ]  # fmt: skip
-        self._controls = [*boxes, self.allow_cost, self.fresh]
-        # Two columns if there is room.
-        shown = widgets.HBox(
-            [
-                *boxes,
-                widgets.HTML(
-                    block(
-                        "muted",
-                        say(
-                            "The limit of output tokens is the length of one reply, with what a model thinks to itself. Wait "
-                            "longer for a model that runs on a CPU (600 seconds, say), and lower the limit for a model with a "
-                            "small context."
-                        ),
-                    )
-                ),
-            ],
-            layout=ROW,
+        first = [self.answers, self.judge_model, self.judge_prompt, self.max_cost_usd]
+        self._controls = [*first, *seldom, self.allow_cost]
+        hint = say(
+            "The limit of output tokens is the length of one reply, with what a model thinks to itself. Wait "
+            "longer for a model that runs on a CPU (600 seconds, say), and lower the limit for a model with a "
+            "small context."
         )
-        settings = widgets.Accordion([shown, self.key], titles=(say("Settings"), say("API key")))
+        self.more = widgets.Accordion(
+            [
+                widgets.VBox(
+                    [
+                        widgets.HBox([*seldom, widgets.HTML(block("muted", hint))], layout=ROW), self.key,
+                        self.dataset_file, self.runbook_file,
+                    ]
+                )
+            ],
+            titles=(say("More settings"),),
+        )  # fmt: skip
         super().__init__(
             [
                 heading(RUN_TITLE), widgets.HBox([self.build_button, self.index_text]),
-                settings, self.cost, self.allow_cost, self.fresh, widgets.HBox([self.run_button, self.stop_button]),
-                self.bar, self.status, self.drop_button, self.results,
+                self.answers, self.answer_file, widgets.HBox([self.judge_model, self.list_button], layout=ROW), self.models,
+                self.judge_prompt, self.max_cost_usd, self.rule, self.more, self.payment,
+                widgets.HBox([self.run_button, self.stop_button]), self.bar, self.status, self.drop_button,
+                self.results, self.finished,
             ]
         )  # fmt: skip
         self.add_class("socjudge-run-panel")
-        settings.observe(lambda _: self._list_choices(), "selected_index")  # then lists what was added recently
+        self.payment.on_change = self._change
         for control in self._controls:
-            control.observe(lambda change: self._change(change["owner"]), "value")
+            if control not in (self.allow_cost, self.max_cost_usd):  # which the payment watches
+                control.observe(lambda change: self._change(change["owner"]), "value")
+        # What was added recently is listed when a person is about to choose.
+        self.more.observe(lambda _: self.list_choices(), "selected_index")
+        self.list_button.on_click(lambda _: self._list_models())
         self.build_button.on_click(lambda _: self.session.build_index())
         self.run_button.on_click(lambda _: self._start())
         self.drop_button.on_click(lambda _: self._drop())
         self.stop_button.on_click(lambda _: self.session.stop())
+        self.list_choices()
         self._follow_session(self._follow)
         self._settle()
 
@@ -188,7 +212,7 @@ class RunPanel(SessionPanel):
         own = chosen.removeprefix(OWN) if chosen.startswith(OWN) else ""
         return Settings(
             dataset=Path(self.dataset.value), answers=Path(chosen) if chosen and not own else None, own=own,
-            max_cost_usd=self.max_cost_usd.value or math.inf if self._costs else None, fresh=self.fresh.value,
+            max_cost_usd=self.payment.limit, fresh=self.fresh.value,
             **{name: getattr(self, name).value.strip() for name in _MODELS},
             **{name: getattr(self, name).value for name in (*_PROMPTS, *_PLAIN)},
         )  # fmt: skip
@@ -212,11 +236,15 @@ class RunPanel(SessionPanel):
         # If stored answers are judged, these controls have no effect.
         return [self.assistant_model, self.assistant_prompt, self.dataset, self.answer_repeats, self.k]
 
-    def _list_choices(self) -> None:
+    def list_choices(self) -> None:
+        """List prompts and stored answers again. What was chosen stays chosen."""
         if not self.session.is_busy:
-            list_prompts_in(self.judge_prompt, "judge")
-            list_prompts_in(self.assistant_prompt, "assistant")
+            self._list_prompts()
             self._list_answers()
+
+    def _list_prompts(self) -> None:
+        list_prompts_in(self.judge_prompt, "judge")
+        list_prompts_in(self.assistant_prompt, "assistant")
 
     def _list_answers(self) -> None:
         chosen, folder = self.answers.value, self.session.logs_dir
@@ -225,40 +253,46 @@ class RunPanel(SessionPanel):
         self.answers.options = [self._ask_anew, *choices]
         self.answers.value = chosen if chosen in [value for _, value in choices] else ""
 
+    def _list_models(self) -> None:
+        with told_in(self.models):
+            names = list_models()
+            for box in (self.judge_model, self.assistant_model):
+                box.options = list(dict.fromkeys([*names, *box.options]))
+            self.models.value = block("", escape(say("The server has: {names}", names=listed(names))))
+
+    def _take_answers(self, path: Path) -> None:
+        self._list_answers()
+        value = f"{OWN}{path}"
+        self.answers.options = [*self.answers.options, (say("answers of {name}", name=as_choice(path.name)), value)]
+        self.answers.value = value
+
+    def _take_questions(self, path: Path) -> None:
+        self.dataset.value = str(path)
+
+    def _judge_again(self, log: Path) -> str:
+        self._list_answers()
+        self.answers.value = str(log)
+        self.judge_model.focus()
+        return block("", say("The answers of this run are chosen above. Choose another judge there, and start"))
+
     def _change(self, control: Any) -> None:
         self.session.stop_changed()  # a run that is under way has other settings than the person saw
-        if control is self.allow_cost:
-            self._agreed = self._due if control.value else None
         if control is self.fresh:
             self._settle(self._preview)
         elif control is self.allow_cost or control in [getattr(self, name) for name in HOW]:
-            self._show_cost()  # it is the same run
-            self._redraw()
+            self._redraw()  # it is the same run
         else:
             self._settle()
 
     def _start(self) -> None:
         self._settle()  # a click may come before the page has followed a change
         if not self.run_button.disabled:
-            settings, plan, is_agreed = self.settings, self._preview, not self._costs or self._due == self._agreed
-            self.allow_cost.value = False  # each paid run needs a new decision
-            if not is_agreed:
-                self.status.value = block(
-                    "warn",
-                    escape(
-                        say(
-                            "The estimate has changed since you ticked the box, so nothing was run. Check the estimate "
-                            "above and tick the box again"
-                        )
-                    ),
-                )
+            settings, plan = self.settings, self._preview
+            if refused := self.payment.take():
+                self.status.value = refused
                 return
             self.fresh.value = False  # only once, because a run that is stopped now should be resumed
             self.session.start(settings, plan)
-
-    @property
-    def _due(self) -> Estimate | None:  # what a start would still have to pay for; None if nothing can be started
-        return None if self._preview is None else self._preview.left
 
     def _drop(self) -> None:
         other = self._other()
@@ -272,25 +306,23 @@ class RunPanel(SessionPanel):
 
     def _settle(self, earlier: RunPlan | None = None) -> None:
         self._preview, self._other_run, self._dropping = None, None, False
-        with told_in(self.cost):
-            self._preview = self.session.preview(self.settings, earlier)
-            self._other_run = self.session.find_other(self._preview)
-            self._costs = self._preview.left.calls > 0
-            self._show_cost()
-        # Before the tick is offered, so that no click hits a button that is about to be disabled.
-        self._redraw()
-        self.allow_cost.layout.display = "" if self._costs else "none"
-
-    def _show_cost(self) -> None:
-        if (plan := self._preview) is not None:
+        problem, due, names = Words(), None, []
+        with told_in(problem):
+            self._preview = plan = self.session.preview(self.settings, earlier)
+            self._other_run = self.session.find_other(plan)
+            due, names = plan.left, [model.name for model in unpriced(plan.plan)] if plan.left.calls else []
             note = block("muted", *map(escape, plan.note.splitlines())) if plan.note else ""
-            self.cost.value = cost_html(plan.left, plan.n_questions, plan.already) + note
+            problem.value = cost_html(due, plan.n_questions, plan.already) + note
+            self.rule.value = rule_html(plan.plan.rubric)
+        self.payment.offer(due, problem.value, names)
+        self._redraw()
 
     def _follow(self) -> None:
         """Update the panel after a change of the session, which calls this method in its own threads."""
         if self.session.is_busy:
             self._redraw()
         else:
+            self._list_prompts()
             self._settle()  # after a run has ended, another number of calls may be due
 
     def _redraw(self) -> None:
@@ -299,9 +331,8 @@ class RunPanel(SessionPanel):
             has_index = session.has_index if not session.is_busy else session.state != "building"
             self.index_text.value = _index_html(session, has_index, is_needed=not self.answers.value)
             self.build_button.disabled = session.is_busy or has_index
-            unpaid = self._costs and not self.allow_cost.value
             is_ready = has_index or self.answers.value  # the preview says if the index is needed even so
-            self.run_button.disabled = session.is_busy or not is_ready or self._preview is None or unpaid
+            self.run_button.disabled = session.is_busy or not is_ready or not self.payment.is_ready
             self.stop_button.disabled = session.state != "running"
             for control in self._controls:
                 control.disabled = session.is_busy
@@ -309,6 +340,7 @@ class RunPanel(SessionPanel):
             for control in self._asking:
                 means_something = is_own and control in (self.dataset, self.answer_repeats, self.k)
                 control.disabled = session.is_busy or (bool(self.answers.value) and not means_something)
+            self.build_button.layout.display = "none" if has_index else ""
             self.key.lock(session.is_busy)
             progress = session.progress
             self.bar.max, self.bar.value = max(progress.total, 1), progress.done
@@ -321,9 +353,11 @@ class RunPanel(SessionPanel):
             run = session.run
             if session.state in ("finished", "failed") and run is not None and run is not self._shown:
                 self._shown = run
+                self.finished.show(run)
                 self.results.value = results_html(run)
-            elif session.state == "running":
+            elif session.state == "running" and self.results.value:
                 self._shown, self.results.value = None, ""
+                self.finished.show(None)
 
     def _state(self) -> str:
         is_stopped = self.session.state == "stopped" and not self.session.changed_late
@@ -343,7 +377,7 @@ class RunPanel(SessionPanel):
         numbers = progress_text(progress)
         match self._state():
             case "running":
-                return block("", RUNNING, numbers)
+                return running_html(progress)
             case "stopping" | "stopped":
                 return stopped_html(session, RUN)
             case "failed":

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import ANSWER, text
+from ipywidgets.widgets.widget import _instances
 from support.hosted_run import copy_log, log_run
 from support.service import KEY, Service, error, is_judge_call, judgement
 
@@ -153,7 +154,7 @@ def test_another_judge_is_said_to_need_the_base_prompt_too(panel: PromptLab, ser
     service.requests.clear()
     panel.judge_model.value = "offline"
     assert "内蔵の簡易Judgeはプロンプトを読みません" in panel.cost.value
-    assert panel.paying.layout.display == "none"
+    assert panel.allow_cost.layout.display == "none"
     assert not panel.try_button.disabled
     try_it(panel)
     assert service.requests == []
@@ -243,8 +244,6 @@ def test_a_text_is_saved_and_offered_for_the_next_run(
     assert saved.startswith("---\nkind: judge\nparent: guide-1\nsha256: ")
     assert "\nauthor: 佐藤\nnote: 厳しく\n" in saved
     assert panel.base.options == ("guide-1", "guide-1-hardened", "strict-2")
-    assert run_panel.judge_prompt.options == ("guide-1", "guide-1-hardened")
-    run_panel.children[2].selected_index = 0  # the settings are opened
     assert run_panel.judge_prompt.options == ("guide-1", "guide-1-hardened", "strict-2")
     run_panel.judge_prompt.value = "strict-2"
     run_panel.judge_model.value = "gpt-4o-mini"
@@ -312,3 +311,22 @@ def test_a_diff_shows_what_changed_and_where() -> None:
     before = "\n".join(f"行{number}" for number in range(1, 21))
     shown = text(diff_html(before, before.replace("行10", "十")))
     assert re.sub(r"\s+", " ", shown).strip() == ("変更箇所 （- 元、+ 新） … 8行目から 行8 行9 - 行10 + 十 行11 行12")
+
+
+def test_no_keystroke_leaves_a_widget_behind(panel: PromptLab) -> None:
+    before = len(_instances)
+    for _ in range(20):
+        panel.editor.value += "あ"
+    assert len(_instances) == before
+
+
+def test_an_unsaved_edit_survives_a_look_at_the_other_prompt(panel: PromptLab) -> None:
+    panel.editor.value += STRICT
+    edited = panel.editor.value
+    panel.kind.value = "assistant"
+    assert STRICT not in panel.editor.value
+    panel.editor.value += "簡潔に。"
+    panel.kind.value = "judge"
+    assert panel.editor.value == edited
+    panel.kind.value = "assistant"
+    assert panel.editor.value.endswith("簡潔に。")

@@ -580,8 +580,8 @@ def test_what_is_typed_while_an_answer_is_made_is_kept(service: Service, index: 
 @pytest.mark.slow
 def test_a_model_of_unknown_price_can_be_run_without_a_cap(hosted: RunPanel, service: Service) -> None:
     hosted.judge_model.value = "my-own-model"
-    run(hosted)
-    assert "my-own-model" in hosted.status.value
+    hosted.allow_cost.value = True
+    assert hosted.run_button.disabled and "my-own-model" in hosted.cost.value
     hosted.max_cost_usd.value = 0
     run(hosted)
     assert hosted.run is not None
@@ -696,7 +696,7 @@ def test_stored_answers_are_judged_again_into_the_history(hosted: RunPanel, serv
     run(hosted)
     first = hosted.run
     assert first is not None
-    hosted._list_choices()  # as when the settings are opened
+    hosted.list_choices()  # as when the settings are opened
     (_, (label, path)) = hosted.answers.options
     assert "offline" in label and path == str(first.log_path)
     hosted.answers.value, hosted.judge_model.value = path, "gpt-4o-mini"
@@ -739,7 +739,7 @@ def test_another_judge_over_stored_answers(hosted: RunPanel, service: Service) -
     hosted.judge_model.value = "offline"
     run(hosted)
     first = hosted.run
-    hosted._list_choices()
+    hosted.list_choices()
     hosted.answers.value = hosted.answers.options[1][1]
     hosted.judge_model.value = "gpt-4o-mini"
     assert "呼び出し 10 回" in hosted.cost.value
@@ -752,7 +752,7 @@ def test_another_judge_over_stored_answers(hosted: RunPanel, service: Service) -
 def test_stored_answers_need_no_index(panel: RunPanel, tmp_path: Path, samples: Path) -> None:
     bare = RunPanel(index_dir=tmp_path / "no index", logs_dir=samples)
     assert bare.run_button.disabled
-    bare._list_choices()
+    bare.list_choices()
     bare.answers.value = bare.answers.options[1][1]
     assert not bare.run_button.disabled
 
@@ -768,16 +768,19 @@ def test_the_page_has_everything_and_its_tabs_show_the_last_run(
     assert "読み込み中" in page.children[1].value
     for place in (1, 2, 3, 1):
         page.selected_index = place
-    assert [type(child).__name__ for child in page.children[1:]] == ["HistoryExplorer", "LabelPanel", "PromptLab"]
-    history, labels = page.children[1:3]
+    assert [type(child).__name__ for child in page.children[1:]] == ["HistoryExplorer", "PromptLab", "LabelPanel"]
+    history, prompts, labels = page.children[1:]
+    prompts.note.value, labels.rater.value = "書きかけ", "佐藤"
     history.only.value = "failed"
     run(panel)
     assert panel.run is not None and panel.run.log_path is not None
     assert page.children[1] is history and history.only.value == "failed"
     assert history.runs["run_id"].iloc[-1] == panel.run.run.run_id, "the open tab follows by itself"
     page.selected_index = 2
-    assert page.children[2] is not labels
-    assert Path(page.children[2].log_file.value).name == panel.run.log_path.name
+    page.selected_index = 3
+    assert page.children[2:] == (prompts, labels), "what was typed is kept"
+    assert (prompts.note.value, labels.rater.value) == ("書きかけ", "佐藤")
+    assert Path(labels.log_file.value).name == panel.run.log_path.name
 
 
 @pytest.mark.slow
@@ -801,6 +804,95 @@ def test_what_could_not_be_read_and_is_asked_again_is_never_counted_beyond_the_t
     assert preview.left.calls == len(service.requests) == 10
     assert all(done <= total for done, total in counts)
     assert (hosted.session.progress.done, hosted.session.progress.total) == (10, 10)
+
+
+def test_the_panel_opens_with_four_fields_and_the_rule_of_the_next_run(panel: RunPanel, tmp_path: Path) -> None:
+    shown = [part for part in panel.children if getattr(part, "description", "")]
+    assert [part.description for part in shown][:1] == ["採点する回答"]
+    assert panel.more.selected_index is None and panel.allow_cost.layout.display == "none"
+    assert "コストがかかります" not in panel.cost.value and "呼び出しも費用もありません" in panel.cost.value
+    assert "合格ライン 70点、質問の70%以上（仕様のまま" in text(panel.rule.value)
+
+
+def test_criteria_and_line_are_shown_with_the_place_where_they_are_set(
+    index: RunbookIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "PROJECT_DIR", tmp_path)
+    (tmp_path / "socjudge.toml").write_text("[rubric]\n# the line\npass_threshold = 80\n", encoding="utf-8")
+    panel = RunPanel(index_dir=index.index_dir, logs_dir=tmp_path / "logs")
+    assert "合格ライン 80点" in text(panel.rule.value) and "socjudge.toml の3行目" in text(panel.rule.value)
+
+
+def test_the_servers_models_are_offered_at_a_press_and_asked_once(hosted: RunPanel, service: Service) -> None:
+    assert service.requests == []
+    hosted.list_button.click()
+    assert "一覧を取れません" in text(hosted.models.value) or "このサーバーのモデル" in text(hosted.models.value)
+    assert service.judge_calls == 0
+
+
+@pytest.mark.slow
+def test_after_the_end_there_is_a_paragraph_the_matrix_and_three_steps(hosted: RunPanel, service: Service) -> None:
+    def marks(request: dict[str, Any]) -> str:
+        return judgement(40 if "なんか変" in request["messages"][0]["content"] else 80)
+
+    service.default = marks
+    run(hosted)
+    end = hosted.finished
+    assert ": MVP合格。Judge gpt-4o-mini-2024-07-18 が offline の回答10問を採点し、9問が70点以上" in end.text.text
+    assert end.matrix.cells[0] == [[40.0, "×"]] and "なんか変" in end.matrix.questions[0]  # what failed comes first
+    end.matrix.chosen = (0, 0)
+    assert "なんか変" in text(end.detail.value)
+    end.compare_button.click()
+    assert "前の実行がありません" in text(end.told.value)
+    end.report_button.click()
+    assert "レポートを保存しました" in text(end.told.value)
+    end.again_button.click()
+    assert hosted.run is not None and hosted.answers.value == str(hosted.run.log_path)
+
+
+def test_a_price_that_nobody_knows_is_asked_for_before_the_tick(
+    hosted: RunPanel, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "PROJECT_DIR", tmp_path)
+    hosted.judge_model.value = "my-own-model"
+    assert "my-own-model の単価が分からない" in text(hosted.cost.value)
+    hosted.allow_cost.value = True
+    assert hosted.run_button.disabled  # the cap could not be kept
+    hosted.payment.free_button.click()
+    assert '[prices."my-own-model"]' in (tmp_path / "socjudge.toml").read_text("utf-8")
+    assert hosted.allow_cost.layout.display == "none" and not hosted.run_button.disabled  # nothing is paid
+
+
+def test_an_upload_never_replaces_a_file_and_its_name_is_checked(panel: RunPanel, tmp_path: Path) -> None:
+    box = panel.answer_file
+    box.folder = tmp_path / "answers"
+    files = [
+        ("a.csv", b"question,answer\n"),
+        ("a.csv", b"other"),
+        ("../b.csv", b""),
+        ("c.exe", b""),
+        ("d.csv", b"x" * 9 * 10**6),
+    ]
+    told = []
+    for name, content in files:
+        box._take(({"name": name, "content": memoryview(content)},))
+        told.append(text(box.status.value))
+    assert "a.csv を保存しました" in told[0] and "すでにあります" in told[1]
+    assert all("使えません" in words for words in told[2:4]) and "大きすぎます" in told[4]
+    assert [path.name for path in tmp_path.rglob("*.csv")] == ["a.csv"]
+    assert (tmp_path / "answers" / "a.csv").read_bytes() == b"question,answer\n"
+    assert panel.answers.value.endswith("a.csv")  # chosen at once
+
+
+@pytest.mark.slow
+def test_a_wait_for_the_service_is_told(hosted: RunPanel, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "TICK_S", 0.02)
+    told: list[str] = []
+    hosted.session.listeners.append(lambda: told.append(text(hosted.status.value)))
+    service.script = [judgement(80), error(429, "slow down", retry_after="1")]
+    run(hosted)
+    assert any("429" in words and "待っています" in words for words in told)
+    assert any("いま: 質問 2" in words for words in told) and any("残り約" in words for words in told)
 
 
 def test_the_estimate_of_the_panel_follows_k(hosted: RunPanel) -> None:

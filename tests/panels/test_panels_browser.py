@@ -76,7 +76,7 @@ def test_the_panel_is_used_by_a_person(place: tuple[Path, str], chat: Service, t
         panel.get_by_text("インデックスは構築済みです").wait_for(timeout=60_000)
 
         # A hosted judge, by keyboard; nothing runs before the cost is allowed.
-        panel.get_by_text("設定", exact=True).click()
+        panel.get_by_text("詳しい設定", exact=True).click()
         panel.get_by_label("アシスタント", exact=True).fill("offline")
         judge = panel.get_by_label("Judge", exact=True)
         judge.fill("gpt-4o-mini")
@@ -156,7 +156,7 @@ def test_faults_of_the_service_are_told_in_words(
         page.keyboard.press("Control+b")  # without the list of files, as one would with so little room
         run_all(page)
         panel = page.locator(".socjudge-run-panel")
-        panel.get_by_text("設定", exact=True).click(timeout=60_000)
+        panel.get_by_text("詳しい設定", exact=True).click(timeout=60_000)
         panel.get_by_label("アシスタント", exact=True).fill("offline")
         panel.get_by_label("Judge", exact=True).fill("gpt-4o-mini")
         panel.get_by_label("費用の上限（ドル、0で無制限）").fill("0.0055")

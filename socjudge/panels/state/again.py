@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -36,7 +37,10 @@ class AgainSession(Session):
     def _judge(self, plans: Sequence[RunPlan], max_cost_usd: float | None) -> State:
         self.run, self._scored = None, (0, 0.0)
         before = sum(plan.already for plan in plans)
-        self.progress = Progress(before, sum(plan.total for plan in plans), before=before)
+        self.progress, self._began = (
+            Progress(before, sum(plan.total for plan in plans), before=before),
+            time.monotonic(),
+        )
         self._notify()
         budget = shared_budget(max_cost_usd, self._done, self.logs_dir, [plan.plan for plan in plans])
         for plan in plans:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +27,8 @@ from ...runs.run_plan import RunPlan, foresee
 from ...runs.unfinished import UnfinishedRun, find_journal, load_unfinished, unfinished_runs
 from ...settings import open_project
 
+TICK_S = 1.0  # seconds; what a run waits for is shown even if no result comes
+SHOWN_QUESTIONS = 4
 TELL_S = 0.2  # seconds; a run may give hundreds of results a second, and a page need not show each
 # Settings that say how calls are made, not what is asked. output_tokens is one of them, because a run that ended on a
 # too small context is resumed with a lower limit. An answer that the limit cut off is `truncated` in the log.
@@ -77,6 +80,9 @@ class Progress:
     cost_usd: float | None = 0.0  # of the results so far; None if unknown
     retries: int = 0  # repeated calls
     unread: int = 0  # unscored answers
+    left_s: float | None = None  # seconds that the rest will take at the present pace; None if nobody knows
+    asked: tuple[str, ...] = ()  # ids of the questions that are under way
+    is_refused: bool = False  # whether the service answers "too many requests" (429), so that calls wait
 
 
 _sessions: dict[tuple[Any, ...], Session] = {}
@@ -95,6 +101,7 @@ class Session:
         self._stop, self._lock = threading.Event(), threading.Lock()
         self._thread: threading.Thread | None = None
         self._scored, self._told = (0, 0.0), 0.0
+        self._began = 0.0  # when the first call of this start could be sent; seconds
         self._later: threading.Timer | None = None  # sends the last notification that came too early
 
     @classmethod
@@ -157,6 +164,17 @@ class Session:
         self._thread = threading.Thread(target=in_background, name="socjudge-run", daemon=True)
         self._notify()
         self._thread.start()
+        threading.Thread(target=self._tick, args=(self._thread,), name="socjudge-tick", daemon=True).start()
+
+    def _tick(self, work: threading.Thread) -> None:
+        while work.is_alive():
+            work.join(TICK_S)
+            if work.is_alive() and self.state == "running" and self.look_at():
+                self._notify()
+
+    def look_at(self) -> bool:
+        """Note what the run waits for. Return whether that has changed."""
+        return False
 
     def _count(self, result: EvaluationResult, *, answered: bool = True) -> None:
         evaluation, answer, before = result.evaluation, result.answer, self.progress
@@ -173,6 +191,9 @@ class Session:
             retries=before.retries + len(answer.retries) * is_new + count_retries(evaluation.error),
             unread=before.unread + (evaluation.status != "ok"),
         )
+        new, left = self.progress.done - before.before, before.total - self.progress.done
+        if new > 0:
+            self.progress = replace(self.progress, left_s=(time.monotonic() - self._began) / new * left)
         self._notify_soon()
 
     def _notify_soon(self) -> None:
@@ -202,6 +223,13 @@ class Session:
                 )
 
 
+def tell_idle_runs() -> None:
+    """Have the panels of runs list their choices again, because a prompt was saved."""
+    for session in list(_sessions.values()):
+        if isinstance(session, RunSession) and not session.is_busy:
+            session._notify()
+
+
 class RunSession(Session):
     """Run evaluations of the assistant, and build the search index that they need."""
 
@@ -209,6 +237,8 @@ class RunSession(Session):
         super().__init__()
         self.settings: Settings | None = None  # of the run that was started last
         self._stored: tuple[Path, EvaluationRun] | None = None  # the log that was read last
+        self._waiting: list[str] = []  # ids of the questions that have no result yet
+        self._plan_run: RunPlan | None = None  # the run that is under way
         self.runbooks, self.index_dir, self.logs_dir = runbooks, index_dir, logs_dir
 
     @property
@@ -277,6 +307,18 @@ class RunSession(Session):
 
         self._begin("running", evaluate)
 
+    def look_at(self) -> bool:
+        """Note which questions are under way, and whether the service refuses calls for now."""
+        plan, before = self._plan_run, self.progress
+        if plan is None or not before.total:
+            return False
+        # Answers are begun in their order, as many at a time as the settings allow.
+        asked = tuple(dict.fromkeys(self._waiting[: min(SHOWN_QUESTIONS, plan.options.max_concurrency)]))
+        models = (plan.plan.judge, plan.plan.assistant)
+        refused = any(getattr(model, "is_refused", False) for model in models)
+        self.progress = replace(before, asked=asked, is_refused=refused)
+        return before.asked != asked or refused or before.is_refused
+
     def _build(self) -> State:
         from ...runbooks.index import build_index
 
@@ -293,16 +335,30 @@ class RunSession(Session):
     def _evaluate(self, settings: Settings, plan: RunPlan) -> State:
         self.progress = Progress(plan.already, plan.total, before=plan.already)
         self._notify()
+        self._plan_run, self._began = plan, time.monotonic()
         journal = find_journal(self.logs_dir, plan.plan.identity) if plan.already else None
+        judged = [] if journal is None else load_unfinished(journal).results
+        done = Counter(str(result.question.id) for result in judged)
+        self._waiting = []
+        for place in range(plan.plan.total):  # the judgements that are left, in the order in which they are begun
+            question = str(plan.plan.sample_at(place // plan.plan.judge_repeats).question.id)
+            if done[question]:
+                done[question] -= 1
+            else:
+                self._waiting.append(question)
         # The cost of answers that were paid for before is not counted again.
-        paid = set() if journal is None else {_answer(result) for result in load_unfinished(journal).results}
+        paid = {_answer(result) for result in judged}
 
         def count(result: EvaluationResult) -> None:
+            if (question := str(result.question.id)) in self._waiting:
+                self._waiting.remove(question)
+            self.look_at()
             self._count(result, answered=settings.answers is None and _answer(result) not in paid)
 
         self.run = finished = plan.run(
             max_cost_usd=settings.max_cost_usd, on_result=count, stop=self._stop, progress=False
         )
+        self.progress = replace(self.progress, asked=(), is_refused=False)
         if settings.require_certificate:  # only now is it known which model answered
             _refuse(why_run_uncertified(finished))
         return "finished"

@@ -41,8 +41,14 @@ class TrialSession(Session):
         self._read: dict[tuple[str, int], EvaluationRun] = {}
         self._disputed: dict[tuple[str, ...], set[int | str]] = {}
         self.choice = TrialSettings(text=load_prompt(None).text)  # of the next trial
+        self._drafts: dict[tuple[str, str], str] = {}  # {(kind, base): the text as it was left}
+        self._bases: dict[str, str] = {}  # {kind: the base prompt as it was left}
         self._earlier = [self.choice.text]  # earlier texts, for undo
-        if logs := self.logs:
+        self.find_log()
+
+    def find_log(self) -> None:
+        """Choose the newest log if none is chosen yet."""
+        if not self.choice.log and (logs := self.logs):
             self.choose(log=logs[0])
 
     @property
@@ -73,10 +79,13 @@ class TrialSession(Session):
         # A changed setting also sets the settings that depend on it, unless they are given too.
         if changes.get("log", old.log) != old.log:
             changes = {**self._models_of(changes["log"]), "answers": ALL, **changes}
-        if changes.get("kind", old.kind) != old.kind:
-            changes = {"base": default_prompt_id(changes["kind"]), **changes}
+        kind = changes.get("kind", old.kind)
+        self._drafts[old.kind, old.base], self._bases[old.kind] = old.text, old.base
+        if kind != old.kind:
+            changes = {"base": self._bases.get(kind) or default_prompt_id(kind), **changes}
         if changes.get("base", old.base) != old.base:
-            changes = {"text": load_prompt(changes["base"], rubric=self._rubric()).text, **changes}
+            draft = self._drafts.get((kind, changes["base"]))
+            changes = {"text": draft or load_prompt(changes["base"], rubric=self._rubric()).text, **changes}
             self._earlier += [old.text, changes["text"]]
         choice = replace(old, **changes)
         self.choice = replace(choice, text=encodable(choice.text))

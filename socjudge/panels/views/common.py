@@ -5,19 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
-from ...base.messages import say
+from ...base.messages import listed, say, sentences
 from ...base.pass_rule import run_rule
-from ...base.showing import block, cost_text, escape, money, note_html, question_html, shown_path, warning_html
+from ...base.showing import (
+    answered_by,
+    block,
+    cost_text,
+    escape,
+    money,
+    note_html,
+    question_html,
+    shown_path,
+    warning_html,
+)
 from ...base.verdict import FINISHED, run_verdict, summary_text
 from ...certify.certificate import run_certificate_line
-from ...records import EvaluationResult, EvaluationRun
+from ...constants import PROJECT_MARK
+from ...records import EvaluationResult, EvaluationRun, Rubric
 from ...runs.estimate import Estimate
 from ...runs.logs import fallback_folder
+from ...settings import open_project
 from ..state.run import Progress, Session
 
 # The specification's words, which are Japanese in every language.
 COSTS_MONEY = "⚠️ <b>注意</b>: LLM as a Judgeの実行には<b>コストがかかります</b>（{questions}問 × Judge呼び出し）"
+RUNNING = "⏳ 評価を実行中... これには数分かかる場合があります"
 DETAILS = "📋 詳細結果を見る"
 
 MAX_DETAILS = 50  # an answer with its context takes about 4 kB, and nobody reads more of them
@@ -42,6 +56,73 @@ def cost_html(left: Estimate, questions: int, already: int = 0) -> str:
     return block("", *lines)
 
 
+def rule_html(rubric: Rubric) -> str:
+    """Return the criteria and the pass rule of the next run as HTML, with the file and line where they are set."""
+    project = open_project()
+    path = project.folder / PROJECT_MARK
+    places = [_set_at(path, key) for key in ("criteria", "pass_threshold")]
+    where = listed(dict.fromkeys(filter(None, places)))
+    if rubric != project.rubric:
+        where = say("as the chosen run has them")
+    elif not where:
+        where = say("the specification's; [rubric] in {path} changes them", path=shown_path(path))
+    return block(
+        "muted",
+        escape(
+            say(
+                "Criteria: {criteria}. Pass line {line:g} points, for {rate:.0%} of the questions ({where})",
+                criteria=listed(rubric.criteria),
+                line=rubric.pass_threshold,
+                rate=rubric.pass_rate,
+                where=where,
+            )
+        ),
+    )
+
+
+def _set_at(path: Path, key: str) -> str:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    found = (number for number, line in enumerate(lines, start=1) if line.split("=")[0].strip() == key)
+    return next((say("{path}, line {line}", path=shown_path(path), line=number) for number in found), "")
+
+
+def boss_text(run: EvaluationRun) -> str:
+    """Return one paragraph of plain text about a run, for somebody who was not there: verdict, numbers, the weakest
+    criterion, and what the verdict does not say."""
+    summary, verdict, rule = run.summary, run_verdict(run), run_rule(run.run)
+    judge = answered_by(run.run.judge_model, run.run.judge_model_resolved)
+    known = [result.evaluation for result in run.results if result.evaluation.status == "ok"]
+    lines = [
+        say(
+            "{title} of {day}: {verdict}. The judge {judge} scored {total} answers of {assistant}; {passed} reached {line:g} "
+            "points, and the mean is {mean:.1f}.",
+            title=open_project().report_title or say("Evaluation of the runbook assistant"),
+            day=run.run.started_at[:10],
+            verdict=verdict.headline.removeprefix(verdict.mark).strip(),  # whose symbol has no font where it is pasted
+            judge=judge,
+            total=summary.total_questions,
+            assistant=run.run.assistant_model,
+            passed=summary.passed_questions,
+            line=rule.line,
+            mean=summary.average_score,
+        )
+    ]
+    means = {
+        name: fmean(marks)
+        for name in run.rubric.criteria
+        if (marks := [score for each in known if (score := each.scores.get(name)) is not None])
+    }
+    if means:
+        weakest = min(means, key=lambda name: means[name])
+        lines.append(say("The weakest criterion is {name} ({mean:.1f}).", name=weakest, mean=means[weakest]))
+    lines += [say("{text}.", text=text) for text in (verdict.warning, verdict.note) if text]
+    lines.append(say("It holds for these {total} questions.", total=summary.total_questions))
+    return sentences(*lines)
+
+
 def progress_text(progress: Progress) -> str:
     """Return the progress of a run as one line of text: answers done, mean score, cost, repeated calls, and so on."""
     if not progress.total:
@@ -57,7 +138,19 @@ def progress_text(progress: Progress) -> str:
         text += say(", {count} retries", count=progress.retries)
     if progress.unread:
         text += say(", {count} not scored", count=progress.unread)
+    if progress.left_s is not None and progress.done < progress.total:
+        text += say(", about {seconds:.0f} s left", seconds=progress.left_s)
     return text
+
+
+def running_html(progress: Progress) -> str:
+    """Return the specification's words for a run that is under way as HTML, with how far it is and what it waits for."""
+    lines = [RUNNING, progress_text(progress)]
+    if progress.asked:
+        lines.append(escape(say("Now: question {question}", question=listed(progress.asked))))
+    if progress.is_refused:
+        lines.append(say("429: the service refuses more calls for now; waiting"))
+    return block("", *lines)
 
 
 def stopped_html(session: Session, button: str) -> str:
