@@ -4,9 +4,9 @@
     python benchmarks/history.py --bare                # logs of the specification, which have no hashes in them
     python benchmarks/history.py --logs 1000 --quick   # without the slow ones
 
-The logs are those of real offline runs, with the lines of each answer in another order and other marks. Every
+The logs are those of real offline runs, with the lines of each answer in another order and other scores. Every
 measurement is a process of its own, the best of five; imports and the first call on a folder with one log are not
-counted. The slow ways are measured once."""
+counted. The slow ways are measured once. It ends with 1 if the cold or the warm load takes more than it may."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ import orjson
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+MOST_COLD, MOST_WARM_S = 5.0, 1.0  # times the floor; CPU seconds for 10,000 logs
 JUDGES = ["gpt-4o-mini", "gpt-5-mini", "offline"]
 OURS = ["answer_repeat", "judge_repeat", "answer_sha256", "assistant"]
-OURS_IN_MARKS = ["status", "model", "usage", "attempts", "error", "raw_text"]
+OURS_IN_SCORES = ["status", "model", "usage", "attempts", "error", "raw_text"]
 
 
 def real_log() -> dict[str, Any]:
@@ -62,7 +63,7 @@ def write_logs(folder: Path, numbers: range, log: dict[str, Any], *, bare: bool)
             row["answer_sha256"] = answer_sha256(row["answer"], row["context"])
             if bare:
                 row = {name: value for name, value in row.items() if name not in OURS}
-                row["evaluation"] = {name: value for name, value in marks.items() if name not in OURS_IN_MARKS}
+                row["evaluation"] = {name: value for name, value in marks.items() if name not in OURS_IN_SCORES}
             rows.append(row)
         started = datetime(2020, 1, 1, tzinfo=UTC) + timedelta(hours=i)
         value = {"results": rows, "summary": log["summary"]}
@@ -137,25 +138,25 @@ def measure(way: str, folder: Path, small: Path, log: dict[str, Any], count: int
     return min(found, key=lambda each: each["cpu s"])
 
 
-def compare(folder: Path, small: Path, log: dict[str, Any], count: int, *, bare: bool, quick: bool) -> float:
-    """Print the table; returns the CPU seconds of the cold load."""
+def compare(folder: Path, small: Path, log: dict[str, Any], count: int, *, bare: bool, quick: bool) -> dict[str, float]:
+    """Print the table; returns the CPU seconds by way."""
     print(f"\n{count:,} logs of ten answers{', of the specification' if bare else ''}\n")
     print("| way | wall s | CPU s | ÷ floor | million scores per s | peak MB |")
     print("|---|---|---|---|---|---|")
     write_logs(folder, range(count), log, bare=bare)
-    base = cold = 0.0
+    used: dict[str, float] = {}
     for way in WAYS:
         if quick and way not in NAMES:
             continue
         found = measure(way, folder, small, log, count, bare=bare)
-        base, cold = (found["cpu s"] if way == "floor" else base), (found["cpu s"] if way == "cold" else cold)
+        used[way] = found["cpu s"]
         rate = f"{found['scores'] / found['wall s'] / 1e6:.2f}" if found["scores"] else "–"
         print(
-            f"| {NAMES.get(way, way)} | {found['wall s']:.2f} | {found['cpu s']:.2f} | {found['cpu s'] / base:.2f} "
+            f"| {NAMES.get(way, way)} | {found['wall s']:.2f} | {found['cpu s']:.2f} | {used[way] / used['floor']:.2f} "
             f"| {rate} | {found['peak MB']:.0f} |",
             flush=True,
         )
-    return cold
+    return used
 
 
 if __name__ == "__main__":
@@ -174,4 +175,9 @@ if __name__ == "__main__":
         keywords = {"bare": chosen.bare, "quick": chosen.quick}
         tenth = compare(work / "tenth", work / "small", log, chosen.logs // 10, bare=chosen.bare, quick=True)
         whole = compare(work / "whole", work / "small", log, chosen.logs, **keywords)
-        print(f"\nCPU for {chosen.logs:,} logs: {whole / tenth:.1f} times that for {chosen.logs // 10:,}")
+        print(
+            f"\nCPU for {chosen.logs:,} logs: {whole['cold'] / tenth['cold']:.1f} times that for {chosen.logs // 10:,}"
+        )
+        cold, warm = whole["cold"] / whole["floor"], whole["warm"]
+        print(f"cold: {cold:.2f} times the floor, at most {MOST_COLD}; warm: {warm:.2f} s, at most {MOST_WARM_S}")
+        sys.exit(cold > MOST_COLD or warm > MOST_WARM_S * chosen.logs / 10_000)

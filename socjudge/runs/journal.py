@@ -37,9 +37,9 @@ from .logs import new_log_name, to_json
 from .unfinished import (
     FORMAT,
     SUFFIX,
+    Spending,
     check_same_run,
     damaged,
-    describe_journal,
     find_journal,
     journal_info,
     read_lines,
@@ -56,8 +56,8 @@ class Journal:
         self.wall_time_s = self._in_session_s = 0.0  # of all earlier sessions, and of the last one
         # The run's cost so far in US dollars, and the most that the calls in flight can cost: what was last written, and
         # what holds now.
-        self.noted_usd = self.open_usd = 0.0
-        self.meter: Callable[[], tuple[float, float]] = lambda: (self.noted_usd, self.open_usd)
+        self.spending = Spending()
+        self.meter: Callable[[], tuple[float, float]] = lambda: (self.spending.noted_usd, self.spending.open_usd)
         # The models that have answered, {task: names}, and the most that an answer has cost.
         self.models = {"judge": set[str](), "answer": set[str]()}
         self.answer_usd: float | None = None
@@ -122,13 +122,9 @@ class Journal:
         return next((told for i in self._answers if (told := getattr(self.answer(i), "version", ""))), "")
 
     @property
-    def spent_usd(self) -> float:
-        return describe_journal(self.path).spent_usd
-
-    @property
     def is_empty(self) -> bool:
         """Return whether there is nothing that was paid for."""
-        return not (self._rows or self._answers or self._replies or self.noted_usd)
+        return not (self._rows or self._answers or self._replies or self.spending.noted_usd)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows of the log, in the order of the questions."""
@@ -153,7 +149,7 @@ class Journal:
 
     def note_spending(self, t: float) -> None:
         """Write what the run has cost, and what the calls in flight can cost, if the last line says something else."""
-        if self.meter() != (self.noted_usd, self.open_usd):
+        if self.meter() != (self.spending.noted_usd, self.spending.open_usd):
             self._add({"t": t})
 
     def ask_again(self, sample: int, repeat: int) -> None:
@@ -189,7 +185,7 @@ class Journal:
     def _add(self, line: dict[str, Any]) -> None:
         """Write a line at once, so that a killed process loses nothing. ConfigError if the disk takes no more."""
         spent_usd, open_usd = self.meter()
-        if spent_usd or open_usd or self.open_usd:  # a cost of 0 is not written
+        if spent_usd or open_usd or self.spending.open_usd:  # a cost of 0 is not written
             line |= {"spent_usd": spent_usd, "open_usd": open_usd}
         data = to_json(line, indent=False) + b"\n"
         with self._writing:
@@ -229,8 +225,7 @@ class Journal:
             self.models["judge"].add(line["row"]["evaluation"]["model"])
             (self._again.add if status == "failed" else self._again.discard)(row)
         self._in_session_s = max(self._in_session_s, line.get("t", 0.0))
-        self.noted_usd = max(self.noted_usd, line.get("spent_usd", 0.0))
-        self.open_usd = line.get("open_usd", self.open_usd)
+        self.spending.add(line)
 
     def _take_up(self) -> None:
         end, header, raw = 0, dict[str, Any](), b""

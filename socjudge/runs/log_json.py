@@ -34,11 +34,6 @@ from ..records import (
 )  # fmt: skip
 from .log_shape import Log, LoggedAnswer, LoggedEvaluation, OfAssistant, Row, fit, unfit, unknown_keys
 
-# The keys of an element of `results`, in order.
-_ROW = (
-    "question_id", "category", "question", "answer", "context", "expected_keypoints", "flags", "evaluation",
-    "answer_repeat", "judge_repeat", "answer_sha256", "assistant",
-)  # fmt: skip
 _RULE_LIMITS = {"pass_threshold": 100, "pass_rate_required": 1}  # highest values; the lowest are 0
 
 
@@ -47,8 +42,7 @@ _RULE_LIMITS = {"pass_threshold": 100, "pass_rate_required": 1}  # highest value
 
 def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
     """Return a result as one element of the log's `results`."""
-    row = row_of(result)
-    found = {key: _plain(getattr(row, key)) for key in _ROW}
+    found = _plain(row_of(result))
     found["evaluation"] = _with_extra(found["evaluation"], result.evaluation.extra)
     return _with_extra(found, result.extra)
 
@@ -202,7 +196,7 @@ def _record(row: Row, data: Mapping[str, Any]) -> EvaluationResult:
     )
 
 
-def _answer(row: LoggedAnswer) -> AssistantAnswer:
+def _answer(row: LoggedAnswer | Row) -> AssistantAnswer:
     more = msgspec.structs.asdict(row.assistant)
     return AssistantAnswer(row.question, row.answer, row.context, flags=row.flags, **more)
 

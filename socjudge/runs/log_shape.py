@@ -69,16 +69,21 @@ class LoggedAnswer(msgspec.Struct, kw_only=True):
     assistant: OfAssistant = OfAssistant()
 
 
-class Row(LoggedAnswer, kw_only=True):
-    """An element of `results`."""
+class Row(msgspec.Struct, kw_only=True):
+    """An element of `results`. The specification's keys come first, in its order."""
 
     question_id: Whole | str
     category: str
+    question: str
+    answer: str
+    context: str = ""
     expected_keypoints: tuple[str, ...] = ()
+    flags: Flags = Flags()
     evaluation: LoggedEvaluation
     answer_repeat: Whole = 0
     judge_repeat: Whole = 0
     answer_sha256: str = ""
+    assistant: OfAssistant = OfAssistant()
 
 
 class Log(msgspec.Struct, kw_only=True):

@@ -74,7 +74,8 @@ def run_plan(plan: Plan, terms: RunTerms) -> EvaluationRun:
             print(_taken_up(plan, journal), file=aside())
         _take_over(journal, plan)
         run_id = journal.info.run_id
-        budget.note(run_id, journal.noted_usd + journal.open_usd if budget.max_usd is None else journal.spent_usd)
+        told = journal.spending
+        budget.note(run_id, told.noted_usd + told.open_usd if budget.max_usd is None else told.spent_usd)
         gate = RunGate(
             max_concurrency=terms.max_concurrency,
             budget=budget,

@@ -94,28 +94,50 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
 def describe_journal(path: Path) -> UnfinishedRun:
     """Describe the unfinished run that a journal belongs to: its info, its number of judgements, and its cost."""
     status: dict[tuple[int, int], str] = {}
-    costs: dict[tuple[int, int], list[float | None]] = {}
-    info, total, noted, in_flight, written_as = RunInfo("", ""), 0, 0.0, 0.0, FORMAT
+    info, total, spending, written_as = RunInfo("", ""), 0, Spending(), FORMAT
     for _, line in read_lines(path):
-        place = (line.get("sample", -1), line.get("repeat", -1))
-        noted, in_flight = max(noted, line.get("spent_usd", 0.0)), line.get("open_usd", in_flight)
+        spending.add(line)
         if "row" in line:
-            evaluation = line["row"]["evaluation"]
-            status[place] = evaluation["status"]
-            costs[place] = [evaluation["usage"]["cost_usd"]]  # the row's usage includes its replies
-        elif "answer" in line:
-            costs[place] = [line["answer"]["assistant"]["usage"]["cost_usd"]]
-        elif "reply" in line:
-            costs.setdefault(place, []).append(line["reply"]["usage"]["cost_usd"])
+            status[line["sample"], line["repeat"]] = line["row"]["evaluation"]["status"]
         elif "journal" in line:
             info, total = run_info_from_dict(line["run"], where=str(path)), line["total"]
             written_as = line["journal"]
     done, unread = (list(status.values()).count(each) for each in ("ok", "unparsable"))
-    paid = [cost for each in costs.values() for cost in each]
-    known = sum(cost or 0.0 for cost in paid)
-    cost_usd = None if None in paid else known
-    spent_usd = max(noted, known) + in_flight  # when it was killed; each may have been billed
-    return UnfinishedRun(path, info, done, total, cost_usd, unread, spent_usd, written_as == FORMAT)
+    cost_usd = None if None in spending.paid else spending.known_usd
+    return UnfinishedRun(path, info, done, total, cost_usd, unread, spending.spent_usd, written_as == FORMAT)
+
+
+class Spending:
+    """Add up what the lines of a journal say that the run has cost."""
+
+    def __init__(self) -> None:
+        self.noted_usd = self.open_usd = 0.0  # what the lines note, and the most that the calls in flight can cost
+        self._costs: dict[tuple[int, int], list[float | None]] = {}
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        place = (line.get("sample", -1), line.get("repeat", -1))
+        self.noted_usd = max(self.noted_usd, line.get("spent_usd", 0.0))
+        self.open_usd = line.get("open_usd", self.open_usd)
+        if "row" in line:
+            self._costs[place] = [line["row"]["evaluation"]["usage"]["cost_usd"]]  # its usage includes its replies
+        elif "answer" in line:
+            self._costs[place] = [line["answer"]["assistant"]["usage"]["cost_usd"]]
+        elif "reply" in line:
+            self._costs.setdefault(place, []).append(line["reply"]["usage"]["cost_usd"])
+
+    @property
+    def paid(self) -> list[float | None]:
+        """Return the cost of each reply; None if it is unknown."""
+        return [cost for each in self._costs.values() for cost in each]
+
+    @property
+    def known_usd(self) -> float:
+        return sum(cost or 0.0 for cost in self.paid)
+
+    @property
+    def spent_usd(self) -> float:
+        """Return the most that the run has cost. What was in flight when it was killed may have been billed."""
+        return max(self.noted_usd, self.known_usd) + self.open_usd
 
 
 def load_unfinished(path: Path) -> EvaluationRun:
