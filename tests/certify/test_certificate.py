@@ -561,7 +561,7 @@ def test_the_examples_show_the_embedded_judges_own_certificate_as_it_is(tmp_path
     assert set(made.words.values()) == {"条件つき", "分からない"}  # nobody's marks: it can be no better
     words = "、".join(f"{criterion} {word}" for criterion, word in made.words.items())
     page = write_report(tmp_path / "report.html", SERIES[-1].parent, lang="ja").read_text("utf-8")
-    assert f"このJudgeの証明書: あり（{made.issued_at[:10]}）{words}</p>" in page
+    assert f"このJudgeの証明書: あり（{made.issued_at[:10]}）{words}</li>" in page
     assert path.stem in page.partition('<section id="run"')[2]  # its name has a hash, and is no word for a first page
     assert path.stem not in page.partition('<section id="scores"')[0]
     for log in SERIES:
