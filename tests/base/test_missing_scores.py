@@ -161,7 +161,7 @@ def test_all_views_of_a_run_agree(
         told = answer_verdict(each.evaluation, rubric.pass_threshold).outcome
         assert (None if pd.isna(passed) else bool(passed)) == {"passed": True, "failed": False}.get(told)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("socjudge.report.page._charts", lambda *_: {})  # drawing them takes most of a report
+        patch.setattr("socjudge.report.page.run_charts", lambda *_: {})  # drawing them takes most of a report
         page = run.write_report(folder / "page.html", lang="ja").read_text("utf-8")
     assert f"<h2>{headline}" in page and headline in run._repr_html_() and headline in results_html(run)
     assert report_run(run) == {"passed": 0, "failed": 1, "open": 3}[outcome]

@@ -125,7 +125,7 @@ def _seen_in(
     assert [name for name in wide.columns if name in NAMES] == [*rubric.criteria]
     assert (wide["average_score"] >= rubric.pass_threshold - 1e-9).tolist() == passed
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("socjudge.report.page._charts", lambda *_: {})  # drawing them takes most of a report
+        patch.setattr("socjudge.report.page.run_charts", lambda *_: {})  # drawing them takes most of a report
         page = sj.write_report(folder / f"{run.run.run_id}.html", run, lang="ja").read_text("utf-8")
     for view in (page, run._repr_html_(), results_html(run)):
         assert headline in view and ("❌ MVP不合格" if total else "✅ MVP合格") not in view
