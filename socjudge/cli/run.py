@@ -314,7 +314,10 @@ def _write(summary: Path | None, text: str) -> None:
     if summary is None:
         return
     plain = _MARKUP.sub(lambda found: f"&#{ord(found[0])};", visible(text))
-    with explained("{path}: the report cannot be written ({reason})", path=summary):
+    with explained(
+        "{path}: the report cannot be written ({reason}); remove the cause or take another folder, then try again",
+        path=summary,
+    ):
         if summary.is_file() and (old := summary.read_bytes()) and _OURS.encode() not in old:
             raise ConfigError(
                 "{path}: is there already and was not written by socjudge; give another name, or remove it",

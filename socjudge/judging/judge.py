@@ -105,11 +105,12 @@ async def judge_answer(
     lacking: dict[str, str] = {name: "no_context" for name in unmeasurable(answer) if name in criteria}
     if lacking and len(lacking) == len(criteria):
         raise RequestRefused(
-            "the answer came without what it was made from (contexts), so nobody can score {criteria}; have it "
-            'return its contexts, fill them from the runbooks (contexts="runbooks"), or use a rubric without',
+            "the answer came without the passages it was made from (contexts), so {criteria} cannot be scored; have the "
+            'assistant return its contexts, fill them from the runbooks (contexts="runbooks"), or use a rubric whose '
+            "criteria need none",
             panel=(
-                "the answer came without what it was made from, so nobody can score {criteria}; have your "
-                "assistant return it, or use a rubric without"
+                "the answer came without the passages it was made from, so {criteria} cannot be scored; have your "
+                "assistant return them, or use a rubric whose criteria need none"
             ),
             criteria=listed(criteria),
             about_content=True,
@@ -146,7 +147,11 @@ async def judge_answer(
         completions.append(completion)
         doubts += [say("retried: {cause}", cause=cause) for cause in completion.retries]
         if list(completion.missing.values()) == ["refused"] * len(criteria):
-            doubts.append(say("the decision model refused every criterion"))
+            doubts.append(
+                say(
+                    "the judge refused to score every criterion; see the question and the answer, or take another judge"
+                )
+            )
             raise refused()
         try:
             judgement = _read(completion, rubric, shown, was_told=len(completions) > 1)
@@ -155,7 +160,8 @@ async def judge_answer(
             if completion.is_refused:  # it would be withheld again
                 doubts.append(
                     say(
-                        "the service's filter withheld the reply (finish_reason: {reason})",
+                        "the content filter of the judge's service withheld the reply (finish_reason: {reason}); see the "
+                        "question and the answer, or take another judge",
                         reason=completion.finish_reason,
                     )
                 )

@@ -165,16 +165,19 @@ def trend_of(scores: pd.DataFrame | None, most: int) -> dict[str, Any] | None:
         started = shown_time(run["started_at"])
         rows.append((started, judge, run["prompt_id"], str(row["n"]), points(row["mean"]), _range(row), run["log"]))
     alt = say(
-        "{count} runs over time; overall mean {last:.1f} in the latest (see the table)",
+        "{count} runs over time; overall mean {last} in the latest (see the table)",
         count=len(rows),
-        last=by_run[runs["run_id"].iloc[-1]]["mean"],
+        last=points(by_run[runs["run_id"].iloc[-1]]["mean"]),
     )
     dated = scores.dropna(subset=["started_at"])
     plots = [plot_criterion_trend, plot_question_strip] if dated["run_id"].nunique() > 1 else []
     left_out = ""
     if plots and dated["question_id"].nunique() > MOST_ROWS:
         plots.remove(plot_question_strip)
-        left_out = say("More than {count} questions: their chart over time is left out.", count=MOST_ROWS)
+        left_out = say(
+            "The chart of each question over time is left out, because there are more than {count} questions.",
+            count=MOST_ROWS,
+        )
     charts = [_chart(plot, dated, alt) for plot in plots]
     return {"table": Table(heads, rows), "left_out": left_out, "charts": charts}
 

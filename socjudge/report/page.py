@@ -105,12 +105,14 @@ def write_report(
     else:
         run, history = _of_log(as_path(run_or_log or constants.LOGS_DIR))
     if not run.results:
-        raise ConfigError("write_report: the run has no scores; load a run with results, or widen the filters")
+        raise ConfigError(
+            "write_report: the run has no judged answers; take a run that has some, or leave out fewer of them"
+        )
     if baseline is not None and not isinstance(baseline, EvaluationRun):
         baseline = named_run(baseline, None)
     if baseline is not None and baseline.run.run_id == run.run.run_id:
         raise ConfigError(
-            "write_report: the run and its baseline are both {run!r}; choose two runs", run=run.run.run_id
+            "write_report: the run and its baseline are both {run!r}; choose two different runs", run=run.run.run_id
         )
     rest_path = path.with_name(f"{path.stem}_rest{path.suffix}")
     if len(run.results) > MOST_ANSWERS:
@@ -254,7 +256,9 @@ def check_replaceable(path: Path) -> None:
         is_ours = False
     except OSError as error:
         raise ConfigError(
-            "{path}: cannot be looked at ({reason}); give the report another name", path=path, reason=os_reason(error)
+            "{path}: a file is there, but it cannot be read ({reason}); give the report another name",
+            path=path,
+            reason=os_reason(error),
         ) from None
     if not is_ours:
         raise ConfigError(
@@ -264,5 +268,11 @@ def check_replaceable(path: Path) -> None:
 
 def write_page(path: Path, html: str) -> None:
     """Write a page as a whole or not at all. Raises ConfigError if this fails."""
-    with explained("{path}: the report cannot be written ({reason})", path=path), replacing(path) as file:
+    with (
+        explained(
+            "{path}: the report cannot be written ({reason}); remove the cause or take another folder, then try again",
+            path=path,
+        ),
+        replacing(path) as file,
+    ):
         file.write(html.encode("utf-8"))

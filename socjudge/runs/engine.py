@@ -119,7 +119,9 @@ class Engine:
             self.failures.answered()
             self._keep(self._journal.add_answer, i, answer)
         if answer.is_empty:
-            silence = RequestRefused("the assistant gave no answer, so there is nothing to judge")
+            silence = RequestRefused(
+                "the assistant gave an empty answer, so there is nothing to judge; see what it returns for this question"
+            )
             self.failures.worked = True
             self._add_failed(i, sample, answer, repeats, silence)
             return
@@ -194,13 +196,12 @@ class Engine:
         if answer.version and self._version and answer.version != self._version:
             before, after, journal = self._version, answer.version, self._journal.path
             raise ConfigError(
-                "assistant {name} changed its version from {before} to {after} within the run, which has "
-                'stopped; the answers of {before} can be judged as answers="{journal}", with the '
-                "questions that have one",
+                "assistant {name} changed its version from {before} to {after} within the run, so the run has stopped; "
+                'to judge the answers of {before}, pass answers="{journal}" and the questions that have an answer '
+                "there; to begin anew with {after}, run with fresh=True",
                 panel=(
-                    "assistant {name} changed its version from {before} to {after} within the run, which "
-                    "has stopped; the answers of {before} are kept in {journal}. Tick the box to start "
-                    "anew, and run it again"
+                    "assistant {name} changed its version from {before} to {after} within the run, so the run has "
+                    "stopped; the answers of {before} are kept in {journal}. Tick the box to start anew, and run it again"
                 ),
                 name=own.name,
                 before=before,

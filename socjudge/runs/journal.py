@@ -157,8 +157,11 @@ class Journal:
         self.n_done -= 1
 
     def sync(self) -> None:
-        """Wait until everything is on the disk."""
-        os.fsync(self._file.fileno())
+        """Wait until everything is on the disk. Raises ConfigError if it cannot be."""
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as problem:
+            raise self._unwritable(problem) from None
 
     def close(self, *, discard: bool = False) -> None:
         """Unlock and close. discard: remove the file too, because the log has everything or nothing was paid for."""
@@ -196,14 +199,17 @@ class Journal:
             except OSError as problem:
                 with contextlib.suppress(OSError):
                     self._file.truncate(start)
-                raise ConfigError(
-                    "{path}: the journal cannot be written ({reason}), and the run ends here, because further "
-                    "replies would be paid for and lost; free some disk space or fix the permissions, then run "
-                    "the same command again: it resumes after what was written",
-                    path=self.path,
-                    reason=os_reason(problem),
-                ) from None
+                raise self._unwritable(problem) from None
         self._note(start, line)
+
+    def _unwritable(self, problem: OSError) -> ConfigError:
+        return ConfigError(
+            "{path}: the journal cannot be written ({reason}), and the run ends here, because further "
+            "replies would be paid for and lost; free some disk space or fix the permissions, then run "
+            "the same command again: it resumes after what was written",
+            path=self.path,
+            reason=os_reason(problem),
+        )
 
     def _note(self, start: int, line: dict[str, Any]) -> None:
         if "session" in line:

@@ -443,7 +443,7 @@ def test_baseline_can_be_chosen(tmp_path: Path, page_of_three: Callable[..., str
     assert "指定した実行との比較" in text and "総合 65.5 " in text
     with pytest.raises(ConfigError, match="r9.json: no such log"):
         write_report(tmp_path / "page.html", list(logs_of(tmp_path, three_runs()).values())[-1], baseline="r9.json")
-    with pytest.raises(ConfigError, match="both 'r3'; choose two runs"):
+    with pytest.raises(ConfigError, match="both 'r3'; choose two different runs"):
         page_of(tmp_path, three_runs(), run_id="r3", baseline="r3")
 
 
