@@ -20,7 +20,7 @@ from support.service import KEY, Service, is_judge_call, judgement, sell_on_loop
 
 from socjudge import AssistantAnswer, EvalQuestion, build_index, constants, load_eval_dataset, settings
 from socjudge.embedded import judge as embedded_judge
-from socjudge.models import pacing, prices
+from socjudge.models import gate, pacing, prices
 from socjudge.runbooks import embeddings
 from socjudge.runbooks.index import RunbookIndex
 
@@ -90,7 +90,7 @@ def _no_service_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pacing, "BACKOFF_S", 0.001)
-    monkeypatch.setattr(pacing, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(gate, "PATIENCE_S", 0.0)
 
 
 @pytest.fixture

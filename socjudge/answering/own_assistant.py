@@ -25,7 +25,8 @@ from ..base.showing import one_line
 from ..base.texts import without_unseen
 from ..errors import BudgetReached, ConfigError, NoAnswer, RunStopped, SocJudgeError
 from ..models import event_loop
-from ..models.pacing import Account, RunGate, send_with_retries
+from ..models.gate import RunGate
+from ..models.pacing import Account, send_with_retries
 from ..records import AssistantAnswer, Completion, EvalQuestion
 from ..settings import open_project
 from .http_assistant import HttpAssistant

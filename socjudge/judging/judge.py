@@ -13,8 +13,8 @@ from ..base.missing_scores import average, outcome_of, span_of
 from ..base.texts import encodable
 from ..errors import ProviderError, RequestRefused, SocJudgeError, UnparsableJudgement
 from ..models import event_loop
+from ..models.gate import RunGate
 from ..models.opening import Model, open_model
-from ..models.pacing import RunGate
 from ..prompts.templates import Prompt, check_judge_prompt, fill, judge_values, load_prompt
 from ..records import (
     AssistantAnswer,

@@ -22,8 +22,8 @@ from ..base.texts import encodable
 from ..errors import ConfigError, UnparsableJudgement
 from ..prompts.for_rubric import anchors_of
 from ..records import AssistantAnswer, Completion, EvalQuestion, ModelRequest, Rubric
+from .gate import RunGate
 from .openai_model import OpenAIModel
-from .pacing import RunGate
 from .prices import count_bytes, most_usd_of, usage_of
 
 WORDING = 1  # version of the questions' wording; part of the judge's settings, because another wording is another judge

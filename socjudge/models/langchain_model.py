@@ -18,7 +18,8 @@ from ..errors import ConfigError
 from ..records import Completion, ModelRequest
 from . import event_loop
 from .client_errors import failure_of, status_of
-from .pacing import Account, PacedModel, RunGate, get_account
+from .gate import RunGate
+from .pacing import Account, PacedModel, get_account
 from .prices import count_bytes, most_usd_of, usage_of
 
 if TYPE_CHECKING:

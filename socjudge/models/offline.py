@@ -14,7 +14,8 @@ from ..embedded.answer import compose_answer
 from ..errors import ConfigError
 from ..records import Completion, ModelRequest, Rubric, Usage
 from . import event_loop
-from .pacing import Account, PacedModel, RunGate
+from .gate import RunGate
+from .pacing import Account, PacedModel
 
 JUDGE_NAME = "offline-rubric-12"
 ASSISTANT_NAME = "offline-extract-9"

@@ -26,7 +26,8 @@ from ..errors import ConfigError, RequestRefused, names_content
 from ..records import REASONING, WITHHELD, Completion, ModelRequest
 from . import event_loop
 from .endings import MAKER, ended_line
-from .pacing import TIMEOUT_S, CallSettings, PacedModel, Retryable, RunGate, get_account
+from .gate import TIMEOUT_S, CallSettings, RunGate
+from .pacing import PacedModel, Retryable, get_account
 from .prices import count_bytes, most_usd_of, usage_of
 
 CONNECT_S = 30.0  # seconds of the wait for a reply

@@ -26,10 +26,10 @@ from ..errors import ConfigError
 from ..records import Completion, ModelRequest, Rubric
 from ..settings import open_project
 from .decision_model import DecisionModel, split_name
+from .gate import RunGate
 from .langchain_model import LangChainModel, init_langchain_model
 from .openai_model import OpenAIModel
 from .own_object import ForeignModel
-from .pacing import RunGate
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

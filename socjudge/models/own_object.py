@@ -15,7 +15,8 @@ from ..errors import ConfigError, ProviderError, SocJudgeError
 from ..records import Completion, ModelRequest
 from . import event_loop
 from .client_errors import failure_of
-from .pacing import Account, PacedModel, Retryable, RunGate
+from .gate import RunGate
+from .pacing import Account, PacedModel, Retryable
 from .prices import most_usd_of, usage_of
 
 OBJECT = "object"  # the service of an object that names none

@@ -14,8 +14,8 @@ import ipywidgets as widgets
 from .. import constants
 from ..base.messages import in_panel, listed, say
 from ..base.showing import block, escape
+from ..models.gate import get_settings
 from ..models.listing import list_models
-from ..models.pacing import get_settings
 from ..runs.estimate import unpriced
 from ..runs.journal import drop_journal
 from ..runs.run_plan import RunPlan

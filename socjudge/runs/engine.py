@@ -23,8 +23,8 @@ from ..errors import ConfigError, ProviderError, RequestRefused, RunStopped, Soc
 from ..judging.asking import keeping
 from ..judging.judge import failed_evaluation, judge_answer
 from ..models import event_loop
+from ..models.gate import RunGate
 from ..models.opening import Model
-from ..models.pacing import RunGate
 from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult, ModelRequest
 from .executor import ask_through
 from .failures import Failures, Who

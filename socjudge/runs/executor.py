@@ -18,8 +18,9 @@ from ..base.messages import say
 from ..base.redact import redact, surprise_text
 from ..errors import BudgetReached, ConfigError, ProviderError, RequestRefused, SocJudgeError, UnexpectedError
 from ..models import event_loop
+from ..models.gate import CallSettings, RunGate
 from ..models.opening import Model, open_model
-from ..models.pacing import MAX_TRIES, CallSettings, RunGate
+from ..models.pacing import MAX_TRIES
 from ..records import Completion, ModelRequest, Usage
 
 Terms = tuple[tuple[str, Any], ...]  # what must be the same on all machines of a run

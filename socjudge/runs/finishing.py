@@ -1,7 +1,8 @@
-"""Finish a run: write its log from its journal."""
+"""Finish a run: write its log from its journal, or find that this was done."""
 
 from __future__ import annotations
 
+import contextlib
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -12,13 +13,30 @@ from typing import Any
 from ..base.missing_scores import outcome_of, span_of, to_read
 from ..base.pass_rule import run_rule
 from ..base.verdict import Tally
+from ..errors import ConfigError
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, Usage
+from .identity import Identity
 from .journal import Journal
+from .load import load_run
 from .log_json import result_from_dict
-from .logs import LoggedResults, log_chunks, write_log
+from .logs import LoggedResults, log_chunks, logs_of_run, write_log
 from .plan import Plan
+from .unfinished import journal_info, journal_total
 
 IN_MEMORY = 200  # results; those of a larger run are read from its log on demand
+
+
+def find_finished(journal: Path) -> EvaluationRun | None:
+    """Return the run of a journal from its log, if there is one with all that was asked for. The process was then
+    killed before it could remove the journal. What was saved of the journal itself has no end, and is not that log."""
+    info, total = journal_info(journal), journal_total(journal)
+    for path in logs_of_run(info.run_id, journal.parent, started_at=info.started_at):
+        with contextlib.suppress(ConfigError):
+            run = load_run(path)
+            is_whole = run.run.run_id == info.run_id and len(run.results) == total
+            if is_whole and run.run.finished_at and Identity.of(info).agrees(Identity.of(run.run)):
+                return run
+    return None
 
 
 def finish_run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +9,9 @@ from pathlib import Path
 from .. import constants
 from ..base.messages import explained
 from ..base.storage import as_path
-from ..errors import ConfigError
 from ..records import EvaluationRun
-from .identity import Identity
-from .logs import load_log, logs_of_run, newer_text, parse_log
-from .unfinished import journal_info, journal_total, load_unfinished
+from .logs import load_log, newer_text, parse_log
+from .unfinished import load_unfinished
 
 
 def find_log(name: Path | str, logs_dir: Path | str | None = None) -> Path:
@@ -50,16 +47,3 @@ def load_run(path: Path | str) -> EvaluationRun:
     if told := newer_text(run.run.schema_version):
         warnings.warn(f"{path}: {told}", stacklevel=2)
     return run
-
-
-def find_finished(journal: Path) -> EvaluationRun | None:
-    """Return the run of a journal from its log, if there is one with all that was asked for. The process was then
-    killed before it could remove the journal. What was saved of the journal itself has no end, and is not that log."""
-    info, total = journal_info(journal), journal_total(journal)
-    for path in logs_of_run(info.run_id, journal.parent, started_at=info.started_at):
-        with contextlib.suppress(ConfigError):
-            run = load_run(path)
-            is_whole = run.run.run_id == info.run_id and len(run.results) == total
-            if is_whole and run.run.finished_at and Identity.of(info).agrees(Identity.of(run.run)):
-                return run
-    return None

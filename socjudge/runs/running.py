@@ -20,12 +20,11 @@ from ..base.storage import as_path
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..models import event_loop
 from ..models.budget import Budget, as_budget
-from ..models.pacing import RunGate, get_settings
+from ..models.gate import RunGate, get_settings
 from ..records import EvaluationRun, ModelRequest, RunOptions
 from .engine import Engine
-from .finishing import finish_run
+from .finishing import find_finished, finish_run
 from .journal import Journal, drop_journal, open_journal
-from .load import find_finished
 from .plan import Plan, begin_now, check_counts
 from .unfinished import describe_journal, find_journal
 

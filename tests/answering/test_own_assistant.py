@@ -15,7 +15,7 @@ from socjudge.answering.own_answers import as_answer
 from socjudge.answering.own_assistant import Assistant
 from socjudge.base.redact import redact
 from socjudge.errors import ConfigError, NoAnswer, SocJudgeError
-from socjudge.models.pacing import RunGate
+from socjudge.models.gate import RunGate
 from socjudge.records import EvalQuestion
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from socjudge.errors import RunStopped
+from socjudge.models.gate import RunGate
 from socjudge.models.pace import Pace, Sent
-from socjudge.models.pacing import Account, Retryable, RunGate, send_with_retries
+from socjudge.models.pacing import Account, Retryable, send_with_retries
 from socjudge.records import Completion, Usage
 from tests.support.virtual_time import run_virtually
 

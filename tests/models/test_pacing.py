@@ -31,8 +31,9 @@ from socjudge.errors import BudgetReached, ProviderError
 from socjudge.models import event_loop as background
 from socjudge.models import opening as providers
 from socjudge.models import pacing
+from socjudge.models.gate import RunGate
 from socjudge.models.pace import WAVE
-from socjudge.models.pacing import Account, Retryable, RunGate, send_with_retries
+from socjudge.models.pacing import Account, Retryable, send_with_retries
 from socjudge.records import Completion, ModelRequest, Usage
 
 CALL_USD = 0.00027  # what the loopback service says it used, at gpt-4o-mini's price

@@ -19,7 +19,7 @@ from ...certify.certificate import why_run_uncertified, why_uncertified
 from ...certify.issue import binding_of_judge
 from ...errors import BudgetReached, ConfigError, RunStopped, SocJudgeError
 from ...judging.judge import count_retries
-from ...models.pacing import get_settings
+from ...models.gate import get_settings
 from ...records import EvaluationResult, EvaluationRun, RunOptions
 from ...runs.load import load_run
 from ...runs.plan import Plan, plan_answers, plan_rejudging

@@ -1,0 +1,191 @@
+"""What a run's calls may take: the limits of each call, and the gate that holds the run's cap on the cost, its concurrency and
+its stop signal. Only the background event loop uses a gate, so nothing here needs a lock."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..errors import BudgetReached, ConfigError, RunStopped, SocJudgeError
+from ..records import ModelRequest
+from .budget import Budget
+
+TIMEOUT_S = 120.0  # seconds; a reasoning model may think for a minute
+# seconds that a service that worked before may be unavailable, for example while it restarts and loads its model
+PATIENCE_S = 60.0
+OUTPUT_TOKENS = 4000  # tokens that requests ask for unless told otherwise
+
+
+@dataclass(frozen=True)
+class CallSettings:
+    """Hold the limits of calls."""
+
+    output_tokens: int  # the most in a reply, hidden reasoning included
+    timeout_s: float  # the longest wait for a reply
+    patience_s: float  # how long a service that worked before may be unavailable
+
+    def fit(self, request: ModelRequest) -> ModelRequest:
+        """Return the request with its output limit scaled: twice OUTPUT_TOKENS becomes twice `output_tokens`."""
+        if self.output_tokens == OUTPUT_TOKENS:
+            return request
+        room = round(request.max_output_tokens * self.output_tokens / OUTPUT_TOKENS)
+        return replace(request, max_output_tokens=room)
+
+
+def get_settings(
+    output_tokens: int | None = None, timeout_s: float | None = None, patience_s: float | None = None
+) -> CallSettings:
+    """Return the settings for calls. If one is not given, SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S or
+    SOCJUDGE_PATIENCE_S is taken, or else the default. ConfigError for an invalid number."""
+    return CallSettings(
+        int(_setting("output_tokens", output_tokens, OUTPUT_TOKENS, 1)),
+        _setting("timeout_s", timeout_s, TIMEOUT_S, 0.1),
+        _setting("patience_s", patience_s, PATIENCE_S, 0.0),
+    )
+
+
+def _setting(name: str, given: float | None, usual: float, least: float) -> float:
+    where = name if given is not None else f"SOCJUDGE_{name.upper()}"
+    value: Any = os.environ.get(where) or usual if given is None else given
+    try:
+        if least <= float(value) < math.inf:
+            return float(value)
+    except (TypeError, ValueError):
+        pass
+    raise ConfigError(
+        "{name} is {found!r}, expected a number of {least:g} or more", name=where, found=value, least=least
+    )
+
+
+@dataclass(eq=False)
+class Reserve:
+    """What a run keeps back for one call, in US dollars."""
+
+    usd: float
+    sent_usd: float = 0.0  # what the journal says of it
+
+
+class RunGate:
+    """Make a run's calls wait until its limit on concurrent calls and its budget allow them, or stop them for good.
+    Once `signal` is set, in any thread, no further call is sent."""
+
+    def __init__(
+        self,
+        *,
+        max_concurrency: int | None = None,
+        budget: Budget | float | None = None,
+        run_id: str = "",
+        signal: threading.Event | None = None,
+        settings: CallSettings | None = None,
+        models: Mapping[str, set[str]] | None = None,
+        answer_usd: float | None = None,
+        note: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.settings = settings or get_settings()
+        # The models that have answered, {task: names}, and the most that an answer of your own assistant has cost: the
+        # next calls may cost as much, whatever was asked for.
+        self.models = {"judge": set[str](), "answer": set[str](), **(models or {})}
+        self.answer_usd = answer_usd
+        self._note = note  # called under a cap when a call that may cost something is sent
+        self.sent_usd = 0.0  # under a cap, the most that the calls that were sent and have not ended can cost
+        # For display. in_trouble: calls that are being retried.
+        self.retries = self.in_trouble = 0
+        self.cause = ""  # of the last retry
+        self.limit = math.inf  # of the account that was called last
+        self.on_wait: Callable[[], None] = lambda: None  # called before a call waits because the service asked for it
+        self.budget, self._run_id = budget if isinstance(budget, Budget) else Budget(budget), run_id
+        self.in_flight = 0
+        self.reason: SocJudgeError | None = None
+        self._signal = signal
+        self._reserved_usd = 0.0  # the most that the calls in flight can cost
+        self._places = asyncio.Semaphore(sys.maxsize if max_concurrency is None else max_concurrency)
+        self._stopping, self._settled = asyncio.Event(), asyncio.Event()
+
+    @property
+    def spent_usd(self) -> float:
+        """Return what the run has cost so far, in US dollars."""
+        return self.budget.spent_by(self._run_id)
+
+    def stop(self, reason: SocJudgeError | None = None) -> None:
+        """Let no further call be sent, but raise `reason`, or a RunStopped if left out. Calls in flight finish.
+        If this is called again, the first reason is kept."""
+        self.reason = self.reason or reason or RunStopped("the run was stopped")
+        self._stopping.set()
+        self._settled.set()
+
+    def check(self) -> None:
+        """Raise the reason for stopping, if the run is to stop."""
+        if self.reason is None and self._signal is not None and self._signal.is_set():
+            self.stop()
+        if self.reason is not None:
+            raise self.reason
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep this number of seconds. If the run is to stop, wake at once and raise the reason."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+        self.check()
+
+    async def enter(self, most_usd: Callable[[], float | None]) -> Reserve:
+        """Wait until the run's limits allow a call. most_usd: the most that the call can cost now, or None if unknown."""
+        self.check()
+        await self._places.acquire()
+        try:
+            reserve = await self._set_aside(most_usd)
+        except BaseException:
+            self._places.release()
+            raise
+        self.in_flight += 1
+        return reserve
+
+    def is_enough(self, reserve: Reserve, most_usd: Callable[[], float | None]) -> bool:
+        """Return whether a call may be sent, although a dearer model may have answered since its cost was reserved."""
+        return self.budget.max_usd is None or (most_usd() or 0.0) <= reserve.usd
+
+    def send(self, reserve: Reserve) -> None:
+        """Record under a cap that a call is sent, so that a run that is killed now counts it when it is resumed."""
+        if self.budget.max_usd is not None and reserve.usd:
+            reserve.sent_usd = reserve.usd
+            self.sent_usd += reserve.usd
+            self._note()
+
+    def leave(self, reserve: Reserve, cost_usd: float | None) -> None:
+        """Record that a call has ended. If its cost is unknown, it may have been billed, and counts as the most."""
+        self.in_flight -= 1
+        self._reserved_usd -= reserve.usd
+        self.sent_usd -= reserve.sent_usd
+        if not self.in_flight:
+            self._reserved_usd = self.sent_usd = 0.0  # without what rounding has left
+        self.budget.add(self._run_id, reserve.usd if cost_usd is None else cost_usd)
+        self._settled.set()
+        self._places.release()
+
+    async def _set_aside(self, most_usd: Callable[[], float | None]) -> Reserve:
+        while True:
+            self.check()
+            limit, spent, most = self.budget.max_usd, self.budget.spent_usd, most_usd()
+            # Under a cap, a call of unknown cost goes alone: its reply tells what the next ones may cost.
+            is_told = most is not None or self.in_flight == 0
+            if limit is None or (is_told and spent + self._reserved_usd + (most or 0.0) <= limit):
+                self._reserved_usd += most or 0.0
+                return Reserve(most or 0.0)
+            if self.in_flight == 0:
+                self.stop(
+                    BudgetReached(
+                        "the budget of ${limit:g} leaves no room for another call: ${spent:.4f} are spent and the "
+                        "next call could cost up to ${next_usd:.4f}",
+                        limit=limit,
+                        spent=spent,
+                        next_usd=most or 0.0,
+                    )
+                )
+                continue
+            self._settled.clear()
+            await self._settled.wait()
