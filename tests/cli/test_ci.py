@@ -256,6 +256,7 @@ def commands() -> list[list[str]]:
     return [[step["run"] for step in steps if "run" in step], gitlab["judge"]["script"]]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("which", [0, 1], ids=["github", "gitlab"])
 @pytest.mark.parametrize(("marks", "code"), [(80, 0), (60, 1)])
 def test_a_workflow_of_the_docs_does_what_it_says(

@@ -251,6 +251,7 @@ def test_index_says_what_it_embedded(tmp_path: Path) -> None:
     assert re.match("1 passages of runbooks in .*; embedded now: 0\n", socjudge_here(*arguments).stdout)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

@@ -81,6 +81,7 @@ def test_no_command_lets_a_question_or_a_runbook_command_the_terminal(project: P
     shown(project, "certify", "--log", str(log), "-q", code=(0, 1, 2, 3))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("status", [200, 400, 401, 503])
 def test_no_word_of_a_service_commands_the_terminal(
     project: Path, service: Service, status: int, monkeypatch: pytest.MonkeyPatch

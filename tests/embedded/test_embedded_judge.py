@@ -317,6 +317,7 @@ def test_what_the_question_says_may_be_told_back() -> None:
     assert evaluate_answer(question, answer, model="offline").scores["正確性"] == 100
 
 
+@pytest.mark.few(0)
 @pytest.mark.slow
 def test_answers_in_a_hosted_models_words_are_told_apart() -> None:
     cases = hosted_answers.load_cases(hosted_answers.OWN)
@@ -454,6 +455,7 @@ def test_the_work_grows_no_faster_than_the_answer(monkeypatch: pytest.MonkeyPatc
     assert embedded[0] < 20  # the same statement each time
 
 
+@pytest.mark.few(0)
 @pytest.mark.slow
 def test_breaks_made_by_rule_lower_their_criterion_by_25_points() -> None:
     rows = fall(load_items())

@@ -91,18 +91,20 @@ def test_report_and_comparison_by_command_say_the_same(installed: Installed) -> 
     _says_what_the_run_says(words((installed.project / "page.html").read_text("utf-8")))
 
 
+@pytest.mark.few(0)
 def test_every_notebook_shows_the_projects_line_and_criteria(installed: Installed, judge: Service) -> None:
     notebooks = sorted((installed.project / "notebooks").glob("0*.ipynb"))
     shown = dict(
         zip((path.name[:2] for path in notebooks), _shown_by(notebooks, installed.environment(judge)), strict=True)
     )
-    assert len(shown) == 8
+    assert len(shown) == 7
     for name, told in shown.items():
-        # 08 has an assistant of its own judged.
-        assert "70点" not in told and (name == "08" or PASSED not in told), name
-        lacking = [] if name in ("03", "04", "07") else [criterion for criterion in CRITERIA if criterion not in told]
-        assert lacking == [] and (name not in ("01", "05", "06") or FAILED in told), name
-    assert "1問の平均が80点以上" in shown["01"] and "安全性が80点未満" in shown["03"]
+        # 07 has an assistant of its own judged.
+        assert "70点" not in told and (name == "07" or PASSED not in told), name
+        lacking = [] if name in ("02", "03", "06") else [criterion for criterion in CRITERIA if criterion not in told]
+        assert lacking == [] and (name not in ("01", "04", "05") or FAILED in told), name
+    assert "1問の平均が80点以上" in shown["01"] and "安全性が80点未満" in shown["02"]
+    assert "まだ比べられません" in shown["03"] and "ALLOW_COST = True" in shown["04"]
     _says_what_the_run_says(words((installed.project / "notebooks" / "report.html").read_text("utf-8")))
     runs = [load_run(log).run for log in installed.logs]
     assert {run.k for run in runs if run.judge_model == "my-judge"} == {7}
@@ -122,12 +124,21 @@ def _shown_by(paths: list[Path], environment: dict[str, str]) -> list[str]:
             if path.name.startswith("01") and "parameters" in cell.metadata.get("tags", []):
                 book.cells.append(nbformat.v4.new_code_cell("ALLOW_COST = True"))
     client = NotebookClient(
-        book, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(paths[0].parent)}}
+        book,
+        timeout=120,
+        kernel_name="python3",
+        allow_error_names=[
+            "ConfigError",
+            "NameError",
+        ],  # one that lacks something says so, and its next cells have nothing
+        resources={"metadata": {"path": str(paths[0].parent)}},
     )
     client.execute(env=environment)
     for cell in book.cells:
         if "opens" in cell.metadata:
             told.append("")
         for output in cell.get("outputs", []):
-            told[-1] += f" {output.get('text', '')}{text(output.get('data', {}).get('text/html', ''))}"
+            told[-1] += (
+                f" {output.get('text', '')}{output.get('evalue', '')}{text(output.get('data', {}).get('text/html', ''))}"
+            )
     return told

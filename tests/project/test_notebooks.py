@@ -140,7 +140,7 @@ def logs_dir(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     return str(folder) if kind == "text" else folder
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(8)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_a_notebook_works_on_anyones_logs(

@@ -158,6 +158,7 @@ def test_names_that_texts_and_pages_tell_to_type_exist() -> None:
 FUNCTIONS = {name: value for name, value in PUBLIC.items() if inspect.isfunction(value)}
 
 
+@pytest.mark.few(25)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, function in FUNCTIONS.items() if ">>>" in (function.__doc__ or "")])
 def test_the_example_of_a_public_function_runs(name: str, samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import EVERY_CASE
 from support.score_frames import framed, judged
 
 from socjudge import ConfigError, EvalQuestion, build_index, compare_judges, compare_runs, load_run
@@ -395,11 +394,12 @@ def test_it_speaks_english_too() -> None:
         )
 
 
+@pytest.mark.few(0)
 @pytest.mark.slow
 def test_when_nothing_changed_it_seldom_says_that_something_did() -> None:
     """Twelve questions of different difficulty, both runs with the noise of answers asked anew."""
     rng = np.random.default_rng(13)
-    trials, alarms, covered = 100 if EVERY_CASE else 40, 0, 0
+    trials, alarms, covered = 100, 0, 0
     for _ in range(trials):
         level = rng.uniform(40, 90, 12)
         sides = [np.clip(level + rng.normal(0, 8, 12), 0, 100).round().tolist() for _ in range(2)]
@@ -408,7 +408,7 @@ def test_when_nothing_changed_it_seldom_says_that_something_did() -> None:
         alarms += "偶然では説明しにくい差です" in found.finding
         covered += bool(row["ci_low"] <= 0 <= row["ci_high"])
     assert alarms / trials <= 0.05
-    assert 0.92 <= covered / trials <= 0.98
+    assert 0.93 <= covered / trials <= 0.98
 
 
 def _plain(run_id: str, marks: list[float]) -> pd.DataFrame:

@@ -57,6 +57,7 @@ def judged_by(folder: Path, judge: str, day: int, marks: list[list[float]]) -> P
     return save_log(folder, log, name) / name
 
 
+@pytest.mark.few(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("plain", "other", "says"),

@@ -648,6 +648,7 @@ SAME_RUN = table(
 )  # fmt: skip
 
 
+@pytest.mark.few(25)
 @ANOTHER_RUN
 def test_what_decides_an_answer_or_a_mark_makes_another_run_and_is_named(row: Row, desk: Desk) -> None:
     row.given(desk)
@@ -668,6 +669,7 @@ def test_what_decides_an_answer_or_a_mark_makes_another_run_and_is_named(row: Ro
     assert journal.read_bytes() == before
 
 
+@pytest.mark.few(15)
 @SAME_RUN
 def test_what_decides_no_mark_makes_no_other_run(row: Row, desk: Desk) -> None:
     row.given(desk)

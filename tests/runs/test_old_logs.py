@@ -143,7 +143,7 @@ def test_a_folder_of_old_logs_gives_frames_with_these_verdicts(tmp_path: Path) -
         assert marks == given, old
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.slow
 @each_log
 def test_the_report_of_an_old_log_has_the_same_verdict(old: Old, tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ def test_letters_and_digits_tell_people_apart() -> None:
     assert same_raters(pd.DataFrame({"rater": names}))["rater"].tolist() == names
 
 
+@pytest.mark.few(0)
 @pytest.mark.slow
 def test_llmbars_published_statistics_to_the_printed_digit() -> None:
     published = pd.read_json(OTHERS / "llmbar_published.jsonl", lines=True).set_index(["set", "evaluator"])

@@ -209,6 +209,7 @@ def test_good_answers_alone_are_said_to_show_no_correlation_and_which_to_add() -
     assert "below 70" not in judge_trust(scores_of(*mixed, *judge[30:]), labels_of(*mixed + 1)).iloc[0]["note"]
 
 
+@pytest.mark.few(0)
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "criteria"), [(40, 1), (40, 6), (100, 6)])
 def test_the_plans_power_is_that_of_the_tests(n: int, criteria: int) -> None:
