@@ -1,7 +1,6 @@
 """The pictures of the panels in this folder, taken in a real JupyterLab with a judge on loopback: `make pictures`.
 
-Each panel in its main state, and notebook 01 as the gallery has it (`ARGS=notebook` takes only that). Look at them before
-they are committed. `ARGS="--look FOLDER run history"` takes whole panels in pages of 1280 and 800 pixels instead, in the
+Each panel in its main state. Look at them before they are committed. `ARGS="--look FOLDER run history"` takes whole panels in pages of 1280 and 800 pixels instead, in the
 light and the dark theme, to be looked at only; draw_charts.py does so for the charts."""
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from support.browser import chromium  # noqa: E402
 from support.lab import lab, open_notebook, run_all, write_notebook  # noqa: E402
+from support.own_prices import write_prices  # noqa: E402
 from support.service import KEY, Reply, is_judge_call, serving  # noqa: E402
 
 import socjudge as sj  # noqa: E402
-from socjudge.base.showing import symbols  # noqa: E402
 
 Step = Callable[[Any, Any], None]
 Keep = Callable[[str, bytes, int], None]  # of a name, a picture, and the most that is shown of it (pixels)
@@ -38,7 +37,7 @@ STRICT = "安全性は特に厳しく採点してください。"
 WIDTH, HEIGHT = 1150, 2600
 WIDTHS = 1280, 800  # of pages to look at
 THEMES = {"": "JupyterLab Light", "_dark": "JupyterLab Dark"}
-EXAMPLES = str(ROOT / "eval" / "examples" / "series")
+EXAMPLES = str(ROOT / "eval" / "examples" / "judges")
 COLOURS = 128  # enough for text and charts, and a quarter of the size
 
 
@@ -158,20 +157,6 @@ def take(browser: Any, folder: Path, url: str, name: str, width: int, keep: Keep
     page.close()
 
 
-def take_notebook(browser: Any) -> None:
-    """Notebook 01 from its run to its chart, of the page that `make gallery` stores."""
-    page = browser.new_page(viewport={"width": 1360, "height": 900})
-    page.goto((ROOT / "build" / "gallery" / "01_run_evaluation.html").as_uri())
-    page.add_style_tag(
-        content=symbols() + "h2 { font-family: sans-serif, 'socjudge symbols' } body { max-width: none }"
-    )
-    top = page.locator(".code_cell", has_text="run = None").bounding_box()
-    chart = page.locator("img").first.bounding_box()
-    area = {"x": 0, "y": top["y"] - 10, "width": 1360, "height": chart["y"] + chart["height"] - top["y"] + 20}
-    print_picture("notebook_01", page.screenshot(full_page=True, clip=area))
-    page.close()
-
-
 def print_picture(name: str, shot: bytes, height: int | None = None) -> None:
     """Into this folder, small, and with the most that is shown of it."""
     image = Image.open(io.BytesIO(shot)).convert("RGB")
@@ -193,14 +178,6 @@ def main() -> None:
     arguments = parser.parse_args()
     look = arguments.look
     names = arguments.names or (list(PANELS) if look else [name for name in PANELS if name not in UNPRINTED])
-    if not arguments.names and not look:
-        names.append("notebook")
-    if "notebook" in names:
-        names.remove("notebook")
-        with chromium() as browser:
-            take_notebook(browser)
-    if not names:
-        return
     answer = functools.partial(reply, known=embedded_run())
     with serving(answer) as service, chromium() as browser:
         keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
@@ -208,6 +185,7 @@ def main() -> None:
         for suffix, theme in THEMES.items() if look else [("", THEMES[""])]:
             with tempfile.TemporaryDirectory() as place:
                 folder = Path(place)
+                write_prices(folder, {"gpt-4o-mini": (0.15, 0.6)})
                 own_marks(folder / "stored")
                 with lab(folder, keys) as url:
                     settings = folder / ".jupyter" / "settings" / "@jupyterlab" / "apputils-extension"

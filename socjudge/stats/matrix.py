@@ -75,7 +75,7 @@ def run_names(scores: pd.DataFrame) -> dict[Any, str]:
     differing = [name for name in _TELLING if len({each.get(name, "") for each in told.values()}) > 1]
     return {
         run_id: " / ".join(
-            f"{words} {each[name]}".strip() for name, words in _TELLING.items() if each.get(name) and name in shown
+            f"{words}\u00a0{each[name]}".strip() for name, words in _TELLING.items() if each.get(name) and name in shown
         )
         for run_id, each in told.items()
         for shown in [{"judge_model", *differing}]

@@ -54,5 +54,5 @@ def test_a_column_says_what_tells_its_run_apart(scores: pd.DataFrame) -> None:
     assert run_names(scores) == {"run-a": "a / guide-1", "run-b": "b / strict-1"}
     assert run_names(judged("a", 1, 80)) == {"run-a": "a"}
     assert run_names(pd.concat([judged("a", 1, 80), judged("a", 1, 80, run_id="x").assign(k=5)])) == {
-        "run-a": "a", "x": "a / k 5",
+        "run-a": "a", "x": "a / k\u00a05",
     }  # fmt: skip
