@@ -1,7 +1,8 @@
 """The pictures of the panels in this folder, taken in a real JupyterLab with a judge on loopback: `make pictures`.
 
-Each panel in its main state. Look at them before they are committed. `ARGS="--look FOLDER run history"` takes whole panels in pages of 1280 and 800 pixels instead, in the
-light and the dark theme, to be looked at only; draw_charts.py does so for the charts."""
+Each panel in its main state. Look at them before they are committed. `ARGS="--look FOLDER run history"` takes whole panels in
+pages of 1280 and 800 pixels instead, in the light and the dark theme, to be looked at only; draw_charts.py does so for the
+charts."""
 
 from __future__ import annotations
 
