@@ -187,6 +187,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as place:
                 folder = Path(place)
                 write_prices(folder, {"gpt-4o-mini": (0.15, 0.6)})
+                sj.build_index(index_dir=folder / ".socjudge" / "index")
                 own_marks(folder / "stored")
                 with lab(folder, keys) as url:
                     settings = folder / ".jupyter" / "settings" / "@jupyterlab" / "apputils-extension"
