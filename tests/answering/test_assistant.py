@@ -414,7 +414,7 @@ def test_an_empty_reply_to_a_dangerous_question_still_warns_and_is_not_judged(
     run = run_evaluation_suite([dangerous], index=index, logs_dir=tmp_path, progress=False)
     (result,) = run.results
     assert (result.evaluation.status, service.judge_calls) == ("failed", 0)
-    assert "the assistant gave no answer" in result.evaluation.error
+    assert "the assistant gave an empty answer" in result.evaluation.error
     assert result.answer.answer == answer.answer
 
 

@@ -40,7 +40,7 @@ def text(part: Any) -> str:
 def test_the_matrix_is_named_signed_and_scored(panel: HistoryExplorer) -> None:
     assert "3回の実行、10問" in text(panel.status)
     assert [head.split("\n")[0] for head in panel.matrix.runs] == [
-        "gpt-4o-mini / guide-1 / ← gpt-4o-mini", "gpt-4o / strict-1 / ← gpt-4o-mini", "offline / guide-1 / ← offline",
+        "gpt-4o-mini / guide-1 / ←\u00a0gpt-4o-mini", "gpt-4o / strict-1 / ←\u00a0gpt-4o-mini", "offline / guide-1 / ←\u00a0offline",
     ]  # fmt: skip
     assert len(panel.matrix.questions) == 10
     assert panel.matrix.questions[4].startswith("5 危険操作系 ")
