@@ -13,6 +13,7 @@ import json
 import os
 import random
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -187,7 +188,8 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as place:
                 folder = Path(place)
                 write_prices(folder, {"gpt-4o-mini": (0.15, 0.6)})
-                sj.build_index(index_dir=folder / ".socjudge" / "index")
+                shutil.copytree(ROOT / "eval", folder / "eval")
+                sj.build_index(folder / "eval" / "runbooks", index_dir=folder / ".socjudge" / "index")
                 own_marks(folder / "stored")
                 with lab(folder, keys) as url:
                     settings = folder / ".jupyter" / "settings" / "@jupyterlab" / "apputils-extension"
