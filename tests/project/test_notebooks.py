@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -214,6 +215,18 @@ def test_the_first_notebook_says_where_the_log_is_and_what_would_cost(service: S
     assert f"評価完了！結果を {log} に保存しました" in shown
     assert service.judge_calls == 2
     assert not NEVER.findall(shown)
+
+
+def test_a_run_of_the_panel_is_not_shown_as_one_of_the_settings_in_the_cells(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The panel's run outlives its cell: after another judge is set there, Run All shows it again."""
+    (cell,) = (code for code in code_cells("01_run_evaluation.ipynb") if code.startswith("if panel.run is not None"))
+    run = load_run(RUN)
+    names: dict[str, Any] = {"panel": SimpleNamespace(run=run), "plan": None, "ALLOW_COST": True}
+    exec(cell, names)
+    shown = capsys.readouterr().out
+    assert names["run"] is run and "上の見積もりのものではありません" in shown and "評価完了" not in shown
 
 
 def test_the_weakest_answer_is_none_whose_judgement_could_not_be_read() -> None:
