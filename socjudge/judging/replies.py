@@ -6,6 +6,7 @@ A score is never guessed. UnparsableJudgement is raised if the reply is cut off,
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import unicodedata
@@ -253,8 +254,9 @@ def _number(criterion: str, value: Any, notes: list[str]) -> float:
     return number
 
 
-def _plain(name: object) -> str:
-    return re.sub(r"^\d+[.)]", "", re.sub(r"[\s*]", "", unicodedata.normalize("NFKC", str(name))))
+@functools.lru_cache(maxsize=1024)  # the names of a run's criteria are read from each reply
+def _plain(name: str) -> str:
+    return re.sub(r"^\d+[.)]", "", re.sub(r"[\s*]", "", unicodedata.normalize("NFKC", name)))
 
 
 def _text(value: Any) -> str:

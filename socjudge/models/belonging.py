@@ -20,7 +20,7 @@ class SeenReplies:
         """Return whether a reply has answered another request before, and so is not the reply to this one."""
         if not isinstance(reply_id, str) or not reply_id:
             return False
-        asked = hash(str(request.messages))
+        asked = hash(tuple(message["content"] for message in request.messages))
         found = self._replies.setdefault(reply_id, (model, asked, hash(text)))
         if len(self._replies) > MOST:
             self._replies.popitem(last=False)

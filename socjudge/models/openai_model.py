@@ -25,6 +25,7 @@ from ..base.texts import encodable
 from ..errors import ConfigError, RequestRefused, names_content
 from ..records import REASONING, WITHHELD, Completion, ModelRequest
 from . import event_loop
+from .connections import open_client
 from .endings import MAKER, ended_line
 from .gate import TIMEOUT_S, CallSettings, RunGate
 from .pacing import PacedModel, Retryable, get_account
@@ -136,17 +137,12 @@ class OpenAIModel(PacedModel):
 
     def _connect(self) -> None:
         """Make the SDK's client and the `Account`. A forked process needs its own."""
-        import httpx2
         import openai
 
         self._pid = os.getpid()
         self._client = openai.AsyncOpenAI(
             api_key=self._api_key or "none", base_url=self._base_url or None, max_retries=0,
-            timeout=_timeout(TIMEOUT_S),
-            # Each call has its own connection: what comes second on a connection that is kept belongs to nobody's request.
-            http_client=openai.DefaultAioHttpClient(
-                event_hooks={"response": [_check_response]}, limits=httpx2.Limits(keepalive_expiry=1e-9)
-            ),
+            timeout=_timeout(TIMEOUT_S), http_client=open_client(_check_response),
         )  # fmt: skip
         self._account = get_account(str(self._client.base_url), self._api_key)
         weakref.finalize(self, _close, self._client, self._pid)

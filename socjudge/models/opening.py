@@ -20,6 +20,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 from urllib.request import getproxies
 
+from .. import constants
 from ..base.messages import aside, say
 from ..base.redact import redact, show_url
 from ..errors import ConfigError
@@ -120,6 +121,13 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
                 "[assistants.bot] in socjudge.toml, and it can be chosen as the assistant that is asked"
             ),
             url=show_url(model),
+        )
+    if (former := constants.PROJECT_DIR / "prices.toml").exists():
+        raise ConfigError(
+            '{path}: prices stand in {file} now. Move each model\'s lines there, below [prices."MODEL"], and remove this '
+            "file",
+            path=former,
+            file=constants.PROJECT_MARK,
         )
     if model == "auto":
         model = resolve_auto(task)

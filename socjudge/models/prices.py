@@ -8,15 +8,11 @@ from __future__ import annotations
 import functools
 import re
 import time
-import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlsplit
 
-from .. import constants
-from ..errors import ConfigError
 from ..records import ModelRequest, Usage
 from ..settings import last_good_project
 
@@ -33,10 +29,10 @@ def price_usd(model: str, input_tokens: float, output_tokens: float, at: str | N
     # Nobody can tell what a server behind another address costs, whatever its models are called.
     # For a name such as "anthropic:claude-…", the part after the provider is looked up too.
     names = dict.fromkeys((model, model.partition(":")[2] or model))
-    own = _own_prices()
+    own = last_good_project().prices  # US dollars per million tokens
     mine = next((own[name] for name in names if name in own), None)
-    if mine is not None and (any(mine) or at is None):
-        return (input_tokens * mine[0] + output_tokens * mine[1]) / 1e6
+    if mine is not None and (at is None or any(mine.values())):
+        return (input_tokens * mine["input"] + output_tokens * mine["output"]) / 1e6
     seller = None if at is None else door_of(at)
     listed = (_list_price(name, seller, round(input_tokens), round(output_tokens)) for name in names)
     # A price of 0 says that a server of your own is free, and not the seller of a model of the same name.
@@ -143,20 +139,9 @@ def _look_up(model: str, seller: str | None, input_tokens: int, output_tokens: i
     return found.total_price if is_theirs and (seller is None or found.provider.id != "azure") else None
 
 
-def _own_prices() -> dict[str, tuple[float, float]]:
-    # US dollars per million tokens, of input and of output
-    if (former := constants.PROJECT_DIR / "prices.toml").exists():
-        raise ConfigError(
-            '{path}: prices stand in {file} now. Move each model\'s lines there, below [prices."MODEL"], and remove this '
-            "file",
-            path=former,
-            file=constants.PROJECT_MARK,
-        )
-    return {model: (row["input"], row["output"]) for model, row in last_good_project().prices.items()}
-
-
 def estimate_tokens(text: str) -> int:
     """Return an estimate of a text's number of tokens, made without a tokeniser."""
-    counts = Counter(text)
-    wide = sum(count for character, count in counts.items() if unicodedata.east_asian_width(character) in "WF")
+    wide = (
+        len(text.encode(errors="replace")) - len(text)
+    ) / 2  # a wide character has three bytes, a narrow one has one
     return round(wide * TOKENS_PER_WIDE_CHARACTER + (len(text) - wide) * TOKENS_PER_NARROW_CHARACTER)

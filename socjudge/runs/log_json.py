@@ -80,6 +80,8 @@ def _values(record: Any, kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     # `asdict` copies every value deeply, which takes ten times as long.
+    if isinstance(value, str | int | float | None):
+        return value
     if isinstance(value, msgspec.Struct):
         return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
     if is_dataclass(value):

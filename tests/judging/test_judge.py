@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -854,7 +855,7 @@ def test_no_judgement_is_made_of_a_reply_that_the_service_broke_off(service: Ser
 
 
 def test_a_reply_that_comes_twice_on_a_connection_is_not_the_next_questions(
-    index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+    questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
     """A gateway that sends each reply again on the connection, a moment later or at once, with another id."""
     scores = {question.question: 10 * number for number, question in enumerate(questions[:6], 4)}
@@ -881,8 +882,10 @@ def test_a_reply_that_comes_twice_on_a_connection_is_not_the_next_questions(
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         judge = providers.OpenAIModel("theirs", base_url=f"http://127.0.0.1:{server.server_port}/v1")
-        how: dict[str, Any] = {"judge_model": judge, "assistant_model": "offline", "logs_dir": tmp_path}
-        run = run_evaluation_suite(questions[:6], index=index, **with_options(max_concurrency=1, **how))
+        # Given answers, so that the next call comes at once.
+        given = [replace(ANSWER, question=question.question) for question in questions[:6]]
+        how: dict[str, Any] = {"judge_model": judge, "answers": given, "logs_dir": tmp_path}
+        run = run_evaluation_suite(questions[:6], **with_options(max_concurrency=1, **how))
         server.shutdown()
     assert [result.evaluation.average_score for result in run.results] == list(scores.values())
 

@@ -205,7 +205,7 @@ def test_prices_stand_in_the_settings_and_a_former_file_says_where_it_goes(folde
     assert price_usd("my-7b", 1_000_000, 1_000_000) == 3.0
     (folder / "prices.toml").write_text("['their-7b']\ninput = 2\noutput = 2\n", "utf-8")
     with pytest.raises(sj.ConfigError, match=r"prices.toml: prices stand in socjudge.toml now.*\[prices."):
-        price_usd("my-7b", 1, 1)
+        open_model("offline")
 
 
 @pytest.mark.parametrize("cost", ["inf", "true", "1e308", '"x"', "-1.0", "nan"])
