@@ -22,9 +22,8 @@ def open_client(check_response: Any) -> Any:
         # aiohttp asks here for a connection that is open already. Those that were used longest ago come first.
         async def _get(self, key: Any, traces: Any) -> Any:
             while (kept := self._conns.get(key)) and time.monotonic() - kept[0][1] >= REST_S:
-                connection = await super()._get(key, traces)
-                protocol = connection and connection.protocol
-                if protocol is None or not protocol.should_close:
+                connection: Any = await super()._get(key, traces)
+                if connection is None or not connection.protocol.should_close:
                     return connection
                 connection.close()  # something came that was not asked for
             return None
