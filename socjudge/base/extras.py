@@ -10,8 +10,10 @@ _EXTRAS = {
     "IPython": "lab",
     "voila": "lab",
     "openpyxl": "convert",
+    "bs4": "convert",
+    "markdownify": "convert",
+    "pypdfium2": "convert",
     "langchain": "langchain",
-    "langchain_openai": "langchain",
 }
 
 

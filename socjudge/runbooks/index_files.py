@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from ..base.atomic_files import make_folder, replacing
@@ -79,90 +80,85 @@ def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
     ):
         make_folder(index_dir)
         # The manifest is written last. Until then, the checksums do not fit and the index does not load.
-        _write(index_dir / "vectors.npy", vectors)
-        _write(index_dir / "passages.jsonl", passages)
-        _write(index_dir / "manifest.json", manifest_text.encode("utf-8"))
+        written = {"vectors.npy": vectors, "passages.jsonl": passages, "manifest.json": manifest_text.encode("utf-8")}
+        for name, content in written.items():
+            with replacing(index_dir / name) as file:
+                file.write(content)
 
 
 def stamp_stored_index(index_dir: Path) -> tuple[tuple[int, ...], ...]:
     """Return a value that stays the same as long as the three files of an index do not change.
     Raises ConfigError if a file is missing."""
-    return tuple(map(_stamp, (index_dir / name for name in ("manifest.json", "passages.jsonl", "vectors.npy"))))
+    stamps = []
+    for name in ("manifest.json", "passages.jsonl", "vectors.npy"):
+        with _reading(index_dir / name):
+            stat = (index_dir / name).stat()
+        stamps.append((stat.st_ino, stat.st_mtime_ns, stat.st_size))  # each build creates new files
+    return tuple(stamps)
 
 
 def load_stored_index(index_dir: Path) -> StoredIndex:
     """Load the index that `save_stored_index` wrote.
     If a file is missing or damaged, the ConfigError names the first such file."""
     manifest = _load_manifest(index_dir / "manifest.json")
-    contents = {}
-    for name in ("passages.jsonl", "vectors.npy"):
-        contents[name] = _read(index_dir / name)
-        if _sha256(contents[name]) != manifest["sha256"][name]:
-            raise _damaged(index_dir / name, say("its checksum does not fit the manifest"))
+    passages, vectors_path = index_dir / "passages.jsonl", index_dir / "vectors.npy"
     try:
-        lines = contents["passages.jsonl"].decode("utf-8").split("\n")
-        chunks = tuple(_chunk(json.loads(line)) for line in lines if line)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise _damaged(index_dir / "passages.jsonl", str(error)) from error
+        chunks = tuple(msgspec.json.decode(line, type=Chunk) for line in _checked(passages, manifest).splitlines())
+    except (ValueError, RecursionError) as error:
+        raise _damaged(passages, str(error)) from error
     try:
-        vectors = np.load(io.BytesIO(contents["vectors.npy"]), allow_pickle=False)
+        vectors = np.load(io.BytesIO(_checked(vectors_path, manifest)), allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise _damaged(index_dir / "vectors.npy", str(error)) from error
+        raise _damaged(vectors_path, str(error)) from error
     if vectors.dtype != np.float16 or vectors.ndim != 2 or not np.isfinite(vectors).all():
-        raise _damaged(
-            index_dir / "vectors.npy",
-            say("{dtype} {shape}, not a float16 table", dtype=vectors.dtype, shape=vectors.shape),
-        )
+        why = say("{dtype} {shape}, not a float16 table", dtype=vectors.dtype, shape=vectors.shape)
+        raise _damaged(vectors_path, why)
     # Not resolved, because a link to the runbooks may point elsewhere later.
-    runbooks = Path(os.path.normpath(index_dir.absolute() / manifest["runbooks"]))
-    stored = StoredIndex(
-        chunks,
-        vectors,
-        manifest["embedder"],
-        manifest["files"],
-        runbooks,
-        manifest["synonyms"],
-    )
+    runbooks = Path(os.path.normpath(index_dir.absolute() / manifest.runbooks))
+    stored = StoredIndex(chunks, vectors, manifest.embedder, manifest.files, runbooks, manifest.synonyms)
     if len(vectors) != len(stored.texts):
-        raise _damaged(
-            index_dir / "vectors.npy",
-            say(
-                "{vectors} vectors for {texts} passages, sentences and questions",
-                vectors=len(vectors),
-                texts=len(stored.texts),
-            ),
+        why = say(
+            "{vectors} vectors for {texts} passages, sentences and questions",
+            vectors=len(vectors),
+            texts=len(stored.texts),
         )
+        raise _damaged(vectors_path, why)
     return stored
 
 
-def _chunk(row: dict[str, Any]) -> Chunk:
-    chunk = Chunk(**row | {"questions": tuple(row["questions"])})
-    # Fails if a part is not text.
-    "".join([chunk.text, chunk.source, chunk.heading, chunk.title, *chunk.questions]).encode()
-    return chunk
+class _Manifest(msgspec.Struct):
+    embedder: str
+    runbooks: str
+    files: dict[str, str]
+    synonyms: dict[str, list[str]]
+    sha256: dict[str, str]
 
 
-def _load_manifest(path: Path) -> dict[str, Any]:
+def _load_manifest(path: Path) -> _Manifest:
     try:
-        manifest = json.loads(_read(path).decode("utf-8"))
-        checksum = manifest.pop("sha256_of_this")
-        if manifest["format_version"] == FORMAT_VERSION:
-            files, synonyms = manifest["files"], manifest["synonyms"]
-            words = [manifest["embedder"], manifest["runbooks"], *files, *files.values(), *manifest["sha256"].values()]
-            "".join([*words, *synonyms, *(word for words in synonyms.values() for word in words)]).encode()
-    except (ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
+        manifest = msgspec.json.decode(_read(path), type=dict[str, Any])
+        checksum, found = manifest.pop("sha256_of_this"), manifest["format_version"]
+        known = msgspec.convert(manifest, _Manifest) if found == FORMAT_VERSION else None
+    except (ValueError, KeyError, RecursionError) as error:
         raise _damaged(path, say("not a manifest: {reason}", reason=error)) from error
     if checksum != _manifest_checksum(manifest):
         raise _damaged(path, say("its checksum does not fit"))
-    if manifest["format_version"] != FORMAT_VERSION:
+    if known is None:
         raise ConfigError(
             "{path}: index format {found}, but this socjudge reads format {known}; run: socjudge index",
             panel="{path}: index format {found}, but this version reads format {known}; build it anew",
             path=path,
-            found=manifest["format_version"],
+            found=found,
             known=FORMAT_VERSION,
         )
-    return dict(manifest)
+    return known
+
+
+def _checked(path: Path, manifest: _Manifest) -> bytes:
+    content = _read(path)
+    if _sha256(content) != manifest.sha256.get(path.name):
+        raise _damaged(path, say("its checksum does not fit the manifest"))
+    return content
 
 
 def _reading(path: Path) -> AbstractContextManager[None]:
@@ -176,17 +172,6 @@ def _reading(path: Path) -> AbstractContextManager[None]:
 def _read(path: Path) -> bytes:
     with _reading(path):
         return load_bytes(path)
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    with _reading(path):
-        stat = path.stat()
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size  # each build creates new files
-
-
-def _write(path: Path, data: bytes) -> None:
-    with replacing(path) as file:
-        file.write(data)
 
 
 def _relative(folder: Path, index_dir: Path) -> str:

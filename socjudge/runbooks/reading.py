@@ -58,6 +58,8 @@ _LOOSE_HEADING = re.compile(
 _ITEM = r"[　 ]{0,3}[０-９]{1,2}[．.、　][^\n。]{1,30}\n"
 _LONE_NUMBER = re.compile(rf"(\A|\n[^\S\n]*\n)(?!{_ITEM}\s*{_ITEM})({_ITEM})(?=[^\S\n]*\n)")
 _NUMBERED = re.compile(r"\s*()()【[\d一二三四五六七八九十]{1,3}】\s*[^。]+")  # 【１】　目的
+_FRONT_MATTER = re.compile(r"---[ \t]*\n((?:.*\n)*?)(?:---|\.\.\.)[ \t]*(?:\n|$)")
+_FRONT_MATTER_LINE = re.compile(r"[^\s:#-][^:]*:(?:\s|$)|\s|#|-\s|$")  # a field; or its list, comment or next line
 _NUMBER = re.compile(r"^第?[0-9０-９]+(?:[.．－-][0-9０-９]+)*\s*[章節項.．、)）:：]?\s*")
 
 
@@ -179,15 +181,11 @@ def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
     """Load {everyday word: words of the runbooks} from `synonyms.json` in the runbooks folder; {} without it.
     The everyday words are normalised. If the file is wrong, the ConfigError names it and says why."""
     path = Path(folder) / SYNONYMS_NAME
-    entries = load_json_object(path, say('{{"everyday word": ["runbook word", …]}}'))
+    expected = say('{{"everyday word": ["runbook word", …]}}')
+    entries = load_json_object(path, expected)
     for word, terms in entries.items():
         if not word.strip() or not _is_texts(terms):
-            raise ConfigError(
-                "{path}: the entry {word!r} needs a list of runbook words, found {found!r}",
-                path=path,
-                word=word,
-                found=terms,
-            )
+            raise _unfit(path, word, terms, expected)
     return {normalise_text(word): terms for word, terms in entries.items()}
 
 
@@ -199,21 +197,10 @@ def load_questions(folder: Path | str) -> dict[str, dict[str, dict[str, None]]]:
     entries = load_json_object(path, expected)
     for source, sections in entries.items():
         if not isinstance(sections, dict):
-            raise ConfigError(
-                "{path}: the entry {source!r} is not an object; expected {expected}",
-                path=path,
-                source=source,
-                expected=expected,
-            )
+            raise _unfit(path, source, sections, expected)
         for heading, questions in sections.items():
             if not _is_texts(questions):
-                raise ConfigError(
-                    "{path}: {source!r}, heading {heading!r} needs a list of questions, found {found!r}",
-                    path=path,
-                    source=source,
-                    heading=heading,
-                    found=questions,
-                )
+                raise _unfit(path, f"{source} > {heading}", questions, expected)
     return entries
 
 
@@ -264,36 +251,33 @@ def _is_texts(values: object) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) and value.strip() for value in values)
 
 
-def split_front_matter(text: str, name: str) -> tuple[dict[str, Any], str]:
-    """Return a text's YAML front matter, or {}, and the rest of the text. `name`: the file's name, for the message.
-    Raises ConfigError for bad YAML."""
-    match = re.match(r"---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|$)", text, re.DOTALL)
-    if not match:
-        return {}, text
-    import yaml
+def _unfit(path: Path, name: str, value: object, expected: str) -> ConfigError:
+    return ConfigError(
+        "{path}: {name!r} has {value!r}; write {expected}", path=path, name=name, value=value, expected=expected
+    )
 
-    try:
-        fields = yaml.safe_load(match[1] or "")
-    except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(
-            "{name}: the YAML between the --- lines at its top is not valid ({reason})", name=name, reason=reason
-        ) from error
-    if not isinstance(fields, dict):  # prose between two horizontal rules, not front matter
-        return {}, text if fields is not None else text[match.end() :]
-    return fields, text[match.end() :]
+
+def split_front_matter(text: str) -> tuple[str, str]:
+    """Return the title in the front matter of a text, "" if there is none, and the text below the front matter.
+    Front matter is lines of YAML between --- lines at the top. Of it, no more than `title: …` is understood."""
+    match = _FRONT_MATTER.match(text)
+    lines = match[1].splitlines() if match else []
+    if not match or not all(map(_FRONT_MATTER_LINE.match, lines)):  # perhaps prose between two horizontal rules
+        return "", text
+    title = next((line.partition(":")[2] for line in lines if line.startswith("title:")), "")
+    return title.partition(" #")[0].strip(" \t\"'"), text[match.end() :]
 
 
 def split_runbook(text: str, source: str, *, chunk_size: int = CHUNK_SIZE) -> list[Chunk]:
     """Split the text of one runbook into passages of at most `chunk_size` characters, in order. No body text is lost.
     Sections follow the headings of CommonMark, or in a .txt or .pdf file, headings such as ■初動対応.
     Of the front matter, only the title is used."""
-    front_matter, body = split_front_matter(text, source)
+    stated, body = split_front_matter(text)
     lines = body.split("\n")
     headings = _plain_headings(lines) if source.lower().endswith((".txt", ".pdf")) else _markdown_headings(body)
     # The only H1 of a text is its title, and no part of the heading paths.
     top = [title for _, _, level, title in headings if level == 1]
-    title = str(front_matter.get("title") or (top[0] if len(top) == 1 else Path(source).stem))
+    title = stated or (top[0] if len(top) == 1 else Path(source).stem)
     splitter = _make_splitter(chunk_size)
     chunks = []
     for heading, section in _sections(lines, headings, skip_h1=len(top) == 1):
@@ -369,16 +353,12 @@ def decode_runbook(data: bytes, path: Path) -> tuple[str, list[Note]]:
 def _decode(data: bytes, path: Path) -> tuple[str, str]:
     is_7_bit_japanese = b"\x1b$" in data or b"\x1b(" in data
     if b"\0" not in data and not is_7_bit_japanese:
-        try:
+        with contextlib.suppress(UnicodeDecodeError):
             return data.decode("utf-8-sig"), "utf-8"
-        except UnicodeDecodeError:
-            pass
-    if is_7_bit_japanese:  # every detector takes ISO-2022-JP for ASCII, so its escape sequences decide
-        for encoding in _ENCODINGS_7_BIT:
-            try:
-                return data.decode(encoding), encoding
-            except UnicodeDecodeError:
-                continue
+    # Every detector takes ISO-2022-JP for ASCII, so its escape sequences decide.
+    for encoding in _ENCODINGS_7_BIT if is_7_bit_japanese else ():
+        with contextlib.suppress(UnicodeDecodeError):
+            return data.decode(encoding), encoding
     from charset_normalizer import from_bytes
 
     best = from_bytes(data, cp_isolation=_ENCODINGS).best()

@@ -11,10 +11,7 @@ from ..base.messages import say
 from .document import Document, Links, Package, find_boxes, is_on
 
 # Elements that hold properties or old versions of them, and furigana (rt).
-_SKIPPED = set(
-    ["pPr", "rPr", "tblPr", "tblGrid", "tcPr", "trPr", "sectPr", "sdtPr", "sdtEndPr", "bodyPr", "ffData", "rt"]
-)
-_WRAPPERS = set(["sdt", "sdtContent", "customXml", "ins", "moveTo", "AlternateContent", "Choice"])
+_SKIPPED = ("pPr", "rPr", "tblPr", "tblGrid", "tcPr", "trPr", "sectPr", "sdtPr", "sdtEndPr", "bodyPr", "ffData", "rt")
 _LETTERS = {"noBreakHyphen": "-", "tab": "\t", "br": "\n", "cr": "\n"}
 _WINGDINGS = {"F0FE": "■", "F0FD": "■", "F0FC": "■", "F0E0": "→", "F0E8": "→", "F06C": "●"}  # ■: ticked; others are □
 _HEADING = re.compile(r"(?:heading|見出し) ?[1-6]", re.IGNORECASE)  # a style of programs that write no level
@@ -53,18 +50,17 @@ class _Word:
         return self._package.xml("".join(self._package.related(self._package.main, kind)[:1]))
 
     def read(self) -> None:
-        body, links = self._package.xml(self._package.main), self._package.links(self._package.main)
-        used = {each.get("id", "") for each in body.iter() if each.tag in ("headerReference", "footerReference")}
-        edges = dict[str, None]()
-        for part in sorted(links[edge][1] for edge in used & links.keys()):
-            self._links, root = self._package.links(part), self._package.xml(part)
-            edges[self._out.text_of(lambda root=root: self._blocks(root))] = None  # type: ignore[misc]
-        for text in edges:
+        main = self._package.main
+        edges = [part for kind in ("header", "footer") for part in self._package.related(main, kind)]
+        for text in dict.fromkeys(self._out.text_of(lambda part=part: self._read_part(part)) for part in sorted(edges)):  # type: ignore[misc]
             if any(letter.isalpha() for letter in text):  # more than a page's number
                 self._out.add(text, is_tight=True)
-        self._links = links
-        self._is_titled = any(self._is_title(each.get("val", "")) for each in body.iter("pStyle"))
-        self._blocks(body)
+        self._read_part(main)
+
+    def _read_part(self, part: str) -> None:
+        root, self._links = self._package.xml(part), self._package.links(part)
+        self._is_titled = any(self._is_title(each.get("val", "")) for each in root.iter("pStyle"))
+        self._blocks(root)
 
     def _blocks(self, parent: Element) -> None:
         for child in parent:
@@ -83,17 +79,10 @@ class _Word:
         own, style = paragraph.find("pPr"), _value(paragraph, "pPr/pStyle")
         left, below = defaultdict[str, str](str), list[Element | str]()
         text = self._inline(paragraph, style, left, below).strip()
-        names = (style, *(_value(each, "name") for each in self._chain(style)))
         links = "".join(f"（{link}）" for link in below if isinstance(link, str) and link not in text)
-        level = self._property(own, style, "outlineLvl") or next(
-            (str(int(n[-1]) - 1) for n in names if _HEADING.fullmatch(n)), ""
-        )
         if text:
-            marker = self._marker(own, style)
-            if self._is_title(style):
-                self._out.add(f"# {' '.join(text.split())}", is_markdown=True)
-            elif level in tuple("012345"):
-                depth = min(int(level) + 1 + self._is_titled, 6)
+            depth, marker = self._depth(own, style), self._marker(own, style)
+            if depth:
                 self._out.add(f"{'#' * depth} {marker}{' '.join(text.split())}", is_markdown=True)
             else:
                 self._out.add(marker + text + links, is_tight=bool(marker), is_markdown=bool(marker))
@@ -193,6 +182,15 @@ class _Word:
         places = [own, *(each.find("pPr") for each in self._chain(style))]
         return next((found for each in places if each is not None and (found := _value(each, path))), "")
 
+    def _depth(self, own: Element | None, style: str) -> int:
+        """Return the depth of a heading; 0 for another paragraph."""
+        if self._is_title(style):
+            return 1
+        names = (style, *(_value(each, "name") for each in self._chain(style)))
+        named = next((str(int(name[-1]) - 1) for name in names if _HEADING.fullmatch(name)), "")
+        level = self._property(own, style, "outlineLvl") or named
+        return min(int(level) + 1 + self._is_titled, 6) if level in tuple("012345") else 0
+
     def _is_title(self, style: str) -> bool:
         return style in self._styles and _value(self._styles[style], "name").lower() == "title"
 
@@ -200,23 +198,21 @@ class _Word:
         """Return what stands before a paragraph of a list or a numbered heading: "1. ", "第2章 ", "- ", or ""."""
         group = self._lists.get(self._property(own, style, "numPr/numId"), "")
         at = int(self._property(own, style, "numPr/ilvl") or 0)
-        if (group, at) not in self._levels:
+        level = self._levels.get((group, at))
+        if level is None:
             return ""
-        if _value(self._levels[group, at], "numFmt") == "bullet":
+        if _value(level, "numFmt") == "bullet":
             return "  " * at + "- "
-        self._counts[group, at] = (
-            self._counts[group, at] or int(_value(self._levels[group, at], "start") or 1) - 1
-        ) + 1
-        for deeper in range(at + 1, 9):
-            self._counts[group, deeper] = 0
+        before = self._counts[group, at] or int(_value(level, "start") or 1) - 1
+        self._counts |= {(group, at): before + 1} | {(group, deeper): 0 for deeper in range(at + 1, 9)}
 
         def shown(found: re.Match[str]) -> str:
-            level = int(found[1]) - 1
-            count = self._counts[group, level] or 1
-            series = _SERIES.get(_value(self._levels[group, level], "numFmt"), "")
+            place = group, int(found[1]) - 1
+            count = self._counts[place] or 1
+            series = _SERIES.get(_value(self._levels[place], "numFmt"), "")
             return series[count - 1] if count <= len(series) else str(count)
 
-        label = re.sub(r"%(\d)", shown, _value(self._levels[group, at], "lvlText"))
+        label = re.sub(r"%(\d)", shown, _value(level, "lvlText"))
         return "  " * at + label + " " if label else ""
 
 
@@ -233,5 +229,5 @@ def _within(parent: Element, tag: str) -> Iterator[Element]:
     for child in parent:
         if child.tag == tag:
             yield child
-        elif child.tag in _WRAPPERS:
+        elif child.tag not in _SKIPPED:  # a wrapper, such as a content control
             yield from _within(child, tag)

@@ -520,14 +520,6 @@ def test_a_sheet_of_one_column_is_read_as_rules(tmp_path: Path) -> None:
     assert "手順書の定め: 承認なしに公開サーバーを停止してはならない。 [出典: ddos.md > 禁止事項]" in told
 
 
-def test_a_short_report_that_two_runbooks_fit_is_asked_back_with_candidates(index: RunbookIndex) -> None:
-    told = ask("あやしいPC手元にある なにから取るの 順番わからん はやく", index).answer
-    assert "どれに当てはまりますか。" in told
-    assert "[出典: evidence_preservation.md" in told
-    assert "SOCリーダー（内線7111）へ電話する" in told
-    assert not re.search(r"^\d+\. ", told, re.MULTILINE)
-
-
 def test_one_sentence_with_unknown_words_does_not_deny_a_long_report(index: RunbookIndex) -> None:
     told = ask(
         "AWSのアクセスキーがGitHubに公開されていました。見覚えのないEC2が20台起動しています。CIのパイプラインはTerraformとArgoCDです。"

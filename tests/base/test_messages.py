@@ -44,7 +44,7 @@ MATERIAL = re.compile(
 # Beside the specification's words: values in frames and certificates; what is in answers and runbooks; what is typed.
 KEPT = {
     *["判定保留", "不合格→合格", "合格→不合格", "合格のまま", "不合格のまま", "比較対象外", "常に合格", "信頼できる", "条件つき"],
-    *["信頼できない", "分からない", "責任者", "承認", "と承認", "なし", "はい", "[ァ-ヺー]{4,}", "ぁ"], r"\[出典: [^\]]*\]", "[出典: ",
+    *["信頼できない", "分からない", "責任者", "承認", "と承認", "なし", "はい"], r"\[出典: [^\]]*\]", "[出典: ",
     " > |[とのやへ・、（）()]", "（モデルの応答が空でした。回答はありません。）", "⏳ 評価を実行中... これには数分かかる場合があります",
     "⚠️ <b>注意</b>: LLM as a Judgeの実行には<b>コストがかかります</b>（{questions}問 × Judge呼び出し）", COSTS_MONEY, FINISHED, SUMMARY,
 }  # fmt: skip

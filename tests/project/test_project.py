@@ -34,14 +34,13 @@ from socjudge.cli.app import app as cli
 PACKAGE = Path(socjudge.__file__).parent
 # The wings that may import a heavy library.
 HOMES = {
-    "openai": {"models", "runbooks"},
+    "openai": {"models"},
     "faiss": {"runbooks"},
     "langchain": {"models"},
     "langchain_core": {"models", "runbooks"},
     "langchain_text_splitters": {"runbooks"},
-    "langchain_openai": {"runbooks"},
     "pandas": {"history", "stats", "certify", "charts", "report", "panels"},
-    "msgspec": {"runs", "history"},
+    "msgspec": {"runs", "history", "runbooks"},
     "scipy": {"stats"},
     "jinja2": {"report"},
     "ipywidgets": {"panels"},

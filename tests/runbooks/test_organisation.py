@@ -96,13 +96,13 @@ def test_warnings_name_the_form_and_the_approvers() -> None:
     ("organisation", "told"),
     [
         ([], "expected an object"),
-        ({"lead": {}}, "unknown field 'lead'"),
-        ({"leader": "SOCリーダー"}, "field 'leader'"),
-        ({"leader": {"role": " "}}, "field 'leader'"),
-        ({"leader": {"role": "長", "phone": 7111}}, "field 'leader'"),
-        ({"approvers": {"role": "部長"}}, "field 'approvers'"),
-        ({"approvers": [{"role": "部長"}, {"name": "課長"}]}, r"field 'approvers\[1\]'"),
-        ({"change_form": 1}, "field 'change_form'"),
+        ({"lead": {}}, "unknown field `lead`"),
+        ({"leader": "SOCリーダー"}, r"\$\.leader"),
+        ({"leader": {"role": " "}}, r"\$\.leader\.role"),
+        ({"leader": {"role": "長", "phone": 7111}}, r"\$\.leader\.phone"),
+        ({"approvers": {"role": "部長"}}, r"\$\.approvers"),
+        ({"approvers": [{"role": "部長"}, {"name": "課長"}]}, r"\$\.approvers\[1\]"),
+        ({"change_form": 1}, r"\$\.change_form"),
     ],
 )
 def test_a_bad_file_is_told_with_field_and_fix_when_the_index_is_built(

