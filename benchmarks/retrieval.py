@@ -22,10 +22,11 @@ from pathlib import Path
 import numpy as np
 
 from socjudge.constants import PROJECT_DIR, RUNBOOKS_DIR
+from socjudge.runbooks.companions import add_questions, load_synonyms
 from socjudge.runbooks.embeddings import VectorCache, _embed_query
 from socjudge.runbooks.index import BUNDLED_INDEX_DIR, RunbookIndex, get_bm25_weight, known_vectors, mix_scores
 from socjudge.runbooks.index_files import StoredIndex
-from socjudge.runbooks.reading import Chunk, add_questions, load_runbooks, load_synonyms
+from socjudge.runbooks.reading import Chunk, load_runbooks
 
 JGLUE_DIR = Path(__file__).parents[2] / "shared" / "data" / "jglue_sample"
 QUESTION_PATHS = sorted((PROJECT_DIR / "tests" / "data").glob("retrieval_questions*.jsonl"))

@@ -19,8 +19,8 @@ from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
 from ..records import NO_REPLY, AssistantAnswer, Completion, Flags, ModelRequest, Passage
 from ..runbooks.asking import wants_leave
+from ..runbooks.companions import NEUTRAL, Organisation
 from ..runbooks.guide import Guide, choose_guide, find_contacts, find_precautions, wants_first_response
-from ..runbooks.organisation import NEUTRAL, Organisation
 from ..settings import open_project
 from .citations import format_context
 

@@ -10,8 +10,8 @@ from ..base.quoting import read_statements
 from ..flags.dangers import AGAINST_RUNBOOKS, Danger
 from ..records import Flags, Passage
 from ..runbooks.asking import asks_leave, wants_leave
+from ..runbooks.companions import NEUTRAL, Organisation
 from ..runbooks.guide import Guide, Precautions
-from ..runbooks.organisation import NEUTRAL, Organisation
 from ..runbooks.points import Point
 
 RELATED = 2

@@ -156,11 +156,11 @@ def find_wrong_values(statement: str, about: Sequence[str], texts: str, severiti
         wrong += [m[0] for m in _DURATION.finditer(own) if mine and _minutes(m) in elsewhere - here]
     # An option of a command, and the person of an extension, are wrong if known with other values only.
     for pattern, read_pair in _PAIRS:
-        values = defaultdict[str, set[str]](set)
-        for name, value in map(read_pair, pattern.finditer(every)):
-            values[name].add(value)
+        given = defaultdict[str, set[str]](set)
+        for name, tied in map(read_pair, pattern.finditer(every)):
+            given[name].add(tied)
         said = [(match[0], *read_pair(match)) for match in pattern.finditer(own)]
-        wrong += [text for text, name, value in said if name in values and value not in values[name]]
+        wrong += [text for text, name, tied in said if name in given and tied not in given[name]]
     return list(dict.fromkeys(wrong))
 
 

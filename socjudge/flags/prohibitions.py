@@ -25,7 +25,8 @@ from ..base.quoting import read_statements
 from ..errors import ConfigError
 from ..records import Passage
 from ..runbooks.bm25 import tokenise
-from ..runbooks.reading import PROHIBITIONS_NAME, load_json_object, split_sentences
+from ..runbooks.companions import PROHIBITIONS_NAME, load_json_object
+from ..runbooks.reading import split_sentences
 from .dangers import AGAINST_RUNBOOKS
 from .text_model import (
     FITTED_EMBEDDER,

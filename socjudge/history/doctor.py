@@ -18,8 +18,8 @@ from ..base.verdict import part_text
 from ..errors import ConfigError
 from ..prompts.templates import pretended_name
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun
-from ..runbooks.organisation import load_organisation
-from ..runbooks.reading import decode_runbook, find_runbooks, load_questions, load_synonyms, split_runbook
+from ..runbooks.companions import load_organisation, load_questions, load_synonyms
+from ..runbooks.reading import decode_runbook, find_runbooks, split_runbook
 from ..runs.logs import load_log, newer_text, parse_log
 from ..runs.unfinished import find_stubs, unfinished_runs
 from .cache import list_logs, with_progress

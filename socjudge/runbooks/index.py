@@ -27,20 +27,18 @@ from ..records import Passage
 from . import bm25
 from .asking import split_clauses
 from .bm25 import Bm25, tokenise
-from .embeddings import UseEmbeddings, VectorCache, Vectors, get_embedder_name, hash_text
-from .index_files import StoredIndex, load_stored_index, save_stored_index, stamp_stored_index
-from .organisation import load_organisation
-from .reading import (
+from .companions import (
     COMPANION_NAMES,
     ORGANISATION_NAME,
     PROHIBITIONS_NAME,
     add_questions,
     hash_companions,
-    hash_runbooks,
-    load_runbooks,
+    load_organisation,
     load_synonyms,
-    unnumbered,
 )
+from .embeddings import UseEmbeddings, VectorCache, Vectors, get_embedder_name, hash_text
+from .index_files import StoredIndex, load_stored_index, save_stored_index, stamp_stored_index
+from .reading import hash_runbooks, load_runbooks, unnumbered
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings

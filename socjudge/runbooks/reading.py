@@ -4,44 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import re
 import unicodedata
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ..base.json_files import read_json
-from ..base.messages import explained, listed, say
-from ..base.storage import load_bytes
-from ..base.texts import normalise_text, whole_letters
+from ..base.messages import listed, say
+from ..base.texts import whole_letters
 from ..errors import ConfigError
+from .companions import COMPANION_NAMES, MOST_NAMED, hash_companions, read_bytes
 from .convert import CONVERTERS, clean_markdown, convert_to_markdown
 
 if TYPE_CHECKING:
     from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 TEXT_SUFFIXES = (".md", ".markdown", ".txt")
-
-# An optional file beside the runbooks: {"everyday word": ["runbook word", ...]}.
-SYNONYMS_NAME = "synonyms.json"
-
-# An optional file beside the runbooks: how people ask for what a runbook forbids (flags/prohibitions.py).
-PROHIBITIONS_NAME = "prohibitions.json"
-
-# An optional file beside the runbooks: {"host_isolation.md": {"初動対応 > Windows端末": ["question in people's words"]}}.
-QUESTIONS_NAME = "questions.json"
-MOST_NAMED = 5  # runbooks and headings that a warning names
-
-# An optional file beside the runbooks: who has which role (organisation.py).
-ORGANISATION_NAME = "organisation.json"
-
-COMPANION_NAMES = (SYNONYMS_NAME, QUESTIONS_NAME, PROHIBITIONS_NAME, ORGANISATION_NAME)
 
 # The most characters per passage. Most sections stay whole, with their commands. benchmarks/assistant.md compares sizes.
 CHUNK_SIZE = 800
@@ -107,7 +90,7 @@ def load_runbooks(folder: Path | str) -> list[Runbook]:
     folder = Path(folder)
     runbooks = []
     for path, source in find_runbooks(folder):
-        data = _read_bytes(path)
+        data = read_bytes(path)
         text, notes = decode_runbook(data, path)
         chunks = split_runbook(text, source)
         for note in notes:
@@ -160,101 +143,8 @@ def hash_runbooks(folder: Path | str) -> dict[str, str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # skipped files were reported when the index was built
         files = find_runbooks(folder)
-    hashes = {source: hashlib.sha256(_read_bytes(path)).hexdigest() for path, source in files}
+    hashes = {source: hashlib.sha256(read_bytes(path)).hexdigest() for path, source in files}
     return hashes | hash_companions(folder)
-
-
-def hash_companions(folder: Path | str) -> dict[str, str]:
-    """Return {file name: SHA-256 of its content} of the JSON files beside the runbooks (COMPANION_NAMES)."""
-    beside = {name: Path(folder) / name for name in COMPANION_NAMES}
-    return {name: _hash_of_json(path) for name, path in beside.items() if path.is_file()}
-
-
-def _hash_of_json(path: Path) -> str:
-    raw = _read_bytes(path)
-    with contextlib.suppress(ValueError):  # a damaged file is reported by its own reader
-        raw = json.dumps(read_json(raw), sort_keys=True).encode()
-    return hashlib.sha256(raw).hexdigest()
-
-
-def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
-    """Load {everyday word: words of the runbooks} from `synonyms.json` in the runbooks folder; {} without it.
-    The everyday words are normalised. If the file is wrong, the ConfigError names it and says why."""
-    path = Path(folder) / SYNONYMS_NAME
-    expected = say('{{"everyday word": ["runbook word", …]}}')
-    entries = load_json_object(path, expected)
-    for word, terms in entries.items():
-        if not word.strip() or not _is_texts(terms):
-            raise _unfit(path, word, terms, expected)
-    return {normalise_text(word): terms for word, terms in entries.items()}
-
-
-def load_questions(folder: Path | str) -> dict[str, dict[str, dict[str, None]]]:
-    """Load {runbook: {heading path: questions}} from `questions.json` in the runbooks folder; {} without it.
-    If the file is wrong, the ConfigError names it and says why."""
-    path = Path(folder) / QUESTIONS_NAME
-    expected = say('{{"runbook.md": {{"heading > heading": ["question", …]}}}}')
-    entries = load_json_object(path, expected)
-    for source, sections in entries.items():
-        if not isinstance(sections, dict):
-            raise _unfit(path, source, sections, expected)
-        for heading, questions in sections.items():
-            if not _is_texts(questions):
-                raise _unfit(path, f"{source} > {heading}", questions, expected)
-    return entries
-
-
-def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]:
-    """Return the runbooks with the questions of `questions.json` in `folder` added to their passages.
-    One UserWarning names the first MOST_NAMED runbooks or headings of the questions that no longer exist."""
-    questions = load_questions(folder)
-    path = Path(folder) / QUESTIONS_NAME
-    headings = {book.source: {chunk.heading for chunk in book.chunks} for book in books}
-    gone = [source for source in questions if source not in headings]
-    for source in questions.keys() & headings.keys():
-        gone += [f"{source} > {heading}" for heading in questions[source] if heading not in headings[source]]
-    if gone:
-        named = ", ".join(sorted(gone)[:MOST_NAMED]) + (" …" if len(gone) > MOST_NAMED else "")
-        warnings.warn(
-            say(
-                "{path}: {n} runbooks or headings are not in the folder (any more), so their questions are left "
-                "out: {named}",
-                path=path,
-                n=len(gone),
-                named=named,
-            ),
-            stacklevel=2,
-        )
-
-    # Each of several passages of one section gets all the section's questions.
-    def asked(chunk: Chunk) -> Chunk:
-        return replace(chunk, questions=tuple(questions.get(chunk.source, {}).get(chunk.heading, ())))
-
-    return [replace(book, chunks=tuple(map(asked, book.chunks))) for book in books]
-
-
-def load_json_object(path: Path, expected: str) -> dict[str, Any]:
-    """Load the object in a JSON file; {} if there is no such file. `expected`: what it should contain, for the message.
-    Raises ConfigError if the file is not JSON or not an object."""
-    if not path.is_file():
-        return {}
-    try:
-        entries = read_json(_read_bytes(path))
-    except ValueError as error:
-        raise ConfigError("{path}: not valid JSON in UTF-8 ({reason})", path=path, reason=error) from error
-    if not isinstance(entries, dict):
-        raise ConfigError("{path}: expected an object {expected}", path=path, expected=expected)
-    return entries
-
-
-def _is_texts(values: object) -> bool:
-    return isinstance(values, list) and all(isinstance(value, str) and value.strip() for value in values)
-
-
-def _unfit(path: Path, name: str, value: object, expected: str) -> ConfigError:
-    return ConfigError(
-        "{path}: {name!r} has {value!r}; write {expected}", path=path, name=name, value=value, expected=expected
-    )
 
 
 def split_front_matter(text: str) -> tuple[str, str]:
@@ -307,11 +197,6 @@ def _walk(folder: Path) -> Iterator[Path]:
         linked = [name for name in folders if Path(parent, name).is_symlink()]
         # ~$ begins the name of a lock file of Office.
         yield from (Path(parent, name) for name in [*linked, *files] if not name.startswith((".", "~$")))
-
-
-def _read_bytes(path: Path) -> bytes:
-    with explained("{path}: cannot be read ({reason}); check that it exists and its permissions", path=path):
-        return load_bytes(path)
 
 
 class Note(NamedTuple):

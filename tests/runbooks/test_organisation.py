@@ -13,8 +13,8 @@ from socjudge.answering.assistant import warning_lines
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.errors import ConfigError
 from socjudge.records import Flags
+from socjudge.runbooks.companions import Organisation, Person, load_organisation
 from socjudge.runbooks.index import build_index, find_index
-from socjudge.runbooks.organisation import Organisation, Person, load_organisation
 
 DEMO_NAMES = ("SOCリーダー", "CSIRT", "緊急変更申請", "内線")
 FOREIGN = """# Laptop loss

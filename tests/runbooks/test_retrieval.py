@@ -23,6 +23,7 @@ from socjudge.constants import RUNBOOKS_DIR
 from socjudge.errors import ConfigError
 from socjudge.records import Passage
 from socjudge.runbooks.bm25 import Bm25, content_words, tokenise
+from socjudge.runbooks.companions import add_questions
 from socjudge.runbooks.embeddings import UseEmbeddings, VectorCache
 from socjudge.runbooks.index import (
     RunbookIndex,
@@ -34,7 +35,7 @@ from socjudge.runbooks.index import (
     open_index,
     rerank,
 )
-from socjudge.runbooks.reading import add_questions, load_runbooks, split_sentences
+from socjudge.runbooks.reading import load_runbooks, split_sentences
 
 QUESTION_PATHS = sorted((DATA).glob("retrieval_questions*.jsonl"))
 

@@ -55,8 +55,8 @@ from socjudge.judging.replies import parse_judgement
 from socjudge.prompts.saved import check_prompt
 from socjudge.prompts.templates import fill
 from socjudge.records import Completion, ModelRequest, Rubric, Usage
-from socjudge.runbooks.organisation import load_organisation
-from socjudge.runbooks.reading import COMPANION_NAMES, add_questions, load_runbooks, load_synonyms
+from socjudge.runbooks.companions import COMPANION_NAMES, add_questions, load_organisation, load_synonyms
+from socjudge.runbooks.reading import load_runbooks
 from socjudge.runs.logs import save_evaluation_results, to_json
 from support.service import CRITERIA, judgement
 
