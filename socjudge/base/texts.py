@@ -26,6 +26,7 @@ _MARKER = re.compile(r"^\s*(?:[-*●]\s+(?:\[[ x]\]\s*)?|・\s*|\(?\d+[.)）、�
 _FENCE = re.compile(r"^\s*```")
 _SENTENCE_END = re.compile(r"(?<=[。！？!?])\s*")
 _TABLE_RULE = re.compile(r"^[\s|:-]+$")
+_REMEMBERED = 500  # characters of a text whose form for comparisons is remembered
 _IGNORED = re.compile(r"[\s、。,.，．・:：;；!！?？\-*`「」『』（）()\[\]【】|#>~〜…\"']+")
 
 _HONORIFIC = re.compile("(?:さん|様|氏)$")
@@ -151,7 +152,14 @@ def normalise_text(text: str) -> str:
 
 def fold(text: str) -> str:
     """Return the text in a form for comparisons: `normalise_text` without spaces and punctuation."""
+    return _fold_once(text) if len(text) <= _REMEMBERED else _fold(text)
+
+
+def _fold(text: str) -> str:
     return _IGNORED.sub("", normalise_text(text))
+
+
+_fold_once = lru_cache(maxsize=8_000)(_fold)
 
 
 @lru_cache(maxsize=2_000)

@@ -63,7 +63,6 @@ _SUPPORT = (0.13, 0.26)
 _ABOUT = 0.25  # likeness from which a source is taken to be about the same thing
 _OPENING = 3  # statements
 _LONGEST = 500  # characters of a statement that are embedded: the memory that it takes grows with their square
-_REMEMBERED = 2_000  # characters of a passage whose vectors are remembered
 _LISTED = 4  # letters beside the names in a list of sources: 参考資料
 _STRANGE = 0.02  # what each word that no passage has takes off a statement's support
 _READABLE = 0.1  # share of kana among an answer's letters: runbook sentences have 0.25 and more, lists of nouns 0.12
@@ -458,28 +457,33 @@ def _spell_out(answer: str) -> str:
     return re.sub("(?<=[のがも])(?:OK|オーケー)(?=を|が|し|な|の|も)", "承認", text)
 
 
-def _units(passage: str) -> list[Unit]:
-    return [unit for unit in split_units(passage) if fold(unit.text)]
+@lru_cache(maxsize=500)
+def _units(passage: str) -> tuple[Unit, ...]:
+    return tuple(unit for unit in split_units(passage) if fold(unit.text))
 
 
 def _embed_passage(passage: str) -> Vectors:
-    """Embed all units together: a vector is only the same to the last bit if the same texts are embedded with it."""
-    return _embed_passage_anew(passage) if len(passage) > _REMEMBERED else _embed_passage_once(passage)
-
-
-def _embed_passage_anew(passage: str) -> Vectors:
     return embed_once([neutral_facts(unit.text) for unit in _units(passage)])
 
 
-# Most answers of a run use the same passages.
-_embed_passage_once = lru_cache(maxsize=500)(_embed_passage_anew)  # 100 kB each at most
+# {text: its vector} of the texts that were embedded last. Most answers of a run use the same passages, and an answer that
+# was damaged for a certificate differs from the others in a sentence. What is embedded beside a text changes its vector in
+# the seventh digit, which no score shows.
+_vectors: dict[str, Vectors] = {}
+_MOST = 8192  # of 2 kB each
 
 
 def embed_once(texts: Sequence[str]) -> Vectors:
-    """Return one vector for each text, in the order of the texts. Equal texts are embedded once."""
+    """Return one vector for each text, in the order of the texts, as (len(texts), 512). Equal texts are embedded once."""
     texts = [text[:_LONGEST] for text in texts]
-    places = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-    return embed_texts(list(places))[[places[text] for text in texts]]
+    found = {text: _vectors[text] for text in texts if text in _vectors}
+    if new := [text for text in dict.fromkeys(texts) if text not in found]:
+        embedded = dict(zip(new, embed_texts(new), strict=True))
+        if len(_vectors) > _MOST:
+            _vectors.clear()
+        _vectors.update(embedded)
+        found |= embedded
+    return np.array([found[text] for text in texts], dtype=np.float32).reshape(-1, 512)
 
 
 def ramp(value: float, low: float, high: float) -> float:
