@@ -480,7 +480,7 @@ class RunOptions:
 class EvaluationRun(_Shown):
     """Hold a finished run."""
 
-    results: Sequence[EvaluationResult]  # in a large run, they are read from its log when they are needed
+    results: Sequence[EvaluationResult]
     summary: RunSummary
     run: RunInfo
     log_path: Path | None = field(default=None, compare=False)  # None before the run is saved

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -20,7 +20,7 @@ from ..prompts.templates import Prompt
 from ..records import Evaluation, EvaluationRun, Rubric, RunInfo, RunOptions, Usage, total_usage
 from ..runs.estimate import Estimate, estimate_plan
 from ..runs.plan import Plan, plan_answers
-from ..runs.running import RunTerms, run_plan, shared_budget, terms_of
+from ..runs.running import carry_out, shared_budget
 from ..runs.unfinished import find_journal, load_unfinished
 from .finished_parts import FinishedParts
 from .subjects import Subject
@@ -73,23 +73,25 @@ class Judged:
     stopped: str = ""  # the message that the budget was not enough
 
 
-def make_terms(options: RunOptions | None, *, logs_dir: Path | str | None, **direct: Any) -> RunTerms:
-    """Return the settings with which `judge_cases` judges cases. `direct` has those that are not part of `options`."""
-    # Not among the project's logs, because this is no run of the assistant.
-    return terms_of(options, logs_dir=logs_dir or constants.LOGS_DIR / "certify", **direct)
-
-
-def judge_cases(asked: Cases, terms: RunTerms, *, judge_model: str | BaseChatModel | Model) -> list[Judged]:
+def judge_cases(
+    asked: Cases,
+    *,
+    judge_model: str | BaseChatModel | Model,
+    logs_dir: Path | str | None = None,
+    max_cost_usd: float | None = None,
+    progress: bool = True,
+    options: RunOptions | None = None,
+) -> list[Judged]:
     """Let the judge score the cases of each part, under one cap on the cost of all parts.
     After a used-up budget or an interruption, what was paid for is kept, and the same call continues from there."""
-    parts, rubric = asked.parts, asked.rubric
+    parts, rubric, options = asked.parts, asked.rubric, options or RunOptions()
     judge = open_model(judge_model)
     plans = [_plan(cases, judge, prompt, rubric) for cases, prompt in parts]
-    folder = as_path(terms.logs_dir or constants.LOGS_DIR)
-    finished = FinishedParts(folder, plans, fresh=terms.fresh)
+    # Not among the project's logs, because this is no run of the assistant.
+    folder = as_path(logs_dir or constants.LOGS_DIR / "certify")
+    finished = FinishedParts(folder, plans, fresh=options.fresh)
     runs = dict(finished.load())
-    interrupted = [] if terms.fresh else plans
-    terms = replace(terms, max_cost_usd=shared_budget(terms.max_cost_usd, runs.values(), folder, interrupted))
+    budget = shared_budget(max_cost_usd, runs.values(), folder, [] if options.fresh else plans)
     judged: list[Judged] = []
     for place, (plan, (cases, _)) in enumerate(zip(plans, parts, strict=True)):
         if place in runs:
@@ -100,7 +102,7 @@ def judge_cases(asked: Cases, terms: RunTerms, *, judge_model: str | BaseChatMod
             judged.append(Judged(scores, plan.info, Usage(), None, judged[-1].stopped))
             continue
         try:
-            run = run_plan(plan, terms)
+            run = carry_out(plan, options, max_cost_usd=budget, logs_dir=folder, progress=progress)
             finished.note(place, run)
             judged.append(_judged(cases, run))
         except BudgetReached as reason:

@@ -24,7 +24,7 @@ from ..settings import open_project
 from ..stats.agreement import judge_agreement
 from ..stats.correction import corrected_pass_rate
 from ..stats.trust import LOOKS
-from .cases import Judged, judge_cases, make_terms
+from .cases import Judged, judge_cases
 from .certificate import Binding, Certificate, Verdict, binding_of_run, decide, earlier_looks
 from .changes import DAMAGES, LABELLED, NEUTRAL, ORIGINAL, title_of
 from .conditions import (
@@ -83,8 +83,10 @@ class CertificatePlan:
         self, *, logs_dir: Path | str | None = None, progress: bool = True, options: RunOptions | None = None
     ) -> Certificate:
         """Let the judge score the cases, and decide from its scores. The arguments are as in `certify_judge`."""
-        terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=self.cap_usd, progress=progress)
-        (judged,) = judge_cases(self.trials.cases, terms, judge_model=self.judge)
+        (judged,) = judge_cases(
+            self.trials.cases, judge_model=self.judge, logs_dir=logs_dir, max_cost_usd=self.cap_usd, progress=progress,
+            options=options,
+        )  # fmt: skip
         return _certificate(self, judged)
 
 

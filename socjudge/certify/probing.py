@@ -16,7 +16,7 @@ from ..prompts.templates import Prompt, load_prompt
 from ..records import Rubric, RunOptions, Usage, total_usage
 from ..runs.plan import check_counts
 from ..settings import open_project
-from .cases import Cases, Judged, judge_cases, make_terms
+from .cases import Cases, Judged, judge_cases
 from .changes import HARDENED, Kind
 from .findings import explain_changes, find_changes
 from .planning import REPEATS, plan_changes, plan_originals
@@ -129,8 +129,9 @@ def probe_judge(
     ['again', 'damage', 'neutral']
     """
     cases = plan_probing(given, only=only, size=size, repeats=repeats, judge_prompt=judge_prompt, rubric=rubric)
-    terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=progress)
-    judged = judge_cases(cases, terms, judge_model=judge_model)
+    judged = judge_cases(
+        cases, judge_model=judge_model, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=progress, options=options
+    )
     first, *hardened = (part.scores for part in judged)
     scores = pd.concat([first, *(part.assign(case=HARDENED.name) for part in hardened)], ignore_index=True)
     return Probing(find_changes(scores, cases.rubric.pass_threshold), tuple(judged))

@@ -26,7 +26,7 @@ from .options import log_path, one_judge, option
 from .shared import NOT_PASSED, PASSED, UNDECIDED, Uncertified, ask_to_run, confirm, echo, is_agreed, tell
 
 if TYPE_CHECKING:
-    from ..runs.run_plan import RunPlan
+    from ..runs.forecast import RunPlan
 
 _OURS = "<!-- socjudge "  # begins the last line of each summary
 # Characters that Markdown or HTML could take for a link, a picture or a tag, and bare addresses, which GitHub would link.
@@ -214,7 +214,7 @@ def ask_what_is_free(plan: RunPlan, yes: bool) -> RunPlan:
     """Ask once whether a model of unknown price is free, keep a yes in socjudge.toml, and return the plan at that price.
     Without a terminal, or with `yes`, nothing is asked."""
     from ..runs.estimate import unpriced
-    from ..runs.run_plan import foresee
+    from ..runs.forecast import foresee
 
     if yes or not sys.stdin.isatty() or not (models := unpriced(plan.plan)):
         return plan

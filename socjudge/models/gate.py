@@ -10,12 +10,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import BudgetReached, ConfigError, RunStopped, SocJudgeError
 from ..records import ModelRequest
-from .budget import Budget
+from ..settings import open_project
 
 TIMEOUT_S = 120.0  # seconds; a reasoning model may think for a minute
 # seconds that a service that worked before may be unavailable, for example while it restarts and loads its model
@@ -62,6 +62,24 @@ def _setting(name: str, given: float | None, usual: float, least: float) -> floa
     raise ConfigError(
         "{name} is {found!r}, expected a number of {least:g} or more", name=where, found=value, least=least
     )
+
+
+@dataclass
+class Budget:
+    """Hold the limit on what several runs may spend together, and what each of them has spent.
+    Runs that share a budget run one after the other. Within a run, only the background loop changes it."""
+
+    max_usd: float | None = None  # None: no limit
+    spent: dict[str, float] = field(default_factory=dict)  # by run id, so that an earlier session counts once
+
+    @classmethod
+    def of(cls, given: Budget | float | None) -> Budget:
+        """Return the budget, or make one from a limit in US dollars. None is the project's limit, infinity no limit."""
+        return given if isinstance(given, Budget) else cls(open_project().cost_cap(given))
+
+    def note(self, run_id: str, usd: float) -> None:
+        """Record that a run has spent at least `usd` in total, for example in an earlier session."""
+        self.spent[run_id] = max(usd, self.spent.get(run_id, 0.0))
 
 
 @dataclass(eq=False)
@@ -111,7 +129,7 @@ class RunGate:
     @property
     def spent_usd(self) -> float:
         """Return what the run has cost so far, in US dollars."""
-        return self.budget.spent_by(self._run_id)
+        return self.budget.spent.get(self._run_id, 0.0)
 
     def stop(self, reason: SocJudgeError | None = None) -> None:
         """Let no further call be sent, but raise `reason`, or a RunStopped if left out. Calls in flight finish.
@@ -138,23 +156,45 @@ class RunGate:
         self.check()
         await self._places.acquire()
         try:
-            reserve = await self._set_aside(most_usd)
+            while True:
+                self.check()
+                limit, spent, most = self.budget.max_usd, sum(self.budget.spent.values()), most_usd()
+                # Under a cap, a call of unknown cost goes alone: its reply tells what the next ones may cost.
+                is_told = most is not None or self.in_flight == 0
+                if limit is None or (is_told and spent + self._reserved_usd + (most or 0.0) <= limit):
+                    break
+                if self.in_flight == 0:
+                    self.stop(
+                        BudgetReached(
+                            "the budget of ${limit:g} leaves no room for another call: ${spent:.4f} are spent and the "
+                            "next call could cost up to ${next_usd:.4f}",
+                            limit=limit,
+                            spent=spent,
+                            next_usd=most or 0.0,
+                        )
+                    )
+                    continue
+                self._settled.clear()
+                await self._settled.wait()
         except BaseException:
             self._places.release()
             raise
         self.in_flight += 1
-        return reserve
+        self._reserved_usd += most or 0.0
+        return Reserve(most or 0.0)
 
-    def is_enough(self, reserve: Reserve, most_usd: Callable[[], float | None]) -> bool:
-        """Return whether a call may be sent, although a dearer model may have answered since its cost was reserved."""
-        return self.budget.max_usd is None or (most_usd() or 0.0) <= reserve.usd
-
-    def send(self, reserve: Reserve) -> None:
-        """Record under a cap that a call is sent, so that a run that is killed now counts it when it is resumed."""
-        if self.budget.max_usd is not None and reserve.usd:
+    def send(self, reserve: Reserve, most_usd: Callable[[], float | None]) -> bool:
+        """Return whether a call may be sent, although a dearer model may have answered since its cost was reserved.
+        Record under a cap that it is, so that a run that is killed now counts it when it is resumed."""
+        if self.budget.max_usd is None:
+            return True
+        if (most_usd() or 0.0) > reserve.usd:
+            return False
+        if reserve.usd:
             reserve.sent_usd = reserve.usd
             self.sent_usd += reserve.usd
             self._note()
+        return True
 
     def leave(self, reserve: Reserve, cost_usd: float | None) -> None:
         """Record that a call has ended. If its cost is unknown, it may have been billed, and counts as the most."""
@@ -163,29 +203,6 @@ class RunGate:
         self.sent_usd -= reserve.sent_usd
         if not self.in_flight:
             self._reserved_usd = self.sent_usd = 0.0  # without what rounding has left
-        self.budget.add(self._run_id, reserve.usd if cost_usd is None else cost_usd)
+        self.budget.spent[self._run_id] = self.spent_usd + (reserve.usd if cost_usd is None else cost_usd)
         self._settled.set()
         self._places.release()
-
-    async def _set_aside(self, most_usd: Callable[[], float | None]) -> Reserve:
-        while True:
-            self.check()
-            limit, spent, most = self.budget.max_usd, self.budget.spent_usd, most_usd()
-            # Under a cap, a call of unknown cost goes alone: its reply tells what the next ones may cost.
-            is_told = most is not None or self.in_flight == 0
-            if limit is None or (is_told and spent + self._reserved_usd + (most or 0.0) <= limit):
-                self._reserved_usd += most or 0.0
-                return Reserve(most or 0.0)
-            if self.in_flight == 0:
-                self.stop(
-                    BudgetReached(
-                        "the budget of ${limit:g} leaves no room for another call: ${spent:.4f} are spent and the "
-                        "next call could cost up to ${next_usd:.4f}",
-                        limit=limit,
-                        spent=spent,
-                        next_usd=most or 0.0,
-                    )
-                )
-                continue
-            self._settled.clear()
-            await self._settled.wait()

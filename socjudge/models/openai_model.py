@@ -75,15 +75,8 @@ def _close(client: Any, pid: int) -> None:
         event_loop.start(client.close()).result(timeout=2)
 
 
-_COMMON_NAMES = (
-    "auto",
-    "gpt-4o",
-    "gpt-4o-mini",
-    "gpt-4.1",
-    "gpt-4.1-mini",
-    "gpt-5",
-    "gpt-5-mini",
-)  # suggested if a name looks like a misspelling of one
+# suggested if a name looks like a misspelling of one
+_COMMON_NAMES = ("auto", "gpt-4o", "gpt-4o-mini", "gpt-4.1", "gpt-4.1-mini", "gpt-5", "gpt-5-mini")
 
 
 class OpenAIModel(PacedModel):

@@ -135,16 +135,8 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
         from .offline import OfflineModel
 
         return OfflineModel()
-    if (
-        own := _own_model(model)
-    ) is not None:  # by the entry point `socjudge.models` (docs/reference.md, "A model of your own")
+    if (own := _own_model(model)) is not None:
         return own
-    if " > " in model:
-        raise ConfigError(
-            "'{model}' is not the name of one model; judge the answers near the pass line again with a second "
-            'one (docs/reference.md, "Judge again near the line")',
-            model=model,
-        )
     if decision := split_name(model):
         if task == "answer":
             raise ConfigError(
@@ -193,6 +185,7 @@ def _announce(model: str, hosted: bool) -> None:
 
 @functools.lru_cache(maxsize=16)
 def _own_model(name: str) -> ForeignModel | None:
+    """Open the model of an installed package (docs/reference.md, "A model of your own")."""
     for offered in entry_points(group="socjudge.models", name=name):
         try:
             return ForeignModel(offered.load()(), name)

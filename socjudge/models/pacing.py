@@ -191,9 +191,8 @@ async def _try(
         sent = await account.enter(run)
         try:
             run.check()
-            if not run.is_enough(reserve, most_usd):
+            if not run.send(reserve, most_usd):
                 return None
-            run.send(reserve)
             started = perf_counter()
             found = replace(await send(), seconds=perf_counter() - started)
             cost = counted_usd(found)

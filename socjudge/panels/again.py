@@ -11,7 +11,7 @@ import ipywidgets as widgets
 from ..base.messages import in_panel, say
 from ..base.showing import block, escape
 from ..runs.estimate import Estimate, unpriced
-from ..runs.run_plan import RunPlan
+from ..runs.forecast import RunPlan
 from .controls import Payment, SessionPanel, Words, button, html, model_box, told_in, usual_model
 from .state.again import AgainSession
 from .views.common import cost_html, progress_text, stopped_html

@@ -17,8 +17,8 @@ from ..base.showing import block, escape
 from ..models.gate import get_settings
 from ..models.listing import list_models
 from ..runs.estimate import unpriced
+from ..runs.forecast import RunPlan
 from ..runs.journal import drop_journal
-from ..runs.run_plan import RunPlan
 from ..runs.unfinished import UnfinishedRun
 from ..settings import open_project
 from .controls import (

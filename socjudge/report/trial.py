@@ -21,11 +21,11 @@ from ..prompts.saved import check_prompt, judge_prompt_of
 from ..prompts.templates import Kind, Prompt, default_prompt_id, load_prompt
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunOptions, is_embedded, total_usage
 from ..runs.estimate import Estimate
+from ..runs.forecast import foresee
 from ..runs.load import load_run
 from ..runs.logs import log_files
 from ..runs.plan import STORED, Plan, plan_answers, plan_rejudging
-from ..runs.run_plan import foresee
-from ..runs.running import run_plan, shared_budget, terms_of
+from ..runs.running import carry_out, shared_budget
 from .effect import RunComparison, compare_runs
 
 if TYPE_CHECKING:
@@ -170,8 +170,7 @@ class TrialPlan:
             if stop is not None and stop.is_set():
                 raise RunStopped("stopped between the two prompts")
             on_side(side, made[0] if made else self.known)
-            terms = terms_of(options, max_cost_usd=budget, logs_dir=self.folder, progress=progress)
-            made.append(run_plan(side, terms))
+            made.append(carry_out(side, options, max_cost_usd=budget, logs_dir=self.folder, progress=progress))
         return PromptTrial(self.known or made[0], made[-1], self.kind == "judge", tuple(made))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Executor
@@ -18,6 +17,8 @@ from typing import Any, TypeVar
 
 from ..answering.assistant import prepare_answer
 from ..answering.own_assistant import Assistant
+from ..base.missing_scores import outcome_of, span_of
+from ..base.pass_rule import run_rule
 from ..base.redact import surprise_text
 from ..errors import ConfigError, ProviderError, RequestRefused, RunStopped, SocJudgeError, UnexpectedError
 from ..judging.asking import keeping
@@ -25,7 +26,7 @@ from ..judging.judge import failed_evaluation, judge_answer
 from ..models import event_loop
 from ..models.gate import RunGate
 from ..models.opening import Model
-from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult, ModelRequest
+from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult, ModelRequest, Usage
 from .executor import ask_through
 from .failures import Failures, Who
 from .journal import Journal
@@ -51,18 +52,13 @@ class Engine:
         self._journal, self._gate = journal, gate
         self._executor = executor
         self.n_left = plan.total - journal.n_done  # judgements still to come
-        self._started = time.monotonic()
         self.failures = Failures(
-            max_failures, {"judge": journal.has_judgements, "assistant": journal.has_answers}, journal.has_readable,
+            max_failures, {"judge": journal.has_judgements, "assistant": bool(journal.answers)}, journal.n_done > 0,
             judge=plan.judge.name, own=plan.own.name if plan.own else "", criterion=plan.rubric.criteria[0],
         )  # fmt: skip
-        self._version = journal.assistant_version if self._plan.own is not None else ""
+        told = (answer["assistant"].get("version") for answer in journal.answers.values())
+        self._version = next(filter(None, told), "") if plan.own is not None else ""
         self._uncounted: deque[EvaluationResult] = deque()
-
-    @property
-    def elapsed_s(self) -> float:
-        """Return the seconds since this session began."""
-        return time.monotonic() - self._started
 
     async def run(self, max_concurrency: int) -> None:
         """Make the judgements that the journal does not have yet, for at most `max_concurrency` samples at once.
@@ -160,7 +156,7 @@ class Engine:
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError
     ) -> None:
         who: Who = "assistant" if answer is None else "judge"
-        is_old = all(self._journal.is_refused(i, repeat) for repeat in repeats)
+        is_old = all(self._before(i, repeat)[0] == "failed" for repeat in repeats)
         if self.failures.has_row(error, who):
             self._add_failed(i, sample, answer, repeats, error)
         reason = self.failures.count(error, who, n=len(repeats), is_old=is_old, n_left=self.n_left)
@@ -225,10 +221,21 @@ class Engine:
             return model.complete_async(request, self._gate)
         return ask_through(self._executor, model, request, self._gate)
 
+    def _before(self, i: int, repeat: int) -> tuple[str, Usage]:
+        """Return the status of a judgement that is made again, and what it has consumed so far."""
+        is_again = not self._journal.is_done(i, repeat)
+        return self._journal.rows.get((i, repeat), ("", Usage())) if is_again else ("", Usage())
+
     def _add(self, i: int, result: EvaluationResult) -> None:
-        # Earlier attempts at the same judgement were paid for too.
-        usage = result.evaluation.usage + self._journal.paid_before(i, result.judge_repeat)
-        result = self._journal.judged(replace(result, evaluation=replace(result.evaluation, usage=usage)))
+        evaluation = result.evaluation
+        # `passed` is by the line with which the run began. Earlier attempts at the judgement were paid for too.
+        span = span_of(evaluation.scores, evaluation.average_score, evaluation.status)
+        evaluation = replace(
+            evaluation,
+            passed=outcome_of(span, evaluation.status, run_rule(self._journal.info).line) == "passed",
+            usage=evaluation.usage + self._before(i, result.judge_repeat)[1],
+        )
+        result = replace(result, evaluation=evaluation)
         if self._keep(self._journal.add_result, i, result):
             self._uncounted.append(result)
             self.n_left -= 1
@@ -236,7 +243,7 @@ class Engine:
     def _keep(self, add: Callable[..., None], *what: Any) -> bool:
         """Return whether the journal took it. If not, end the run: further results would be paid for and lost."""
         try:
-            add(*what, self.elapsed_s)
+            add(*what)
         except ConfigError as error:
             self._gate.stop(error)
             return False

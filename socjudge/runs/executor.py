@@ -46,12 +46,14 @@ async def ask_through(executor: Executor, model: Model, request: ModelRequest, g
     """An `ask` whose call a worker of the executor makes. After a stop, calls that were handed over are finished."""
     lost, fitted = 0, gate.settings.fit(request)
     while True:
-        reserve = await gate.enter(lambda: model.reserve_usd(fitted, gate))
+        reserve = await gate.enter(most_usd := functools.partial(model.reserve_usd, fitted, gate))
         cost: float | None = None
         try:
             most = None if gate.budget.max_usd is None else reserve.usd
             call = RemoteCall(uuid.uuid4().hex, model.name, _terms_of(model), most, gate.settings, request)
-            gate.send(reserve)
+            if not gate.send(reserve, most_usd):
+                cost = 0.0
+                continue
             reply, cost = await _submit(executor, call)
             if isinstance(reply, Completion):
                 gate.models[request.task].add(reply.model)

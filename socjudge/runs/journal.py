@@ -1,8 +1,8 @@
 """The journal of a run, `logs/judge_eval_….partial.jsonl`: everything that was paid for, written as it arrives.
 
-One JSON object per line. The first is the header: {"journal", "run", "total"}; `run` has the run's identity. Any
-other may have "t", the seconds since its session began, "spent_usd", the run's cost so far, and "open_usd", the most
-that the calls in flight can add to it. `sample` and `repeat` count answers and judgements from 0.
+One JSON object per line. The first is the header: {"journal", "run", "total"}; `run` has the run's identity. Each has
+"t", the seconds since its session began, and perhaps "spent_usd", the run's cost so far, and "open_usd", the most that
+the calls in flight can add to it. `sample` and `repeat` count answers and judgements from 0.
 
 - {"session"}: the run was started or resumed
 - {"answer", "sample"}: an answer of the assistant
@@ -15,146 +15,108 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+import time
+from collections.abc import Callable
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import filelock
-import orjson
 
 from ..base.atomic_files import refuse_links
 from ..base.messages import os_reason
-from ..base.missing_scores import outcome_of, span_of
-from ..base.pass_rule import run_rule
 from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo, Usage, total_usage
 from .identity import Identity
-from .log_json import answer_from_dict, result_to_dict, run_info_from_dict, to_dict
+from .log_json import answer_from_dict, result_to_dict, to_dict
 from .log_shape import fit
 from .logs import new_log_name, to_json
 from .unfinished import (
     FORMAT,
     SUFFIX,
-    Spending,
+    Contents,
     check_same_run,
     damaged,
     find_journal,
     journal_info,
     read_lines,
+    read_results,
 )
 
 
-class Journal:
-    """A run on disk, locked against other processes. It holds where each line begins."""
+class Journal(Contents):
+    """A run on disk, locked against other processes."""
 
-    def __init__(self, path: Path, lock: filelock.BaseFileLock, *, total: int, judge_repeats: int) -> None:
-        self.path, self._lock, self._total, self.judge_repeats = path, lock, total, judge_repeats
-        self.info = RunInfo("", "")
-        self.sessions = self.n_done = 0  # n_done: judgements that will not be requested again
-        self.wall_time_s = self._in_session_s = 0.0  # of all earlier sessions, and of the last one
-        # The run's cost so far in US dollars, and the most that the calls in flight can cost: what was last written, and
-        # what holds now.
-        self.spending = Spending()
-        self.meter: Callable[[], tuple[float, float]] = lambda: (self.spending.noted_usd, self.spending.open_usd)
-        # The models that have answered, {task: names}, and the most that an answer has cost.
-        self.models = {"judge": set[str](), "answer": set[str]()}
-        self.answer_usd: float | None = None
-        self._rows: dict[int, int] = {}
-        self._answers: dict[int, int] = {}
-        self._replies: dict[int, list[int]] = {}
-        self._again: set[int] = set()  # judgements without scores, which are requested again
-        self._file = path.open("a+b", buffering=0)
-        self._writing = threading.Lock()  # the loop adds lines while the waiting thread reads
-
-    def _row(self, sample: int, repeat: int) -> int:
-        return sample * self.judge_repeats + repeat
-
-    def is_done(self, sample: int, repeat: int) -> bool:
-        """Return whether a judgement is there and need not be requested again."""
-        row = self._row(sample, repeat)
-        return row in self._rows and row not in self._again
-
-    def has_failed(self, sample: int) -> bool:
-        """Return whether a judgement of this answer is there and must be requested again."""
-        return not self._again.isdisjoint(range(self._row(sample, 0), self._row(sample + 1, 0)))
-
-    def is_refused(self, sample: int, repeat: int) -> bool:
-        """Return whether the last row of a judgement has the status "failed"."""
-        row = self._row(sample, repeat)
-        return row in self._again and self._evaluation(row)["status"] == "failed"
-
-    def paid_before(self, sample: int, repeat: int) -> Usage:
-        """Return the usage in the last row of a judgement that must be requested again."""
-        row = self._row(sample, repeat)
-        return Usage(**self._evaluation(row)["usage"]) if row in self._again else Usage()
-
-    def answer(self, sample: int) -> AssistantAnswer | None:
-        start = self._answers.get(sample)
-        return None if start is None else answer_from_dict(self._line(start)["answer"], str(self.path))
-
-    def replies(self, sample: int, repeat: int) -> list[Completion]:
-        """Return the replies that could not be parsed since the judgement's last row, which counts earlier ones."""
-        starts = self._uncounted(self._row(sample, repeat))
-        return [fit(self._line(start)["reply"], Completion, str(self.path)) for start in starts]
+    def __init__(self, path: Path, lock: filelock.BaseFileLock) -> None:
+        super().__init__()
+        self.path, self._lock, self._file = path, lock, path.open("a+b", buffering=0)
+        self._began = time.monotonic()
+        self._writing = threading.Lock()  # after a second Ctrl-C, the loop may add a line while the waiting thread does
+        # the run's cost so far in US dollars, and the most that the calls in flight can cost
+        self.meter: Callable[[], tuple[float, float]] = lambda: (self.noted_usd, self.open_usd)
+        self._again = set[
+            tuple[int, int]
+        ]()  # judgements that are requested again: without scores, or unparsable before
 
     @property
-    def lost_usage(self) -> Usage:
-        """Return the usage of replies that no row counts, because their judgements were given up."""
-        starts = [start for row in self._replies for start in self._uncounted(row)]
-        return total_usage(Usage(**self._line(start)["reply"]["usage"]) for start in starts)
+    def elapsed_s(self) -> float:
+        """Return the seconds since this session began."""
+        return time.monotonic() - self._began
+
+    @property
+    def n_done(self) -> int:
+        """Return how many judgements are there that will not be requested again."""
+        return len(self.rows) - len(self._again)
 
     @property
     def has_judgements(self) -> bool:
-        return self.n_done > 0 or bool(self._replies)
-
-    @property
-    def has_readable(self) -> bool:
-        return self.n_done > 0
-
-    @property
-    def has_answers(self) -> bool:
-        return bool(self._answers)
-
-    @property
-    def assistant_version(self) -> str:
-        return next((told for i in self._answers if (told := getattr(self.answer(i), "version", ""))), "")
+        return bool(self.n_done or self.unread)
 
     @property
     def is_empty(self) -> bool:
         """Return whether there is nothing that was paid for."""
-        return not (self._rows or self._answers or self._replies or self.spending.noted_usd)
+        return not (self.rows or self.answers or self.unread or self.noted_usd)
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows of the log, in the order of the questions."""
-        for row in sorted(self._rows):
-            yield self._line(self._rows[row])["row"]
+    def is_done(self, sample: int, repeat: int) -> bool:
+        """Return whether a judgement is there and need not be requested again."""
+        return (sample, repeat) in self.rows and (sample, repeat) not in self._again
 
-    def judged(self, result: EvaluationResult) -> EvaluationResult:
-        """Return the result with `passed` by the pass line with which the run began."""
-        evaluation = result.evaluation
-        span = span_of(evaluation.scores, evaluation.average_score, evaluation.status)
-        passed = outcome_of(span, evaluation.status, run_rule(self.info).line) == "passed"
-        return replace(result, evaluation=replace(evaluation, passed=passed))
+    def has_failed(self, sample: int) -> bool:
+        """Return whether a judgement of this answer is there and must be requested again."""
+        return any((sample, repeat) in self._again for repeat in range(self.info.judge_repeats))
 
-    def add_answer(self, sample: int, answer: AssistantAnswer, t: float) -> None:
-        self._add({"answer": to_dict(answer), "sample": sample, "t": t})
+    def answer(self, sample: int) -> AssistantAnswer | None:
+        return answer_from_dict(self.answers[sample], str(self.path)) if sample in self.answers else None
 
-    def add_reply(self, sample: int, repeat: int, completion: Completion, t: float) -> None:
-        self._add({"reply": asdict(completion), "sample": sample, "repeat": repeat, "t": t})
+    def replies(self, sample: int, repeat: int) -> list[Completion]:
+        """Return the replies that could not be parsed since the judgement's last row, which counts earlier ones."""
+        return [fit(reply, Completion, str(self.path)) for reply in self.unread.get((sample, repeat), ())]
 
-    def add_result(self, sample: int, result: EvaluationResult, t: float) -> None:
-        self._add({"row": result_to_dict(result), "sample": sample, "repeat": result.judge_repeat, "t": t})
+    @property
+    def lost_usage(self) -> Usage:
+        """Return the usage of replies that no row counts, because their judgements were given up."""
+        return total_usage(Usage(**reply["usage"]) for replies in self.unread.values() for reply in replies)
 
-    def note_spending(self, t: float) -> None:
+    def results(self) -> tuple[EvaluationResult, ...]:
+        """Return the rows of the log, in the order of the questions."""
+        return read_results(self.path, self.info, self._file.fileno())
+
+    def add_answer(self, sample: int, answer: AssistantAnswer) -> None:
+        self._add({"answer": to_dict(answer), "sample": sample})
+
+    def add_reply(self, sample: int, repeat: int, completion: Completion) -> None:
+        self._add({"reply": asdict(completion), "sample": sample, "repeat": repeat})
+
+    def add_result(self, sample: int, result: EvaluationResult) -> None:
+        self._add({"row": result_to_dict(result), "sample": sample, "repeat": result.judge_repeat})
+        is_failed, place = result.evaluation.status == "failed", (sample, result.judge_repeat)
+        (self._again.add if is_failed else self._again.discard)(place)
+
+    def note_spending(self) -> None:
         """Write what the run has cost, and what the calls in flight can cost, if the last line says something else."""
-        if self.meter() != (self.spending.noted_usd, self.spending.open_usd):
-            self._add({"t": t})
-
-    def ask_again(self, sample: int, repeat: int) -> None:
-        self._again.add(self._row(sample, repeat))
-        self.n_done -= 1
+        if self.meter() != (self.noted_usd, self.open_usd):
+            self._add({})
 
     def sync(self) -> None:
         """Wait until everything is on the disk. Raises ConfigError if it cannot be."""
@@ -168,27 +130,14 @@ class Journal:
         self._file.close()
         if discard:
             self.path.unlink(missing_ok=True)
-        if discard:
             _remove(self._lock)
         else:
             self._lock.release()
 
-    def _line(self, start: int) -> dict[str, Any]:
-        with self._writing:
-            self._file.seek(start)
-            with open(self._file.fileno(), "rb", closefd=False) as file:
-                return orjson.loads(file.readline())  # type: ignore[no-any-return]
-
-    def _evaluation(self, row: int) -> dict[str, Any]:
-        return self._line(self._rows[row])["row"]["evaluation"]  # type: ignore[no-any-return]
-
-    def _uncounted(self, row: int) -> list[int]:
-        return [start for start in self._replies.get(row, ()) if start > self._rows.get(row, -1)]
-
     def _add(self, line: dict[str, Any]) -> None:
         """Write a line at once, so that a killed process loses nothing. ConfigError if the disk takes no more."""
-        spent_usd, open_usd = self.meter()
-        if spent_usd or open_usd or self.spending.open_usd:  # a cost of 0 is not written
+        line["t"], (spent_usd, open_usd) = self.elapsed_s, self.meter()
+        if spent_usd or open_usd or self.open_usd:  # a cost of 0 is not written
             line |= {"spent_usd": spent_usd, "open_usd": open_usd}
         data = to_json(line, indent=False) + b"\n"
         with self._writing:
@@ -200,7 +149,7 @@ class Journal:
                 with contextlib.suppress(OSError):
                     self._file.truncate(start)
                 raise self._unwritable(problem) from None
-        self._note(start, line)
+        self.take(line)
 
     def _unwritable(self, problem: OSError) -> ConfigError:
         return ConfigError(
@@ -211,38 +160,14 @@ class Journal:
             reason=os_reason(problem),
         )
 
-    def _note(self, start: int, line: dict[str, Any]) -> None:
-        if "session" in line:
-            self.sessions += 1
-            self.wall_time_s += self._in_session_s
-            self._in_session_s = 0.0
-        elif "answer" in line:
-            self._answers[line["sample"]] = start
-            assistant = line["answer"]["assistant"]
-            self.models["answer"].add(assistant["model"])
-            self.answer_usd = max(self.answer_usd or 0.0, assistant["usage"]["cost_usd"] or 0.0)
-        elif "reply" in line:
-            self._replies.setdefault(self._row(line["sample"], line["repeat"]), []).append(start)
-            self.models["judge"].add(line["reply"]["model"])
-        elif "row" in line:
-            row, status = self._row(line["sample"], line["repeat"]), line["row"]["evaluation"]["status"]
-            self.n_done += (status != "failed") - self.is_done(line["sample"], line["repeat"])
-            self._rows[row] = start
-            self.models["judge"].add(line["row"]["evaluation"]["model"])
-            (self._again.add if status == "failed" else self._again.discard)(row)
-        self._in_session_s = max(self._in_session_s, line.get("t", 0.0))
-        self.spending.add(line)
-
     def _take_up(self) -> None:
-        end, header, raw = 0, dict[str, Any](), b""
-        for number, (start, line) in enumerate(read_lines(self.path), start=1):
-            header, raw, end = header or line, line["raw"], start + len(line["raw"])
-            if line.get("sample", 0) * self.judge_repeats + line.get("repeat", 0) >= self._total:
+        end, raw = 0, b""
+        for number, (raw, line) in enumerate(read_lines(self.path), start=1):
+            self.take(line)
+            if line.get("sample", 0) * self.info.judge_repeats + line.get("repeat", 0) >= self.total:
                 raise damaged(self.path, number)
-            self._note(start, line)
-            if "row" in line and line["row"]["evaluation"]["status"] == "unparsable":
-                self.ask_again(line["sample"], line["repeat"])
-        self.info = run_info_from_dict(header["run"], where=str(self.path))
+            end += len(raw)
+        self._again = {place for place, (status, _) in self.rows.items() if status in ("failed", "unparsable")}
         self._file.truncate(end)  # removes half a line, left by a killed process
         if not raw.endswith(b"\n"):
             os.write(self._file.fileno(), b"\n")  # the line is whole, and only its end was lost
@@ -260,25 +185,16 @@ def open_journal(
     """Open the run's unfinished journal (the one at `path`, if given), or create one (always, if `fresh`).
     ConfigError if another process is making the run, or if the journal at `path` is of another run (it says how)."""
     folder.mkdir(parents=True, exist_ok=True)
-    lock = _held(folder, identity.sha256)
-    journal, how = None, {"total": total, "judge_repeats": info.judge_repeats}
+    lock, journal = _held(folder, identity.sha256), None
     try:
-        found = (
-            check_same_run(path.resolve(), identity)
-            if path is not None
-            else None
-            if fresh
-            else find_journal(folder, identity)
-        )
+        found = check_same_run(path.resolve(), identity) if path else None if fresh else find_journal(folder, identity)
+        journal = Journal(found or _new_file(folder, info.started_at), lock)
         if found is not None:
-            journal = Journal(found, lock, **how)
             journal._take_up()
         else:
-            journal = Journal(_new_file(folder, info.started_at), lock, **how)
-            journal.info = info
             journal._add({"journal": FORMAT, "run": to_dict(info), "total": total})
         started = datetime.now().astimezone().isoformat(timespec="seconds")
-        journal._add({"session": {"started_at": started, "pid": os.getpid()}, "t": 0.0})
+        journal._add({"session": {"started_at": started, "pid": os.getpid()}})
         journal.sync()
         return journal
     except BaseException:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -52,7 +52,7 @@ def to_dict(record: RunInfo | AssistantAnswer) -> dict[str, Any]:
     if isinstance(record, RunInfo):
         found = _plain(record)
         return _with_extra(found, found.pop("extra"))
-    return _plain(LoggedAnswer(**_answer_values(record)))  # type: ignore[no-any-return]
+    return _plain(LoggedAnswer(**_answer_values(record)))
 
 
 def row_of(result: EvaluationResult) -> Row:
@@ -78,17 +78,12 @@ def _values(record: Any, kind: type[msgspec.Struct]) -> dict[str, Any]:
     return {name: getattr(record, name) for name in kind.__struct_fields__}
 
 
-def _plain(value: Any) -> Any:
-    # `asdict` copies every value deeply, which takes ten times as long.
-    if isinstance(value, str | int | float | None):
-        return value
-    if isinstance(value, msgspec.Struct):
-        return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
-    if is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return dict(value) if isinstance(value, Mapping) else value
+def _plain(value: Any) -> dict[str, Any]:
+    return msgspec.to_builtins(value, enc_hook=_told)  # type: ignore[no-any-return]
+
+
+def _told(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value.item() if hasattr(value, "item") else str(value)
 
 
 def _with_extra(found: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,20 +152,11 @@ def checked_log(log: Log, *, where: str, bare: RunInfo) -> RunInfo:
 
 def results_from_dicts(rows: Sequence[tuple[str, Any]], info: RunInfo, *, where: str) -> tuple[EvaluationResult, ...]:
     """Read the results of a run from rows (place in the file, row), as those of a log are read."""
-    found = [_settled_row(row, place) for place, row in rows]
+    found = [fit(row, Row, place) for place, row in rows]
+    for row, (place, _) in zip(found, rows, strict=True):
+        _settle(row.evaluation, f"{place}.evaluation")
     _complete(found, info, where=where)
     return tuple(_record(row, given) for row, (_, given) in zip(found, rows, strict=True))
-
-
-def result_from_dict(data: Any, where: str) -> EvaluationResult:
-    """Read one row of a log that this version has written. ConfigError if a field is missing or unfit."""
-    return _record(_settled_row(data, where), data)
-
-
-def _settled_row(data: Any, where: str) -> Row:
-    row = fit(data, Row, where)
-    _settle(row.evaluation, f"{where}.evaluation")
-    return row
 
 
 def answer_from_dict(data: Any, where: str) -> AssistantAnswer:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import gzip
 import io
 import json
@@ -16,12 +17,11 @@ import stat
 import tempfile
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, overload
+from typing import Any
 
 import msgspec
 import orjson
@@ -31,13 +31,12 @@ from ..base.atomic_files import write_new
 from ..base.messages import explained, os_reason, say
 from ..base.storage import as_path, load_bytes
 from ..errors import ConfigError
-from ..records import BARE, SCHEMA_VERSION, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Usage
+from ..records import BARE, SCHEMA_VERSION, EvaluationRun, RunInfo, Usage
 from .log_json import (
     checked_log,
     judgements_of,
     log_from_dict,
     refuse_doubles,
-    result_from_dict,
     result_to_dict,
     run_from_dict,
     to_dict,
@@ -60,39 +59,12 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
     """
     logs_dir = logs_dir or constants.LOGS_DIR
     refuse_doubles(judgements_of(run.results), where=say("the run"))
-    rows = (result_to_dict(result) for result in run.results)
-    # Called again if the first folder fails, so it is not a generator.
-    chunks = list(log_chunks(rows, lambda: (run.summary, run.run), run.extra))
-    return write_log(lambda: chunks, run.run.started_at, logs_dir)
-
-
-def log_chunks(
-    rows: Iterable[dict[str, Any]],
-    end: Callable[[], tuple[RunSummary, RunInfo]],
-    extra: Mapping[str, Any] = MappingProxyType({}),
-) -> Iterator[bytes]:
-    """Yield a log's bytes: its head, one chunk per row of `results`, and its end.
-    `end` is called after all rows, and returns the summary and the run's info."""
-    yield b'{\n  "results": ['
-    # A row as it is indented in a log of one row.
-    head, tail = len(b'{\n  "results": ['), len(b"\n  ]\n}")
-    separator = b""
-    for row in rows:
-        yield separator + to_json({"results": [row]})[head:-tail]
-        separator = b","
-    summary, info = end()
-    closing = b"\n  ]" if separator else b"]"
-    yield closing + b"," + to_json({"summary": asdict(summary), "run": to_dict(info), **extra})[1:]
-
-
-def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: Path | str) -> Path:
-    """Write a log as `save_evaluation_results` does.
-    `chunks` returns the log's bytes. It is called again if the first place cannot be written."""
+    names = functools.partial(_names, run.run.started_at, ".json")
     try:
-        return write_new(as_path(logs_dir), _names(started_at, ".json"), chunks())
+        return write_new(as_path(logs_dir), names(), _chunks(run))
     except OSError as problem:
         try:
-            path = write_new(make_fallback_folder(), _names(started_at, ".json"), chunks())
+            path = write_new(make_fallback_folder(), names(), _chunks(run))
             path.chmod(0o600)
         except OSError as error:
             reasons: dict[str, Any] = {"reason": os_reason(problem), "fallback_reason": os_reason(error)}
@@ -112,9 +84,22 @@ def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: 
                 reason=os_reason(problem),
                 path=path,
             ),
-            stacklevel=3,
+            stacklevel=2,
         )
         return path
+
+
+def _chunks(run: EvaluationRun) -> Iterator[bytes]:
+    """Yield a log's bytes row by row, because a whole large log takes more memory than the run."""
+    yield b'{\n  "results": ['
+    # A row as it is indented in a log of one row.
+    head, tail = len(b'{\n  "results": ['), len(b"\n  ]\n}")
+    separator = b""
+    for result in run.results:
+        yield separator + to_json({"results": [result_to_dict(result)]})[head:-tail]
+        separator = b","
+    closing = b"\n  ]" if separator else b"]"
+    yield closing + b"," + to_json({"summary": asdict(run.summary), "run": to_dict(run.run), **run.extra})[1:]
 
 
 def fallback_folder() -> Path:
@@ -144,60 +129,6 @@ def is_ours(path: Path, *, beside: Path | None = None) -> bool:
     except OSError:
         return False
     return stat.S_IFMT(there.st_mode) in (stat.S_IFREG, stat.S_IFDIR) and there.st_uid in owners
-
-
-class LoggedResults(Sequence[EvaluationResult]):
-    """Read the results in a log on demand, so that a large run needs little memory."""
-
-    def __init__(self, path: Path, starts: Sequence[int]) -> None:
-        self._path = path
-        self._starts = starts  # where each row begins; the last number is where the rows end
-
-    def __len__(self) -> int:
-        return len(self._starts) - 1
-
-    @overload
-    def __getitem__(self, index: int) -> EvaluationResult: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[EvaluationResult]: ...
-    def __getitem__(self, index: int | slice) -> EvaluationResult | Sequence[EvaluationResult]:
-        if isinstance(index, slice):
-            return list(self._rows(range(*index.indices(len(self)))))
-        index = range(len(self))[index]
-        return next(self._rows(range(index, index + 1)))
-
-    def __iter__(self) -> Iterator[EvaluationResult]:
-        return self._rows(range(len(self)))
-
-    def __reversed__(self) -> Iterator[EvaluationResult]:
-        return self._rows(range(len(self))[::-1])
-
-    def _rows(self, indices: range) -> Iterator[EvaluationResult]:
-        with (
-            explained(
-                "{path}: results of the run are read from its log, which cannot be read any more ({reason}); put "
-                "it back, or load_run it from its new place",
-                path=self._path,
-            ),
-            self._path.open("rb") as file,
-        ):
-            for index in indices:
-                start, end = self._starts[index : index + 2]
-                file.seek(start)
-                try:
-                    row = orjson.loads(file.read(end - start).strip(b",\n "))
-                except orjson.JSONDecodeError:
-                    raise ConfigError(
-                        "{path}: the log was changed after the run; load_run it again", path=self._path
-                    ) from None
-                yield result_from_dict(row, f"{self._path}: results[{index}]")
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sequence):
-            return NotImplemented
-        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def parse_log(raw: bytes, path: Path) -> EvaluationRun:

@@ -8,7 +8,6 @@ import math
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,7 @@ from ..base.messages import aside, explained, say
 from ..base.storage import as_path
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..models import event_loop
-from ..models.budget import Budget, as_budget
-from ..models.gate import RunGate, get_settings
+from ..models.gate import Budget, RunGate, get_settings
 from ..records import EvaluationRun, ModelRequest, RunOptions
 from .engine import Engine
 from .finishing import find_finished, finish_run
@@ -32,112 +30,99 @@ SHOW_S = 1.0  # seconds between updates of the bar
 LOG_S = 30.0  # seconds, if a bar is not redrawn in place, because each update is a line in somebody's log file
 
 
-@dataclass(frozen=True)
-class RunTerms(RunOptions):
-    """Hold how a run is made. The fields have the names of the arguments of `run_evaluation_suite`."""
-
-    max_cost_usd: Budget | float | None = None
-    logs_dir: Path | str | None = None
-    progress: bool = True
-
-
-def terms_of(options: RunOptions | None, **direct: Any) -> RunTerms:
-    """Return the terms of a run: the options together with the other arguments of a function such as `rejudge`."""
-    return RunTerms(**vars(options or RunOptions()), **direct)
-
-
-def run_plan(plan: Plan, terms: RunTerms) -> EvaluationRun:
-    """Carry out a plan and write the log. The run begins now, or an interrupted one is resumed."""
-    check_counts(max_concurrency=terms.max_concurrency, max_failures=terms.max_failures)
-    settings = get_settings(terms.output_tokens, terms.timeout_s, terms.patience_s)
-    logs_dir, budget = terms.logs_dir or constants.LOGS_DIR, as_budget(terms.max_cost_usd)
-    if budget.max_usd is not None:
-        _need_prices(plan)
-    path, folder = None if terms.resume is None else Path(terms.resume), as_path(logs_dir)
+def carry_out(
+    plan: Plan,
+    options: RunOptions | None = None,
+    *,
+    max_cost_usd: Budget | float | None = None,
+    logs_dir: Path | str | None = None,
+    progress: bool = True,
+) -> EvaluationRun:
+    """Carry out a plan and write the log. The run begins now, or an interrupted one is resumed.
+    The arguments are those of `run_evaluation_suite`."""
+    options = options or RunOptions()
+    check_counts(max_concurrency=options.max_concurrency, max_failures=options.max_failures)
+    settings = get_settings(options.output_tokens, options.timeout_s, options.patience_s)
+    folder, budget, unpriced = as_path(logs_dir or constants.LOGS_DIR), Budget.of(max_cost_usd), _unpriced(plan)
+    if unpriced and budget.max_usd is not None:
+        raise _no_cap(unpriced)
     with explained(
         "{folder}: cannot be written ({reason}); nothing was asked yet. Free some disk space, fix the "
         "permissions, or name another folder",
         folder=folder,
     ):  # now, because later it would cost the replies
         check_writable(folder)
-        there = path or (None if terms.fresh else find_journal(folder, plan.identity))
+        path = None if options.resume is None else Path(options.resume)
+        there = path or (None if options.fresh else find_journal(folder, plan.identity))
         if there is not None and (finished := find_finished(there)):
             drop_journal(there)
             return finished
         journal = open_journal(
-            folder, begin_now(plan.info), plan.identity, total=plan.total, fresh=terms.fresh, path=path
+            folder, begin_now(plan.info), plan.identity, total=plan.total, fresh=options.fresh, path=path
         )
-    discard = False
+    is_over = False
     try:
-        if journal.n_done and terms.progress:
-            print(_taken_up(plan, journal), file=aside())
-        _take_over(journal, plan)
+        _take_over(journal, plan, progress)
         run_id = journal.info.run_id
-        told = journal.spending
-        budget.note(run_id, told.noted_usd + told.open_usd if budget.max_usd is None else told.spent_usd)
+        budget.note(run_id, journal.noted_usd + journal.open_usd if budget.max_usd is None else journal.spent_usd)
         gate = RunGate(
-            max_concurrency=terms.max_concurrency,
-            budget=budget,
-            run_id=run_id,
-            signal=terms.stop,
-            settings=settings,
-            models=journal.models,
-            answer_usd=journal.answer_usd,
-            note=lambda: journal.note_spending(engine.elapsed_s),
-        )
+            max_concurrency=options.max_concurrency, budget=budget, run_id=run_id, signal=options.stop, settings=settings,
+            models=journal.models, answer_usd=journal.answer_usd,
+            note=journal.note_spending,
+        )  # fmt: skip
         journal.meter = lambda: (gate.spent_usd, gate.sent_usd)
-        engine = Engine(plan, journal, gate, max_failures=terms.max_failures, executor=terms.executor)
+        engine = Engine(plan, journal, gate, max_failures=options.max_failures, executor=options.executor)
         if plan.asks and not journal.has_judgements:
             event_loop.wait(plan.judge.check_name())  # before the answers are paid for
-        _work(engine, gate, journal, plan.total, terms)
-        spent_usd = None if _unpriced(plan) else gate.spent_usd
-        run = finish_run(journal, plan, engine.elapsed_s, logs_dir, spent_usd=spent_usd)
-        discard = True
+        _work(engine, gate, journal, plan.total, options, progress=progress)
+        run = finish_run(journal, plan, folder, spent_usd=None if unpriced else gate.spent_usd)
+        is_over = True
         return run
     except (SocJudgeError, KeyboardInterrupt) as error:
-        discard = journal.is_empty
-        if discard or isinstance(error, KeyboardInterrupt):
+        is_over = journal.is_empty
+        if is_over or isinstance(error, KeyboardInterrupt):
             raise
         error.args = (f"{error}\n{_how_to_go_on(journal, plan.total)}",)
         raise
     finally:
-        journal.close(discard=discard)
+        journal.close(discard=is_over)
 
 
-def _need_prices(plan: Plan) -> None:
-    if model := _unpriced(plan):
-        raise ConfigError(
-            "max_cost_usd cannot be held: the price of '{model}' is unknown; put it into {file} ([prices.\"{model}\"], 0 "
-            "if it is free), "
-            "give a chat model an output limit and an object of your own `most_usd(request)`, or have no cap: "
-            "it is max_cost_usd, or stands in socjudge.toml (--max-cost-usd inf, in Python math.inf)",
-            panel=(
-                "the most that the run may cost cannot be held: the price of '{model}' is unknown; put it "
-                'into {file} ([prices."{model}"], 0 if it is free), or set that field to 0 (no limit)'
-            ),
-            model=model,
-            file=constants.PROJECT_MARK,
-        )
+def _unpriced(plan: Plan) -> str:
+    models = (model for model in (plan.judge, plan.assistant) if model is not None)
+    return next((model.name for model in models if model.most_usd(ModelRequest("judge", (), {})) is None), "")
 
 
-def _taken_up(plan: Plan, journal: Journal) -> str:
-    return say(
-        "{done}/{total} questions are taken over from before the run was broken off ({path})"
-        if plan.judge_repeats == 1
-        else "{done}/{total} judged answers are taken over from before the run was broken off ({path})",
-        done=journal.n_done,
-        total=plan.total,
-        path=journal.path,
+def _no_cap(model: str) -> ConfigError:
+    return ConfigError(
+        "max_cost_usd cannot be held: the price of '{model}' is unknown; put it into {file} ([prices.\"{model}\"], 0 "
+        "if it is free), "
+        "give a chat model an output limit and an object of your own `most_usd(request)`, or have no cap: "
+        "it is max_cost_usd, or stands in socjudge.toml (--max-cost-usd inf, in Python math.inf)",
+        panel=(
+            "the most that the run may cost cannot be held: the price of '{model}' is unknown; put it "
+            'into {file} ([prices."{model}"], 0 if it is free), or set that field to 0 (no limit)'
+        ),
+        model=model,
+        file=constants.PROJECT_MARK,
     )
 
 
-def _take_over(journal: Journal, plan: Plan) -> None:
+def _take_over(journal: Journal, plan: Plan, progress: bool) -> None:
+    """Say what is there already, and add the judgements of an earlier run that are not made again."""
+    if journal.n_done and progress:
+        taken_over = (
+            "{done}/{total} questions are taken over from before the run was broken off ({path})"
+            if plan.judge_repeats == 1
+            else "{done}/{total} judged answers are taken over from before the run was broken off ({path})"
+        )
+        print(say(taken_over, done=journal.n_done, total=plan.total, path=journal.path), file=aside())
     samples = map(plan.sample_at, range(plan.n_samples if plan.known else 0))
     places = {(sample.question.id, sample.answer_repeat): i for i, sample in enumerate(samples)}
     for result in plan.known:
         i = places[result.question.id, result.answer_repeat]
         if not journal.is_done(i, result.judge_repeat):
-            journal.add_result(i, result, 0.0)
+            journal.add_result(i, result)
 
 
 def shared_budget(
@@ -148,7 +133,7 @@ def shared_budget(
 ) -> Budget:
     """Return one budget for several runs, which counts the cost of the finished and the interrupted runs.
     ConfigError if there is a limit and the cost of a finished run is unknown."""
-    budget = as_budget(given)
+    budget = Budget.of(given)
     for run in finished:
         paid = run.cost_usd if run.run.most_usd is None else run.run.most_usd
         if paid is None and budget.max_usd is not None:
@@ -170,24 +155,19 @@ def shared_budget(
     return budget
 
 
-def _unpriced(plan: Plan) -> str:
-    models = (model for model in (plan.judge, plan.assistant) if model is not None)
-    return next((model.name for model in models if model.most_usd(ModelRequest("judge", (), {})) is None), "")
-
-
-def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: RunTerms) -> None:
+def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, options: RunOptions, *, progress: bool) -> None:
     """Wait for the engine, show the progress and pass on the results. Raise the error that ended the run."""
     from tqdm.auto import tqdm
 
-    on_result, stop = terms.on_result, terms.stop
+    on_result, stop = options.on_result, options.stop
     scored, unread, points, shown_at = 0, 0, 0.0, 0.0
     complaint: BaseException | None = None
     loop = event_loop.get_loop()
-    work = event_loop.start(engine.run(terms.max_concurrency))
+    work = event_loop.start(engine.run(options.max_concurrency))
     in_place = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
     every_s = SHOW_S if in_place else LOG_S
     with tqdm(
-        total=total, initial=journal.n_done, desc=say("evaluating"), unit=say(" questions"), disable=not terms.progress,
+        total=total, initial=journal.n_done, desc=say("evaluating"), unit=say(" questions"), disable=not progress,
         mininterval=0.1 if in_place else LOG_S, maxinterval=max(10.0, LOG_S),
     ) as bar:  # fmt: skip
         over = False
@@ -207,7 +187,7 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: Ru
                 if (now := time.monotonic()) - shown_at >= every_s:
                     shown_at = now
                     mean = say("mean {mean:.1f}", mean=points / scored) if scored else ""
-                    bar.set_postfix_str(f"{mean} {_under_way(engine, gate, unread, terms.max_concurrency)}".strip())
+                    bar.set_postfix_str(f"{mean} {_under_way(engine, gate, unread, options.max_concurrency)}".strip())
                 if on_result is not None and complaint is None:
                     for result in news:
                         on_result(result)
@@ -221,7 +201,7 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: Ru
                 complaint = problem
                 loop.call_soon_threadsafe(gate.stop)
     with contextlib.suppress(ConfigError):  # a full disk is reported when a result cannot be written
-        journal.note_spending(engine.elapsed_s)
+        journal.note_spending()
     if complaint is not None:
         # these errors say themselves how to go on
         if not journal.is_empty and not isinstance(complaint, SocJudgeError):

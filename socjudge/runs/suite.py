@@ -17,9 +17,9 @@ from ..prompts.saved import foreign_prompt_note, judge_prompt_of
 from ..prompts.templates import Prompt
 from ..records import EvalQuestion, EvaluationRun, Rubric, RunOptions
 from ..settings import open_project
+from .forecast import RunPlan, foresee
 from .given_answers import Given, needs_index, open_answers
 from .plan import plan_answers, plan_failed, plan_rejudging
-from .run_plan import RunPlan, foresee
 from .unfinished import journal_info
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ..base.showing import dollars, facts_html, money, one_line, shown_path
 from ..base.storage import as_path
 from ..base.verdict import summarise_results
 from ..errors import ConfigError
-from ..records import AssistantAnswer, EvaluationRun, RunInfo, Usage
+from ..records import AssistantAnswer, EvaluationResult, EvaluationRun, RunInfo, Usage
 from .identity import Identity
 from .log_json import answer_from_dict, results_from_dicts, run_info_from_dict
 from .logs import is_ours
@@ -26,6 +26,8 @@ from .logs import is_ours
 SUFFIX = ".partial.jsonl"
 FORMAT = 2  # of the journals that this version writes and resumes; those of 0.1 to 0.3 have 1
 MOST_DIFFERENCES = 3  # a run that differs in more is another one, and nobody expects it to be resumed
+Place = tuple[int, int]  # of a judgement: the numbers of its answer and of its repeat, from 0
+_PLACES = {"journal": ("total",), "row": ("sample", "repeat"), "reply": ("sample", "repeat"), "answer": ("sample",)}
 
 
 @dataclass(frozen=True)
@@ -87,75 +89,92 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
     >>> sj.unfinished_runs("logs")
     []
     """
-    logs_dir = logs_dir or constants.LOGS_DIR
-    return [describe_journal(path) for path, _ in _journals(as_path(logs_dir))]
+    return [describe_journal(path) for path, _ in _journals(as_path(logs_dir or constants.LOGS_DIR))]
 
 
-def describe_journal(path: Path) -> UnfinishedRun:
-    """Describe the unfinished run that a journal belongs to: its info, its number of judgements, and its cost."""
-    status: dict[tuple[int, int], str] = {}
-    info, total, spending, written_as = RunInfo("", ""), 0, Spending(), FORMAT
-    for _, line in read_lines(path):
-        spending.add(line)
-        if "row" in line:
-            status[line["sample"], line["repeat"]] = line["row"]["evaluation"]["status"]
-        elif "journal" in line:
-            info, total = run_info_from_dict(line["run"], where=str(path)), line["total"]
-            written_as = line["journal"]
-    done, unread = (list(status.values()).count(each) for each in ("ok", "unparsable"))
-    cost_usd = None if None in spending.paid else spending.known_usd
-    return UnfinishedRun(path, info, done, total, cost_usd, unread, spending.spent_usd, written_as == FORMAT)
-
-
-class Spending:
-    """Add up what the lines of a journal say that the run has cost."""
+class Contents:
+    """What a journal says of its run, taken line by line."""
 
     def __init__(self) -> None:
-        self.noted_usd = self.open_usd = 0.0  # what the lines note, and the most that the calls in flight can cost
-        self._costs: dict[tuple[int, int], list[float | None]] = {}
+        self.info, self.total, self.format = RunInfo("", ""), 0, FORMAT
+        self.rows: dict[Place, tuple[str, Usage]] = {}  # the status and usage in the last row of each judgement
+        self.answers: dict[int, Mapping[str, Any]] = {}
+        # Replies that could not be parsed since the last row of their judgement, whose usage has those before it.
+        self.unread: dict[Place, list[Mapping[str, Any]]] = {}
+        self.models = {"judge": set[str](), "answer": set[str]()}  # that have answered, by task
+        self.sessions = 0
+        self.wall_time_s = self._in_session_s = 0.0  # of all earlier sessions, and of the last one
+        # What the run had cost, and the most that the calls in flight could cost, when this was last noted.
+        self.noted_usd = self.open_usd = 0.0
 
-    def add(self, line: Mapping[str, Any]) -> None:
-        place = (line.get("sample", -1), line.get("repeat", -1))
+    def take(self, line: Mapping[str, Any]) -> None:
+        place = line.get("sample", 0), line.get("repeat", 0)
+        if "journal" in line:
+            self.info, self.total = run_info_from_dict(line["run"], where="run"), line["total"]
+            self.format = line["journal"]
+        elif "session" in line:
+            self.sessions += 1
+            self.wall_time_s, self._in_session_s = self.wall_time_s + self._in_session_s, 0.0
+        elif "answer" in line:
+            self.answers[place[0]] = line["answer"]
+            self.models["answer"].add(line["answer"]["assistant"]["model"])
+        elif "reply" in line:
+            self.unread.setdefault(place, []).append(line["reply"])
+            self.models["judge"].add(line["reply"]["model"])
+        elif "row" in line:
+            evaluation = line["row"]["evaluation"]
+            self.rows[place] = evaluation["status"], Usage(**evaluation["usage"])
+            self.unread.pop(place, None)
+            self.models["judge"].add(evaluation["model"])
+        self._in_session_s = max(self._in_session_s, line.get("t", 0.0))
         self.noted_usd = max(self.noted_usd, line.get("spent_usd", 0.0))
         self.open_usd = line.get("open_usd", self.open_usd)
-        if "row" in line:
-            self._costs[place] = [line["row"]["evaluation"]["usage"]["cost_usd"]]  # its usage includes its replies
-        elif "answer" in line:
-            self._costs[place] = [line["answer"]["assistant"]["usage"]["cost_usd"]]
-        elif "reply" in line:
-            self._costs.setdefault(place, []).append(line["reply"]["usage"]["cost_usd"])
+
+    def usages(self) -> list[Usage]:
+        """Return what each answer, and each judgement so far, has consumed."""
+        told = [answer["assistant"] for answer in self.answers.values()]
+        told += [reply for replies in self.unread.values() for reply in replies]
+        return [usage for _, usage in self.rows.values()] + [Usage(**each["usage"]) for each in told]
 
     @property
-    def paid(self) -> list[float | None]:
-        """Return the cost of each reply; None if it is unknown."""
-        return [cost for each in self._costs.values() for cost in each]
-
-    @property
-    def known_usd(self) -> float:
-        return sum(cost or 0.0 for cost in self.paid)
+    def answer_usd(self) -> float | None:
+        """Return the most that an answer has cost; None before the first."""
+        costs = (answer["assistant"]["usage"]["cost_usd"] for answer in self.answers.values())
+        return max((cost or 0.0 for cost in costs), default=None)
 
     @property
     def spent_usd(self) -> float:
         """Return the most that the run has cost. What was in flight when it was killed may have been billed."""
-        return max(self.noted_usd, self.known_usd) + self.open_usd
+        return max(self.noted_usd, sum(usage.cost_usd or 0.0 for usage in self.usages())) + self.open_usd
+
+
+def describe_journal(path: Path) -> UnfinishedRun:
+    """Describe the unfinished run that a journal belongs to: its info, its number of judgements, and its cost."""
+    there = Contents()
+    for _, line in read_lines(path):
+        there.take(line)
+    done, unread = ([status for status, _ in there.rows.values()].count(each) for each in ("ok", "unparsable"))
+    cost_usd = sum(there.usages(), Usage()).cost_usd
+    return UnfinishedRun(path, there.info, done, there.total, cost_usd, unread, there.spent_usd, there.format == FORMAT)
 
 
 def load_unfinished(path: Path) -> EvaluationRun:
     """Load the judged answers of an unfinished run from its journal, as a run with a summary but without a log."""
-    rows: dict[tuple[int, int], dict[str, Any]] = {}
-    header: dict[str, Any] = {}
-    for _, line in read_lines(path):
-        header = header or line
-        if "row" in line:
-            rows[line["sample"], line["repeat"]] = line["row"]
-    if not header:
+    if not (header := _read_header(path)):
         raise ConfigError("{path}: the journal is empty; nothing was finished before the run was broken off", path=path)
     info = run_info_from_dict(header["run"], where=str(path))
-    found = [(f"{path}: sample {place[0]}", rows[place]) for place in sorted(rows)]
-    results = results_from_dicts(found, info, where=str(path))
+    results = read_results(path, info)
     # of a part that is judged again, more than its rows
     info = replace(info, asked=max(header["total"], info.asked or 0))
     return EvaluationRun(results, summarise_results(results, run_rule(info)), info)
+
+
+def read_results(path: Path, info: RunInfo, handle: int | None = None) -> tuple[EvaluationResult, ...]:
+    """Read the judged answers in a journal of the run with this info, in the order of the questions.
+    `handle`: of the open file, which may have gone from `path`."""
+    rows = {(line["sample"], line["repeat"]): line["row"] for _, line in read_lines(path, handle) if "row" in line}
+    found = [(f"{path}: sample {place[0]}", rows[place]) for place in sorted(rows)]
+    return results_from_dicts(found, info, where=str(path))
 
 
 def load_unjudged(path: Path) -> dict[int, AssistantAnswer]:
@@ -169,40 +188,48 @@ def journal_info(path: Path) -> RunInfo:
     return run_info_from_dict(_named_header(path)["run"], where=str(path))
 
 
-def journal_total(path: Path) -> int:
-    """Return how many judged answers the finished run of a journal will have."""
-    return int(_named_header(path)["total"])
-
-
 def find_journal(folder: Path, identity: Identity) -> Path | None:
     """Return the newest journal in the folder whose run has this identity."""
-    fits = [
-        path
-        for path, header in _journals(folder)
-        if header["journal"] == FORMAT and _identity(path, header) == identity
-    ]
-    return fits[-1] if fits else None
-
-
-def find_earlier_journals(folder: Path, identity: Identity) -> list[UnfinishedRun]:
-    """Return the runs with this identity that an earlier version began, and that therefore cannot be resumed."""
-    found = []
-    for path, header in _journals(folder):
-        if header["journal"] in range(1, FORMAT) and identity.agrees(_identity(path, header)):
-            with contextlib.suppress(ConfigError):  # damaged: `unfinished_runs` says so
-                found.append(describe_journal(path))
-    return found
-
-
-def find_similar_journal(folder: Path, identity: Identity) -> tuple[UnfinishedRun, list[str]] | None:
-    """Return the newest interrupted run that differs from this identity in little, and what differs."""
     for path, header in reversed(_journals(folder)):
-        if header["journal"] == FORMAT:
-            differences = identity.differences(_identity(path, header))
-            with contextlib.suppress(ConfigError):  # damaged: `unfinished_runs` says so
-                if 0 < len(differences) <= MOST_DIFFERENCES and (run := describe_journal(path)).done:
-                    return run, differences
+        if header["journal"] == FORMAT and not identity.differences(_identity(path, header)):
+            return path
     return None
+
+
+def notes_on_others(folder: Path, identity: Identity, *, is_new: bool) -> list[str]:
+    """Say which interrupted runs are not resumed: the same run of an earlier version and, of a new run, the newest one
+    that differs in little."""
+    notes = []
+    for path, header in _journals(folder):
+        with contextlib.suppress(ConfigError):  # damaged: `unfinished_runs` says so
+            if header["journal"] != FORMAT and identity.agrees(_identity(path, header)):
+                left = describe_journal(path)
+                notes.append(
+                    say(
+                        "{path}: an earlier version left the same run unfinished ({done} of {total} judged, cost {cost}). "
+                        "This version cannot resume it and starts anew. load_run reads what is there, to be saved as a "
+                        "log",
+                        path=path,
+                        done=left.done,
+                        total=left.total,
+                        cost=money(left.cost_usd),
+                    )
+                )
+    for path, header in reversed(_journals(folder)) if is_new else ():
+        differences = identity.differences(_identity(path, header)) if header["journal"] == FORMAT else []
+        with contextlib.suppress(ConfigError):
+            if 0 < len(differences) <= MOST_DIFFERENCES and (left := describe_journal(path)).done:
+                told = say(
+                    "{path}: an interrupted run ({done} of {total} judged, cost {cost}) is not resumed, because it "
+                    "differs: {differences}. To resume it, start it with its own settings",
+                    path=path,
+                    done=left.done,
+                    total=left.total,
+                    cost=money(left.cost_usd),
+                    differences="; ".join(differences),
+                )
+                return [*notes, told]
+    return notes
 
 
 def _identity(path: Path, header: Mapping[str, Any]) -> Identity:
@@ -238,7 +265,7 @@ def find_stubs(folder: Path) -> list[Path]:
 def check_same_run(path: Path, identity: Identity) -> Path:
     """Return `path` if its journal is of the run with this identity. Otherwise, the ConfigError says what differs."""
     header = _named_header(path)
-    if header["journal"] in range(1, FORMAT):
+    if header["journal"] != FORMAT:
         raise ConfigError(
             "{path}: an earlier version wrote this journal, so this version cannot resume it. Read it with "
             "load_run and save it as a log, or leave resume out to start anew",
@@ -279,26 +306,18 @@ def _read_header(path: Path) -> dict[str, Any]:
     return _line(path, 1, raw) if raw.endswith(b"\n") else {}
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (position, line) for each complete line of a journal. `line` also has its own bytes under "raw".
-    ConfigError if a line is damaged."""
-    start = 0
-    with path.open("rb") as file:
+def read_lines(path: Path, handle: int | None = None) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Yield each complete line of a journal, in bytes and parsed. ConfigError if one is damaged. `handle`: of the open
+    file."""
+    with open(path if handle is None else handle, "rb", closefd=handle is None) as file:
+        file.seek(0)
         for number, raw in enumerate(file, start=1):
             if not raw.endswith(b"\n"):
                 try:
                     orjson.loads(raw)
                 except orjson.JSONDecodeError:
                     return  # it was being written when the process was killed
-            yield start, {**_line(path, number, raw), "raw": raw}
-            start += len(raw)
-
-
-def _line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
-    try:
-        return _parsed(raw, is_first=number == 1)
-    except ValueError as error:
-        raise damaged(path, number, str(error)) from None
+            yield raw, _line(path, number, raw)
 
 
 def damaged(path: Path, number: int, reason: str = "") -> ConfigError:
@@ -314,32 +333,34 @@ def damaged(path: Path, number: int, reason: str = "") -> ConfigError:
     )
 
 
-def _parsed(raw: bytes, *, is_first: bool) -> dict[str, Any]:
-    line: dict[str, Any] = orjson.loads(raw)
-    # Damaged: a value that the totals of a run need is missing or of a wrong type, or a header is not the first line.
+def _line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
+    """Parse a line. It is damaged if it is no JSON, if a value that the totals of a run need is missing or of a wrong
+    type, or if a header is not the first line."""
     try:
-        fits = is_first == ("journal" in line)
-        numbers, places = [line.get(name, 0) for name in ("t", "spent_usd", "open_usd")], []
-        if is_first:
+        line: dict[str, Any] = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise damaged(path, number, str(error)) from None
+    try:
+        kind = next((each for each in _PLACES if each in line), "")
+        fits, used = (number == 1) == (kind == "journal"), []
+        places = [line[name] for name in _PLACES.get(kind, ())]
+        numbers = [line.get(name, 0) for name in ("t", "spent_usd", "open_usd")]
+        if kind == "journal":
             run_info_from_dict(line["run"], where="run")
-            fits, places = fits and line["journal"] in range(1, FORMAT + 1), [line["total"]]
-        elif "row" in line:
-            row, places = line["row"], [line["sample"], line["repeat"]]
-            evaluation, assistant = row["evaluation"], row["assistant"]
-            Usage(**evaluation["usage"]) + Usage(**assistant["usage"])
-            numbers += [evaluation["usage"]["cost_usd"] or 0, row["answer_repeat"], evaluation["average_score"]]
-            numbers += [evaluation["attempts"], *(each for each in evaluation["scores"].values() if each is not None)]
+            fits = fits and line["journal"] in range(1, FORMAT + 1)
+        elif kind == "row":
+            row, evaluation, assistant = line["row"], line["row"]["evaluation"], line["row"]["assistant"]
+            used = [evaluation["usage"], assistant["usage"]]
+            numbers += [row["answer_repeat"], evaluation["average_score"], evaluation["attempts"]]
+            numbers += [each for each in evaluation["scores"].values() if each is not None]
             texts = evaluation["status"], evaluation["model"], assistant["model"]
             fits = fits and {*map(type, texts)} == {str} and type(row["question_id"]) in (int, str)
-        elif "answer" in line:
-            places = [line["sample"]]
-            numbers.append(line["answer"]["assistant"]["usage"]["cost_usd"] or 0)
-        elif "reply" in line:
-            places = [line["sample"], line["repeat"]]
-            numbers.append(line["reply"]["usage"]["cost_usd"] or 0)
+        elif kind:
+            used = [(line["reply"] if kind == "reply" else line["answer"]["assistant"])["usage"]]
+        numbers += [Usage(**each).cost_usd or 0 for each in used]
         fits = fits and {*map(type, numbers)} <= {int, float} and all(type(n) is int and n >= 0 for n in places)
     except (LookupError, TypeError, AttributeError, ConfigError):
         fits = False
     if not fits:
-        raise ValueError(say("not a line of a journal"))
+        raise damaged(path, number)
     return line

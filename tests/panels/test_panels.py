@@ -20,7 +20,7 @@ from socjudge.certify.certificate import Binding, certificates_folder
 from socjudge.panels.state import run as session
 from socjudge.records import UNKNOWN, EvaluationRun
 from socjudge.runbooks.index import RunbookIndex
-from socjudge.runs.run_plan import RunPlan
+from socjudge.runs.forecast import RunPlan
 from socjudge.runs.unfinished import unfinished_runs
 
 pytestmark = pytest.mark.usefixtures("in_japanese")

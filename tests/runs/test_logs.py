@@ -35,9 +35,8 @@ from socjudge.base.storage import as_path
 from socjudge.base.verdict import summarise_results
 from socjudge.judge import save_evaluation_results
 from socjudge.records import RunInfo
-from socjudge.runs import finishing
 from socjudge.runs.log_json import run_from_dict
-from socjudge.runs.logs import LoggedResults, logs_of_run
+from socjudge.runs.logs import logs_of_run
 
 
 def log_with(place: str, value: Any) -> dict[str, Any]:
@@ -49,11 +48,6 @@ def log_with(place: str, value: Any) -> dict[str, Any]:
         at = at[int(key) if isinstance(at, list) else key]
     at[last] = value
     return log
-
-
-def judged_offline(questions: list[EvalQuestion], folder: Path) -> EvaluationRun:
-    answers = [AssistantAnswer(question.question, "端末を隔離します。") for question in questions]
-    return run_evaluation_suite(questions, answers=answers, judge_model="offline", logs_dir=folder, progress=False)
 
 
 def load(folder: Path, content: Any) -> EvaluationRun:
@@ -344,33 +338,6 @@ def test_a_url_is_refused_before_the_first_call_with_what_to_do_instead(
 )
 def test_what_is_no_url_is_a_folder(place: Path | str) -> None:
     assert as_path(place) == Path(place)
-
-
-def test_a_large_run_is_read_from_its_log_row_by_row(
-    questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(finishing, "IN_MEMORY", 2)
-    run = judged_offline(questions[:5], tmp_path)
-    assert isinstance(run.results, LoggedResults) and run.log_path is not None
-    rows = load_run(run.log_path).results
-    assert list(run.results) == list(rows)
-    assert list(reversed(run.results)) == list(rows[::-1])
-    assert (run.results[3], run.results[-1]) == (rows[3], rows[4])
-    assert run.results[1:5:3] == list(rows[1:5:3])
-    assert run.results[4:0:-2] == list(rows[4:0:-2])
-    assert run.results[2:2] == []
-    assert run == load_run(run.log_path)
-
-
-def test_a_large_run_whose_log_is_gone_says_so(
-    questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(finishing, "IN_MEMORY", 0)
-    run = judged_offline(questions[:1], tmp_path)
-    assert run.log_path is not None
-    run.log_path.unlink()
-    with pytest.raises(ConfigError, match=r"judge_eval_.*cannot be read any more"):
-        list(run.results)
 
 
 def test_the_log_of_a_run_is_found_packed_too_and_beside_a_damaged_one(tmp_path: Path) -> None:

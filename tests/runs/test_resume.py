@@ -578,8 +578,8 @@ def test_what_goes_into_a_journal_comes_out_wherever_it_was_cut(
         Completion(answer.answer, "m", Usage(1, n, n, None)) for answer, (_, _, n) in zip(answers, texts, strict=True)
     ]
     for i, (answer, reply) in enumerate(zip(answers, replies, strict=True)):
-        journal.add_answer(i, answer, 0.5)
-        journal.add_reply(i, 0, reply, 0.6)
+        journal.add_answer(i, answer)
+        journal.add_reply(i, 0, reply)
     journal.close()
     whole = journal.path.read_bytes()
     journal.path.write_bytes(whole[: len(whole) - cut] if texts else whole)

@@ -46,7 +46,7 @@ from socjudge.runs import engine, running
 from socjudge.runs.estimate import Estimate
 from socjudge.runs.log_json import run_from_dict
 from socjudge.runs.plan import plan_answers
-from socjudge.runs.running import RunTerms, run_plan
+from socjudge.runs.running import carry_out
 
 
 def run_suite(questions: list[EvalQuestion], tmp_path: Path, **keywords: Any) -> EvaluationRun:
@@ -216,8 +216,7 @@ def test_a_plan_that_is_carried_out_twice_is_two_runs(
         questions[:2], index=index, answers=None, assistant_model="offline", judge_model="offline", judge_prompt=None,
         assistant_prompt=None, rubric=Rubric(), answer_repeats=1, judge_repeats=1, k=5,
     )  # fmt: skip
-    options = RunTerms(logs_dir=tmp_path / "logs", progress=False)
-    first, second = run_plan(plan, options), run_plan(plan, options)
+    first, second = (carry_out(plan, logs_dir=tmp_path / "logs", progress=False) for _ in range(2))
     assert first.run.run_id != second.run.run_id
     assert len(list((tmp_path / "logs").glob("judge_eval_*.json"))) == 2
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...records import EvaluationRun
+from ...runs.forecast import RunPlan, foresee
 from ...runs.load import load_run
 from ...runs.plan import plan_rejudging
-from ...runs.run_plan import RunPlan, foresee
 from ...runs.running import shared_budget
 from .run import Progress, Session, State
 

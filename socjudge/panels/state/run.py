@@ -21,9 +21,9 @@ from ...errors import BudgetReached, ConfigError, RunStopped, SocJudgeError
 from ...judging.judge import count_retries
 from ...models.gate import get_settings
 from ...records import EvaluationResult, EvaluationRun, RunOptions
+from ...runs.forecast import RunPlan, foresee
 from ...runs.load import load_run
 from ...runs.plan import Plan, plan_answers, plan_rejudging
-from ...runs.run_plan import RunPlan, foresee
 from ...runs.unfinished import UnfinishedRun, find_journal, load_unfinished, unfinished_runs
 from ...settings import open_project
 

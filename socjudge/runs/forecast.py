@@ -13,19 +13,12 @@ from ..base.messages import say
 from ..base.showing import block, dollars, escape, facts_html, money, one_line
 from ..base.storage import as_path
 from ..errors import ConfigError
-from ..models.budget import Budget
+from ..models.gate import Budget
 from ..records import EvaluationResult, EvaluationRun, Rubric, RunOptions
 from .estimate import Estimate, estimate_plan
 from .plan import Plan
-from .running import run_plan, terms_of
-from .unfinished import (
-    UnfinishedRun,
-    check_same_run,
-    describe_journal,
-    find_earlier_journals,
-    find_journal,
-    find_similar_journal,
-)
+from .running import carry_out
+from .unfinished import check_same_run, describe_journal, find_journal, notes_on_others
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,7 +32,6 @@ class RunPlan:
     already: int = 0  # judged answers of an interrupted run that would be resumed
     note: str = ""  # what else to know before it starts, one line each; that a model ends soon stands in `left.note`
     problem: str = ""  # why it cannot start; empty if it can
-    similar: UnfinishedRun | None = None  # an interrupted run that nearly fits, which `note` names
 
     @property
     def total(self) -> int:
@@ -84,8 +76,7 @@ class RunPlan:
                 now=now.left.calls,
             )
         options = replace(self.options, on_result=on_result or self.options.on_result, stop=stop or self.options.stop)
-        terms = terms_of(options, max_cost_usd=max_cost_usd, logs_dir=self.logs_dir, progress=progress)
-        return run_plan(self.plan, terms)
+        return carry_out(self.plan, options, max_cost_usd=max_cost_usd, logs_dir=self.logs_dir, progress=progress)
 
     def __repr__(self) -> str:
         left = f"{self.left.calls} calls left, {dollars(self.left.cost_usd)}"
@@ -121,20 +112,16 @@ def foresee(
     """Return what a plan would do and cost now, and the interrupted run that it would resume. No request is sent.
     `expected`: the rubric that the user counts on. ConfigError if `options.resume` is the journal of another run."""
     options, folder = options or RunOptions(), as_path(logs_dir or constants.LOGS_DIR)
-    whole, problem = estimate_plan(plan), ""
+    whole, problem, found = estimate_plan(plan), "", None
     notes = [plan.own.told_before] if plan.own is not None and plan.own.told_before else []
-    found: UnfinishedRun | None = None
-    similar: UnfinishedRun | None = None
     try:
+        path = None
         if options.resume is not None:
-            found = describe_journal(check_same_run(Path(options.resume).resolve(), plan.identity))
+            path = check_same_run(Path(options.resume).resolve(), plan.identity)
         elif not options.fresh:
             path = find_journal(folder, plan.identity)
-            found = None if path is None else describe_journal(path)
-            notes += [_of_earlier_version(each) for each in find_earlier_journals(folder, plan.identity)]
-            if found is None and (nearest := find_similar_journal(folder, plan.identity)):
-                similar, differences = nearest
-                notes.append(_similar(similar, differences))
+            notes += notes_on_others(folder, plan.identity, is_new=path is None)
+        found = None if path is None else describe_journal(path)
     except ConfigError as error:
         if options.resume is not None:
             raise
@@ -142,7 +129,7 @@ def foresee(
     if plan.needs_index and plan.index is None:
         problem = problem or say("there is no search index of the runbooks yet; build it")
     if found is None:
-        return RunPlan(plan, options, folder, whole, 0, "\n".join(notes), problem, similar)
+        return RunPlan(plan, options, folder, whole, 0, "\n".join(notes), problem)
     if told := rubric_changes(expected or plan.rubric, found.run.rubric or plan.rubric):
         notes.append(
             say(
@@ -159,26 +146,3 @@ def foresee(
     done = max(found.done - kept, 0)
     left = whole.after(done, plan.total - kept)
     return RunPlan(plan, options, folder, left, found.done, "\n".join(notes), problem)
-
-
-def _of_earlier_version(left: UnfinishedRun) -> str:
-    return say(
-        "{path}: an earlier version left the same run unfinished ({done} of {total} judged, cost {cost}). This version "
-        "cannot resume it and starts anew. load_run reads what is there, to be saved as a log",
-        path=left.path,
-        done=left.done,
-        total=left.total,
-        cost=money(left.cost_usd),
-    )
-
-
-def _similar(run: UnfinishedRun, differences: list[str]) -> str:
-    return say(
-        "{path}: an interrupted run ({done} of {total} judged, cost {cost}) is not resumed, because it differs: "
-        "{differences}. To resume it, start it with its own settings",
-        path=run.path,
-        done=run.done,
-        total=run.total,
-        cost=money(run.cost_usd),
-        differences="; ".join(differences),
-    )
