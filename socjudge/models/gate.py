@@ -44,24 +44,23 @@ def get_settings(
 ) -> CallSettings:
     """Return the settings for calls. If one is not given, SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S or
     SOCJUDGE_PATIENCE_S is taken, or else the default. ConfigError for an invalid number."""
-    return CallSettings(
-        int(_setting("output_tokens", output_tokens, OUTPUT_TOKENS, 1)),
-        _setting("timeout_s", timeout_s, TIMEOUT_S, 0.1),
-        _setting("patience_s", patience_s, PATIENCE_S, 0.0),
-    )
-
-
-def _setting(name: str, given: float | None, usual: float, least: float) -> float:
-    where = name if given is not None else f"SOCJUDGE_{name.upper()}"
-    value: Any = os.environ.get(where) or usual if given is None else given
-    try:
-        if least <= float(value) < math.inf:
-            return float(value)
-    except (TypeError, ValueError):
-        pass
-    raise ConfigError(
-        "{name} is {found!r}, expected a number of {least:g} or more", name=where, found=value, least=least
-    )
+    found = {}
+    for name, given, usual, least in (
+        ("output_tokens", output_tokens, OUTPUT_TOKENS, 1),
+        ("timeout_s", timeout_s, TIMEOUT_S, 0.1),
+        ("patience_s", patience_s, PATIENCE_S, 0.0),
+    ):
+        where = name if given is not None else f"SOCJUDGE_{name.upper()}"
+        value: Any = os.environ.get(where) or usual if given is None else given
+        try:
+            found[name] = float(value)
+        except (TypeError, ValueError):
+            found[name] = math.nan
+        if not least <= found[name] < math.inf:
+            raise ConfigError(
+                "{name} is {found!r}, expected a number of {least:g} or more", name=where, found=value, least=least
+            )
+    return CallSettings(int(found["output_tokens"]), found["timeout_s"], found["patience_s"])
 
 
 @dataclass

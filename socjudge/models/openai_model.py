@@ -140,12 +140,9 @@ class OpenAIModel(PacedModel):
         self._account = get_account(str(self._client.base_url), self._api_key)
         weakref.finalize(self, _close, self._client, self._pid)
 
-    async def complete_async(self, request: ModelRequest, run: RunGate | None = None) -> Completion:
-        """Do as `PacedModel` does, in a forked process with connections of its own."""
-        if self._pid != os.getpid():
-            _INHERITED.append(self._client)
-            self._connect()
-        return await super().complete_async(request, run)
+    def _reconnect(self) -> None:
+        _INHERITED.append(self._client)
+        self._connect()
 
     async def check_name(self) -> None:
         """Raise ConfigError if the service reports that it does not have this model. The check costs nothing."""

@@ -137,19 +137,19 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
         return OfflineModel()
     if (own := _own_model(model)) is not None:
         return own
-    if decision := split_name(model):
-        if task == "answer":
-            raise ConfigError(
-                "{model} only judges and writes no text; use it as judge_model (--judge-model), and another "
-                "model for the answers",
-                panel=("{model} only judges and writes no text; choose it as Judge, and another model for the answers"),
-                model=model,
-            )
-        return _hosted(decision[1], decision[0])
-    prefix, colon, name = model.partition(":")
-    if colon and (chat_model := init_langchain_model(prefix, name)) is not None:
+    levels, name = split_name(model) or (0, model)
+    if levels and task == "answer":
+        raise ConfigError(
+            "{model} only judges and writes no text; use it as judge_model (--judge-model), and another "
+            "model for the answers",
+            panel=("{model} only judges and writes no text; choose it as Judge, and another model for the answers"),
+            model=model,
+        )
+    prefix, colon, rest = name.partition(":")
+    if colon and not levels and (chat_model := init_langchain_model(prefix, rest)) is not None:
         return LangChainModel(chat_model, model)
-    return _hosted(model)
+    key, base_url = (os.environ.get(each, "").strip() for each in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
+    return _connected(name, levels, key, base_url, tuple(sorted(getproxies().items())))
 
 
 def _answers_itself(model: object) -> bool:
@@ -193,11 +193,6 @@ def _own_model(name: str) -> ForeignModel | None:
             reason = redact(f"{offered.value}: {type(error).__name__}: {error}")
             raise ConfigError("model '{model}' cannot be set up: {reason}", model=name, reason=reason) from None
     return None
-
-
-def _hosted(name: str, levels: int = 0) -> OpenAIModel:
-    key, base_url = (os.environ.get(name, "").strip() for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
-    return _connected(name, levels, key, base_url, tuple(sorted(getproxies().items())))
 
 
 # A model is opened once for each name, key, address and way there, so that calls share connections.

@@ -60,9 +60,6 @@ class Pace:
         self.next_at = now + max(self.gap_s, min(GAP_S, self._seconds / self.in_flight))
         return Sent(now, self._number, self.in_flight)
 
-    def leave(self) -> None:
-        self.in_flight -= 1
-
     def succeeded(self, sent: Sent, now: float, timeout_s: float) -> None:
         seconds = now - sent.at
         self.gap_s /= 1 + GROWTH

@@ -6,7 +6,6 @@ All of this runs in the background event loop, so nothing here needs a lock. A m
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import random
 from collections.abc import Awaitable, Callable, Iterable
@@ -75,38 +74,34 @@ class Account:
                 self._changed.clear()
                 await self._changed.wait()
                 run.check()
-            while (pause := self.pace.next_at - _now()) > 0:
+            loop = asyncio.get_running_loop()
+            while (pause := self.pace.next_at - loop.time()) > 0:
                 await asyncio.sleep(min(pause, LOOK_S))
                 run.check()
             run.limit = places
-            return self.pace.send(_now())
+            return self.pace.send(loop.time())
 
     def end(self, sent: Sent, found: Completion | Retryable | None, timeout_s: float) -> None:
         """Record that a call has ended, and learn from it. None: its end tells nothing of the service's pace."""
-        self.pace.leave()
+        now = asyncio.get_running_loop().time()
+        self.pace.in_flight -= 1
         if isinstance(found, Completion):
             self.is_refusing = False
-            self.pace.succeeded(sent, _now(), timeout_s)
+            self.pace.succeeded(sent, now, timeout_s)
         elif found is not None and (found.refused or found.retry_after_s is not None):
             self.is_refusing = True
-            self.pace.refused(sent, _now(), found.retry_after_s)
+            self.pace.refused(sent, now, found.retry_after_s)
         elif found is not None and found.timed_out:
-            self.pace.timed_out(sent, _now())
+            self.pace.timed_out(sent, now)
         self._changed.set()
 
 
-def _now() -> float:
-    return asyncio.get_running_loop().time()
+_accounts: dict[tuple[str, str, int], Account] = {}
 
 
 def get_account(base_url: str, api_key: str) -> Account:
     """Return the `Account` that all models in this process share if they use this key at this address."""
-    return _account_of(base_url, api_key, os.getpid())
-
-
-@functools.lru_cache(maxsize=256)
-def _account_of(base_url: str, api_key: str, pid: int) -> Account:
-    return Account()
+    return _accounts.setdefault((base_url, api_key, os.getpid()), Account())
 
 
 async def send_with_retries(
@@ -134,7 +129,7 @@ async def send_with_retries(
             if isinstance(found, Completion):
                 usage = replace(found.usage, lost_calls=lost)
                 return replace(found, retries=tuple(causes), usage=usage) if causes else found
-            failure, now = found, _now()
+            failure, now = found, asyncio.get_running_loop().time()
             if not causes:
                 run.in_trouble += 1
                 failing_since = now
@@ -232,7 +227,7 @@ class PacedModel:
 
     def __init__(self, name: str, where: str, account: Account, keys: Iterable[str] = ()) -> None:
         self.name, self.where = name, where
-        self._account = account
+        self._account, self._pid = account, os.getpid()
         self._keys = tuple(keys)
 
     @property
@@ -249,6 +244,8 @@ class PacedModel:
         If `run` is None, no limit of a run applies: no budget, no stop signal, no limit on concurrent calls."""
         run = run or RunGate()
         request = run.settings.fit(request)
+        if self._pid != os.getpid():
+            self._reconnect()
 
         def counted_usd(completion: Completion) -> float | None:
             run.models[request.task].add(completion.model)
@@ -259,6 +256,9 @@ class PacedModel:
             lambda: self._send(request, run), what=self.where, account=self._account, run=run,
             most_usd=lambda: self.reserve_usd(request, run), counted_usd=counted_usd, timeout_s=self._timeout_s,
         )  # fmt: skip
+
+    def _reconnect(self) -> None:
+        """Make connections of a forked process's own."""
 
     def reserve_usd(self, request: ModelRequest, run: RunGate) -> float | None:
         """Return the most that one call can cost if it is answered, and billed, as the model that was asked for or as

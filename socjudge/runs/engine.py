@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Coroutine, Iterator
 from concurrent.futures import Executor
 from dataclasses import replace
 from itertools import chain
@@ -26,7 +26,7 @@ from ..judging.judge import failed_evaluation, judge_answer
 from ..models import event_loop
 from ..models.gate import RunGate
 from ..models.opening import Model
-from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult, ModelRequest, Usage
+from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult, ModelRequest
 from .executor import ask_through
 from .failures import Failures, Who
 from .journal import Journal
@@ -53,7 +53,7 @@ class Engine:
         self._executor = executor
         self.n_left = plan.total - journal.n_done  # judgements still to come
         self.failures = Failures(
-            max_failures, {"judge": journal.has_judgements, "assistant": bool(journal.answers)}, journal.n_done > 0,
+            max_failures, {"judge": bool(journal.n_done or journal.unread), "assistant": bool(journal.answers)}, journal.n_done > 0,
             judge=plan.judge.name, own=plan.own.name if plan.own else "", criterion=plan.rubric.criteria[0],
         )  # fmt: skip
         told = (answer["assistant"].get("version") for answer in journal.answers.values())
@@ -64,26 +64,13 @@ class Engine:
         """Make the judgements that the journal does not have yet, for at most `max_concurrency` samples at once.
         If the run ends early, the error that ended it is in `RunGate.reason`."""
         # Samples that failed in an earlier session come last.
-        refused = {i for i in range(self._n_samples) if self._journal.has_failed(i)}
+        refused = {sample for sample, _ in self._journal.again}
         new = (i for i in range(self._n_samples) if i not in refused)
         todo = (i for i in chain(new, sorted(refused)) if self._missing(i))
         # One answer at a time until one has been judged: a judge that cannot be called then costs only one answer.
         if self._plan.assistant is not None:
             while not self.failures.worked and self._gate.reason is None and (first := next(todo, None)) is not None:
                 await self._judge_sample(first)
-        await self._work_off(todo, max_concurrency)
-        if not self.failures.has_answered["assistant"] and (reason := self.failures.unanswered()):
-            self._gate.stop(reason)
-
-    def synced_results(self) -> list[EvaluationResult]:
-        """Return the results that came since the last call, after making sure that they are on the disk.
-        Call this from the thread that waits for the run: in the event loop, the disk would delay the calls."""
-        batch = [self._uncounted.popleft() for _ in range(len(self._uncounted))]
-        if batch:
-            self._journal.sync()
-        return batch
-
-    async def _work_off(self, todo: Iterator[int], max_concurrency: int) -> None:
         count = min(max_concurrency, self._n_samples)
         more: list[asyncio.Task[None]] = []
 
@@ -95,6 +82,16 @@ class Engine:
         await asyncio.gather(*(self._work(todo) for _ in range(count)))
         for task in more:
             await task
+        if not self.failures.has_answered["assistant"] and (reason := self.failures.unanswered()):
+            self._gate.stop(reason)
+
+    def synced_results(self) -> list[EvaluationResult]:
+        """Return the results that came since the last call, after making sure that they are on the disk.
+        Call this from the thread that waits for the run: in the event loop, the disk would delay the calls."""
+        batch = [self._uncounted.popleft() for _ in range(len(self._uncounted))]
+        if batch:
+            self._journal.sync()
+        return batch
 
     async def _work(self, todo: Iterator[int]) -> None:
         for i in todo:
@@ -113,7 +110,7 @@ class Engine:
             if answer is None:
                 return
             self.failures.answered()
-            self._keep(self._journal.add_answer, i, answer)
+            self._keep(answer, i)
         if answer.is_empty:
             silence = RequestRefused(
                 "the assistant gave an empty answer, so there is nothing to judge; see what it returns for this question"
@@ -121,14 +118,10 @@ class Engine:
             self.failures.worked = True
             self._add_failed(i, sample, answer, repeats, silence)
             return
-        if len(repeats) == 1:
-            await self._judge(i, sample, answer, repeats[0])
-        else:
-            await asyncio.gather(*(self._judge(i, sample, answer, repeat) for repeat in repeats))
+        await asyncio.gather(*(self._judge(i, sample, answer, repeat) for repeat in repeats))
 
     async def _judge(self, i: int, sample: Sample, answer: AssistantAnswer, repeat: int) -> None:
-        judging = self._evaluation(i, sample, answer, repeat)
-        evaluation = await self._or_failed(i, sample, answer, [repeat], judging)
+        evaluation = await self._or_failed(i, sample, answer, [repeat], self._evaluation(i, sample, answer, repeat))
         if evaluation is None:
             return
         if evaluation.status == "failed":  # after replies that could not be parsed, which the journal has
@@ -156,7 +149,7 @@ class Engine:
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError
     ) -> None:
         who: Who = "assistant" if answer is None else "judge"
-        is_old = all(self._before(i, repeat)[0] == "failed" for repeat in repeats)
+        is_old = all(self._journal.before(i, repeat)[0] == "failed" for repeat in repeats)
         if self.failures.has_row(error, who):
             self._add_failed(i, sample, answer, repeats, error)
         reason = self.failures.count(error, who, n=len(repeats), is_old=is_old, n_left=self.n_left)
@@ -211,7 +204,7 @@ class Engine:
         ask = keeping(
             lambda request: self._ask(self._plan.judge, request),
             self._journal.replies(i, repeat),
-            lambda reply: self._keep(self._journal.add_reply, i, repeat, reply),
+            lambda reply: self._keep(reply, i, repeat),
         )
         prompt, rubric = self._plan.judge_prompt, self._plan.rubric
         return await judge_answer(sample.question, answer, prompt=prompt, rubric=rubric, ask=ask)
@@ -221,11 +214,6 @@ class Engine:
             return model.complete_async(request, self._gate)
         return ask_through(self._executor, model, request, self._gate)
 
-    def _before(self, i: int, repeat: int) -> tuple[str, Usage]:
-        """Return the status of a judgement that is made again, and what it has consumed so far."""
-        is_again = not self._journal.is_done(i, repeat)
-        return self._journal.rows.get((i, repeat), ("", Usage())) if is_again else ("", Usage())
-
     def _add(self, i: int, result: EvaluationResult) -> None:
         evaluation = result.evaluation
         # `passed` is by the line with which the run began. Earlier attempts at the judgement were paid for too.
@@ -233,17 +221,17 @@ class Engine:
         evaluation = replace(
             evaluation,
             passed=outcome_of(span, evaluation.status, run_rule(self._journal.info).line) == "passed",
-            usage=evaluation.usage + self._before(i, result.judge_repeat)[1],
+            usage=evaluation.usage + self._journal.before(i, result.judge_repeat)[1],
         )
         result = replace(result, evaluation=evaluation)
-        if self._keep(self._journal.add_result, i, result):
+        if self._keep(result, i, result.judge_repeat):
             self._uncounted.append(result)
             self.n_left -= 1
 
-    def _keep(self, add: Callable[..., None], *what: Any) -> bool:
+    def _keep(self, what: AssistantAnswer | Completion | EvaluationResult, i: int, repeat: int = 0) -> bool:
         """Return whether the journal took it. If not, end the run: further results would be paid for and lost."""
         try:
-            add(*what)
+            self._journal.add(what, i, repeat)
         except ConfigError as error:
             self._gate.stop(error)
             return False

@@ -46,6 +46,7 @@ def finish_run(journal: Journal, plan: Plan, logs_dir: Path | str, *, spent_usd:
     answers = {(each.question.id, each.answer_repeat): each.answer for each in reversed(results)}
     answered = total_usage(answer.usage for answer in answers.values())
     judged = total_usage(each.evaluation.usage for each in results)
+    given_up = total_usage(Usage(**reply["usage"]) for replies in journal.unread.values() for reply in replies)
     costs = spent_usd, (answered + judged).cost_usd  # the most is never less than the sum over the rows
     judges = dict.fromkeys(each.evaluation.model for each in results if each.evaluation.attempts)
     assistants = dict.fromkeys(answer.model for answer in reversed(answers.values()))
@@ -64,7 +65,7 @@ def finish_run(journal: Journal, plan: Plan, logs_dir: Path | str, *, spent_usd:
         assistant_model_resolved=", ".join(name for name in assistants if name != UNKNOWN) or UNKNOWN,
         assistant_version=", ".join(versions) or plan.info.assistant_version,
         assistant_usage=answered if plan.asks else Usage(),
-        judge_usage=judged + journal.lost_usage,
+        judge_usage=judged + given_up,
         most_usd=max((cost for cost in costs if cost is not None), default=None),
         wall_time_s=journal.wall_time_s + journal.elapsed_s,
         sessions=journal.sessions,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
@@ -41,10 +41,6 @@ class RunPlan:
     @property
     def n_questions(self) -> int:
         return self.plan.n_samples // self.plan.info.answer_repeats
-
-    def with_notes(self, lines: Iterable[str]) -> RunPlan:
-        """Return the plan with more lines in its note."""
-        return replace(self, note="\n".join(filter(None, [self.note, *lines])))
 
     def run(
         self,

@@ -27,11 +27,11 @@ import filelock
 from ..base.atomic_files import refuse_links
 from ..base.messages import os_reason
 from ..errors import ConfigError
-from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo, Usage, total_usage
+from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo, Usage
 from .identity import Identity
 from .log_json import answer_from_dict, result_to_dict, to_dict
 from .log_shape import fit
-from .logs import new_log_name, to_json
+from .logs import log_names, to_json
 from .unfinished import (
     FORMAT,
     SUFFIX,
@@ -55,9 +55,7 @@ class Journal(Contents):
         self._writing = threading.Lock()  # after a second Ctrl-C, the loop may add a line while the waiting thread does
         # the run's cost so far in US dollars, and the most that the calls in flight can cost
         self.meter: Callable[[], tuple[float, float]] = lambda: (self.noted_usd, self.open_usd)
-        self._again = set[
-            tuple[int, int]
-        ]()  # judgements that are requested again: without scores, or unparsable before
+        self.again = set[tuple[int, int]]()  # judgements that are requested again: without scores, or unparsable before
 
     @property
     def elapsed_s(self) -> float:
@@ -67,11 +65,7 @@ class Journal(Contents):
     @property
     def n_done(self) -> int:
         """Return how many judgements are there that will not be requested again."""
-        return len(self.rows) - len(self._again)
-
-    @property
-    def has_judgements(self) -> bool:
-        return bool(self.n_done or self.unread)
+        return len(self.rows) - len(self.again)
 
     @property
     def is_empty(self) -> bool:
@@ -80,11 +74,11 @@ class Journal(Contents):
 
     def is_done(self, sample: int, repeat: int) -> bool:
         """Return whether a judgement is there and need not be requested again."""
-        return (sample, repeat) in self.rows and (sample, repeat) not in self._again
+        return (sample, repeat) in self.rows and (sample, repeat) not in self.again
 
-    def has_failed(self, sample: int) -> bool:
-        """Return whether a judgement of this answer is there and must be requested again."""
-        return any((sample, repeat) in self._again for repeat in range(self.info.judge_repeats))
+    def before(self, sample: int, repeat: int) -> tuple[str, Usage]:
+        """Return the status of a judgement that must be requested again, and what it has consumed so far."""
+        return self.rows[sample, repeat] if (sample, repeat) in self.again else ("", Usage())
 
     def answer(self, sample: int) -> AssistantAnswer | None:
         return answer_from_dict(self.answers[sample], str(self.path)) if sample in self.answers else None
@@ -93,30 +87,25 @@ class Journal(Contents):
         """Return the replies that could not be parsed since the judgement's last row, which counts earlier ones."""
         return [fit(reply, Completion, str(self.path)) for reply in self.unread.get((sample, repeat), ())]
 
-    @property
-    def lost_usage(self) -> Usage:
-        """Return the usage of replies that no row counts, because their judgements were given up."""
-        return total_usage(Usage(**reply["usage"]) for replies in self.unread.values() for reply in replies)
-
     def results(self) -> tuple[EvaluationResult, ...]:
         """Return the rows of the log, in the order of the questions."""
         return read_results(self.path, self.info, self._file.fileno())
 
-    def add_answer(self, sample: int, answer: AssistantAnswer) -> None:
-        self._add({"answer": to_dict(answer), "sample": sample})
-
-    def add_reply(self, sample: int, repeat: int, completion: Completion) -> None:
-        self._add({"reply": asdict(completion), "sample": sample, "repeat": repeat})
-
-    def add_result(self, sample: int, result: EvaluationResult) -> None:
-        self._add({"row": result_to_dict(result), "sample": sample, "repeat": result.judge_repeat})
-        is_failed, place = result.evaluation.status == "failed", (sample, result.judge_repeat)
-        (self._again.add if is_failed else self._again.discard)(place)
+    def add(self, what: AssistantAnswer | Completion | EvaluationResult, sample: int, repeat: int = 0) -> None:
+        """Keep an answer, a reply that could not be parsed, or a judged answer."""
+        line: dict[str, Any] = {"sample": sample, "repeat": repeat}
+        if isinstance(what, AssistantAnswer):
+            self._write({"answer": to_dict(what), "sample": sample})
+        elif isinstance(what, Completion):
+            self._write({"reply": asdict(what), **line})
+        else:
+            self._write({"row": result_to_dict(what), **line})
+            (self.again.add if what.evaluation.status == "failed" else self.again.discard)((sample, repeat))
 
     def note_spending(self) -> None:
         """Write what the run has cost, and what the calls in flight can cost, if the last line says something else."""
         if self.meter() != (self.noted_usd, self.open_usd):
-            self._add({})
+            self._write({})
 
     def sync(self) -> None:
         """Wait until everything is on the disk. Raises ConfigError if it cannot be."""
@@ -134,7 +123,7 @@ class Journal(Contents):
         else:
             self._lock.release()
 
-    def _add(self, line: dict[str, Any]) -> None:
+    def _write(self, line: dict[str, Any]) -> None:
         """Write a line at once, so that a killed process loses nothing. ConfigError if the disk takes no more."""
         line["t"], (spent_usd, open_usd) = self.elapsed_s, self.meter()
         if spent_usd or open_usd or self.open_usd:  # a cost of 0 is not written
@@ -167,7 +156,7 @@ class Journal(Contents):
             if line.get("sample", 0) * self.info.judge_repeats + line.get("repeat", 0) >= self.total:
                 raise damaged(self.path, number)
             end += len(raw)
-        self._again = {place for place, (status, _) in self.rows.items() if status in ("failed", "unparsable")}
+        self.again = {place for place, (status, _) in self.rows.items() if status in ("failed", "unparsable")}
         self._file.truncate(end)  # removes half a line, left by a killed process
         if not raw.endswith(b"\n"):
             os.write(self._file.fileno(), b"\n")  # the line is whole, and only its end was lost
@@ -188,26 +177,23 @@ def open_journal(
     lock, journal = _held(folder, identity.sha256), None
     try:
         found = check_same_run(path.resolve(), identity) if path else None if fresh else find_journal(folder, identity)
-        journal = Journal(found or _new_file(folder, info.started_at), lock)
         if found is not None:
+            journal = Journal(found, lock)
             journal._take_up()
         else:
-            journal._add({"journal": FORMAT, "run": to_dict(info), "total": total})
+            for name in log_names(info.started_at, SUFFIX):
+                with contextlib.suppress(FileExistsError):  # of a run that began in the same second
+                    (folder / name).touch(exist_ok=False)
+                    break
+            journal = Journal(folder / name, lock)
+            journal._write({"journal": FORMAT, "run": to_dict(info), "total": total})
         started = datetime.now().astimezone().isoformat(timespec="seconds")
-        journal._add({"session": {"started_at": started, "pid": os.getpid()}})
+        journal._write({"session": {"started_at": started, "pid": os.getpid()}})
         journal.sync()
         return journal
     except BaseException:
         journal.close() if journal is not None else lock.release()
         raise
-
-
-def _new_file(folder: Path, started_at: str) -> Path:
-    while True:
-        path = new_log_name(folder, started_at, SUFFIX)
-        with contextlib.suppress(FileExistsError):  # of a run that began in the same second
-            path.touch(exist_ok=False)
-            return path
 
 
 def drop_journal(path: Path) -> None:

@@ -57,25 +57,22 @@ def to_dict(record: RunInfo | AssistantAnswer) -> dict[str, Any]:
 
 def row_of(result: EvaluationResult) -> Row:
     """Return a result in the shape of the log."""
-    question, answer, evaluation = result.question, result.answer, result.evaluation
+    question, answer = result.question, result.answer
+    told = {name: getattr(result.evaluation, name) for name in LoggedEvaluation.__struct_fields__}
     return Row(
         question_id=question.id, category=question.category, expected_keypoints=question.expected_keypoints,
-        evaluation=LoggedEvaluation(**_values(evaluation, LoggedEvaluation)), answer_repeat=result.answer_repeat,
+        evaluation=LoggedEvaluation(**told), answer_repeat=result.answer_repeat,
         judge_repeat=result.judge_repeat, answer_sha256=answer_sha256(answer.answer, answer.context),
         **_answer_values(answer),
     )  # fmt: skip
 
 
 def _answer_values(answer: AssistantAnswer) -> dict[str, Any]:
-    assistant = OfAssistant(**_values(answer, OfAssistant))
+    assistant = OfAssistant(**{name: getattr(answer, name) for name in OfAssistant.__struct_fields__})
     return {
         "question": answer.question, "answer": answer.answer, "context": answer.context, "flags": answer.flags,
         "assistant": assistant,
     }  # fmt: skip
-
-
-def _values(record: Any, kind: type[msgspec.Struct]) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in kind.__struct_fields__}
 
 
 def _plain(value: Any) -> dict[str, Any]:
@@ -92,14 +89,11 @@ def _with_extra(found: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, An
 
 def answer_sha256(answer: str, context: str) -> str:
     """Return the SHA-256, in hex, of an answer and its context. It identifies a stored answer."""
-    return hashlib.sha256(_text_json(answer) + _text_json(context)).hexdigest()
-
-
-def _text_json(text: str) -> bytes:
     try:
-        return orjson.dumps(str(text))
+        found = orjson.dumps(str(answer)) + orjson.dumps(str(context))
     except TypeError:
-        return orjson.dumps(writable(str(text)))
+        found = orjson.dumps(writable(str(answer))) + orjson.dumps(writable(str(context)))
+    return hashlib.sha256(found).hexdigest()
 
 
 def writable(text: str) -> str:
@@ -227,7 +221,11 @@ def _complete(rows: Sequence[Row], info: RunInfo, *, where: str) -> None:
     """Give each answer of a run a missing score for each of the run's criteria that it has no score for.
     ConfigError if two results are of the same judgement."""
     refuse_doubles(((row.question_id, row.answer_repeat, row.judge_repeat) for row in rows), where=where)
-    criteria = _criteria_of(info, dict.fromkeys(name for row in rows for name in row.evaluation.scores))
+    criteria: Collection[str] = dict.fromkeys(name for row in rows for name in row.evaluation.scores)
+    if info.rubric is not None:
+        criteria = info.rubric.criteria
+    elif info.schema_version == BARE and criteria and set(criteria) <= set(SPECIFIED_CRITERIA):
+        criteria = SPECIFIED_CRITERIA
     wanted, line = set(criteria), run_rule(info).line
     for evaluation in (row.evaluation for row in rows):
         if evaluation.status == "ok" and not evaluation.scores.keys() >= wanted:
@@ -253,20 +251,18 @@ def refuse_doubles(judgements: Iterable[tuple[int | str, int, int]], *, where: o
         )
 
 
-def judgements_of(results: Iterable[EvaluationResult]) -> Iterable[tuple[int | str, int, int]]:
-    """Return which judgement each result is, as `refuse_doubles` takes it."""
-    return ((each.question.id, each.answer_repeat, each.judge_repeat) for each in results)
-
-
-def _criteria_of(info: RunInfo, there: Collection[str]) -> Collection[str]:
-    if info.rubric is not None:
-        return info.rubric.criteria
-    is_specified = info.schema_version == BARE and there and set(there) <= set(SPECIFIED_CRITERIA)
-    return SPECIFIED_CRITERIA if is_specified else there
-
-
 def _checked_info(info: RunInfo, *, where: str) -> RunInfo:
-    info = _truly_named(info)
+    # The hash is that of the judge prompt's own text, and a built-in prompt's name is not that of another text. A log may
+    # come from somebody else.
+    text = info.judge_prompt_text.encode("utf-8", "replace")
+    sha256 = hashlib.sha256(text).hexdigest() if text else info.judge_prompt_sha256
+    true: dict[str, Any] = {
+        "judge_prompt_sha256": sha256,
+        "judge_prompt_id": true_id(info.judge_prompt_id, sha256, info.rubric),
+        "assistant_prompt_id": true_id(info.assistant_prompt_id, info.assistant_prompt_sha256),
+    }
+    if any(getattr(info, name) != value for name, value in true.items()):
+        info = replace(info, **true)
     for name, most in _RULE_LIMITS.items():
         if (value := getattr(info, name)) is not None and not 0 <= value <= most:
             raise unfit(f"{where}.{name}", value, say("a number from 0 to {most}", most=most))
@@ -278,16 +274,3 @@ def _checked_info(info: RunInfo, *, where: str) -> RunInfo:
             where=where,
         )
     return info
-
-
-def _truly_named(info: RunInfo) -> RunInfo:
-    """Return the info with the hash of the judge prompt's own text, and without a built-in prompt's name for another
-    text. A log may come from somebody else."""
-    text = info.judge_prompt_text.encode("utf-8", "replace")
-    sha256 = hashlib.sha256(text).hexdigest() if text else info.judge_prompt_sha256
-    true: dict[str, Any] = {
-        "judge_prompt_sha256": sha256,
-        "judge_prompt_id": true_id(info.judge_prompt_id, sha256, info.rubric),
-        "assistant_prompt_id": true_id(info.assistant_prompt_id, info.assistant_prompt_sha256),
-    }
-    return info if all(getattr(info, name) == value for name, value in true.items()) else replace(info, **true)

@@ -6,7 +6,6 @@ the record is the shape. The classes here are what stands otherwise.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import re
@@ -94,14 +93,9 @@ class Log(msgspec.Struct, kw_only=True):
     run: RunInfo | None = None
 
 
-def known_keys(kind: Any) -> set[str]:
-    """Return the keys that the JSON object of a record or of a class of this module has."""
-    return {each.name for each in fields(kind)} - {"extra"} if is_dataclass(kind) else {*kind.__struct_fields__}
-
-
 def unknown_keys(data: Mapping[str, Any], kind: Any) -> dict[str, Any]:
-    """Return what a JSON object has besides the known keys."""
-    known = known_keys(kind)
+    """Return what a JSON object has besides the keys of a record or of a class of this module."""
+    known = {each.name for each in fields(kind)} - {"extra"} if is_dataclass(kind) else kind.__struct_fields__
     return {key: value for key, value in data.items() if key not in known}
 
 
@@ -179,7 +173,7 @@ def _explained(data: Any, kind: Any, where: str, fault: _Fault) -> ConfigError:
     at, place = data, where if kind is not Log else f"{where}:"
     for number, key in enumerate(fault.keys):
         if key is ...:
-            key = _unfit_key(data, kind, at, fault.text)
+            key = _unfit_key(at, fault)
             place += f".{key[:60]}"
         else:
             place += f"[{key}]" if isinstance(key, int) else f".{key}" if number or kind is not Log else f" {key}"
@@ -198,23 +192,14 @@ def _explained(data: Any, kind: Any, where: str, fault: _Fault) -> ConfigError:
     return unfit(place, at, _expected(fault))
 
 
-def _unfit_key(data: Any, kind: Any, at: dict[str, Any], text: str) -> str:
-    """Return the key of the object `at`, inside `data`, whose value gives the error with this text."""
-    whole = dict(at)
-    left = list(whole)
-    while len(left) > 1:  # by halves, because a log may have very many keys
-        half = left[: len(left) // 2]
-        at.clear()
-        at.update({key: whole[key] for key in half})
-        left = left[len(half) :]
-        with contextlib.suppress(ConfigError):
-            try:
-                msgspec.convert(data, kind)
-            except msgspec.ValidationError as error:
-                left = half if str(error) == text else left
-    at.clear()
-    at.update(whole)
-    return left[0]
+def _unfit_key(at: Mapping[str, Any], fault: _Fault) -> str:
+    kind: Any = Score | None if fault.keys[-2:-1] == ["scores"] else str | None if "null" in fault.kinds else str
+    for key, value in at.items():
+        try:
+            msgspec.convert(value, kind)
+        except msgspec.ValidationError:
+            return key
+    return "…"
 
 
 _KINDS = {

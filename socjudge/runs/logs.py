@@ -34,7 +34,6 @@ from ..errors import ConfigError
 from ..records import BARE, SCHEMA_VERSION, EvaluationRun, RunInfo, Usage
 from .log_json import (
     checked_log,
-    judgements_of,
     log_from_dict,
     refuse_doubles,
     result_to_dict,
@@ -58,8 +57,10 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
     ConfigError if it cannot be written there either. `run_evaluation_suite` has already saved the run that it returns.
     """
     logs_dir = logs_dir or constants.LOGS_DIR
-    refuse_doubles(judgements_of(run.results), where=say("the run"))
-    names = functools.partial(_names, run.run.started_at, ".json")
+    refuse_doubles(
+        ((each.question.id, each.answer_repeat, each.judge_repeat) for each in run.results), where=say("the run")
+    )
+    names = functools.partial(log_names, run.run.started_at, ".json")
     try:
         return write_new(as_path(logs_dir), names(), _chunks(run))
     except OSError as problem:
@@ -215,7 +216,7 @@ def log_files(logs_dir: Path | str | None = None) -> list[Path]:
 
 def logs_of_run(run_id: str, folder: Path, *, started_at: str) -> Iterator[Path]:
     """Yield the logs of the run with this id in a folder. Logs whose names are older than the run are skipped."""
-    first = next(_names(started_at, ""))
+    first = next(log_names(started_at, ""))
     mark = f'"run_id": "{run_id}"'.encode()
     with contextlib.suppress(ConfigError, OSError):  # the user may be allowed to write there, and not to read
         for path in (path for path in log_files(folder) if path.name >= first):
@@ -262,12 +263,8 @@ def from_json(raw: bytes) -> Any:
             raise error from None
 
 
-def new_log_name(folder: Path, started_at: str, suffix: str) -> Path:
-    """Return a free path for a log or journal, named after the run's start or the next second that is free."""
-    return next(path for name in _names(started_at, suffix) if not os.path.lexists(path := folder / name))
-
-
-def _names(started_at: str, suffix: str) -> Iterator[str]:
+def log_names(started_at: str, suffix: str) -> Iterator[str]:
+    """Yield names for a log or journal: after the run's start, and after each second that follows."""
     try:
         moment = datetime.fromisoformat(started_at)
     except ValueError:

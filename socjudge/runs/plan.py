@@ -42,7 +42,7 @@ from ..records import (
 from ..settings import open_project
 from .given_answers import Given, open_answers
 from .identity import Identity
-from .log_json import judgements_of, refuse_doubles
+from .log_json import refuse_doubles
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -196,12 +196,13 @@ def plan_rejudging(
 ) -> Plan:
     """Plan to judge the answers of a run again. No request is sent. ConfigError if an argument is unfit."""
     check_counts(judge_repeats=judge_repeats)
-    refuse_doubles(judgements_of(run.results), where=run.log_path or say("the run"))
+    name = run.log_path or say("the run")
+    refuse_doubles(((each.question.id, each.answer_repeat, each.judge_repeat) for each in run.results), where=name)
     judge_prompt, rubric = judge_prompt or judge_prompt_of(run.run), rubric or run.rubric
     first_judged = {(r.question.id, r.answer_repeat): r for r in reversed(run.results)}
     samples = [Sample(r.question, r.answer_repeat, r.answer) for r in reversed(first_judged.values())]
     if not samples:
-        raise ConfigError("{run} holds no results to judge again", run=run.log_path or say("the run"))
+        raise ConfigError("{run} holds no results to judge again", run=name)
     judge, judging = _open_judge(judge_model, judge_prompt, rubric)
     plan = Plan(len(samples), samples.__getitem__, judge, judging, judge_repeats, rubric, RunInfo("", ""))
     # Of a part, as much as of the whole: what is not here stays missing.
@@ -216,11 +217,6 @@ def plan_rejudging(
     return replace(plan, info=info)
 
 
-def rows_to_judge(run: EvaluationRun) -> list[EvaluationResult]:
-    """Return the results of a run that have an answer and no scores."""
-    return [result for result in run.results if result.evaluation.status != "ok" and not result.answer.is_empty]
-
-
 def plan_failed(
     run: EvaluationRun,
     *,
@@ -232,7 +228,7 @@ def plan_failed(
     """Plan to judge the failed rows of a run again, and to keep the others.
     ConfigError if no row failed, or if they would be judged in another way than the rows that are kept."""
     name, info = run.log_path or say("the run"), run.run
-    if not rows_to_judge(run):
+    if all(result.evaluation.status == "ok" or result.answer.is_empty for result in run.results):
         raise ConfigError(
             "{run}: no row to judge again; each answer has scores. For questions without an answer run the "
             "evaluation again",

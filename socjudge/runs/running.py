@@ -43,7 +43,9 @@ def carry_out(
     options = options or RunOptions()
     check_counts(max_concurrency=options.max_concurrency, max_failures=options.max_failures)
     settings = get_settings(options.output_tokens, options.timeout_s, options.patience_s)
-    folder, budget, unpriced = as_path(logs_dir or constants.LOGS_DIR), Budget.of(max_cost_usd), _unpriced(plan)
+    folder, budget = as_path(logs_dir or constants.LOGS_DIR), Budget.of(max_cost_usd)
+    models = (model for model in (plan.judge, plan.assistant) if model is not None)
+    unpriced = next((model.name for model in models if model.most_usd(ModelRequest("judge", (), {})) is None), "")
     if unpriced and budget.max_usd is not None:
         raise _no_cap(unpriced)
     with explained(
@@ -72,7 +74,7 @@ def carry_out(
         )  # fmt: skip
         journal.meter = lambda: (gate.spent_usd, gate.sent_usd)
         engine = Engine(plan, journal, gate, max_failures=options.max_failures, executor=options.executor)
-        if plan.asks and not journal.has_judgements:
+        if plan.asks and not engine.failures.has_answered["judge"]:
             event_loop.wait(plan.judge.check_name())  # before the answers are paid for
         _work(engine, gate, journal, plan.total, options, progress=progress)
         run = finish_run(journal, plan, folder, spent_usd=None if unpriced else gate.spent_usd)
@@ -86,11 +88,6 @@ def carry_out(
         raise
     finally:
         journal.close(discard=is_over)
-
-
-def _unpriced(plan: Plan) -> str:
-    models = (model for model in (plan.judge, plan.assistant) if model is not None)
-    return next((model.name for model in models if model.most_usd(ModelRequest("judge", (), {})) is None), "")
 
 
 def _no_cap(model: str) -> ConfigError:
@@ -122,7 +119,7 @@ def _take_over(journal: Journal, plan: Plan, progress: bool) -> None:
     for result in plan.known:
         i = places[result.question.id, result.answer_repeat]
         if not journal.is_done(i, result.judge_repeat):
-            journal.add_result(i, result)
+            journal.add(result, i, result.judge_repeat)
 
 
 def shared_budget(

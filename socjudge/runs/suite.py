@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,8 @@ def plan_run(
     (10, 0)
     """
     options = options or RunOptions()
-    _check_names(options.executor, judge_model, assistant_model)
+    if options.executor is not None:
+        _check_names(options.executor, judge_model, assistant_model)
     opened = open_answers(answers, questions)
     if isinstance(opened, Assistant) and options.executor is not None:
         raise ConfigError(
@@ -189,7 +191,8 @@ def run_evaluation_suite(
         judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric, answer_repeats=answer_repeats,
         judge_repeats=judge_repeats, logs_dir=logs_dir, options=options,
     )  # fmt: skip
-    _tell(plan.note, progress)
+    if plan.note:
+        _tell(plan.note, progress)
     return plan.run(max_cost_usd=max_cost_usd, progress=progress)
 
 
@@ -248,7 +251,8 @@ def rejudge(
         run, judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric, judge_repeats=judge_repeats,
         only_failed=only_failed, logs_dir=logs_dir, options=options,
     )  # fmt: skip
-    _tell(plan.note, progress)
+    if plan.note:
+        _tell(plan.note, progress)
     return plan.run(max_cost_usd=max_cost_usd, progress=progress)
 
 
@@ -262,25 +266,25 @@ def plan_rejudge(
 ) -> RunPlan:
     """Return what `rejudge` with these arguments would do and cost. No request is sent."""
     options = options or RunOptions()
-    _check_names(options.executor, judging["judge_model"])
+    if options.executor is not None:
+        _check_names(options.executor, judging["judge_model"])
     plan = plan_failed(run, **judging) if only_failed else plan_rejudging(run, **judging)
     notes = [] if judging["judge_prompt"] else [foreign_prompt_note(run.run)]
     if told := rubric_changes(run.rubric, plan.rubric):
         notes.append(say("other than in the original run: {told}", told=told))
-    return foresee(plan, options, logs_dir).with_notes(notes)
+    planned = foresee(plan, options, logs_dir)
+    return replace(planned, note="\n".join(filter(None, [planned.note, *notes])))
 
 
 def _tell(note: str, progress: bool) -> None:
     """Tell what the user did not see, because they did not look at the plan."""
-    if note and progress:
+    if progress:
         print(note, file=aside())
-    elif note:
+    else:
         warnings.warn(note, RunNote, stacklevel=3)
 
 
-def _check_names(executor: Executor | None, *models: str | BaseChatModel | Model) -> None:
-    if executor is None:
-        return
+def _check_names(executor: object, *models: str | BaseChatModel | Model) -> None:
     if not isinstance(executor, Executor):
         raise ConfigError(
             "executor= is a {kind}; of a Dask client, pass client.get_executor()", kind=type(executor).__name__

@@ -102,6 +102,7 @@ class Contents:
         # Replies that could not be parsed since the last row of their judgement, whose usage has those before it.
         self.unread: dict[Place, list[Mapping[str, Any]]] = {}
         self.models = {"judge": set[str](), "answer": set[str]()}  # that have answered, by task
+        self.answer_usd: float | None = None  # the most that an answer has cost
         self.sessions = 0
         self.wall_time_s = self._in_session_s = 0.0  # of all earlier sessions, and of the last one
         # What the run had cost, and the most that the calls in flight could cost, when this was last noted.
@@ -117,7 +118,9 @@ class Contents:
             self.wall_time_s, self._in_session_s = self.wall_time_s + self._in_session_s, 0.0
         elif "answer" in line:
             self.answers[place[0]] = line["answer"]
-            self.models["answer"].add(line["answer"]["assistant"]["model"])
+            assistant = line["answer"]["assistant"]
+            self.models["answer"].add(assistant["model"])
+            self.answer_usd = max(self.answer_usd or 0.0, assistant["usage"]["cost_usd"] or 0.0)
         elif "reply" in line:
             self.unread.setdefault(place, []).append(line["reply"])
             self.models["judge"].add(line["reply"]["model"])
@@ -135,12 +138,6 @@ class Contents:
         told = [answer["assistant"] for answer in self.answers.values()]
         told += [reply for replies in self.unread.values() for reply in replies]
         return [usage for _, usage in self.rows.values()] + [Usage(**each["usage"]) for each in told]
-
-    @property
-    def answer_usd(self) -> float | None:
-        """Return the most that an answer has cost; None before the first."""
-        costs = (answer["assistant"]["usage"]["cost_usd"] for answer in self.answers.values())
-        return max((cost or 0.0 for cost in costs), default=None)
 
     @property
     def spent_usd(self) -> float:

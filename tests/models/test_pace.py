@@ -150,7 +150,7 @@ def test_a_fast_service_is_used_at_once_and_one_wave_of_time_outs_halves_it_once
     assert pace.places == pytest.approx(300)  # 60 s of calls of 0.2 s
     sent = [pace.send(1.0) for _ in range(64)]
     for each in sent:
-        pace.leave()
+        pace.in_flight -= 1
         pace.timed_out(each, 121.0)
     assert pace.places == 32
     pace.succeeded(Sent(122.0, 65, 32), 122.2, 120.0)  # it grows by one per round: 1/32 for each of the 32

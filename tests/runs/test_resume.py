@@ -531,17 +531,9 @@ def test_calls_without_a_reply_count_against_the_budget_after_a_break_too(
     assert len(service.requests) <= 2 * 4
 
 
-def test_two_runs_that_begin_at_once_get_a_name_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_runs_that_begin_at_once_get_a_name_each(tmp_path: Path) -> None:
     info = RunInfo("r", "2026-01-02T03:04:05+09:00")
-    real = journal_module.new_log_name
-
-    def taken_meanwhile(*arguments: Any) -> Path:
-        path = real(*arguments)
-        if path.name == "judge_eval_20260102_030405.partial.jsonl":
-            path.write_bytes(b"")
-        return path
-
-    monkeypatch.setattr(journal_module, "new_log_name", taken_meanwhile)
+    (tmp_path / "judge_eval_20260102_030405.partial.jsonl").touch()  # of a run that has only begun
     journal = open_journal(tmp_path, info, Identity.of(info), total=1)
     journal.close()
     assert journal.path == tmp_path / "judge_eval_20260102_030406.partial.jsonl"
@@ -578,8 +570,8 @@ def test_what_goes_into_a_journal_comes_out_wherever_it_was_cut(
         Completion(answer.answer, "m", Usage(1, n, n, None)) for answer, (_, _, n) in zip(answers, texts, strict=True)
     ]
     for i, (answer, reply) in enumerate(zip(answers, replies, strict=True)):
-        journal.add_answer(i, answer)
-        journal.add_reply(i, 0, reply)
+        journal.add(answer, i)
+        journal.add(reply, i)
     journal.close()
     whole = journal.path.read_bytes()
     journal.path.write_bytes(whole[: len(whole) - cut] if texts else whole)
