@@ -16,18 +16,19 @@ from .journal import Journal
 from .load import load_run
 from .logs import logs_of_run, save_evaluation_results
 from .plan import Plan
-from .unfinished import describe_journal
+from .unfinished import read_beginning
 
 
 def find_finished(journal: Path) -> EvaluationRun | None:
     """Return the run of a journal from its log, if there is one with all that was asked for. The process was then
     killed before it could remove the journal. What was saved of the journal itself has no end, and is not that log."""
-    there = describe_journal(journal)
-    for path in logs_of_run(there.run.run_id, journal.parent, started_at=there.run.started_at):
+    there = read_beginning(journal)
+    begun = there.info
+    for path in logs_of_run(begun.run_id, journal.parent, started_at=begun.started_at):
         with contextlib.suppress(ConfigError):
             run = load_run(path)
-            is_whole = run.run.run_id == there.run.run_id and len(run.results) == there.total
-            if is_whole and run.run.finished_at and there.identity.agrees(Identity.of(run.run)):
+            is_whole = run.run.run_id == begun.run_id and len(run.results) == there.total
+            if is_whole and run.run.finished_at and Identity.of(begun).agrees(Identity.of(run.run)):
                 return run
     return None
 

@@ -39,7 +39,7 @@ from .unfinished import (
     check_same_run,
     damaged,
     find_journal,
-    journal_info,
+    read_beginning,
     read_lines,
     read_results,
 )
@@ -204,7 +204,7 @@ def drop_journal(path: Path) -> None:
         )
     of_run = ""
     with contextlib.suppress(ConfigError):  # a damaged journal may be removed too
-        of_run = Identity.of(journal_info(path)).sha256
+        of_run = Identity.of(read_beginning(path).info).sha256
     try:
         lock = _held(path.parent, of_run)
         try:

@@ -108,12 +108,13 @@ def _no_cap(model: str) -> ConfigError:
 def _take_over(journal: Journal, plan: Plan, progress: bool) -> None:
     """Say what is there already, and add the judgements of an earlier run that are not made again."""
     if journal.n_done and progress:
-        taken_over = (
-            "{done}/{total} questions are taken over from before the run was broken off ({path})"
-            if plan.judge_repeats == 1
-            else "{done}/{total} judged answers are taken over from before the run was broken off ({path})"
+        told = say(
+            "{done}/{total} judged answers are taken over from before the run was broken off ({path})",
+            done=journal.n_done,
+            total=plan.total,
+            path=journal.path,
         )
-        print(say(taken_over, done=journal.n_done, total=plan.total, path=journal.path), file=aside())
+        print(told, file=aside())
     samples = map(plan.sample_at, range(plan.n_samples if plan.known else 0))
     places = {(sample.question.id, sample.answer_repeat): i for i, sample in enumerate(samples)}
     for result in plan.known:
@@ -212,12 +213,11 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, options: 
     if gate.reason is not None and (engine.n_left or not isinstance(gate.reason, RunStopped)):
         raise gate.reason  # not for a stop that came after the last result
     if engine.failures.n_undelivered:
-        undelivered = (
-            "the service did not deliver {count} judged answers; the last one: {cause}"
-            if engine.failures.n_undelivered > 1
-            else "the service did not deliver {count} judged answer; the last one: {cause}"
+        raise ProviderError(
+            "the service did not deliver {count} judged answer(s); the last one: {cause}",
+            count=engine.failures.n_undelivered,
+            cause=engine.failures.last,
         )
-        raise ProviderError(undelivered, count=engine.failures.n_undelivered, cause=engine.failures.last)
 
 
 def _under_way(engine: Engine, gate: RunGate, unread: int, max_concurrency: int) -> str:

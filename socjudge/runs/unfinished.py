@@ -180,9 +180,11 @@ def load_unjudged(path: Path) -> dict[int, AssistantAnswer]:
     return {sample: answer_from_dict(answer, str(path)) for sample, answer in found.items()}
 
 
-def journal_info(path: Path) -> RunInfo:
-    """Return the info of the run that a journal belongs to. Raises ConfigError if the file is no journal."""
-    return run_info_from_dict(_named_header(path)["run"], where=str(path))
+def read_beginning(path: Path) -> Contents:
+    """Return what the first line of a journal says of its run. Raises ConfigError if the file is no journal."""
+    there = Contents()
+    there.take(_named_header(path))
+    return there
 
 
 def find_journal(folder: Path, identity: Identity) -> Path | None:

@@ -287,7 +287,7 @@ def test_a_judge_that_fails_keeps_the_answer_that_was_paid_for(
     service.script = [Reply(ANSWER), Reply(judgement(80)), Reply(ANSWER)]
     service.default = error(500, "down")
     with pytest.raises(
-        ProviderError, match=r"did not deliver 1 judged answer; .*HTTP 500.*\n1 of 2 judged answers are safe"
+        ProviderError, match=r"did not deliver 1 judged answer\(s\); .*HTTP 500.*\n1 of 2 judged answers are safe"
     ):
         run_suite(questions[:2], tmp_path, index=index, max_concurrency=1)
     service.requests.clear()
