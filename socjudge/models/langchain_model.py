@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -69,34 +69,45 @@ class LangChainModel(PacedModel):
 
     def __init__(self, chat_model: Any, name: str = "") -> None:
         self._chat_model = _without_retries(chat_model)  # socjudge counts retries itself
-        found = next(
-            filter(None, (getattr(chat_model, name, None) for name in ("model_name", "model", "model_id"))), None
-        )
-        self.settings, self.address = _made_with(chat_model), _address_of(chat_model)
-        found = show_url(found) if found and "://" in found else found
-        name = name or f"langchain:{found or type(chat_model).__name__}"
-        keys = [
-            value.get_secret_value() for value in _fields(chat_model).values() if hasattr(value, "get_secret_value")
-        ]
-        super().__init__(name, name, _account_of(chat_model, keys), keys)
+        self._kwargs: dict[str, Any] = {}
+        while hasattr(chat_model, "bound"):  # made by `bind`, whose values are sent instead of those below
+            self._kwargs, chat_model = {**chat_model.kwargs, **self._kwargs}, chat_model.bound
+        self._inner = chat_model
+        told = (getattr(chat_model, each, None) for each in ("model_name", "model", "model_id"))
+        found = str(next(filter(None, told), "") or type(chat_model).__name__)
+        name = name or f"langchain:{show_url(found) if '://' in found else found}"
+        self.address = _address_of(chat_model)
+        self.settings = _made_with(chat_model, self._kwargs)
+        self._limit_name = next((each for each in _LIMITS if hasattr(chat_model, each)), "")
+        secret = (value for value in _fields(chat_model).values() if hasattr(value, "get_secret_value"))
+        keys = [value.get_secret_value() for value in secret]
+        # without a key, an account that no other model shares
+        super().__init__(name, name, get_account(self.address, " ".join(keys)) if keys else Account(), keys)
 
     def most_usd(self, request: ModelRequest) -> float | None:
         """Return the most that one call can cost. None if the price is unknown, or the model takes no output limit."""
-        if _limit_name(self._chat_model) is None:
-            return None
-        return most_usd_of(self.name, self.as_billed(request), self.address)
+        return most_usd_of(self.name, self.as_billed(request), self.address) if self._limit_name else None
 
     def as_billed(self, request: ModelRequest) -> ModelRequest:
         """Return the request with the model's own output limit, as often as it is set to reply."""
-        limits = [limit for name in _LIMITS if (limit := _setting(self._chat_model, name))]
-        n = _setting(self._chat_model, "n") or 1  # replies to each request
+        limits = [limit for name in _LIMITS if (limit := self._setting(name))]
+        n = self._setting("n") or 1  # replies to each request
         return replace(request, max_output_tokens=max(limits, default=request.max_output_tokens) * n)
+
+    def _setting(self, name: str) -> Any:
+        for told in (
+            self._kwargs,
+            *(getattr(self._inner, each, None) or {} for each in ("extra_body", "model_kwargs")),
+        ):
+            if name in told:
+                return told[name]
+        return getattr(self._inner, name, None)
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
         # The chat model may have been made without an output limit. A small model may then write without end, and the
         # most that a call can cost is unknown.
-        name = _limit_name(self._chat_model)
-        limit = {name: request.max_output_tokens} if name and not _setting(self._chat_model, name) else {}
+        name = self._limit_name
+        limit = {name: request.max_output_tokens} if name and not self._setting(name) else {}
         return await event_loop.in_thread(self._invoke, request, limit)  # type: ignore[no-any-return]
 
     def _invoke(self, request: ModelRequest, limit: Mapping[str, int]) -> Completion:
@@ -135,10 +146,7 @@ def _refusal(message: Any) -> str | None:
     return next((str(each["refusal"]) for each in told if each.get("refusal")), None)
 
 
-def _made_with(chat_model: Any) -> str:
-    kwargs: dict[str, Any] = {}
-    while hasattr(chat_model, "bound"):  # made by `bind`
-        kwargs, chat_model = {**chat_model.kwargs, **kwargs}, chat_model.bound
+def _made_with(chat_model: Any, kwargs: Mapping[str, Any]) -> str:
     fields, own = _fields(chat_model), dict(getattr(chat_model, "_identifying_params", {}))
     if not own and not fields:
         return UNTOLD + secrets.token_hex(8)
@@ -170,32 +178,9 @@ def _without_retries(chat_model: Any) -> Any:
     return copy
 
 
-def _account_of(chat_model: Any, keys: Sequence[str]) -> Account:
-    if not keys:
-        return Account()  # that no other model shares
-    return get_account(_address_of(chat_model), " ".join(keys))
-
-
 def _address_of(chat_model: Any) -> str:
-    while hasattr(chat_model, "bound"):  # made by `bind`
-        chat_model = chat_model.bound
     if (client := getattr(chat_model, "root_client", None)) is not None:  # it knows the address from the environment
         return str(client.base_url)
     fields = _fields(chat_model)
     # without one of these, nobody can tell where it calls
     return str(next((fields[name] for name in _ADDRESSES if fields.get(name)), ""))
-
-
-def _limit_name(chat_model: Any) -> str | None:
-    return next((name for name in _LIMITS if hasattr(chat_model, name)), None)
-
-
-def _setting(chat_model: Any, name: str) -> Any:
-    while hasattr(chat_model, "bound"):  # made by `bind`, and sent instead of everything below
-        if name in chat_model.kwargs:
-            return chat_model.kwargs[name]
-        chat_model = chat_model.bound
-    for added in ("extra_body", "model_kwargs"):
-        if name in (more := getattr(chat_model, added, None) or {}):
-            return more[name]
-    return getattr(chat_model, name, None)

@@ -79,39 +79,7 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     """Return the model of this name, or make one from the given object, ready to be called. Nothing is sent yet.
     ConfigError if a key or a package is missing, or if the object cannot be used as a model."""
     if not isinstance(model, str):
-        if isinstance(model, type):
-            raise ConfigError("{name} is a class; pass an object of it, such as {name}(…)", name=model.__name__)
-        if isinstance(model, (list, tuple)):
-            raise ConfigError(
-                "judge_model takes one judge; run with the first, and have the others judge the same answers: "
-                'for judge in judges: sj.rejudge(run, judge_model=judge) (docs/reference.md, "Several judges '
-                'under one cap")',
-                panel="choose one judge; for another one, choose this run's answers as the answers to judge",
-            )
-        if hasattr(model, "complete_async") and hasattr(model, "most_usd"):  # already open
-            return cast(Model, model)
-        if hasattr(model, "complete"):  # an object of your own
-            return ForeignModel(model)
-        if task == "answer" and _answers_itself(model):
-            raise ConfigError(
-                "{found} answers by itself and is no model; give it as answers={found}, without socjudge's "
-                "prompt and warnings",
-                panel="{found} answers by itself and is no model; choose it as the assistant that is asked",
-                found=getattr(model, "__name__", type(model).__name__),
-            )
-        if hasattr(model, "invoke"):
-            from langchain_core.language_models import BaseLLM
-
-            if isinstance(model, BaseLLM):
-                raise ConfigError(
-                    "{name} is a completion model, which continues a text; pass a chat model of the same "
-                    "provider, such as ChatOpenAI instead of OpenAI",
-                    name=type(model).__name__,
-                )
-            return LangChainModel(model)
-        raise ConfigError(
-            "{found} is no model; pass a name such as 'offline', or a LangChain chat model", found=f"{model!r:.80}"
-        )
+        return _open_object(model, task)
     if task == "answer" and model.startswith(("http://", "https://")):
         raise ConfigError(
             "{url} is the address of something that answers by itself, no model; describe it as "
@@ -152,10 +120,43 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     return _connected(name, levels, key, base_url, tuple(sorted(getproxies().items())))
 
 
-def _answers_itself(model: object) -> bool:
-    """A function or a LangChain chain answers without socjudge's prompt."""
+def _open_object(model: object, task: Task) -> Model:
+    if isinstance(model, type):
+        raise ConfigError("{name} is a class; pass an object of it, such as {name}(…)", name=model.__name__)
+    if isinstance(model, (list, tuple)):
+        raise ConfigError(
+            "judge_model takes one judge; run with the first, and have the others judge the same answers: "
+            'for judge in judges: sj.rejudge(run, judge_model=judge) (docs/reference.md, "Several judges '
+            'under one cap")',
+            panel="choose one judge; for another one, choose this run's answers as the answers to judge",
+        )
+    if hasattr(model, "complete_async") and hasattr(model, "most_usd"):  # already open
+        return cast(Model, model)
+    if hasattr(model, "complete"):  # an object of your own
+        return ForeignModel(model)
     kind = type(model).__name__
-    return inspect.isroutine(model) or (kind.startswith("Runnable") and kind != "RunnableBinding")
+    # a function or a LangChain chain answers without socjudge's prompt
+    answers_itself = inspect.isroutine(model) or (kind.startswith("Runnable") and kind != "RunnableBinding")
+    if task == "answer" and answers_itself:
+        raise ConfigError(
+            "{found} answers by itself and is no model; give it as answers={found}, without socjudge's "
+            "prompt and warnings",
+            panel="{found} answers by itself and is no model; choose it as the assistant that is asked",
+            found=getattr(model, "__name__", kind),
+        )
+    if hasattr(model, "invoke"):
+        from langchain_core.language_models import BaseLLM
+
+        if isinstance(model, BaseLLM):
+            raise ConfigError(
+                "{name} is a completion model, which continues a text; pass a chat model of the same "
+                "provider, such as ChatOpenAI instead of OpenAI",
+                name=kind,
+            )
+        return LangChainModel(model)
+    raise ConfigError(
+        "{found} is no model; pass a name such as 'offline', or a LangChain chat model", found=f"{model!r:.80}"
+    )
 
 
 def resolve_auto(task: Task) -> str:
