@@ -6,7 +6,7 @@
     python benchmarks/throughput.py --limits          # token buckets, beside the SDK's own retries; about 6 minutes
     python benchmarks/throughput.py --caps            # what a cap on the cost takes; 1 minute
     python benchmarks/throughput.py --first           # the first run of a process beside its second
-    python benchmarks/throughput.py --memory 100000    # memory after 1,000 and after so many calls
+    python benchmarks/throughput.py --memory 10000     # memory after 1,000 and after so many calls
     python benchmarks/throughput.py --calls 4000 --rounds 3
 
 Every measurement is a process of its own, against a service on loopback that answers after 200 ms. All loops send

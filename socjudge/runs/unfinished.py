@@ -189,10 +189,8 @@ def read_beginning(path: Path) -> Contents:
 
 def find_journal(folder: Path, identity: Identity) -> Path | None:
     """Return the newest journal in the folder whose run has this identity."""
-    for path, header in reversed(_journals(folder)):
-        if header["journal"] == FORMAT and not identity.differences(_identity(path, header)):
-            return path
-    return None
+    found = [(path, _identity(path, header)) for path, header in _journals(folder) if header["journal"] == FORMAT]
+    return next((path for path, there in reversed(found) if there == identity), None)
 
 
 def notes_on_others(folder: Path, identity: Identity, *, is_new: bool) -> list[str]:
