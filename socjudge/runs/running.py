@@ -64,7 +64,8 @@ def carry_out(
         )
     is_over = False
     try:
-        _take_over(journal, plan, progress)
+        if journal.n_done or plan.known:
+            _take_over(journal, plan, progress)
         run_id = journal.info.run_id
         budget.note(run_id, journal.noted_usd + journal.open_usd if budget.max_usd is None else journal.spent_usd)
         gate = RunGate(

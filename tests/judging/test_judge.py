@@ -1135,7 +1135,8 @@ def test_only_we_retry_a_langchain_object_and_it_shares_the_account_of_its_key(s
     assert len(service.requests) == pacing.MAX_TRIES
     assert (theirs.max_retries, theirs.root_client.max_retries) == (2, 2)  # the object itself is as it was
     ours = providers.open_model("gpt-4o")
-    assert vars(providers.open_model(theirs))["_account"] is vars(ours)["_account"]
+    for each in (theirs, theirs.bind(temperature=0)):
+        assert vars(providers.open_model(each))["_account"] is vars(ours)["_account"]
     other = ChatOpenAI(model="gpt-4o-mini", api_key="sk-another-0123456789")  # type: ignore[arg-type]
     assert vars(providers.open_model(other))["_account"] is not vars(ours)["_account"]
 
