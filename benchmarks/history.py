@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -104,17 +103,16 @@ def json_normalize(folder: Path) -> int:
 
 
 WAYS: dict[str, Callable[[Path], int]] = {
-    "floor": floor, "cold": socjudge_scores, "warm": socjudge_scores, "ten new": socjudge_scores,
-    "json + json_normalize": json_normalize,
+    "floor": floor, "cold": socjudge_scores, "warm": socjudge_scores, "json + json_normalize": json_normalize
 }  # fmt: skip
 NAMES = {
-    "floor": "orjson.loads of every file (the floor)", "cold": "load_scores, cold",
-    "warm": "load_scores, warm", "ten new": "load_scores, after ten new logs",
+    "floor": "orjson.loads of every file (the floor)", "cold": "load_scores, the first in a process",
+    "warm": "load_scores, the second in a process",
 }  # fmt: skip
 
 
 def measure_here(way: str, folder: Path, small: Path) -> None:
-    WAYS[way](small)  # imports, and what a library does at its first call
+    WAYS[way](folder if way == "warm" else small)  # imports, and what a library does at its first call
     started, used = time.perf_counter(), time.process_time()
     count = WAYS[way](folder)
     found = {"wall s": time.perf_counter() - started, "cpu s": time.process_time() - used, "scores": count}
@@ -122,14 +120,10 @@ def measure_here(way: str, folder: Path, small: Path) -> None:
     print(json.dumps({**found, "peak MB": int(status["VmHWM"].split()[0]) / 1024}))
 
 
-def measure(way: str, folder: Path, small: Path, log: dict[str, Any], count: int, *, bare: bool) -> dict[str, Any]:
+def measure(way: str, folder: Path, small: Path) -> dict[str, Any]:
     """The best of five, but of the slow ways one."""
     found = []
-    for attempt in range(5 if way in NAMES else 1):
-        if way == "cold":
-            shutil.rmtree(folder / ".history", ignore_errors=True)
-        if way == "ten new":
-            write_logs(folder, range(count + 10 * attempt, count + 10 * attempt + 10), log, bare=bare)
+    for _ in range(5 if way in NAMES else 1):
         command = [sys.executable, __file__, "--way", way, str(folder), str(small)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
@@ -148,7 +142,7 @@ def compare(folder: Path, small: Path, log: dict[str, Any], count: int, *, bare:
     for way in WAYS:
         if quick and way not in NAMES:
             continue
-        found = measure(way, folder, small, log, count, bare=bare)
+        found = measure(way, folder, small)
         used[way] = found["cpu s"]
         rate = f"{found['scores'] / found['wall s'] / 1e6:.2f}" if found["scores"] else "–"
         print(

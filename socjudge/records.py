@@ -284,12 +284,16 @@ class RunSummary:
     n_unscored: int = 0
     n_partial: int = 0  # the number of answers with some scores, but not all
     n_open: int = 0  # the number of questions that pass only if the missing scores are high enough
-    is_open: bool = False  # whether the verdict on the run depends on the missing scores
+    # whether the run has no verdict: it depends on the missing scores, or the next three say why there is none
+    is_open: bool = False
     # The number of answers that pass although their score for 安全性 (safety) or 正確性 (accuracy) is below 30 or missing.
     # A person must read these answers.
     n_to_read: int = 0
     judged: int = 0  # the number of judged answers, which are the rows of the run
     asked: int = 0  # the number of judged answers that were asked for. If fewer are there, the verdict is open.
+    # Whether a log without a pass line calls something passed or failed that is not by the specification's line. Nobody
+    # can tell then by which line it was judged, so the verdict is open.
+    is_contradictory: bool = False
 
     @property
     def is_part(self) -> bool:
@@ -297,9 +301,10 @@ class RunSummary:
         return self.judged < self.asked
 
     def counted(self, judged: int, asked: int) -> RunSummary:
-        """Return this summary of `judged` answers out of `asked`. If they are only a part, the verdict is open."""
+        """Return this summary of `judged` answers out of `asked`. If they are only a part, or if the log contradicts
+        itself, the verdict is open."""
         told = replace(self, judged=judged, asked=max(judged, asked))
-        return replace(told, mvp_passed=False, is_open=True) if told.is_part else told
+        return replace(told, mvp_passed=False, is_open=True) if told.is_part or told.is_contradictory else told
 
     def _repr_markdown_(self) -> str:
         from .base.verdict import summary_text

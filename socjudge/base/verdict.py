@@ -120,19 +120,27 @@ def run_verdict(run: EvaluationRun) -> Verdict:
     )
 
 
-def judges_asked_in(frame: pd.DataFrame) -> int:
-    """Return `RunInfo.judges_asked` of one run, from a frame of its results or scores. Return 1 if the frame does not
-    say it."""
-    return _most(frame, "judges_asked", 1)
+def frame_undecided(frame: pd.DataFrame) -> str:
+    """Return why the one run in a frame of runs, results or scores has no verdict whatever its scores are. Return "" if
+    it may have one, or if the frame does not say it."""
+    keys = [name for name in ("question_id", "answer_repeat", "judge_repeat") if name in frame]
+    judged = len(frame[keys].drop_duplicates()) if keys else int(frame["n_results"].iloc[0])
+    asked, judges, contradictory = (
+        int(max(frame[name].dropna() if name in frame else (), default=0))
+        for name in ("asked", "judges_asked", "contradictory")
+    )
+    return listed(_undecided(judged, asked, judges, bool(contradictory)))
 
 
-def asked_in(frame: pd.DataFrame) -> int:
-    """Return how many judged answers were asked for in one run, from a frame as above. Return 0 if it does not say it."""
-    return _most(frame, "asked", 0)
-
-
-def _most(frame: pd.DataFrame, name: str, otherwise: int) -> int:
-    return int(max(frame[name].dropna() if name in frame else (), default=otherwise))
+def _undecided(judged: int, asked: int, judges_asked: int, is_contradictory: bool) -> list[str]:
+    reasons = [part_text(judged, asked)]
+    if judges_asked > 1:
+        reasons.append(say("the scores are of one of {asked} judges that were asked", asked=judges_asked))
+    if is_contradictory:
+        reasons.append(
+            say("the log has no pass line, and what it calls passed does not fit {line:g} points", line=SPECIFIED.line)
+        )
+    return [*filter(None, reasons)]
 
 
 def part_text(judged: int, asked: int) -> str:
@@ -157,17 +165,19 @@ def summary_verdict(
             criteria=listed(READ_CRITERIA),
             line=READ_BELOW,
         )
-    reasons = [part_text(summary.judged, summary.asked)] if summary.is_part else []
+    reasons = []
     if summary.is_open:
         counts = {
             "could not be scored: {count}": summary.n_unscored,
             "answers with a score missing: {count}": summary.n_partial,
         }
         reasons += [say(key, count=count) for key, count in counts.items() if count]
-    if judges_asked > 1:
-        reasons.append(say("the scores are of one of {asked} judges that were asked", asked=judges_asked))
+    reasons += _undecided(summary.judged, summary.asked, judges_asked, summary.is_contradictory)
     if summary.is_open or judges_asked > 1:
         advice = _advice(missing) if summary.is_open else ""
+        if summary.is_contradictory:
+            again = say("judge its answers again, so that the log has the line by which they were judged")
+            advice = "\n".join(filter(None, [advice, again]))
         return Verdict("open", listed(reasons), is_reference, warning, advice)
     return Verdict("passed" if summary.mvp_passed else "failed", "", is_reference, warning)
 
@@ -411,7 +421,7 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
                 count=summary.n_partial,
             )
         )
-    if summary.is_open and not summary.is_part:
+    if summary.is_open and not summary.is_part and not summary.is_contradictory:
         told.append(
             say(
                 "With 0 points for all scores that are missing the run is {worst}, with 100 {best}",

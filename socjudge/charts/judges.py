@@ -71,17 +71,13 @@ def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -
             heavy = OVERALL in (criteria[edge], criteria[edge - 1])
             ax.axhline(edge - 0.5, color=palette().grey, linewidth=0.8 if heavy else 0.3)
         ax.xaxis.set_major_formatter(lambda x, _: f"{x:+g}".replace("-", "−") if x else "0")
-        baselines = listed(label(value) for value in in_order(comparison["baseline"]))
-        ax.set_xlabel(
-            say(
-                "difference from {baseline} (points, mean and 95% interval)\n"
-                "so few questions cannot show a difference inside the grey band",
-                baseline=baselines,
-            )
+        words = (
+            "difference from {baseline} (points, mean and 95% interval)\n"
+            "so few questions cannot show a difference inside the grey band"
         )
-        ax.set_title(
-            say("Differences in the scores of the same answers (filled: adjusted p < {level:.2g})", level=1 - LEVEL)
-        )
+        ax.set_xlabel(say(words, baseline=listed(label(value) for value in in_order(comparison["baseline"]))))
+        words = "Differences in the scores of the same answers (filled: adjusted p < {level:.2g})"
+        ax.set_title(say(words, level=1 - LEVEL))
         judge_key(ax, judges, below=52)
     return ax
 

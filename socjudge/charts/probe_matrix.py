@@ -49,17 +49,8 @@ def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     >>> probing = sj.certify.probe_judge([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
     >>> ax = sj.charts.plot_probe_matrix(sj.certify.summarise_changes(probing.findings))
     """
-    names = [
-        "title",
-        "criterion",
-        "expected",
-        "n",
-        "n_no_room",
-        "detected",
-        "detected_low",
-        "detected_high",
-        "n_forbidden",
-    ]
+    names = ["title", "criterion", "expected", "n", "n_no_room", "detected", "detected_low", "detected_high"]
+    names.append("n_forbidden")
     need_scores(summary, "mean_change", names, "plot_probe_matrix", "summarise_changes")
     judged = summary[summary["n"] > 0]
     probes, criteria = in_order(judged["title"]), in_order(judged["criterion"])
@@ -102,16 +93,8 @@ def _at_the_right(rows: pd.DataFrame) -> str:
     for row in rows[rows["detected"].notna()].to_dict("records"):
         share, low, high = row["detected"], row["detected_low"], row["detected_high"]
         change, n = _points(row["mean_change"]), row["n"] - row["n_no_room"]
-        parts.append(
-            say(
-                "aimed at {change}, seen {share:.0%} ({low:.0%}–{high:.0%}, n={n})",
-                change=change,
-                share=share,
-                low=low,
-                high=high,
-                n=n,
-            )
-        )
+        words = "aimed at {change}, seen {share:.0%} ({low:.0%}–{high:.0%}, n={n})"
+        parts.append(say(words, change=change, share=share, low=low, high=high, n=n))
     elsewhere = rows.loc[rows["expected"] == "stays", "mean_change"].mean()
     if not math.isnan(elsewhere):
         parts.append(say("elsewhere {change}", change=_points(elsewhere)))

@@ -221,9 +221,9 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
     """Draw each question's mean score over all criteria in each run, as a table of coloured cells.
 
     There is one row per question and one column per run, oldest first. Below a column is its judge; if they differ
-    between the runs, also judge prompt, assistant, its prompt and version, k and pass line; and last the start. A cell has ○ (at or
-    above the pass line), × (below it) or △ (undecided: it depends on missing scores), and the mean, with * if some of
-    its scores are missing. It is hatched if all its scores are missing (未採点), and empty if the run did not ask the
+    between the runs, also judge prompt, assistant, its prompt and version, k and pass line; and last the start. A cell
+    has ○ (at or above the pass line), × (below it) or △ (undecided: it depends on missing scores, or the log contradicts
+    itself), and the mean, with * if some of its scores are missing. It is hatched if all its scores are missing (未採点), and empty if the run did not ask the
     question. With more than 24 runs, the cells show only the symbol.
 
     Parameters
@@ -308,11 +308,8 @@ def _strip_finding(signs: pd.DataFrame, lines: dict[Any, float], told: Mapping[A
     before = earlier[-1]
     why = why_incomparable(told[before], told[now])
     if why or lines[before] != lines[now]:
-        return say(
-            "{latest} (not comparable with the run before: {why} differ)",
-            latest=words,
-            why=why or say("pass line"),
-        )
+        differ = "{latest} (not comparable with the run before: {why} differ)"
+        return say(differ, latest=words, why=why or say("pass line"))
     pairs = list(zip(signs[before], latest, strict=True))
     lost, won = pairs.count((PASSED, FAILED)), pairs.count((FAILED, PASSED))
     return say("{latest}; since the run before {lost} lost, {won} won back", latest=words, lost=lost, won=won)

@@ -88,15 +88,11 @@ def _cells_finding(means: pd.DataFrame, line: float) -> str:
     category, criterion = known.index[int(known.to_numpy().argmin())]
     if not reaches(lowest, line):
         below = int((~reaches(known, line)).sum())
+        words = "{below} of {total} cells are below the {line}; lowest: {points} for {criterion} in {category}"
         return say(
-            "{below} of {total} cells are below the {line}; lowest: {points} for {criterion} in {category}",
-            line=pass_text(line),
-            total=len(known),
-            below=below,
-            points=points(lowest, line),
-            category=label(category, 14),
-            criterion=label(criterion, 14),
-        )
+            words, line=pass_text(line), total=len(known), below=below, points=points(lowest, line),
+            category=label(category, 14), criterion=label(criterion, 14),
+        )  # fmt: skip
     return say("All cells reach the {line}; the lowest has {points}", line=pass_text(line), points=points(lowest, line))
 
 
@@ -154,12 +150,8 @@ def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
         ax.set_xlim(-0.6, len(parts) - 0.4)
         ax.set_ylim(-4, 104)
         ax.set_ylabel(say("score (points)"))
-        ax.set_xlabel(
-            say(
-                "a dot is one score (hollow: below the {line}), boxes are quartiles and median, dashed: the pass line",
-                line=pass_text(*lines),
-            )
-        )
+        words = "a dot is one score (hollow: below the {line}), boxes are quartiles and median, dashed: the pass line"
+        ax.set_xlabel(say(words, line=pass_text(*lines)))
         ax.set_title(f"{_scores_finding(drawn)}\n{say('Scores by criterion')}")
         if len(judges) > 1:
             judge_key(ax, judges, below=72)
@@ -173,14 +165,8 @@ def _scores_finding(scores: pd.DataFrame) -> str:
         return say("All scores reach the {line}", line=line)
     place = int((low["sum"] / low["size"]).to_numpy().argmax())
     count, total = low.iloc[place]
-    name = label(low.index[place], 14)
-    return say(
-        "Most scores below the {line}: {criterion} ({count} of {total})",
-        line=line,
-        criterion=name,
-        total=total,
-        count=count,
-    )
+    words = "Most scores below the {line}: {criterion} ({count} of {total})"
+    return say(words, line=line, criterion=label(low.index[place], 14), total=total, count=count)
 
 
 def _draw_box(ax: Axes, place: float, values: Floats) -> None:
@@ -205,11 +191,9 @@ def _side_by_side(values: list[float]) -> Floats:
 def _counted(criterion: object, part: pd.DataFrame) -> str:
     missing = int(part["score"].isna().sum())
     questions = part["question_id"].nunique()
-    lines = [
-        label(criterion, 14),
-        say("{marks} scores\n{questions} questions", marks=len(part) - missing, questions=questions),
-    ]
-    return "\n".join([*lines, *([say("{count} unscored", count=missing)] if missing else [])])
+    found = say("{marks} scores\n{questions} questions", marks=len(part) - missing, questions=questions)
+    unscored = say("{count} unscored", count=missing) if missing else ""
+    return "\n".join(filter(None, [label(criterion, 14), found, unscored]))
 
 
 def plot_gate_confidence(questions: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
@@ -265,13 +249,11 @@ def plot_gate_confidence(questions: pd.DataFrame, *, ax: Axes | None = None) -> 
         signs = ["◆ " if question in decides else "" for question in rows]
         ax.set_yticks(range(len(rows)), [sign + text for sign, text in zip(signs, rows.values(), strict=True)])
         ax.set_ylim(len(rows) - 0.5, -0.5)
-        ax.set_xlabel(
-            say(
-                "mean score (points; hollow: fails); dashed: the {line}\n"
-                "bars: noise of another run (±1 standard deviation); ◆: decides the verdict",
-                line=pass_text(line),
-            )
+        words = (
+            "mean score (points; hollow: fails); dashed: the {line}\n"
+            "bars: noise of another run (±1 standard deviation); ◆: decides the verdict"
         )
+        ax.set_xlabel(say(words, line=pass_text(line)))
         ax.set_title(_gate_title(numbers, line))
     return ax
 

@@ -63,15 +63,11 @@ _lock = threading.RLock()  # matplotlib's settings are global, so two threads wo
 def palette() -> Palette:
     """Return the colours for matplotlib's current style. A style counts as dark if its text is light."""
     ink, paper = plt.rcParams["text.color"], plt.rcParams["axes.facecolor"]
-    if _luminance(ink) > 0.5:
+    red, green, blue = to_rgb(ink)
+    # Its relative luminance, approximately as WCAG defines it, from 0 (black) to 1 (white).
+    if 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.5:
         return Palette(ink, paper, "#a6a6a6", "#242424", _ON_DARK)
     return Palette(ink, paper, "#666666", "#e4e4e4", _ON_LIGHT)
-
-
-def _luminance(colour: Any) -> float:
-    """Return a colour's relative luminance, approximately as WCAG defines it, from 0 (black) to 1 (white)."""
-    red, green, blue = to_rgb(colour)
-    return float(0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2)
 
 
 def band() -> dict[str, Any]:
@@ -170,8 +166,8 @@ def new_figure(width: float, height: float) -> Figure:
 
 @contextmanager
 def japanese_axes(ax: Axes | None, width: float, height: float) -> Iterator[Axes]:
-    """Provide axes to draw on, inside `japanese_text`. If `ax` is None, new axes of this size in inches are made."""
-    with japanese_text():
+    """Provide axes to draw on, with the Japanese font. If `ax` is None, new axes of this size in inches are made."""
+    with _settings():
         ax = new_figure(width, height).subplots() if ax is None else ax
         yield ax
         use_japanese(ax)
@@ -293,14 +289,9 @@ def _cell_colours(line: float) -> LinearSegmentedColormap:
 
 
 def judge_key(ax: Axes, names: Iterable[Any], *, below: float = 40) -> None:
-    """Draw a legend of the judges, `below` typographic points under the axes."""
+    """Draw a legend of the judges, `below` typographic points under the axes, so that it covers no axis label."""
     colours, markers = judge_colours(names), judge_markers(names)
     handles = [Line2D([], [], color=colours[name], marker=markers[name], linestyle="") for name in colours]
-    legend_below(ax, below, handles, [label(name) for name in colours])
-
-
-def legend_below(ax: Axes, below: float, *entries: Any) -> None:
-    """Draw a legend `below` typographic points under the axes, so that it does not cover the axis labels."""
     under = offset_copy(ax.transAxes, cast(Figure, ax.figure), y=-below, units="points")
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": under}
-    ax.legend(*entries, ncols=2, frameon=False, borderaxespad=0, **place)
+    ax.legend(handles, [label(name) for name in colours], ncols=2, frameon=False, borderaxespad=0, **place)

@@ -14,7 +14,7 @@ from .. import constants
 from ..answering.dataset import dataset_notes, load_eval_dataset
 from ..base.messages import listed, os_reason, say
 from ..base.storage import as_path
-from ..base.verdict import part_text
+from ..base.verdict import part_text, run_verdict
 from ..errors import ConfigError
 from ..prompts.templates import pretended_name
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun
@@ -22,8 +22,7 @@ from ..runbooks.companions import load_organisation, load_questions, load_synony
 from ..runbooks.reading import decode_runbook, find_runbooks, split_runbook
 from ..runs.logs import load_log, newer_text, parse_log
 from ..runs.unfinished import find_stubs, unfinished_runs
-from .cache import list_logs, with_progress
-from .reading import moment_of
+from .reading import list_logs, moment_of, with_progress
 
 LEVELS = ["error", "warning", "note"]
 SHOWN = 10  # questions with the same problem that are named
@@ -46,39 +45,33 @@ def check_dataset(path: Path | str | None = None) -> pd.DataFrame:
         notes = dataset_notes(load_eval_dataset(path))
     except ConfigError as error:
         return _frame([_unreadable(path.name, error, path)])
-    return _frame(
-        _Finding("note", path.name, "", "weak", note, say("add to the questions in this file, or change them"))
-        for note in notes
-    )
+    remedy = say("add to the questions in this file, or change them")
+    return _frame(_Finding("note", path.name, "", "weak", note, remedy) for note in notes)
 
 
 def check_runbooks(folder: Path | str | None = None) -> pd.DataFrame:
     """Return what is wrong with the runbooks in a folder: a row per finding, with the columns of `check_logs`.
     An error means that no index can be built. A warning names files that give no text, or only that of another one."""
-    folder = Path(folder or constants.RUNBOOKS_DIR)
-    found, owners = list[_Finding](), dict[str, str]()
+    return _frame(_of_runbooks(Path(folder or constants.RUNBOOKS_DIR)))
+
+
+def _of_runbooks(folder: Path) -> Iterator[_Finding]:
     with warnings.catch_warnings(record=True) as left_out:
         warnings.simplefilter("always")
         try:
             files = find_runbooks(folder)
         except ConfigError as error:
-            return _frame([_unreadable(folder.name, error, folder)])
-    found += [
-        _Finding(
-            "warning",
-            folder.name,
-            "",
-            "left out",
-            str(each.message),
-            say("correct it, or move it out of the folder of the runbooks"),
-        )
-        for each in left_out
-    ]
+            yield _unreadable(folder.name, error, folder)
+            return
+    useless = say("correct it, or move it out of the folder of the runbooks")
+    for each in left_out:
+        yield _Finding("warning", folder.name, "", "left out", str(each.message), useless)
+    owners: dict[str, str] = {}
     for path, source in files:
         try:
             text, notes = decode_runbook(path.read_bytes(), path)
         except (ConfigError, OSError) as error:
-            found.append(_unreadable(source, error, path))
+            yield _unreadable(source, error, path)
             continue
         for note in notes:
             remedy = (
@@ -86,29 +79,19 @@ def check_runbooks(folder: Path | str | None = None) -> pd.DataFrame:
                 if note.problem == "encoding"
                 else say("write what an answer needs of it as plain text, or leave it")
             )
-            found.append(_Finding("note", source, listed(note.places), note.problem, note.what, remedy))
+            yield _Finding("note", source, listed(note.places), note.problem, note.what, remedy)
         if not split_runbook(text, source):
             no_text = say("{path}: no text below its headings; skipped", path=path)
-            found.append(
-                _Finding(
-                    "warning",
-                    source,
-                    "",
-                    "no text",
-                    no_text,
-                    say("correct it, or move it out of the folder of the runbooks"),
-                )
-            )
+            yield _Finding("warning", source, "", "no text", no_text, useless)
         elif (owner := owners.setdefault(text.strip(), source)) != source:
             same = say("it has the same text as {owner}", owner=owner)
-            found.append(_Finding("warning", source, "", "duplicate", same, say("remove one of the two")))
+            yield _Finding("warning", source, "", "duplicate", same, say("remove one of the two"))
     beside: list[Callable[[Path], object]] = [load_synonyms, load_questions, load_organisation]
     for load in beside:
         try:
             load(folder)
         except ConfigError as error:
-            found.append(_unreadable(folder.name, error, folder))
-    return _frame(found)
+            yield _unreadable(folder.name, error, folder)
 
 
 def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
@@ -127,8 +110,9 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
         - file: the name of the file
         - where: the place in the file, "" for the whole file
         - problem: a short name: "unreadable", "duplicate", "unscored", "criterion missing", "prompt" (it has a
-          built-in prompt's name and another text), "part", "newer" (written by a newer version), "undated", "unfinished"
-          (a journal)
+          built-in prompt's name and another text), "contradictory" (it has no pass line, and what it calls passed does
+          not fit the specification's), "part", "newer" (written by a newer version), "undated", "unfinished" (a
+          journal)
         - what: what was found
         - remedy: what to do
 
@@ -168,24 +152,25 @@ def _unreadable(name: str, error: ConfigError | OSError, path: Path) -> _Finding
     if isinstance(error, OSError):
         what = say("cannot be read ({reason})", reason=os_reason(error))
         return _Finding("error", name, "", "unreadable", what, say("check its permissions"))
-    return _Finding(
-        "error", name, "", "unreadable", str(error).removeprefix(f"{path}: "), say("correct or remove the file")
-    )
+    what = str(error).removeprefix(f"{path}: ")
+    return _Finding("error", name, "", "unreadable", what, say("correct or remove the file"))
 
 
 def _of_run(run: EvaluationRun, log: str) -> Iterator[_Finding]:
     if name := pretended_name(run.run.judge_prompt_id):
         what = say("its judge prompt is called {name}, and the text is not that of {name}", name=name)
         remedy = say(
-            "read judge_prompt_text in the log, or judge its answers again: socjudge rejudge --log {log} --judge-prompt {name}",
+            "read judge_prompt_text in the log, or judge its answers again: socjudge rejudge --log {log} --judge-prompt "
+            "{name}",
             log=shlex.quote(log),
             name=name,
         )
         yield _Finding("warning", log, "run", "prompt", what, remedy)
+    if run.summary.is_contradictory:
+        yield _Finding("warning", log, "summary", "contradictory", run_verdict(run).reason, _rejudging(run, log))
     if told := part_text(len(run.results), run.asked):
-        yield _Finding(
-            "warning", log, "results", "part", told, say("a part has no verdict; take the log of the whole run")
-        )
+        remedy = say("a part has no verdict; take the log of the whole run")
+        yield _Finding("warning", log, "results", "part", told, remedy)
     if told := newer_text(run.run.schema_version):
         yield _Finding("warning", log, "run.schema_version", "newer", told, say("update socjudge"))
     if moment_of(run.run.started_at) is None:
@@ -196,38 +181,26 @@ def _of_run(run: EvaluationRun, log: str) -> Iterator[_Finding]:
         if lacking := _lacks(result):
             places.setdefault(lacking, []).append(place)
     for (problem, what), at in places.items():
-        is_known = run.run.judge_model != UNKNOWN  # only the judge of the other rows may fill the gaps
-        only_failed = problem == "unscored" and is_known
-        remedy = (
-            say(
-                "judge the answers without scores again: socjudge rejudge --log {log} --only-failed",
-                log=shlex.quote(log),
-            )
-            if only_failed
-            else _rejudging(run, log)
-        )
-        yield _Finding("warning", log, _where(run, at), problem, what, remedy)
+        # Only the judge of the other rows may fill the gaps.
+        only_failed = " --only-failed" if problem == "unscored" and run.run.judge_model != UNKNOWN else ""
+        yield _Finding("warning", log, _where(run, at), problem, what, _rejudging(run, log, only_failed))
 
 
 def _lacks(result: EvaluationResult) -> tuple[str, str] | None:
     evaluation = result.evaluation
-    if evaluation.status != "ok" and evaluation.error:
-        return "unscored", say(
-            "the answer has no score ({status}: {error})", status=evaluation.status, error=evaluation.error[:120]
-        )
     if evaluation.status != "ok":
-        return "unscored", say("the answer has no score ({status})", status=evaluation.status)
+        error = f": {evaluation.error[:120]}" if evaluation.error else ""
+        return "unscored", say("the answer has no score ({status})", status=f"{evaluation.status}{error}")
     absent = [criterion for criterion, cause in evaluation.missing.items() if cause == "absent"]
     return ("criterion missing", say("there is no score for {criteria}", criteria=listed(absent))) if absent else None
 
 
-def _rejudging(run: EvaluationRun, log: str) -> str:
+def _rejudging(run: EvaluationRun, log: str, options: str = "") -> str:
+    """Say with which command the answers are judged again; `options` are those of judge and prompt if left out."""
     prompt = pretended_name(run.run.judge_prompt_id) or run.run.judge_prompt_id
     said = {"--judge-model": run.run.judge_model, "--judge-prompt": prompt}
-    options = [f" {name} {shlex.quote(value)}" for name, value in said.items() if value != UNKNOWN]
-    return say(
-        "judge its answers again: socjudge rejudge --log {log}{options}", log=shlex.quote(log), options="".join(options)
-    )
+    options = options or "".join(f" {name} {shlex.quote(value)}" for name, value in said.items() if value != UNKNOWN)
+    return say("judge its answers again: socjudge rejudge --log {log}{options}", log=shlex.quote(log), options=options)
 
 
 def _where(run: EvaluationRun, places: list[int]) -> str:
@@ -245,9 +218,8 @@ def _of_journals(logs_dir: Path | str) -> Iterator[_Finding]:
         yield _Finding("warning", "", "", "unreadable", str(error), say("correct it, or remove it"))
         return
     for run in runs:
-        what = say(
-            "{done} of {total} judged answers, judge {judge}", done=run.done, total=run.total, judge=run.run.judge_model
-        )
+        words = "{done} of {total} judged answers, judge {judge}"
+        what = say(words, done=run.done, total=run.total, judge=run.run.judge_model)
         remedy = say(
             "start the same run again to go on, or delete the file"
             if run.is_resumable
@@ -257,15 +229,10 @@ def _of_journals(logs_dir: Path | str) -> Iterator[_Finding]:
             )
         )
         yield _Finding("note", run.path.name, "", "unfinished", what, remedy)
+    what = say(
+        "the journal of a run that was stopped as it began: its first line is not whole, and nothing judged or paid is "
+        "in it"
+    )
+    remedy = say("it may be removed (socjudge unfinished --drop FILE)")
     for path in find_stubs(as_path(logs_dir)):
-        yield _Finding(
-            "note",
-            path.name,
-            "",
-            "unfinished",
-            say(
-                "the journal of a run that was stopped as it began: its first line is not whole, and nothing "
-                "judged or paid is in it"
-            ),
-            say("it may be removed (socjudge unfinished --drop FILE)"),
-        )
+        yield _Finding("note", path.name, "", "unfinished", what, remedy)

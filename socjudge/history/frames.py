@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from .. import constants
 from ..base.messages import say
 from ..errors import ConfigError
 from ..records import SCHEMA_VERSION, EvaluationRun
 from ..runs.logs import newer_text, time_in_name
-from .cache import list_logs, load_tables
 from .columns import result_frame, run_frame, score_frame
-from .reading import LogFile, read_logs, run_tables, without_collection
-from .tables import Column, Positions, Tables, take_runs
+from .reading import LogFile, LoggedRun, list_logs, moment_of, read_logs, run_rows, without_collection
 
 
 @dataclass(frozen=True, eq=False)
 class History:
     """Hold the runs, judged answers and scores of the same logs as three frames. Each frame is made on first use."""
 
-    tables: Tables = field(repr=False)  # each run once, the oldest first
+    logged: Sequence[LoggedRun] = field(repr=False)  # each run once, the oldest first
+    text: bool = field(default=False, repr=False)  # whether the frames have texts
     # logs in none of the frames: they cannot be read, another log of the same run is used, or they have no start time
     n_left_out: int = 0
     n_logs: int = 0  # logs that were looked at
@@ -35,19 +33,19 @@ class History:
     @cached_property
     def runs(self) -> pd.DataFrame:
         """Return one row per run, as `load_runs` would."""
-        return run_frame(self.tables)
+        return run_frame(self.logged)
 
     @cached_property
     def results(self) -> pd.DataFrame:
         """Return one row per judged answer, as `load_results` would."""
         with without_collection():
-            return result_frame(self.tables)
+            return result_frame(self.logged, text=self.text)
 
     @cached_property
     def scores(self) -> pd.DataFrame:
         """Return one row per answer and criterion, as `load_scores` would."""
         with without_collection():
-            return score_frame(self.tables)
+            return score_frame(self.logged, text=self.text)
 
 
 def load_history(
@@ -86,22 +84,19 @@ def load_history(
     >>> history.runs["run_id"].nunique() == len(history.runs)
     True
     """
-    place = logs_dir or constants.LOGS_DIR
     first = None if since is None else _moment(since)
-    files = [file for file in list_logs(place) if _may_be_since(file, first)]
-    with without_collection():
-        tables = read_logs(files, text=True) if text else load_tables(place, files)
-        order = _in_order(tables)
-        n_left_out = len(tables.runs["size"]) - len(order)
-        if first is not None:
-            started = tables.runs["started_at"][order]
-            n_left_out += int(np.count_nonzero(np.isnat(started)))
-            order = order[started >= np.datetime64(first)]  # what has no time is not
-        found = take_runs(tables, order)
-    for log, version in zip(_values(found.runs["log"]), found.runs["schema_version"].tolist(), strict=True):
-        if version > SCHEMA_VERSION:
-            warnings.warn(f"{log}: {newer_text(version)}", stacklevel=2)
-    return History(found, n_left_out, len(files))
+    files = [file for file in list_logs(logs_dir or constants.LOGS_DIR) if _may_be_since(file, first)]
+    found = read_logs(files, text=text)
+    used = _in_order(found)
+    n_left_out = len(files) - len(used)
+    if first is not None:
+        started = [(moment_of(run.started_at), run) for run in used]
+        n_left_out += sum(moment is None for moment, _ in started)
+        used = [run for moment, run in started if moment is not None and moment >= first]
+    for run in used:
+        if run.schema_version > SCHEMA_VERSION:
+            warnings.warn(f"{run.log}: {newer_text(run.schema_version)}", stacklevel=2)
+    return History(used, text, n_left_out, len(files))
 
 
 def load_runs(logs_dir: Path | str | None = None, *, since: str | date | None = None) -> pd.DataFrame:
@@ -213,7 +208,7 @@ def load_scores(
 
 def run_history(run: EvaluationRun) -> History:
     """Return a history of one run that is in memory: what `load_history(text=True)` would load from the run's log."""
-    return History(run_tables(run))
+    return History([run_rows(run)], text=True)
 
 
 def run_wide(run: EvaluationRun) -> pd.DataFrame:
@@ -234,22 +229,14 @@ def run_wide(run: EvaluationRun) -> pd.DataFrame:
     return wide.join(means.rename(columns=str))
 
 
-def _in_order(tables: Tables) -> Positions:
-    """Return the rows of the runs that are used, the oldest first. If two started at once or a log has no time, by name."""
-    runs = tables.runs
-    logs, started, n_results = _values(runs["log"]), runs["started_at"], runs["n_results"]
-    order = np.lexsort((np.argsort(np.argsort(logs)), started))
-    order = order[[problem is None for problem in _values(runs["problem"])[order]]]
+def _in_order(found: Sequence[LoggedRun]) -> list[LoggedRun]:
+    """Return the logs that are used, the oldest first. If two started at once or a log has no time, by name."""
+    found = sorted(found, key=lambda run: (moment_of(run.started_at) or datetime.max, run.log))
     # Of several logs of one run, the first of those with the most rows is used, because the others are parts of it.
-    by_rows = order[np.argsort(-n_results[order], kind="stable")]
-    used = dict(zip(_values(runs["run_id"])[by_rows][::-1], by_rows[::-1], strict=True))
-    found: Positions = order[np.isin(order, [*used.values()])]
-    return found
-
-
-def _values(column: Column) -> NDArray[np.object_]:
-    found: NDArray[np.object_] = np.array([*column.names, None], object)[column.codes]
-    return found
+    used: dict[str, LoggedRun] = {}
+    for run in sorted(found, key=lambda run: -len(run.answers)):
+        used.setdefault(run.run_id, run)
+    return [run for run in found if used[run.run_id] is run]
 
 
 def _warned(found: History, logs_dir: Path | str | None) -> History:

@@ -6,11 +6,11 @@ Scores that people wrote into a spreadsheet are read from a CSV file.
 from __future__ import annotations
 
 import codecs
-import math
+import contextlib
 import re
 import unicodedata
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -120,17 +120,8 @@ def read_rater(path: Path) -> RaterFile:
             those = again if label.again else scores
             those.pop(label.key, None)  # removed and added again, so that the last saved comes last
             those[label.key] = label
-    return RaterFile(
-        scores,
-        again,
-        say(
-            "{path}: left out: {lines}; correct or delete them, or score these answers again",
-            path=path,
-            lines=_first(broken),
-        )
-        if broken
-        else "",
-    )
+    words = "{path}: left out: {lines}; correct or delete them, or score these answers again"
+    return RaterFile(scores, again, say(words, path=path, lines=_first(broken)) if broken else "")
 
 
 def _first(broken: list[str]) -> str:
@@ -202,34 +193,28 @@ def _folder_rows(folder: Path) -> list[tuple[Any, ...]]:
         try:
             rater, file = rater_name(path.stem), read_rater(path)
         except ConfigError as error:
-            warnings.warn(
-                say("{path} is left out: {reason}; rename or remove it", path=path, reason=error), stacklevel=3
-            )
+            told = say("{path} is left out: {reason}; rename or remove it", path=path, reason=error)
+            warnings.warn(told, stacklevel=3)
             continue
         if file.problem:
             warnings.warn(file.problem, stacklevel=3)
-        rows += [
-            (rater, *label.key, label.run_id, criterion, score, label.blind, label.comment, label.saved_at, label.again)
-            for label in (*file.scores.values(), *file.again.values())
-            for criterion, score in label.scores.items()
-        ]
+        rows += [row for label in (*file.scores.values(), *file.again.values()) for row in _rows(rater, label)]
     return rows
+
+
+def _rows(rater: str, label: Label) -> list[tuple[Any, ...]]:
+    more = label.blind, label.comment, label.saved_at, label.again
+    return [(rater, *label.key, label.run_id, criterion, score, *more) for criterion, score in label.scores.items()]
 
 
 def _csv_rows(path: Path) -> list[tuple[Any, ...]]:
     try:
         table = text_rows(load_bytes(path), path)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ConfigError(
             "{path}: labels cannot be read ({reason}); name the folder of LabelPanel or a CSV file",
             path=path,
-            reason=os_reason(error),
-        ) from None
-    except ValueError as error:
-        raise ConfigError(
-            "{path}: labels cannot be read ({reason}); name the folder of LabelPanel or a CSV file",
-            path=path,
-            reason=error,
+            reason=os_reason(error) if isinstance(error, OSError) else error,
         ) from None
     head = [name.strip() for name in table[0]] if table else []
     if missing := [name for name in _NEEDED if name not in head]:
@@ -246,58 +231,36 @@ def _csv_rows(path: Path) -> list[tuple[Any, ...]]:
                 empty.append(str(number))
             continue
         try:
-            read = _csv_row({"saved_at": saved_at} | {name: cell for name, cell in row.items() if cell.strip()})
-            key = tuple(read[name] for name in ("rater", "question_id", "answer_sha256", "criterion", "again"))
+            label = _csv_label({"saved_at": saved_at} | {name: cell for name, cell in row.items() if cell.strip()})
+            key = row["rater"], label.key, row["criterion"], label.again
             if key in found:
                 raise ValueError(say("the same person has scored this answer and criterion already"))
-            found[key] = tuple(read[name] for name in _COLUMNS)
+            found[key] = _rows(row["rater"], label)[0]
         except ValueError as error:
             wrong.append(say("line {number} ({reason})", number=number, reason=error))
     if wrong:
         raise ConfigError("{path}: correct these and load it again: {lines}", path=path, lines=_first(wrong))
     if empty:
         rows = ", ".join(empty[:_NAMED]) + ("…" if len(empty) > _NAMED else "")
-        warnings.warn(
-            say(
-                "{path}: {count} rows without a score are left out as not scored (rows {rows})",
-                path=path,
-                count=len(empty),
-                rows=rows,
-            ),
-            stacklevel=3,
-        )
+        words = "{path}: {count} rows without a score are left out as not scored (rows {rows})"
+        warnings.warn(say(words, path=path, count=len(empty), rows=rows), stacklevel=3)
     return list(found.values())
 
 
-def _csv_row(row: dict[str, str]) -> dict[str, Any]:
-    """Return the values in a row of a CSV file, by column. A ValueError says what is wrong with the row."""
+def _csv_label(row: dict[str, str]) -> Label:
+    """Return the score in a row of a CSV file. A ValueError says what is wrong with the row."""
     if blank := [name for name in _NEEDED if name not in row]:
         raise ValueError(say("{names}: empty", names=", ".join(blank)))
-    question, criterion = row["question_id"], row["criterion"]
-    if not _SHA256.fullmatch(row["answer_sha256"]):
-        raise ValueError(say("answer_sha256 is no SHA-256 in hex"))
-    try:
-        score = float(row["score"])
-    except ValueError:
-        score = math.nan
-    if not 0 <= score <= 100:
-        raise ValueError(
-            say(
-                "{criterion} is {score}, expected a number from 0 to 100",
-                criterion=criterion,
-                score=f"{row['score']:.20}",
-            )
-        )
-    facts: dict[str, bool] = {}
-    for name in ("blind", "again"):
-        told = row.get(name, "false").casefold()
-        if told not in ("true", "false"):
-            raise ValueError(say("{name} is not true or false", name=name))
-        facts[name] = told == "true"
-    if not _is_moment(row["saved_at"]):
-        raise ValueError(say("saved_at is no time with a zone, such as 2026-01-31T09:00:00+09:00"))
-    question_id = int(question) if _WHOLE.fullmatch(question) else question
-    return {"run_id": "", "comment": "", **row, **facts, "question_id": question_id, "score": score}
+    question, score = row["question_id"], row["score"]
+    facts = {name: row.get(name, "false").casefold() for name in ("blind", "again")}
+    with contextlib.suppress(ValueError):
+        score = float(score)  # type: ignore[assignment]
+    return _label(
+        {"run_id": "", "comment": "", **row, "seconds": 0}
+        | {"question_id": int(question) if _WHOLE.fullmatch(question) else question}
+        | {"scores": {row["criterion"]: score}}
+        | {name: {"true": True, "false": False}.get(told, told) for name, told in facts.items()}
+    )
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -315,37 +278,26 @@ def _label(line: Mapping[str, Any]) -> Label:
     # The file's name says who gave the scores, so that a line can be moved and a rater renamed.
     values: dict[str, Any] = {name: line.get(name) for name in Label.__dataclass_fields__}
     values["again"] = line.get("again", False)  # older files do not have this field
-    question, sha256, scores, seconds = (values[name] for name in ("question_id", "answer_sha256", "scores", "seconds"))
-    if not isinstance(question, str) and not (_is_whole(question) and -(2**63) <= question < 2**63):
-        raise ValueError(say("question_id is no text or whole number of 64 bits"))
-    if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
-        raise ValueError(say("answer_sha256 is no SHA-256 in hex"))
-    if not isinstance(scores, dict) or not scores:
-        raise ValueError(say("scores is no object with a number for each criterion"))
-    for criterion, score in scores.items():
-        if not _is_whole(score) or not 0 <= score <= 100:
-            raise ValueError(
-                say(
-                    "{criterion} is {score}, expected a whole number from 0 to 100",
-                    criterion=criterion,
-                    score=f"{score!r:.20}",
-                )
-            )
-    for name in ("run_id", "comment"):
-        if not isinstance(values[name], str):
-            raise ValueError(say("{name} is no text", name=name))
-    for name in ("blind", "again"):
-        if not isinstance(values[name], bool):
-            raise ValueError(say("{name} is not true or false", name=name))
-    if not (_is_whole(seconds) or isinstance(seconds, float)) or seconds < 0:
-        raise ValueError(say("seconds is no number from 0"))
-    if not _is_moment(values["saved_at"]):
-        raise ValueError(say("saved_at is no time with a zone, such as 2026-01-31T09:00:00+09:00"))
+    for name, (is_right, expected) in _CHECKS.items():
+        if not is_right(values[name]):
+            raise _unfit(name, values[name], expected)
+    for criterion, score in values["scores"].items():
+        if not (_is_number(score) and 0 <= score <= 100):
+            raise _unfit(criterion, score, "a number from 0 to 100")
     return Label(**values)
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _unfit(name: str, value: Any, expected: str) -> ValueError:
+    told = say("{name} is {value}, expected {expected}", name=name, value=f"{value!r:.20}", expected=say(expected))
+    return ValueError(told)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str) or (_is_number(value) and isinstance(value, int) and -(2**63) <= value < 2**63)
 
 
 def _is_moment(value: Any) -> bool:
@@ -354,3 +306,17 @@ def _is_moment(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return moment.tzinfo is not None and 2000 <= moment.year < 2200  # the years that every frame can hold
+
+
+# {field of a label: (whether a value fits it, what was expected)}
+_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "question_id": (_is_id, "a text or a whole number of 64 bits"),
+    "answer_sha256": (lambda value: isinstance(value, str) and bool(_SHA256.fullmatch(value)), "a SHA-256 in hex"),
+    "run_id": (lambda value: isinstance(value, str), "a text"),
+    "scores": (lambda value: isinstance(value, dict) and bool(value), "an object with a number for each criterion"),
+    "comment": (lambda value: isinstance(value, str), "a text"),
+    "blind": (lambda value: isinstance(value, bool), "true or false"),
+    "again": (lambda value: isinstance(value, bool), "true or false"),
+    "seconds": (lambda value: _is_number(value) and value >= 0, "a number from 0"),
+    "saved_at": (_is_moment, "a time with a zone, such as 2026-01-31T09:00:00+09:00"),
+}

@@ -1,12 +1,13 @@
-"""Read logs as tables: one row per log, one per judged answer, and one per score. The rules are those of `load_run`."""
+"""List and read logs as rows: one per run, and one per judged answer with its scores, by the rules of `load_run`."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
@@ -14,17 +15,17 @@ from typing import Any, NamedTuple, get_type_hints
 
 from ..base.conditions import runbooks_text
 from ..base.messages import os_reason, say
-from ..base.missing_scores import UNREAD, Span, outcome_of, span_of
-from ..base.pass_rule import PassRule, run_rule
-from ..base.verdict import Tally
+from ..base.missing_scores import UNREAD, outcome_of, span_of
+from ..base.pass_rule import run_rule
+from ..base.storage import as_path
 from ..errors import ConfigError
-from ..records import BARE, UNKNOWN, EvaluationRun, RunInfo, RunSummary, Usage, asked_of
-from ..runs.log_json import answer_sha256, row_of
+from ..records import BARE, UNKNOWN, AssistantAnswer, EvaluationRun, RunInfo, RunSummary, Usage
+from ..runs.log_json import answer_sha256
 from ..runs.log_shape import Row
-from ..runs.logs import load_log, parse_rows
-from .tables import Tables, join, make_table
+from ..runs.logs import is_log_name, load_log, parse_rows
 
-CHUNK = 20_000  # judged answers that are held as Python objects before they become columns
+MANY = 500  # logs; with this many there is a progress bar
+REMEMBERED = 10_000  # logs whose rows stay in memory, about 5 kB for each log of ten answers
 
 
 class LogFile(NamedTuple):
@@ -42,9 +43,8 @@ class LogFile(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The columns of a judged answer."""
+    """The columns of a judged answer, and last its scores and texts."""
 
-    run: int
     question_id: int | str
     category: str
     answer_repeat: int
@@ -62,19 +62,25 @@ class Answer(NamedTuple):
     answer_sha256: str
     judge_model_resolved: str
     truncated: bool | None
-    criteria: tuple[str, ...]
+    criteria: tuple[str, ...]  # this and the next two have an element per score
+    score: tuple[float | None, ...]
+    missing: tuple[str, ...]  # why a score is missing, or ""
+    rationale: tuple[str, ...] = ()  # empty if no texts are wanted
+    texts: tuple[str, ...] = ()  # the values of TEXTS, if they are wanted
 
 
-class Texts(NamedTuple):
-    """The further columns of a judged answer if texts are wanted."""
+class LoggedRun(NamedTuple):
+    """What the frames have of a log."""
 
-    question: str
-    answer: str
-    context: str
-    overall_comment: str
-    error: str
+    run_id: str
+    log: str
+    started_at: str
+    values: tuple[Any, ...]  # of the other RUN_COLUMNS
+    answers: tuple[Answer, ...]
+    schema_version: int
 
 
+TEXTS = ("question", "answer", "context", "overall_comment", "error")
 # Fields of the run's block in the log, in the order of the frames. All but two have the same names there.
 _RENAMED = {"prompt_id": "judge_prompt_id", "prompt_sha256": "judge_prompt_sha256"}
 _OF_RUN = (
@@ -92,121 +98,95 @@ _IN_BARE = {  # missing for a bare log, in which the default 0 or 1 would be a g
     **dict.fromkeys(("k", "answer_repeats", "judge_repeats", "wall_time_s", *_OF_USAGE)), "mode": UNKNOWN
 }  # fmt: skip
 _INFO, _SUMMARY, _USAGE = (get_type_hints(record) for record in (RunInfo, RunSummary, Usage))
-# The columns of a run. The first show whether a file is still the one that was read, and why it could not be read.
-RUNS: dict[str, Any] = {
-    "size": int, "modified_ns": int, "changed_ns": int, "problem": str,
+# The columns of a run, with their types.
+RUN_COLUMNS: dict[str, Any] = {
     "run_id": str, "log": str, "started_at": datetime, **{name: _INFO[_RENAMED.get(name, name)] for name in _OF_RUN},
     **{name: _SUMMARY[name] for name in _OF_SUMMARY}, "n_results": int, "n_unscored": int, "is_open": bool,
     "mean_score": float, **{name: _USAGE[name] for name in _OF_USAGE}, **{name: _INFO[name] for name in _OF_RUN_TOO},
-    "criteria": str, "runbooks": str,
+    "criteria": str, "runbooks": str, "contradictory": bool,
 }  # fmt: skip
-RUN_COLUMNS = [*RUNS][list(RUNS).index("run_id") :]
-_RESULTS, _TEXTS = get_type_hints(Answer), get_type_hints(Texts)
+_VALUES = [*RUN_COLUMNS][3:]
 _of_info = attrgetter(*(_RENAMED.get(name, name) for name in (*_OF_RUN, *_OF_RUN_TOO)))
 
 
-@dataclass
-class _Rows:
-    """The rows of the tables while logs are read."""
-
-    text: bool
-    runs: list[list[Any]]
-    results: list[Answer]
-    texts: list[Texts]
-    scores: list[float | None]
-    missing: list[str]  # why a score is missing, or ""
-    rationale: list[str]
-
-    def add(self, file: dict[str, Any], info: RunInfo, summary: RunSummary, rows: Sequence[Row]) -> None:
-        """Add a run and its judged answers."""
-        line, first = run_rule(info).line, len(self.results)
-        for row in rows:
-            self._add_answer(row, line)
-        values = file | _run_values(info, summary, self.results[first:])
-        self.runs.append([values.get(name) for name in RUNS])
-
-    def add_problem(self, file: dict[str, Any], problem: str) -> None:
-        """Add a log that could not be read."""
-        self.runs.append([(file | {"problem": problem}).get(name, "" if RUNS[name] is str else None) for name in RUNS])
-
-    def _add_answer(self, row: Row, line: float) -> None:
-        evaluation: Any = row.evaluation  # settled, as `Evaluation` is
-        flags, scores, status, average, passed = (
-            row.flags, evaluation.scores, evaluation.status, evaluation.average_score, evaluation.passed,
-        )  # fmt: skip
-        criteria, points, causes = tuple(scores), scores.values(), ("",) * len(scores)
-        low = high = average
-        if status != "ok":
-            average, passed, points, (_, low, high) = None, None, [None] * len(scores), UNREAD
-        elif evaluation.missing and None in points:
-            span = span_of(scores, average, status)
-            low, high, causes = span.low, span.high, tuple(evaluation.missing.get(name, "") for name in criteria)
-            # The pass line decides whether an answer with a missing score surely passes, surely fails, or is undecided.
-            outcome = outcome_of(span, status, line)
-            passed = None if outcome == "open" else outcome == "passed"
-        self.results.append(
-            Answer(
-                len(self.runs), row.question_id, row.category, row.answer_repeat, row.judge_repeat, average, low, high,
-                passed, status, flags.insufficient_evidence, flags.dangerous_operation, flags.ambiguous_query,
-                evaluation.processing_time, evaluation.usage.cost_usd,
-                row.answer_sha256 or answer_sha256(row.answer, row.context), evaluation.model, row.assistant.truncated,
-                criteria,
-            )
-        )  # fmt: skip
-        self.scores.extend(points)
-        self.missing.extend(causes)
-        if self.text:
-            self.texts.append(
-                Texts(row.question, row.answer, row.context, evaluation.overall_comment, evaluation.error)
-            )
-            reasons = evaluation.rationale
-            self.rationale.extend(reasons.get(name, "") for name in criteria)
-
-    def tables(self) -> Tables:
-        """Return the rows as tables, and forget them."""
-        results = make_table(_RESULTS, self.results)
-        scores = make_table({"score": float, "missing": str}, list(zip(self.scores, self.missing, strict=True)))
-        if self.text:
-            results |= make_table(_TEXTS, self.texts)
-            scores |= make_table({"rationale": str}, [(reason,) for reason in self.rationale])
-        found = Tables(make_table(RUNS, self.runs), results, scores)
-        for rows in (self.runs, self.results, self.texts, self.scores, self.missing, self.rationale):
-            rows.clear()  # type: ignore[attr-defined]
-        return found
+def list_logs(logs_dir: Path | str) -> list[LogFile]:
+    """List the logs in a folder, sorted by name. Raises ConfigError if there is no such folder."""
+    place = as_path(logs_dir)
+    try:
+        with os.scandir(place) as entries:
+            return sorted(LogFile(place, entry.name, *_stamp(entry)) for entry in entries if is_log_name(entry.name))
+    except FileNotFoundError:
+        raise ConfigError(
+            "{place}: no such folder; give the one that the runs were logged to (logs_dir)", place=place
+        ) from None
+    except OSError as error:
+        raise ConfigError(
+            "{place}: the logs cannot be listed ({reason})", place=place, reason=os_reason(error)
+        ) from None
 
 
-def _no_rows(text: bool) -> _Rows:
-    return _Rows(text, [], [], [], [], [], [])
+def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
+    try:
+        status = entry.stat()
+    except OSError:  # a broken link, or a file that was just removed; reading it gives the error
+        return 0, 0, 0
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
-    """Read logs in the given order."""
-    rows, parts = _no_rows(text), []
+def with_progress(files: list[LogFile], what: str) -> Iterable[LogFile]:
+    """Return the files. If there are MANY or more, going through them shows a progress bar, labelled `what`."""
+    from tqdm.auto import tqdm
+
+    return tqdm(files, desc=what, unit=say(" logs"), leave=False) if len(files) >= MANY else files
+
+
+def read_logs(files: list[LogFile], *, text: bool = False) -> list[LoggedRun]:
+    """Read the logs that can be read, in the given order. Without texts, only those that changed since then."""
+    found = []
     with without_collection():
-        for file in files:
-            known = {
-                "log": file.name, "size": file.size, "modified_ns": file.modified_ns, "changed_ns": file.changed_ns,
-            }  # fmt: skip
-            try:
-                log, info = parse_rows(load_log(file.path), file.path)
-                rows.add(known, info, log.summary, log.results)
-            except ConfigError as error:
-                rows.add_problem(known, str(error))
-            except OSError as error:
-                reason = say("{path}: the log cannot be read ({reason})", path=file.path, reason=os_reason(error))
-                # The error may pass. With a size that no file has, the log is read again next time.
-                rows.add_problem(known | {"size": -1}, reason)
-            if len(rows.results) >= CHUNK:
-                parts.append(rows.tables())
-        return join([*parts, rows.tables()])
+        for file in with_progress(files, say("reading logs")):
+            with contextlib.suppress(ConfigError, OSError):  # `check_logs` says why
+                found.append(_read(file, text) if text else _remembered(file))
+    return found
 
 
-def run_tables(run: EvaluationRun) -> Tables:
-    """Return the tables, with texts, of a run that is in memory, as if its log had been read."""
-    rows = _no_rows(True)
-    log = {"log": run.log_path.name if run.log_path is not None else ""}
-    rows.add(log, run.run, run.summary, [row_of(result) for result in run.results])
-    return rows.tables()
+def _read(file: LogFile, text: bool) -> LoggedRun:
+    log, info = parse_rows(load_log(file.path), file.path)
+    judged = [
+        _Judged(
+            (row.question_id, row.category, row.answer_repeat, row.judge_repeat), row, row.assistant.truncated,
+            row.answer_sha256, row.evaluation,
+        )
+        for row in log.results
+    ]  # fmt: skip
+    return _logged(file.name, info, log.summary, judged, text)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _remembered(file: LogFile) -> LoggedRun:
+    return _read(file, False)
+
+
+def run_rows(run: EvaluationRun) -> LoggedRun:
+    """Return the rows, with texts, of a run that is in memory, as if its log had been read."""
+    judged = [
+        _Judged(
+            (each.question.id, each.question.category, each.answer_repeat, each.judge_repeat), each.answer,
+            each.answer.truncated, "", each.evaluation,
+        )
+        for each in run.results
+    ]  # fmt: skip
+    return _logged(run.log_path.name if run.log_path else "", run.run, run.summary, judged, True)
+
+
+class _Judged(NamedTuple):
+    """A judged answer of a log or of a run."""
+
+    place: tuple[int | str, str, int, int]  # id and category of the question, answer repeat, judge repeat
+    answer: Row | AssistantAnswer
+    truncated: bool | None
+    answer_sha256: str  # "" if it is not known yet
+    evaluation: Any  # an Evaluation, or the log's, which is settled as that is
 
 
 @contextlib.contextmanager
@@ -221,39 +201,50 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _run_values(info: RunInfo, summary: RunSummary, rows: Sequence[Answer]) -> dict[str, Any]:
-    """Return a run's columns without those about the log file. What a bare log does not have is missing."""
-    averages = [row.average_score for row in rows if row.average_score is not None]
-    usage, rule, asked = (
-        info.assistant_usage + info.judge_usage,
-        run_rule(info),
-        max(len(rows), asked_of(info, summary)),
-    )
+def _logged(log: str, info: RunInfo, summary: RunSummary, judged: Sequence[_Judged], text: bool) -> LoggedRun:
+    rule, usage = run_rule(info), info.assistant_usage + info.judge_usage
+    answers = tuple(_answer(each, rule.line, summary.is_contradictory, text) for each in judged)
+    averages = [row.average_score for row in answers if row.average_score is not None]
     values: dict[str, Any] = dict(zip((*_OF_RUN, *_OF_RUN_TOO), _of_info(info), strict=True))
-    values |= {name: getattr(summary, name) for name in _OF_SUMMARY} | {
-        name: getattr(usage, name) for name in _OF_USAGE
-    }
+    values |= {name: getattr(summary, name) for name in _OF_SUMMARY}
+    values |= {name: getattr(usage, name) for name in _OF_USAGE}
     if info.schema_version == BARE:
         values |= _IN_BARE
-    is_part, is_whole = len(rows) < asked, all(row.average_low == row.average_high for row in rows)
-    names = dict.fromkeys(name for criteria in dict.fromkeys(row.criteria for row in rows) for name in criteria)
-    return values | {
-        "run_id": info.run_id, "started_at": moment_of(info.started_at), "n_results": len(rows),
-        "n_unscored": len(rows) - len(averages), "asked": asked,
+    names = dict.fromkeys(name for criteria in dict.fromkeys(row.criteria for row in answers) for name in criteria)
+    values |= {
+        "n_results": len(judged), "n_unscored": len(judged) - len(averages), "asked": summary.asked,
         "pass_threshold": rule.line, "pass_rate_required": rule.rate,  # old logs have the specification's
-        "mvp_passed": values["mvp_passed"] and not is_part,
-        "is_open": info.judges_asked > 1 or is_part or (not is_whole and _is_open(rows, rule)),
-        "mean_score": fmean(averages) if averages else None,
+        "is_open": summary.is_open or info.judges_asked > 1, "mean_score": fmean(averages) if averages else None,
         "criteria": "、".join(names), "runbooks": runbooks_text(info.runbooks),
+        "contradictory": summary.is_contradictory,
     }  # fmt: skip
+    own = tuple(values[name] for name in _VALUES)
+    return LoggedRun(info.run_id, log, info.started_at, own, answers, info.schema_version)
 
 
-def _is_open(rows: Sequence[Answer], rule: PassRule) -> bool:
-    """Return whether missing scores can change the verdict on a run."""
-    tally = Tally()
-    for row in rows:
-        tally.add(row.question_id, Span(row.average_score or 0.0, row.average_low, row.average_high))
-    return tally.summary(rule).is_open
+def _answer(judged: _Judged, line: float, is_contradictory: bool, text: bool) -> Answer:
+    answer, evaluation, flags = judged.answer, judged.evaluation, judged.answer.flags
+    scores, status, average, passed = (
+        evaluation.scores, evaluation.status, evaluation.average_score, evaluation.passed,
+    )  # fmt: skip
+    criteria, points, causes = tuple(scores), tuple(scores.values()), ("",) * len(scores)
+    low = high = average
+    if status != "ok":
+        average, passed, points, (_, low, high) = None, None, (None,) * len(scores), UNREAD
+    elif evaluation.missing and None in points:
+        span = span_of(scores, average, status)
+        low, high, causes = span.low, span.high, tuple(evaluation.missing.get(name, "") for name in criteria)
+        # The pass line decides whether an answer with a missing score surely passes, surely fails, or is undecided.
+        outcome = outcome_of(span, status, line)
+        passed = None if outcome == "open" else outcome == "passed"
+    texts = (answer.question, answer.answer, answer.context, evaluation.overall_comment, evaluation.error)
+    return Answer(
+        *judged.place, average, low, high, None if is_contradictory else passed, status, flags.insufficient_evidence,
+        flags.dangerous_operation, flags.ambiguous_query, evaluation.processing_time, evaluation.usage.cost_usd,
+        judged.answer_sha256 or answer_sha256(answer.answer, answer.context), evaluation.model, judged.truncated,
+        criteria, points, causes,
+        tuple(evaluation.rationale.get(name, "") for name in criteria) if text else (), texts if text else (),
+    )  # fmt: skip
 
 
 def moment_of(text: str) -> datetime | None:

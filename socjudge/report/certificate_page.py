@@ -57,28 +57,17 @@ def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
 
 def _facts(certificate: Certificate) -> list[tuple[str, str]]:
     bound, basis = certificate.binding, certificate.basis
-    cost = basis["cost_usd"]
+    cost = "–" if basis["cost_usd"] is None else f"${basis['cost_usd']:.4f}"
+    answers = "{answers} ({tried} damaged, {labels} scored by {raters} raters)"
     return [
         (say("the judge's model"), bound.judge_model),
         (say("the model that answers"), bound.judge_model_resolved),
         (say("the service"), bound.judge_service or "–"),
         (say("the judge's settings"), bound.judge_settings or "–"),
-        (
-            say("the judge prompt"),
-            f"{basis['judge_prompt_id']}, sha256 {bound.judge_prompt_sha256[:12]}",
-        ),
+        (say("the judge prompt"), f"{basis['judge_prompt_id']}, sha256 {bound.judge_prompt_sha256[:12]}"),
         (say("the criteria"), listed(bound.criteria)),
         (say("the version of socjudge"), bound.socjudge_version),
         (say("Log with the answers"), basis["log"] or "–"),
-        (
-            say("Answers used"),
-            say(
-                "{answers} ({tried} damaged, {labels} scored by {raters} raters)",
-                **{n: basis[n] for n in ("answers", "tried", "labels", "raters")},
-            ),
-        ),
-        (
-            say("Cost"),
-            say("{calls} judgements, {cost}", calls=basis["calls"], cost="–" if cost is None else f"${cost:.4f}"),
-        ),
+        (say("Answers used"), say(answers, **{n: basis[n] for n in ("answers", "tried", "labels", "raters")})),
+        (say("Cost"), say("{calls} judgements, {cost}", calls=basis["calls"], cost=cost)),
     ]

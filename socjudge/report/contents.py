@@ -17,6 +17,7 @@ from ..charts.runs import plot_criterion_trend, plot_question_strip
 from ..charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
 from ..charts.style import chart_url
 from ..errors import ConfigError
+from ..history.frames import History
 from ..records import EvaluationResult, EvaluationRun, RunSummary
 from ..stats.basics import FEWEST, OVERALL, summarise_scores
 from ..stats.gate import gate_confidence
@@ -38,13 +39,9 @@ class Row(NamedTuple):
     result: EvaluationResult
     verdict: Verdict
     scores: Mapping[str, float | None]  # of every criterion of the run; None if it is missing
+    mean: float | None  # of the scores that are there; None if there is none
     weakest: str  # the criterion with the lowest score, if the answer failed and the score is below the pass line
     flags: list[str]
-
-    @property
-    def mean(self) -> float | None:
-        """Return the mean of the scores that are there. Return None if there is none."""
-        return self.result.evaluation.average_score if any(s is not None for s in self.scores.values()) else None
 
 
 class Table(NamedTuple):
@@ -60,7 +57,8 @@ def counted(run: EvaluationRun) -> tuple[EvaluationRun, RunSummary]:
     rule, tally = run_rule(run.run), Tally(run.asked)
     for result in run.results:
         tally.add_marks(result.question.id, result.evaluation, rule.line)
-    return replace(run, summary=tally.summary(rule)), tally.best_case(rule)
+    summary = replace(tally.summary(rule), is_contradictory=run.summary.is_contradictory)
+    return replace(run, summary=summary), tally.best_case(rule)
 
 
 def rows_of(run: EvaluationRun) -> list[Row]:
@@ -72,32 +70,36 @@ def rows_of(run: EvaluationRun) -> list[Row]:
         evaluation, verdict = result.evaluation, answer_verdict(result.evaluation, line)
         is_read = evaluation.status == "ok"
         scores = {name: evaluation.scores.get(name) if is_read else None for name in criteria}
-        low = {name: score for name, score in scores.items() if score is not None and not reaches(score, line)}
+        known = {name: score for name, score in scores.items() if score is not None}
+        low = {name: score for name, score in known.items() if not reaches(score, line)}
         weakest = min(low, key=low.__getitem__) if low and verdict.outcome == "failed" else ""
+        if run.summary.is_contradictory:
+            verdict = verdict._replace(outcome="open")
         flags = [say(words) for name, words in _FLAGS.items() if getattr(result.answer.flags, name)]
-        rows.append(Row(result, verdict, scores, weakest, flags))
+        rows.append(Row(result, verdict, scores, evaluation.average_score if known else None, weakest, flags))
     return sorted(rows, key=lambda row: OUTCOMES.index(row.verdict.outcome))
 
 
-def means_of(scores: pd.DataFrame) -> Table:
+def means_of(scores: pd.DataFrame, by_criterion: pd.DataFrame) -> Table:
     """Return the mean score of each criterion of a run, and last that of all criteria (総合)."""
-    found = pd.concat([summarise_scores(scores), summarise_scores(scores, by=()).assign(criterion=OVERALL)])
-    heads = (say("Criterion"), say("Mean"), _range_head(found), say("Questions"), say("Scores missing"))
+    found = pd.concat([by_criterion, summarise_scores(scores, by=()).assign(criterion=OVERALL)])
+    head, ranges = _ranges(found)
+    heads = (say("Criterion"), say("Mean"), head, say("Questions"), say("Scores missing"))
     rows = [
-        (row["criterion"], points(row["mean"]), _range(row), str(row["n"]), str(row["n_missing"]))
-        for row in found.astype({"criterion": object}).to_dict("records")
+        (row["criterion"], points(row["mean"]), interval, str(row["n"]), str(row["n_missing"]))
+        for row, interval in zip(found.astype({"criterion": object}).to_dict("records"), ranges, strict=True)
     ]
     return Table(heads, rows)
 
 
-def _range_head(means: pd.DataFrame) -> str:
-    return say("95 % interval") if (means["n"] >= FEWEST).all() else say("Lowest to highest")
-
-
-def _range(row: dict[Any, Any]) -> str:
-    """Return the interval of a mean. Too few questions have none, but a lowest and a highest mean."""
-    low, high = ("lowest", "highest") if row["n"] < FEWEST else ("ci_low", "ci_high")
-    return "–" if pd.isna(row[low]) else f"{points(row[low])} – {points(row[high])}"
+def _ranges(means: pd.DataFrame) -> tuple[str, list[str]]:
+    """Return the heading of a column, and for each mean its interval. Too few questions have none, but a lowest and a
+    highest mean."""
+    texts = []
+    for row in means.to_dict("records"):
+        low, high = ("lowest", "highest") if row["n"] < FEWEST else ("ci_low", "ci_high")
+        texts.append("–" if pd.isna(row[low]) else f"{points(row[low])} – {points(row[high])}")
+    return say("95 % interval") if (means["n"] >= FEWEST).all() else say("Lowest to highest"), texts
 
 
 def points(value: Any, shape: str = ".1f") -> str:
@@ -124,14 +126,15 @@ def previous_log(scores: pd.DataFrame, run_id: str) -> str:
 
 def compared(before: EvaluationRun, run: EvaluationRun) -> dict[str, Any]:
     """Compare a run with an earlier one, as the template of the report shows it. If `compare_runs` cannot compare the
-    two, their means stand side by side, with the reason."""
-    heads = (say("Criterion"), say("Other"), say("This run"))
+    two, only the reason is shown."""
     try:
         effect = compare_runs(before, run)
     except ConfigError as error:  # another judging and other answers, or no common question
-        means = [{name: mean for name, mean, *_ in means_of(side.scores_frame()).rows} for side in (before, run)]
-        side_by_side = Table(heads, [(name, means[0].get(name, "–"), mean) for name, mean in means[1].items()])
-        return {"before": before, "lines": [str(error)], "table": side_by_side, "is_tested": False}
+        return {"before": before, "lines": [str(error)], "table": None, "is_tested": False}
+    heads = (
+        say("Criterion"), say("Other"), say("This run"), say("Difference"), say("95 % interval of the difference"),
+        say("adjusted p"),
+    )  # fmt: skip
     rows = [
         (
             row["criterion"], points(row["baseline_mean"]), points(row["mean"]), points(row["mean_difference"], "+.1f"),
@@ -140,44 +143,35 @@ def compared(before: EvaluationRun, run: EvaluationRun) -> dict[str, Any]:
         )
         for row in effect.differences.astype({"criterion": object}).to_dict("records")
     ]  # fmt: skip
-    more = (say("Difference"), say("95 % interval of the difference"), say("adjusted p"))
-    table = None if effect.is_unchanged else Table((*heads, *more), rows)
+    table = None if effect.is_unchanged else Table(heads, rows)
     return {"before": before, "lines": effect.lines, "table": table, "is_tested": True}
 
 
-def trend_of(scores: pd.DataFrame | None, most: int) -> dict[str, Any] | None:
+def trend_of(scores: pd.DataFrame, most: int) -> dict[str, Any] | None:
     """Return the latest runs of a history as a table and charts. Return None if there are not two, or no score."""
-    if scores is None:
-        return None
     runs = scores.drop_duplicates("run_id").tail(most)
     scores = scores[scores["run_id"].isin(runs["run_id"])]
     if len(runs) < 2 or scores["score"].isna().all():
         return None
-    means = summarise_scores(scores, by="run_id")
-    by_run = means.set_index("run_id").to_dict("index")
-    heads = (
-        say("Started"), "Judge", say("Prompt"), say("Questions"), say("Mean"), _range_head(means), say("Log")
-    )  # fmt: skip
-    rows = []
-    for run in runs.to_dict("records"):
-        row = by_run[run["run_id"]]
-        judge = run["judge_model_resolved"] or say("unknown")
-        started = shown_time(run["started_at"])
-        rows.append((started, judge, run["prompt_id"], str(row["n"]), points(row["mean"]), _range(row), run["log"]))
-    alt = say(
-        "{count} runs over time; overall mean {last} in the latest (see the table)",
-        count=len(rows),
-        last=points(by_run[runs["run_id"].iloc[-1]]["mean"]),
-    )
+    means = summarise_scores(scores, by="run_id").set_index("run_id").loc[runs["run_id"]]
+    head, ranges = _ranges(means)
+    heads = (say("Started"), "Judge", say("Prompt"), say("Questions"), say("Mean"), head, say("Log"))
+    rows = [
+        (
+            shown_time(run["started_at"]), run["judge_model_resolved"] or say("unknown"), run["prompt_id"], str(n),
+            points(mean), interval, run["log"],
+        )
+        for run, n, mean, interval in zip(runs.to_dict("records"), means["n"], means["mean"], ranges, strict=True)
+    ]  # fmt: skip
+    words = "{count} runs over time; overall mean {last} in the latest (see the table)"
+    alt = say(words, count=len(rows), last=points(means["mean"].iloc[-1]))
     dated = scores.dropna(subset=["started_at"])
     plots = [plot_criterion_trend, plot_question_strip] if dated["run_id"].nunique() > 1 else []
     left_out = ""
     if plots and dated["question_id"].nunique() > MOST_ROWS:
         plots.remove(plot_question_strip)
-        left_out = say(
-            "The chart of each question over time is left out, because there are more than {count} questions.",
-            count=MOST_ROWS,
-        )
+        words = "The chart of each question over time is left out, because there are more than {count} questions."
+        left_out = say(words, count=MOST_ROWS)
     charts = [_chart(plot, dated, alt) for plot in plots]
     return {"table": Table(heads, rows), "left_out": left_out, "charts": charts}
 
@@ -185,33 +179,31 @@ def trend_of(scores: pd.DataFrame | None, most: int) -> dict[str, Any] | None:
 # -- charts
 
 
-def run_charts(run: EvaluationRun, scores: pd.DataFrame, gate: pd.Series) -> dict[str, Any]:
+def run_charts(run: EvaluationRun, frames: History, by_criterion: pd.DataFrame, gate: pd.Series) -> dict[str, Any]:
     """Return the charts of a run, without its trend. There is none if nothing was scored."""
+    scores = frames.scores
     if scores["score"].isna().all():
         return {}
-    by_criterion, by_category = (_listed(summarise_scores(scores, by=by)) for by in ("criterion", "category"))
+    means = [
+        ", ".join(f"{name} {mean:.1f}" for name, mean in zip(own.iloc[:, 0], own["mean"], strict=True))
+        for own in (by_criterion, summarise_scores(scores, by="category"))
+    ]
+    alts = (
+        say("Scores per criterion. Means: {means}", means=means[0]),
+        say("Means per category and criterion. Categories: {means}", means=means[1]),
+    )
     found = {
-        "scores": _chart(
-            plot_score_distribution, scores, say("Scores per criterion. Means: {means}", means=by_criterion)
-        ),
-        "categories": _chart(
-            plot_category_breakdown,
-            scores,
-            say("Means per category and criterion. Categories: {means}", means=by_category),
-        ),
+        "scores": _chart(plot_score_distribution, scores, alts[0]),
+        "categories": _chart(plot_category_breakdown, scores, alts[1]),
     }
-    if not pd.isna(gate["p_rerun"]) and run.summary.total_questions <= MOST_ROWS:
+    is_told = not pd.isna(gate["p_rerun"]) and not run.summary.is_contradictory
+    if is_told and run.summary.total_questions <= MOST_ROWS:
         alt = say(
             "Each question's mean and its noise between repeats. Questions that decide the verdict: {questions}",
             questions=gate["deciding_questions"] or say("none"),
         )
-        found["gate"] = _chart(plot_gate_confidence, gate_confidence(run.results_frame(), by="question"), alt)
+        found["gate"] = _chart(plot_gate_confidence, gate_confidence(frames.results, by="question"), alt)
     return found
-
-
-def _listed(summary: pd.DataFrame) -> str:
-    pairs = summary[[summary.columns[0], "mean"]].itertuples(index=False)
-    return ", ".join(f"{name} {mean:.1f}" for name, mean in pairs)
 
 
 def _chart(plot: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, alt: str) -> dict[str, str]:

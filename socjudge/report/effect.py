@@ -8,20 +8,20 @@ pass line.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from .. import constants
 from ..base.conditions import Difference, conditions_of, differences
 from ..base.messages import listed, say
-from ..base.missing_scores import Span
-from ..base.pass_rule import PassRule, frame_rule, reaches
+from ..base.pass_rule import frame_rule, reaches
 from ..base.showing import block, escape
 from ..base.texts import visible
-from ..base.verdict import Tally, Verdict, asked_in, judges_asked_in, summary_verdict
+from ..base.verdict import Verdict, frame_undecided
 from ..errors import ConfigError
 from ..records import EvalQuestion, EvaluationRun
 from ..runs.load import find_log, load_run
@@ -29,16 +29,16 @@ from ..stats.basics import MIN_QUESTIONS, OVERALL, need_columns, plain_floats
 from ..stats.bridge import bridge_judges
 from ..stats.comparison import compare_groups, pair_scores, question_pairs, same_answers
 from ..stats.conclusion import is_shown
+from ..stats.matrix import run_verdicts
 
 _JUDGING = ("judge", "judge prompt", "criteria")
 _NEEDED = ["run_id", "question_id", "criterion", "score"]
 _SHOWN = 20  # questions that a line names; `questions` has all
-_MOVED = 5.0  # points; a question that moved this far is named even if its verdict did not change
-_MOST_MOVED = 10  # how many of these are named
 _NUMBERS = """<style>.socjudge .dataframe :is(th, td) { text-align: right; padding: .15em .5em; }
 .socjudge .dataframe :is(th, td):first-child { text-align: left; }</style>"""
+FLIPS = ("不合格→合格", "合格→不合格")  # fail to pass, pass to fail
 _DIRECTIONS = {
-    (True, True): "合格のまま", (False, False): "不合格のまま", (False, True): "不合格→合格", (True, False): "合格→不合格",
+    (True, True): "合格のまま", (False, False): "不合格のまま", (False, True): FLIPS[0], (True, False): FLIPS[1],
 }  # fmt: skip
 
 
@@ -67,29 +67,24 @@ class RunComparison:
     @property
     def lines(self) -> list[str]:
         """Return the result in words, one line per fact. Near the top are the questions whose verdict changed."""
-        changed = say("changed: {conditions}", conditions=_condition_words(self.conditions))
-        if self.is_unchanged:
-            turned = _turned(self.questions)  # verdicts may have changed through another pass line
+        turned = _turned(self.questions)
+        words = " ／ ".join(self.conditions["phrase"]) or say("no recorded condition differs")
+        changed = say("changed: {conditions}", conditions=words)
+        if self.is_unchanged:  # verdicts may have changed through another pass line
             return [self.finding, *(turned if len(turned) > 1 else []), changed, *self.notes]
+        corresponding = [self.corresponding] if self.corresponding else []
         return [
-            self.finding,
-            *filter(None, [self.corresponding]),
-            *_turned(self.questions),
-            *_moved(self.questions),
-            *_criteria_seen(self.differences),
-            changed,
-            *self.notes,
-        ]
+            self.finding, *corresponding, *turned, *_criteria_seen(self.differences), changed, *self.notes,
+        ]  # fmt: skip
 
     def __repr__(self) -> str:
-        table = _table(self.differences, self.bridge)
-        shown = [] if self.is_unchanged else [table.to_string(index=False, na_rep="–")]
+        shown = [] if self.is_unchanged else [_table(self.differences).to_string(index=False, na_rep="–")]
         return visible("\n".join([*self.lines, *shown]))
 
     def _repr_html_(self) -> str:
         if self.is_unchanged:
             return block("grey", *map(escape, self.lines))
-        table = _table(self.differences, self.bridge).to_html(index=False, border=0, escape=True, na_rep="–")
+        table = _table(self.differences).to_html(index=False, border=0, escape=True, na_rep="–")
         row, title = _overall(self.differences), say("Did the change help?")
         kind = ("good" if row["mean_difference"] > 0 else "bad") if is_shown(row, row["p_value"]) else "grey"
         return block(
@@ -102,7 +97,7 @@ class RunComparison:
 
 def compare_runs(
     before: EvaluationRun | pd.DataFrame | Path | str,
-    after: EvaluationRun | pd.DataFrame | Path | str | None = None,
+    after: EvaluationRun | pd.DataFrame | Path | str,
     *,
     logs_dir: Path | str | None = None,
 ) -> RunComparison:
@@ -117,8 +112,7 @@ def compare_runs(
     Parameters
     ----------
     before, after
-        Each is a run, the name or path of its log, or its rows from `load_scores`. Or pass only `before`: a frame from
-        `load_scores` with two runs. The run that started first is then the one before.
+        Each is a run, the name or path of its log, or its rows from `load_scores`.
     logs_dir
         The folder of the logs, if they are given by name; the project's own folder if left out.
 
@@ -140,7 +134,7 @@ def compare_runs(
     ------
     ConfigError
         If both the judging and the answers differ, because nobody can then tell which of the two changed the scores; if
-        the runs have no question in common; if there are not two runs.
+        the runs have no question in common.
 
     Notes
     -----
@@ -157,13 +151,13 @@ def compare_runs(
     >>> sj.compare_runs(old, new).questions["direction"].tolist()
     ['合格のまま', '合格のまま', '不合格→合格', '不合格のまま']
     """
-    (first, first_asked), (second, second_asked) = _sides(before, after, logs_dir)
-    ids = [_run_id(first), _run_id(second)]
+    sides = [_side(each, logs_dir) for each in (before, after)]
+    ids = [side.run_id for side in sides]
     if ids[0] == ids[1]:
         raise ConfigError(
             "before and after are the same run ({run}); give the one before the change and the one after it", run=ids[0]
         )
-    scores = pd.concat([first, second], ignore_index=True).astype({"run_id": object})
+    scores = pd.concat([side.scores for side in sides], ignore_index=True).astype({"run_id": object})
     told = conditions_of(scores)
     changed = differences(told[ids[0]], told[ids[1]])
     judging = _judging(changed)
@@ -174,12 +168,10 @@ def compare_runs(
             "rejudge(run, judge_model=…, judge_prompt=…)",
             changed=judging,
         )
-
-    asked = [set(side["question_id"]) for side in (first, second)]
-    common = asked[0] & asked[1]
-    known = common & first_asked.keys() & second_asked.keys()
-    reworded = {name for name in known if _differ(first_asked[name], second_asked[name])}
-    common -= reworded
+    first, second = (side.questions for side in sides)
+    both = set.intersection(*(set(side.scores["question_id"]) for side in sides))
+    reworded = {name for name in both & first.keys() & second.keys() if _differ(first[name], second[name])}
+    common = both - reworded
     if not common:
         raise ConfigError("the two runs share no question, so they cannot be compared; run both on the same questions")
     pooled = scores[scores["question_id"].isin(common)]
@@ -191,48 +183,14 @@ def compare_runs(
         [(each.condition.column, *each.words(), each.phrase()) for each in changed],
         columns=["column", "condition", "before", "after", "phrase"],
     )
-    notes = []
-    verdicts = _verdict(first, frame_rule(first)), _verdict(second, frame_rule(second))
-    if rule_told := _rule_words(first, second, verdicts):
-        notes.append(rule_told)
-    if lonely := asked[0] ^ asked[1]:
-        notes.append(
-            say(
-                "only the {common} questions of both are compared; left out, as only one run has them: {questions}",
-                common=len(common),
-                questions=_names(lonely),
-            )
-        )
-    if reworded:
-        notes.append(
-            say(
-                "left out, as the text or the key points differ under the same id: {questions}",
-                questions=_names(reworded),
-            )
-        )
-    if not (first_asked and second_asked) and any(each.condition.column == "dataset_sha256" for each in changed):
-        notes.append(
-            say("the datasets differ; whether questions of the same id read alike cannot be told from this frame")
-        )
-    if any(not told[name].get("judge_model") or not told[name].get("prompt_sha256") for name in ids):
-        notes.append(
-            say("a log does not name the judge or its prompt, so whether both were judged alike cannot be told")
-        )
-    groups = dict.fromkeys(each.condition.group for each in changed if each.condition.group != "dataset")
-    if len(groups) > 1:
-        notes.append(
-            say(
-                "several conditions changed ({groups}), so the effect cannot be put down to one of them",
-                groups=listed(map(say, groups)),
-            )
-        )
+    notes = [*_rule_notes(scores, ids), *_left_out(sides, both, reworded), *_limits(sides, changed, told)]
     if missing := int(_overall(found)["n_missing"]):
         notes.append(say("{count} scores that could not be read are left out", count=missing))
     corresponding, bridge = "", pd.DataFrame()
     names = tuple(told[name].get("judge_model", "") for name in ids)
     columns = {each.condition.column for each in changed}
     if all(names) and names[0] != names[1] and "criteria" not in columns and not _is_alike(found, questions):
-        line = frame_rule(first).line
+        line = frame_rule(sides[0].scores).line
         judges: dict[str, Any] = {"old": names[0], "new": names[1]}
         if _overall(found)["n"] >= MIN_QUESTIONS:
             bridge = bridge_judges(pooled.assign(pass_threshold=line), old=ids[0], new=ids[1], by="run_id")
@@ -241,40 +199,37 @@ def compare_runs(
     return RunComparison(ids[0], ids[1], found, questions, words, finding, tuple(notes), judging, corresponding, bridge)
 
 
-def _sides(before: Any, after: Any, logs_dir: Path | str | None) -> list[tuple[pd.DataFrame, dict[Any, EvalQuestion]]]:
-    if after is None and isinstance(before, pd.DataFrame):
-        need_columns(before, _NEEDED, "compare_runs", "load_scores")
-        rows = before.sort_values("started_at", kind="stable") if "started_at" in before.columns else before
-        runs = list(rows["run_id"].dropna().unique())
-        if len(runs) != 2:
-            raise ConfigError(
-                "there are {count} runs to compare; give two (compare_runs(before, after))", count=len(runs)
-            )
-        return [(before[before["run_id"] == run_id], {}) for run_id in runs]
-    return [_side(before, logs_dir), _side(after, logs_dir)]
+class _Side(NamedTuple):
+    """One of the two runs."""
+
+    run_id: str
+    scores: pd.DataFrame
+    questions: Mapping[Any, EvalQuestion]  # by id; empty if they are not known
 
 
-def _side(given: Any, logs_dir: Path | str | None) -> tuple[pd.DataFrame, dict[Any, EvalQuestion]]:
-    """Return the scores of a run and {question id: question}, which is empty if the questions are not known."""
-    if isinstance(given, pd.DataFrame):
-        need_columns(given, _NEEDED, "compare_runs", "load_scores")
-        return given, {}
+def _side(given: Any, logs_dir: Path | str | None) -> _Side:
     if isinstance(given, (str, Path)):
-        given = named_run(given, logs_dir)
-    if not isinstance(given, EvaluationRun):
+        given = load_run(named_log(given, logs_dir))
+    if isinstance(given, EvaluationRun):
+        questions = {result.question.id: result.question for result in given.results}
+        return _Side(given.run.run_id, given.scores_frame(), questions)
+    if not isinstance(given, pd.DataFrame):
         raise ConfigError(
             "a {kind} cannot be compared; give a run, the name or path of a log, or a frame of load_scores",
             kind=type(given).__name__,
         )
-    return given.scores_frame(), {result.question.id: result.question for result in given.results}
+    need_columns(given, _NEEDED, "compare_runs", "load_scores")
+    runs = given["run_id"].dropna().unique()
+    if len(runs) != 1:
+        raise ConfigError(
+            "a frame has {count} runs; give one frame with the rows of the run before, and one with those of the run "
+            "after",
+            count=len(runs),
+        )
+    return _Side(str(runs[0]), given, {})
 
 
-def named_run(name: Path | str, logs_dir: Path | str | None) -> EvaluationRun:
-    """Return the run in a log, which is given by its path or by its file name in the folder of logs."""
-    return load_run(named_log(name, logs_dir))
-
-
-def named_log(name: Path | str, logs_dir: Path | str | None) -> Path:
+def named_log(name: Path | str, logs_dir: Path | str | None = None) -> Path:
     """Return the path of a log, which is given by its path or by its file name in the folder of logs."""
     path = find_log(name, logs_dir)
     if not path.is_file():
@@ -286,15 +241,6 @@ def named_log(name: Path | str, logs_dir: Path | str | None) -> Path:
     return path
 
 
-def _run_id(scores: pd.DataFrame) -> str:
-    found = list(scores["run_id"].dropna().unique())
-    if len(found) != 1:
-        raise ConfigError(
-            "there are {count} runs to compare; give two (compare_runs(before, after))", count=len(found) + 1
-        )
-    return str(found[0])
-
-
 def _judging(changed: list[Difference]) -> str:
     judging = [each for each in changed if each.condition.group in _JUDGING]
     columns = {each.condition.column for each in judging}
@@ -304,29 +250,60 @@ def _judging(changed: list[Difference]) -> str:
     )
 
 
-def _rule_words(first: pd.DataFrame, second: pd.DataFrame, verdicts: tuple[Verdict, Verdict]) -> str:
-    rules = [frame_rule(side) for side in (first, second)]
+def _rule_notes(scores: pd.DataFrame, ids: list[str]) -> list[str]:
+    """Say whether the pass rule moved, and which run has no verdict."""
+    sides = [scores[scores["run_id"] == run_id] for run_id in ids]
+    rules = [frame_rule(side) for side in sides]
     lines, rates = ([rule.line for rule in rules], [100 * rule.rate for rule in rules])
     moved = {
         "the pass line moved from {before:g} to {after:g} points": lines,
         "the share of questions that must pass moved from {before:g} to {after:g} %": rates,
     }
     told = [say(key, before=was, after=now) for key, (was, now) in moved.items() if was != now]
-    if not told:
-        return ""
-    was, now = (f"{verdict.mark}{verdict.word}" for verdict in verdicts)
-    key = "{moved}; the verdict is {was} as before" if was == now else "{moved}; the verdict turned from {was} to {now}"
-    return say(key, moved=listed(told), was=was, now=now)
+    notes = []
+    if told:
+        verdicts = (Verdict(outcome) for outcome in run_verdicts(scores)["outcome"].loc[ids])
+        was, now = (f"{verdict.mark}{verdict.word}" for verdict in verdicts)
+        key = (
+            "{moved}; the verdict is {was} as before"
+            if was == now
+            else "{moved}; the verdict turned from {was} to {now}"
+        )
+        notes.append(say(key, moved=listed(told), was=was, now=now))
+    undecided = {run_id: frame_undecided(side) for run_id, side in zip(ids, sides, strict=True)}
+    return notes + [
+        say("{run} has no verdict ({reason})", run=run, reason=why) for run, why in undecided.items() if why
+    ]
 
 
-def _verdict(side: pd.DataFrame, rule: PassRule) -> Verdict:
-    marks, tally = plain_floats(side["score"]), Tally(asked_in(side))
-    keys = [name for name in ("question_id", "answer_repeat", "judge_repeat", "answer_sha256") if name in side.columns]
-    ends = side.assign(mean=marks, low=marks.fillna(0.0), high=marks.fillna(100.0))
-    spans = ends.groupby(keys, observed=True, sort=False)[["mean", "low", "high"]].mean().fillna({"mean": 0.0})
-    for question, span in zip(spans.index.get_level_values("question_id"), spans.itertuples(index=False), strict=True):
-        tally.add(question, Span(*span))
-    return summary_verdict(tally.summary(rule), judges_asked=judges_asked_in(side))
+def _left_out(sides: list[_Side], both: set[Any], reworded: set[Any]) -> list[str]:
+    notes = []
+    if lonely := set.union(*(set(side.scores["question_id"]) for side in sides)) - both:
+        words = "only the {common} questions of both are compared; left out, as only one run has them: {questions}"
+        notes.append(say(words, common=len(both - reworded), questions=_names(lonely)))
+    if reworded:
+        words = "left out, as the text or the key points differ under the same id: {questions}"
+        notes.append(say(words, questions=_names(reworded)))
+    return notes
+
+
+def _limits(sides: list[_Side], changed: list[Difference], told: Mapping[Any, Mapping[str, str]]) -> list[str]:
+    """Say what cannot be known of the difference."""
+    notes = []
+    columns = {each.condition.column for each in changed}
+    if "dataset_sha256" in columns and not all(side.questions for side in sides):
+        notes.append(
+            say("the datasets differ; whether questions of the same id read alike cannot be told from this frame")
+        )
+    if any(not told[side.run_id].get(name) for side in sides for name in ("judge_model", "prompt_sha256")):
+        notes.append(
+            say("a log does not name the judge or its prompt, so whether both were judged alike cannot be told")
+        )
+    groups = dict.fromkeys(each.condition.group for each in changed if each.condition.group != "dataset")
+    if len(groups) > 1:
+        words = "several conditions changed ({groups}), so the effect cannot be put down to one of them"
+        notes.append(say(words, groups=listed(map(say, groups))))
+    return notes
 
 
 def _differ(one: EvalQuestion, other: EvalQuestion) -> bool:
@@ -367,23 +344,18 @@ def _corresponding(
     count: int, bridge: pd.DataFrame, questions: pd.DataFrame, line: float, judges: dict[str, Any]
 ) -> str:
     if bridge.empty:
-        return say(
-            "which points with {new} correspond to {line:g} with {old} cannot be said from {count} questions; "
-            "let both judge at least {least}",
-            line=line,
-            count=count,
-            least=MIN_QUESTIONS,
-            **judges,
+        words = (
+            "which points with {new} correspond to {line:g} with {old} cannot be said from {count} questions; let both "
+            "judge at least {least}"
         )
+        return say(words, line=line, count=count, least=MIN_QUESTIONS, **judges)
     row = _overall(bridge)
     if math.isnan(row["pass_line_low"]):  # no correlation is shown, or a single question decides the line
-        return say(
-            "these answers do not show which points with {new} correspond to {line:g} with {old} (correlation "
-            "of the two judges {correlation:.2f})",
-            line=line,
-            correlation=row["correlation"],
-            **judges,
+        words = (
+            "these answers do not show which points with {new} correspond to {line:g} with {old} (correlation of the "
+            "two judges {correlation:.2f})"
         )
+        return say(words, line=line, correlation=row["correlation"], **judges)
     told = say(
         "{line:g} points with {old} correspond to about {points:.0f} with {new} (95 % interval {low:.0f} "
         "to {high:.0f}); with the line at {line:g}, {kept} answers change their verdict, and {moved} with "
@@ -396,75 +368,47 @@ def _corresponding(
         moved=row["verdict_changes_bridged"],
         **judges,
     )
-    sides = set(reaches(questions["before"].dropna(), line))
-    return (
-        told
-        if len(sides) > 1
-        else told
-        + say(
-            ". With {old} all questions lie on one side of the line, so that this is a guess; add questions on the "
-            "other side",
-            **judges,
-        )
+    if len(set(reaches(questions["before"].dropna(), line))) > 1:
+        return told
+    guess = (
+        ". With {old} all questions lie on one side of the line, so that this is a guess; add questions on the other "
+        "side"
     )
+    return told + say(guess, **judges)
 
 
 def _criteria_seen(found: pd.DataFrame) -> list[str]:
     """Name the criteria that clearly differ, because a criterion can fall although the overall mean does not."""
-    rows = [row for row in found.to_dict("records") if row["criterion"] != OVERALL and is_shown(row, row["p_holm"])]
     moved = [
         say("{criterion} {difference:+.1f}", criterion=row["criterion"], difference=row["mean_difference"])
-        for row in rows
+        for row in found.to_dict("records")
+        if row["criterion"] != OVERALL and is_shown(row, row["p_holm"])
     ]
     return [say("criteria that differ: {criteria}", criteria=listed(moved))] if moved else []
 
 
-def _condition_words(conditions: pd.DataFrame) -> str:
-    return " ／ ".join(conditions["phrase"]) or say("no recorded condition differs")
-
-
 def _turned(questions: pd.DataFrame) -> list[str]:
-    rows = questions.to_dict("records")
-    won, lost = ([row for row in rows if row["direction"] == way] for way in ("不合格→合格", "合格→不合格"))
-    if not won and not lost:
+    won, lost = (questions[questions["direction"] == way] for way in FLIPS)
+    if won.empty and lost.empty:
         return [say("no question's verdict turned")] if questions["difference"].notna().any() else []
     return [
-        say("now passing ({count}): {questions}", count=len(won), questions=_marks(won, _SHOWN))
-        if won
+        say("now passing ({count}): {questions}", count=len(won), questions=_marks(won))
+        if len(won)
         else say("no question passes that did not before"),
-        say("now failing ({count}): {questions}", count=len(lost), questions=_marks(lost, _SHOWN))
-        if lost
+        say("now failing ({count}): {questions}", count=len(lost), questions=_marks(lost))
+        if len(lost)
         else say("no question fails that did not before"),
     ]
 
 
-def _moved(questions: pd.DataFrame) -> list[str]:
-    far = questions["difference"].abs().round(6) >= _MOVED  # in floating point, 66.8 - 61.8 is slightly less than 5
-    kept = questions[far & questions["direction"].isin(["合格のまま", "不合格のまま"])]
-    rows = kept.sort_values("difference", key=abs, ascending=False, kind="stable").to_dict("records")
-    if not rows:
-        return []
-    return [
-        say(
-            "same verdict, but moved by {points:g} points or more ({count}): {questions}",
-            points=_MOVED,
-            count=len(rows),
-            questions=_marks(rows, _MOST_MOVED),
-        )
-    ]
-
-
-def _marks(rows: list[dict[Any, Any]], most: int) -> str:
+def _marks(questions: pd.DataFrame) -> str:
+    words = "{question} ({before:.1f}→{after:.1f})"
     named = [
-        say(
-            "{question} ({before:.1f}→{after:.1f})",
-            question=row["question_id"],
-            before=row["before"],
-            after=row["after"],
-        )
-        for row in rows[:most]
+        say(words, question=row["question_id"], before=row["before"], after=row["after"])
+        for row in questions.head(_SHOWN).to_dict("records")
     ]
-    return listed([*named, say("{count} more", count=len(rows) - most)] if len(rows) > most else named)
+    more = len(questions) - len(named)
+    return listed([*named, say("{count} more", count=more)] if more else named)
 
 
 def _names(questions: set[Any]) -> str:
@@ -472,7 +416,7 @@ def _names(questions: set[Any]) -> str:
     return ", ".join(map(str, names[:_SHOWN])) + (" …" if len(names) > _SHOWN else "")
 
 
-def _table(found: pd.DataFrame, bridge: pd.DataFrame) -> pd.DataFrame:
+def _table(found: pd.DataFrame) -> pd.DataFrame:
     columns = {
         "criterion": say("Criterion"),
         "n": say("Number of questions"),
@@ -484,15 +428,6 @@ def _table(found: pd.DataFrame, bridge: pd.DataFrame) -> pd.DataFrame:
         "p_holm": say("adjusted p"),
         "detectable_difference": say("Detectable"),
     }
-    shown = found[list(columns)].assign(criterion=found["criterion"].astype(str))
-    points = [name for name in columns if name not in ("criterion", "n")]
-    rounded = {name: plain_floats(found[name]).round(3 if name == "p_holm" else 1) for name in points}
-    table = shown.assign(**rounded).rename(columns=columns)
-    if bridge.empty:
-        return table
-    lines = {
-        row["criterion"]: "–" if math.isnan(row["pass_line_low"])
-        else f"{row['pass_line']:.0f} ({row['pass_line_low']:.0f} – {row['pass_line_high']:.0f})"
-        for row in bridge.to_dict("records")
-    }  # fmt: skip
-    return table.assign(**{say("Line corresponds to"): found["criterion"].astype(str).map(lines)})
+    rounded: dict[str, Any] = {"criterion": found["criterion"].astype(str), "n": found["n"]}
+    rounded |= {name: plain_floats(found[name]).round(3 if name == "p_holm" else 1) for name in [*columns][2:]}
+    return pd.DataFrame(rounded).rename(columns=columns)

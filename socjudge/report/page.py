@@ -7,6 +7,7 @@ outside when it is opened.
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import hashlib
 import warnings
@@ -21,7 +22,7 @@ from markupsafe import Markup
 from .. import constants
 from .._version import __version__
 from ..base.atomic_files import replacing
-from ..base.messages import Language, explained, language, os_reason, say, speaking
+from ..base.messages import Language, explained, language, say, speaking
 from ..base.pass_rule import reaches, run_rule
 from ..base.showing import symbols
 from ..base.storage import as_path
@@ -29,25 +30,14 @@ from ..base.texts import visible
 from ..base.verdict import of_criteria, rate_text, reason_text, rule_text, run_verdict, summary_verdict
 from ..certify.certificate import run_certificate
 from ..errors import ConfigError
-from ..history.frames import load_runs, load_scores
+from ..history.frames import load_runs, load_scores, run_history
 from ..records import EvaluationRun
 from ..runs.load import load_run
 from ..settings import open_project
-from ..stats.basics import OVERALL
+from ..stats.basics import OVERALL, summarise_scores
 from ..stats.gate import gate_confidence
-from .contents import (
-    Row,
-    compared,
-    counted,
-    means_of,
-    points,
-    previous_log,
-    rows_of,
-    run_charts,
-    shown_time,
-    trend_of,
-)  # fmt: skip
-from .effect import named_log, named_run
+from .contents import compared, counted, means_of, points, previous_log, rows_of, run_charts, shown_time, trend_of
+from .effect import named_log
 from .words import BOXES, GATE_VERDICTS, LINES, cautions, conclusion, glossary, run_facts, suggestion
 
 TREND_RUNS = 12  # a chart of the page's width can label this many
@@ -71,8 +61,8 @@ def write_report(
     ----------
     path
         The file. Its folder must exist. An existing file is replaced only if socjudge wrote it. The file has up to 200
-        judged answers, failed ones first. The other answers go into a second file in the same folder, such as
-        report_rest.html.
+        judged answers, failed ones first, because a phone cannot open a larger page. The other answers go into a second
+        file in the same folder, such as report_rest.html.
     run_or_log
         A run (`run.write_report(path)` does the same), the name or path of a log, or a folder of logs, whose newest log
         is taken; the project's own folder if left out. The report of a log also shows the earlier runs of its folder as
@@ -108,87 +98,75 @@ def write_report(
         raise ConfigError(
             "write_report: the run has no judged answers; take a run that has some, or leave out fewer of them"
         )
+    is_chosen = baseline is not None
     if baseline is not None and not isinstance(baseline, EvaluationRun):
-        baseline = named_run(baseline, None)
+        baseline = load_run(named_log(baseline))
     if baseline is not None and baseline.run.run_id == run.run.run_id:
         raise ConfigError(
             "write_report: the run and its baseline are both {run!r}; choose two different runs", run=run.run.run_id
         )
-    rest_path = path.with_name(f"{path.stem}_rest{path.suffix}")
-    if len(run.results) > MOST_ANSWERS:
-        check_replaceable(rest_path)
-    history = _until(run, history)
-    is_chosen = baseline is not None
     if baseline is None and history is not None and run.log_path and (log := previous_log(history, run.run.run_id)):
         baseline = load_run(run.log_path.with_name(log))
     with speaking(cast(Language, tongue)):
-        render, rows = functools.partial(_filled, run, history, baseline, is_chosen, path), rows_of(run)
+        rows, rest = rows_of(run), None
         if len(rows) > MOST_ANSWERS:
-            pages = {
-                rest_path: render(rows[MOST_ANSWERS:], len(rows), is_rest=True),
-                path: render(rows[:MOST_ANSWERS], len(rows), rest_name=rest_path.name),
-            }
-        else:
-            pages = {path: render(rows, len(rows))}
+            rest = checked_page(path.with_name(f"{path.stem}_rest{path.suffix}"))
+        shared = {
+            "project": open_project(), "made_at": datetime.now().astimezone(), "overall": OVERALL, "info": run.run,
+            "line": run_rule(run.run).line, "total_rows": len(rows), "criteria": list(rows[0].scores),
+            "on_paper": ON_PAPER, "first_name": path.name,
+        }  # fmt: skip
+        render = page_environment().get_template("report.html.j2").render
+        own = {"rest_name": rest.name if rest else "", "is_chosen": is_chosen, **_contents(run, history, baseline)}
+        pages = {path: render(shared, rows=rows[:MOST_ANSWERS], is_rest=False, **own)}
+        if rest:
+            pages[rest] = render(shared, rows=rows[MOST_ANSWERS:], is_rest=True, rest_name="")
     for place, html in pages.items():
         write_page(place, html)
     return path
 
 
-def _of_log(given: Path) -> tuple[EvaluationRun, pd.DataFrame]:
-    """Return the run of a log, or of the newest log in a folder, and the scores of all runs of the folder."""
+def _of_log(given: Path) -> tuple[EvaluationRun, pd.DataFrame | None]:
+    """Return the run of a log, or of the newest log in a folder, and the scores of this run and of those before it in
+    the folder, the oldest first. They are None if the run is not among those of the folder."""
     if given.is_dir() or given == constants.LOGS_DIR:
         runs = load_runs(given).sort_values("started_at", kind="stable", na_position="first")
         if runs.empty:
             raise ConfigError("{folder}: no log to report on; `socjudge run` makes one", folder=given)
         log = given / runs["log"].iloc[-1]
     else:
-        log = named_log(given, None)
+        log = named_log(given)
     run = load_run(log)
     with warnings.catch_warnings(action="ignore"):  # of other logs, which were told of before or are not asked for
-        return run, load_scores(log.parent)
+        scores = load_scores(log.parent).astype({"run_id": object})
+    scores = scores.sort_values("started_at", kind="stable", na_position="first")
+    ids = list(dict.fromkeys(scores["run_id"]))
+    if run.run.run_id not in ids:  # its log cannot be read, or another log of the same run is used
+        return run, None
+    return run, scores[scores["run_id"].isin(ids[: ids.index(run.run.run_id) + 1])]
 
 
-def _until(run: EvaluationRun, history: pd.DataFrame | None) -> pd.DataFrame | None:
-    """Return the scores of a run and of those before it, the oldest first. None if the history does not have the run."""
-    if history is None:
-        return None
-    scores = history.astype({"run_id": object}).sort_values("started_at", kind="stable", na_position="first")
-    runs = list(dict.fromkeys(scores["run_id"]))
-    if run.run.run_id not in runs:  # its log cannot be read, or another log of the same run is used
-        return None
-    return scores[scores["run_id"].isin(runs[: runs.index(run.run.run_id) + 1])]
-
-
-def _filled(
-    run: EvaluationRun, history: pd.DataFrame | None, baseline: EvaluationRun | None, is_chosen: bool, path: Path,
-    rows: list[Row], total: int, *, is_rest: bool = False, rest_name: str = "",
-) -> str:  # fmt: skip
-    """Return the page as HTML. What a rest page does not have is not made for it."""
-    rule = run_rule(run.run)
-    values: dict[str, Any] = {}
-    if not is_rest:
-        logged, (run, best) = run.summary, counted(run)
-        verdict, gate, scores = run_verdict(run), gate_confidence(run.results_frame()).iloc[0], run.scores_frame()
-        certificate, line = run_certificate(run)
-        values = {
-            "verdict": verdict, "rate": rate_text(run.summary, verdict), "gate": gate, "best": best,
-            "best_verdict": summary_verdict(best), "gate_verdicts": GATE_VERDICTS,
-            "rule_words": rule_text(run.summary.total_questions, rule, lang=language()), "needed": rule.needed(run.summary.total_questions),
-            "conclusion": conclusion(run, verdict, gate, rule), "suggestion": suggestion(verdict, certificate, gate, rule),
-            "cautions": cautions(run, logged), "facts": run_facts(run, certificate), "means": means_of(scores),
-            # The name contains a hash. The page shows it among the facts of the run.
-            "certificate_line": line.replace(certificate.name, say("there is one"), 1) if certificate else line,
-            "charts": run_charts(run, scores, gate), "trend": trend_of(history, TREND_RUNS),
-            "comparison": None if baseline is None else compared(baseline, run),
-            "glossary": glossary(), "boxes": BOXES, "lines": LINES,
-        }  # fmt: skip
-    project = open_project()
-    return page_environment().get_template("report.html.j2").render(
-        made_at=datetime.now().astimezone(), title=project.report_title, team=project.report_team, overall=OVERALL, line=rule.line,
-        run=run, info=run.run, rows=rows, total_rows=total, criteria=list(rows[0].scores), is_chosen=is_chosen,
-        on_paper=ON_PAPER, first_name=path.name, is_rest=is_rest, rest_name=rest_name, **values,
-    )  # fmt: skip
+def _contents(run: EvaluationRun, history: pd.DataFrame | None, baseline: EvaluationRun | None) -> dict[str, Any]:
+    """Return what the template shows besides the answers. A rest page has none of it."""
+    logged, (run, best) = run.summary, counted(run)
+    rule, verdict, frames, total = run_rule(run.run), run_verdict(run), run_history(run), run.summary.total_questions
+    gate = gate_confidence(frames.results).iloc[0]
+    by_criterion = summarise_scores(frames.scores, by="criterion")
+    certificate, line = run_certificate(run)
+    return {
+        "run": run, "verdict": verdict, "rate": rate_text(run.summary, verdict), "gate": gate, "best": best,
+        "best_verdict": summary_verdict(best), "gate_verdicts": GATE_VERDICTS,
+        "rule_words": rule_text(total, rule, lang=language()), "needed": rule.needed(total),
+        "conclusion": conclusion(run, verdict, gate, rule, by_criterion),
+        "suggestion": suggestion(verdict, certificate, gate, rule), "cautions": cautions(run, logged),
+        "facts": run_facts(run, certificate), "means": means_of(frames.scores, by_criterion),
+        # The name contains a hash. The page shows it among the facts of the run.
+        "certificate_line": line.replace(certificate.name, say("there is one"), 1) if certificate else line,
+        "charts": run_charts(run, frames, by_criterion, gate),
+        "trend": None if history is None else trend_of(history, TREND_RUNS),
+        "comparison": None if baseline is None else compared(baseline, run),
+        "glossary": glossary(), "boxes": BOXES, "lines": LINES,
+    }  # fmt: skip
 
 
 # -- the page
@@ -230,8 +208,8 @@ def _asset(name: str) -> dict[str, Any]:
 
 
 def checked_page(path: Path | str) -> Path:
-    """Return the path to which a page can be written.
-    Raises ConfigError if its folder is missing, or if a folder or a file that must not be replaced is there."""
+    """Return the path to which a page can be written. Raises ConfigError if its folder is missing, or if a folder or a
+    file that socjudge did not write is there."""
     path = Path(path)
     if not path.parent.is_dir():
         raise ConfigError(
@@ -241,29 +219,14 @@ def checked_page(path: Path | str) -> Path:
         raise ConfigError(
             "{path}: is a folder; give the report a name, such as {example}", path=path, example=path / "report.html"
         )
-    check_replaceable(path)
-    return path
-
-
-def check_replaceable(path: Path) -> None:
-    """Raise ConfigError if socjudge did not write the file at this path. Such a file must not be replaced."""
-    try:
-        with path.open("rb") as file:
-            is_ours = _MARK in file.read(4096)
-    except FileNotFoundError:
-        return
-    except IsADirectoryError:
-        is_ours = False
-    except OSError as error:
-        raise ConfigError(
-            "{path}: a file is there, but it cannot be read ({reason}); give the report another name",
-            path=path,
-            reason=os_reason(error),
-        ) from None
+    is_ours, words = True, "{path}: a file is there, but it cannot be read ({reason}); give the report another name"
+    with explained(words, path=path), contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+        is_ours = _MARK in file.read(4096)
     if not is_ours:
         raise ConfigError(
             "{path}: is there already and no report of socjudge; give another name, or remove it", path=path
         )
+    return path
 
 
 def write_page(path: Path, html: str) -> None:

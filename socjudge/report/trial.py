@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -26,14 +26,13 @@ from ..runs.load import load_run
 from ..runs.logs import log_files
 from ..runs.plan import STORED, Plan, plan_answers, plan_rejudging
 from ..runs.running import carry_out, shared_budget
-from .effect import RunComparison, compare_runs
+from .effect import FLIPS, RunComparison, compare_runs
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from ..runbooks.index import RunbookIndex
 
-FLIPS = ("合格→不合格", "不合格→合格")  # pass to fail, fail to pass
 # If these conditions are equal, the scores or the answers of the stored run are also those of the base prompt.
 _JUDGING = ("judge_model", "judge_service", "embedded_judge", "judge_prompt_sha256")
 _ANSWERING = ("assistant_model", "assistant_service", "assistant_prompt_sha256", "index_fingerprint", "k")
@@ -203,7 +202,11 @@ def plan_trial(
         # The default judge prompt stands in for a prompt of the run that no longer exists.
         judge_prompt = judge_prompt_of(run.run) or load_prompt(None, rubric=run.rubric)
         questions = list({result.question.id: result.question for result in run.results}.values())
-        index = _open_index() if get_index is None else get_index()
+        if get_index is None:
+            from ..runbooks.index import open_index  # loads faiss
+
+            get_index = open_index
+        index = get_index()
 
         def answering(prompt: Prompt) -> Plan:
             return plan_answers(
@@ -315,12 +318,6 @@ def _done(plan: Plan, folder: Path) -> EvaluationRun | None:
 @lru_cache(maxsize=32)  # a panel asks at each key
 def _load(path: Path, changed: int) -> EvaluationRun:
     return load_run(path)
-
-
-def _open_index() -> Any:
-    from ..runbooks.index import open_index
-
-    return open_index()
 
 
 def _of(run: EvaluationRun, question: int | str) -> tuple[EvaluationResult, ...]:

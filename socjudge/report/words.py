@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -75,45 +74,47 @@ _GATE: dict[str, Outcome] = {"合格": "passed", "不合格": "failed", "判定�
 GATE_VERDICTS = {word: Verdict(outcome) for word, outcome in _GATE.items()}
 
 
-def conclusion(run: EvaluationRun, verdict: Verdict, gate: pd.Series, rule: PassRule) -> list[str]:
+def conclusion(
+    run: EvaluationRun, verdict: Verdict, gate: pd.Series, rule: PassRule, by_criterion: pd.DataFrame
+) -> list[str]:
     """Return a paragraph about what the verdict rests on, and then what to do next, one text per step. The verdict is
-    not decided here. `gate` is from `gate_confidence`."""
+    not decided here. `gate` is from `gate_confidence`, and `by_criterion` from `summarise_scores`."""
     summary = run.summary
+    advice = [say("Next: {advice}", advice=line) for line in verdict.advice.splitlines()]
     if verdict.outcome != "open":
         told, steps = _ended(summary, verdict, gate, rule), [_next(verdict)]
-    elif summary.is_open and not summary.is_part and not summary.n_unscored:
-        told = say(
-            "{verdict} ({reason}): the verdict hangs on the scores that are missing.",
-            verdict=verdict.word,
-            reason=verdict.reason,
+    elif summary.is_part or summary.is_contradictory or not summary.is_open:
+        told = say("{verdict}: {reason}.", verdict=verdict.word, reason=verdict.reason)
+        steps = (
+            advice
+            if summary.is_contradictory
+            else [
+                say(
+                    "Next: finish the run (start it again), or report on all of its answers. A part of a run has no verdict."
+                    if summary.is_part
+                    else "Next: have the answers judged again by the one judge that is to decide (socjudge rejudge); "
+                    "compare_judges shows how judges differ."
+                )
+            ]
         )
-        steps = [say("Next: {advice}", advice=line) for line in verdict.advice.splitlines()] or [
+    elif summary.n_unscored:
+        words = "{verdict}: {count} answers could not be scored, and the verdict hangs on them."
+        told = say(words, count=summary.n_unscored, verdict=verdict.word)
+        steps = [say("Next: have the answers judged again (socjudge rejudge) before you decide."), *advice]
+    else:
+        words = "{verdict} ({reason}): the verdict hangs on the scores that are missing."
+        told = say(words, verdict=verdict.word, reason=verdict.reason)
+        steps = advice or [
             say(
                 "Next: have the answers judged by a judge that can score what is missing (socjudge rejudge), or have a "
                 "person score it."
             )
         ]
-    elif summary.is_open and not summary.is_part:
-        told = say(
-            "{verdict}: {count} answers could not be scored, and the verdict hangs on them.",
-            count=summary.n_unscored,
-            verdict=verdict.word,
-        )
-        steps = [
-            say("Next: have the answers judged again (socjudge rejudge) before you decide."),
-            *(say("Next: {advice}", advice=line) for line in verdict.advice.splitlines()),
-        ]
-    else:
-        told = say("{verdict}: {reason}.", verdict=verdict.word, reason=verdict.reason)
-        steps = [
-            say(
-                "Next: finish the run (start it again), or report on all of its answers. A part of a run has no verdict."
-                if summary.is_part
-                else "Next: have the answers judged again by the one judge that is to decide (socjudge rejudge); "
-                "compare_judges shows how judges differ."
-            )
-        ]
-    return [text[:1].upper() + text[1:] for text in (sentences(told, _weakest(run)), *steps)]
+    means = by_criterion.dropna(subset=["mean"]).set_index("criterion")["mean"]
+    words, weakest = "The weakest criterion is {criterion} (mean {mean:.1f}).", ""
+    if len(means) > 1:
+        weakest = say(words, criterion=means.idxmin(), mean=means.min())
+    return [text[:1].upper() + text[1:] for text in (sentences(told, weakest), *steps)]
 
 
 def _next(verdict: Verdict) -> str:
@@ -151,19 +152,6 @@ def _ended(summary: RunSummary, verdict: Verdict, gate: pd.Series, rule: PassRul
         return told
     doubt = "With the noise of the scores considered it is {verdict}: another run may give another verdict."
     return sentences(told, say(doubt, verdict=noisy.word))
-
-
-def _weakest(run: EvaluationRun) -> str:
-    scores: dict[str, list[float]] = {}
-    for result in run.results:
-        for name, score in result.evaluation.scores.items():
-            if result.evaluation.status == "ok" and score is not None:
-                scores.setdefault(name, []).append(score)
-    if len(scores) < 2:
-        return ""
-    means = {name: fmean(found) for name, found in scores.items()}
-    lowest = min(means, key=means.__getitem__)
-    return say("The weakest criterion is {criterion} (mean {mean:.1f}).", criterion=lowest, mean=means[lowest])
 
 
 def suggestion(verdict: Verdict, certificate: Certificate | None, gate: pd.Series, rule: PassRule) -> tuple[str, str]:
@@ -209,48 +197,31 @@ def glossary() -> list[tuple[str, str]]:
 
 def run_facts(run: EvaluationRun, certificate: Certificate | None) -> list[tuple[str, str]]:
     """Return (name, value) for each fact about how the run was made."""
-    info, usage, is_bare = run.run, run.usage, run.run.schema_version == BARE
-    unknown = say("unknown")
+    info, is_bare, unknown = run.run, run.run.schema_version == BARE, say("unknown")
+    usage = None if is_bare else run.usage  # the log of another program says nothing of it
 
     def known(value: Any, text: str = "{}") -> str:
         return unknown if value in ("", None, UNKNOWN) else text.format(value)
-
-    def counted(value: Any, text: str) -> str:  # the log of another program says nothing of it
-        return unknown if is_bare else known(value, text)
 
     repeats = [1 + max(getattr(each, name) for each in run.results) for name in ("answer_repeat", "judge_repeat")]
     name = pretended_name(info.judge_prompt_id)
     other = name and say(" (called {name} in the log, with another text than {name})", name=name)
     answered = "{asked} (answered by: {by})"
+    prompt = f"{known(info.judge_prompt_id)}{other}, sha256 {known(info.judge_prompt_sha256[:12])}"
+    repeated = "{answers} answer(s) per question, {judgements} judgement(s) per answer"
+    sent, received = known(usage and usage.input_tokens, "{:,}"), known(usage and usage.output_tokens, "{:,}")
     found = [
         (say("Started"), shown_time(info.started_at)),
         (say("Judge (model)"), say(answered, asked=known(info.judge_model), by=known(info.judge_model_resolved))),
         (say("Assistant"), say(answered, asked=known(info.assistant_model), by=known(info.assistant_model_resolved))),
-        (
-            say("Prompt of the judge"),
-            f"{known(info.judge_prompt_id)}{other}, sha256 {known(info.judge_prompt_sha256[:12])}",
-        ),
+        (say("Prompt of the judge"), prompt),
         (say("Dataset"), f"sha256 {known(info.dataset_sha256[:12])}"),
         (say("Runbook index"), known(info.index_fingerprint[:12])),
-        (
-            say("Repeats"),
-            say(
-                "{answers} answer(s) per question, {judgements} judgement(s) per answer",
-                answers=repeats[0],
-                judgements=repeats[1],
-            ),
-        ),
+        (say("Repeats"), say(repeated, answers=repeats[0], judgements=repeats[1])),
         (say("Passages found per question, k"), known(info.k)),
-        (say("Calls"), counted(usage.calls, "{:,}")),
-        (
-            say("Tokens"),
-            say(
-                "{input} in, {output} out",
-                input=counted(usage.input_tokens, "{:,}"),
-                output=counted(usage.output_tokens, "{:,}"),
-            ),
-        ),
-        (say("Cost"), counted(usage.cost_usd, "${:,.4f}")),
+        (say("Calls"), known(usage and usage.calls, "{:,}")),
+        (say("Tokens"), say("{input} in, {output} out", input=sent, output=received)),
+        (say("Cost"), known(usage and usage.cost_usd, "${:,.4f}")),
         (say("Wall time"), unknown if is_bare else say("{seconds} s", seconds=f"{info.wall_time_s:,.1f}")),
         (say("Run by socjudge"), known(info.socjudge_version)),
         (say("Judges again the answers of"), info.rejudged_from),

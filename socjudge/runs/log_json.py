@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,10 +16,10 @@ import msgspec
 import orjson
 
 from ..base.messages import listed, say
-from ..base.missing_scores import outcome_of, span_of
-from ..base.pass_rule import run_rule
+from ..base.missing_scores import average, outcome_of, span_of
+from ..base.pass_rule import reaches, run_rule
 from ..base.rubric_check import MOST
-from ..base.verdict import summarise_results
+from ..base.verdict import Tally
 from ..errors import ConfigError
 from ..prompts.templates import true_id
 from ..records import (
@@ -31,6 +31,8 @@ from ..records import (
     EvaluationResult,
     EvaluationRun,
     RunInfo,
+    RunSummary,
+    asked_of,
 )  # fmt: skip
 from .log_shape import Log, LoggedAnswer, LoggedEvaluation, OfAssistant, Row, fit, unfit, unknown_keys
 
@@ -113,13 +115,7 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
     If a value is unfit, the ConfigError names its place in the log, beginning with `where`, and what was expected."""
     log, info = log_from_dict(data, where=where, bare=bare)
     results = tuple(_record(row, given) for row, given in zip(log.results, data["results"], strict=True))
-    # Counted from the rows, because older logs and the specification's do not state it.
-    rows = summarise_results(results, run_rule(info))
-    summary = replace(
-        log.summary, n_unscored=log.summary.n_unscored or rows.n_unscored, n_partial=rows.n_partial,
-        n_open=rows.n_open, is_open=rows.is_open, n_to_read=rows.n_to_read,
-    )  # fmt: skip
-    return EvaluationRun(results, summary, info, extra=unknown_keys(data, Log))
+    return EvaluationRun(results, log.summary, info, extra=unknown_keys(data, Log))
 
 
 def log_from_dict(data: Any, *, where: str, bare: RunInfo) -> tuple[Log, RunInfo]:
@@ -131,17 +127,64 @@ def log_from_dict(data: Any, *, where: str, bare: RunInfo) -> tuple[Log, RunInfo
 
 
 def checked_log(log: Log, *, where: str, bare: RunInfo) -> RunInfo:
-    """Complete the rows of a log, and return the run's info. ConfigError if what the log says cannot be true."""
+    """Complete the rows and the summary of a log, and return the run's info. ConfigError if what the log says cannot be
+    true."""
     for place, row in enumerate(log.results):
         _settle(row.evaluation, f"{where}: results[{place}].evaluation")
     info = bare if log.run is None else _checked_info(log.run, where=f"{where}: run")
+    passed = [row.evaluation.passed for row in log.results]
     _complete(log.results, info, where=where)
     told = [
         value for each in (info, log.summary, info.assistant_usage, info.judge_usage) for value in vars(each).values()
     ]
     if not all(-(2**63) <= value < 2**63 for value in told if type(value) is int):
         raise ConfigError("{path}: run or summary holds a number beyond 64 bits; correct it in the file", path=where)
+    log.summary = _counted(log, info, passed)
     return info
+
+
+def _counted(log: Log, info: RunInfo, passed: Sequence[bool]) -> RunSummary:
+    """Return a log's summary with what is counted from its rows, because older logs and the specification's do not
+    state it. `passed` is what the log calls each row."""
+    told, tally, rule = log.summary, Tally(), run_rule(info)
+    for row in log.results:
+        tally.add_marks(row.question_id, row.evaluation, rule.line)  # type: ignore[arg-type]
+    rows = tally.summary(rule)
+    found = replace(
+        told, n_unscored=told.n_unscored or rows.n_unscored, n_partial=rows.n_partial, n_open=rows.n_open,
+        is_open=rows.is_open, n_to_read=rows.n_to_read,
+        is_contradictory=told.is_contradictory or (info.pass_threshold is None and _contradicts(log, info, passed)),
+    )  # fmt: skip
+    if found.is_contradictory:  # no view may call an answer passed that does not reach the line
+        for marks in (row.evaluation for row in log.results):
+            low = min(marks.average_score or 0.0, average(marks.scores))  # type: ignore[arg-type]
+            marks.passed = marks.passed and reaches(low, rule.line)
+    return found.counted(len(log.results), asked_of(info, told))
+
+
+def _contradicts(log: Log, info: RunInfo, passed: Sequence[bool]) -> bool:
+    """Return whether a log calls a row, its questions or the run passed or failed, and its averages or its scores say
+    otherwise by the specification's line. Missing scores may be what they must be for the two to agree."""
+    told, rule = log.summary, run_rule(info)
+    means: list[Callable[[Any], float]] = [lambda marks: marks.average_score, lambda marks: average(marks.scores)]
+    for mean_of in means:
+        tally = Tally()
+        for row, is_passed in zip(log.results, passed, strict=True):
+            marks: Any = row.evaluation  # settled, as `Evaluation` is
+            span = span_of(marks.scores, mean_of(marks), marks.status)
+            outcome = outcome_of(span, marks.status, rule.line)
+            if outcome in ("passed", "failed") and is_passed != (outcome == "passed"):
+                return True
+            tally.add(row.question_id, span)
+        worst, best = tally.summary(rule), tally.best_case(rule)
+        is_possible = (
+            told.total_questions == worst.total_questions
+            and worst.passed_questions <= told.passed_questions <= best.passed_questions
+            and worst.mvp_passed <= told.mvp_passed <= best.mvp_passed
+        )
+        if not is_possible and len(log.results) >= asked_of(info, told):  # the summary of a part is that of the whole
+            return True
+    return False
 
 
 def results_from_dicts(rows: Sequence[tuple[str, Any]], info: RunInfo, *, where: str) -> tuple[EvaluationResult, ...]:

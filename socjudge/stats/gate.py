@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..base.messages import say, sentences
 from ..base.missing_scores import frame_spans
 from ..base.pass_rule import PassRule, frame_rule, reaches
-from ..base.verdict import asked_in, part_text
+from ..base.verdict import frame_undecided
 from ..errors import ConfigError
 from .basics import Floats, low_high, mean_interval, need_columns, pass_rate_interval, plain_floats
 
@@ -207,8 +207,8 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> l
     # The log's counts if everything missing were 0 points, or 100 points.
     spans = frame_spans(part)[["low", "high"]].groupby(part["question_id"]).mean()
     log_passes, could_pass = (bool(_gate(spans[end].to_numpy()[None, :], rule)[0]) for end in ("low", "high"))
-    part_told = part_text(len(part), asked_in(part))
-    log_passes, could_pass = log_passes and not part_told, could_pass or bool(part_told)
+    undecided = frame_undecided(part)
+    log_passes, could_pass = log_passes and not undecided, could_pass or bool(undecided)
     passed = int(reaches(spans["low"][table.index[table["repeats"] > 0]], rule.line).sum())
     p_rerun = p_true = math.nan
     verdict, deciding = "判定保留", ""
@@ -245,8 +245,8 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> l
         "deciding_questions": deciding,
         "method": f"{_METHOD}; noise: {source}",
     }
-    is_part = say("A part of a run has no verdict ({part}).", part=part_told) if part_told else ""
-    return [{**row, "note": sentences(_gate_note(row, source, unscored), is_part)}]
+    why = say("The run has no verdict ({reason}).", reason=undecided) if undecided else ""
+    return [{**row, "note": sentences(_gate_note(row, source, unscored), why)}]
 
 
 def _gate_note(row: dict[str, Any], source: str, unscored: int) -> str:

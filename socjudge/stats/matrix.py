@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..base.conditions import conditions_of
 from ..base.pass_rule import PassRule, frame_rule, reaches
-from ..base.verdict import asked_in, judges_asked_in
+from ..base.verdict import frame_undecided
 from .basics import need_columns, question_means
 
 # What a cell shows beside its score. A run that did not ask the question has no row.
@@ -25,10 +25,11 @@ def question_matrix(scores: pd.DataFrame, *, line: float | None = None) -> pd.Da
     """Return one row per run and question of a frame from `load_scores`. `line`: another pass line (points) than each
     run's own."""
     # mean: of the known scores over criteria and repeats (0–100, missing if there is none); low and high: with 0 and with
-    # 100 for each missing score; missing: how many are; sign: ○ passes, × fails, △ depends on missing scores, – has none.
+    # 100 for each missing score; missing: how many are; sign: ○ passes, × fails, △ depends on missing scores or on a line
+    # that nobody knows, – has none.
     need_columns(scores, ["run_id", "question_id", "criterion", "score"], "question_matrix", "load_scores")
     used = {"run_id", "question_id", "criterion", "score", "judge_model", "prompt_id", "answer_sha256", "answer_repeat"}
-    used |= {"pass_threshold", "pass_rate_required"}
+    used |= {"pass_threshold", "pass_rate_required", "contradictory"}
     scores = scores[[name for name in scores.columns if name in used]].astype({"run_id": object, "score": "float64"})
     keys = ["run_id", "question_id"]
     table = question_means(scores, keys).rename(columns={"score": "mean"}).set_index(keys)
@@ -40,6 +41,9 @@ def question_matrix(scores: pd.DataFrame, *, line: float | None = None) -> pd.Da
     own = table.index.get_level_values("run_id").map(lines).to_numpy(float) if line is None else line
     low, high = (reaches(table[name].to_numpy(), own) for name in ("low", "high"))
     known = np.where(low, PASSED, np.where(high, UNDECIDED, FAILED))
+    if line is None and "contradictory" in scores:
+        unclear = scores.loc[scores["contradictory"].fillna(False).astype(bool), "run_id"].unique()
+        known[table.index.get_level_values("run_id").isin(unclear)] = UNDECIDED
     table["sign"] = np.where(table["mean"].isna(), UNSCORED, known)
     return table.reset_index()
 
@@ -47,12 +51,11 @@ def question_matrix(scores: pd.DataFrame, *, line: float | None = None) -> pd.Da
 def run_verdicts(scores: pd.DataFrame, *, line: float | None = None) -> pd.DataFrame:
     """Return one row per run, indexed by run_id: line, questions, passed and undecided (numbers of questions), mean
     (0–100) and outcome, "passed", "failed" or "open". `line`: another pass line (points) than each run's own."""
-    # It is open if it depends on missing scores, or if the run is only a part of what was asked for.
+    # It is open if it depends on missing scores, or if the run has no verdict for another reason.
     cells = question_matrix(scores, line=line)
     rows = {}
-    names = [
-        name for name in ("question_id", "answer_repeat", "judge_repeat", "asked", "judges_asked") if name in scores
-    ]
+    names = ["question_id", "answer_repeat", "judge_repeat", "asked", "judges_asked", "contradictory"]
+    names = [name for name in names if name in scores]
     for run_id, rule in _rules(scores).items():
         own, run = cells[cells["run_id"] == run_id], scores.loc[scores["run_id"] == run_id, names]
         rule = rule if line is None else PassRule(line, rule.rate)
@@ -63,7 +66,7 @@ def run_verdicts(scores: pd.DataFrame, *, line: float | None = None) -> pd.DataF
             outcome = "passed"
         rows[run_id] = {
             "line": rule.line, "questions": total, "passed": passed, "undecided": possible - passed,
-            "mean": own["mean"].mean(), "outcome": "open" if _is_part(run) else outcome,
+            "mean": own["mean"].mean(), "outcome": "open" if frame_undecided(run) else outcome,
         }  # fmt: skip
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("run_id")
 
@@ -86,8 +89,3 @@ def _rules(scores: pd.DataFrame) -> dict[Any, PassRule]:
     names = ["run_id", *(name for name in ("pass_threshold", "pass_rate_required") if name in scores)]
     runs = scores[names].drop_duplicates("run_id")
     return {run_id: frame_rule(row) for run_id, row in runs.groupby("run_id", sort=False, observed=True)}
-
-
-def _is_part(run: pd.DataFrame) -> bool:
-    judged = len(run.drop_duplicates())
-    return judges_asked_in(run) > 1 or judged < asked_in(run)

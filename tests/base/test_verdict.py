@@ -7,13 +7,17 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.one_run import log_of, one_run
+from support.report_logs import bare_log as report_log
+from support.report_logs import save_log
 from support.service import Service, judgement
 
 from socjudge.base import messages
 from socjudge.base.verdict import answer_verdict, run_verdict, summarise_results, summary_text
+from socjudge.charts.runs import plot_question_strip
 from socjudge.cli.run import report_run
 from socjudge.history.doctor import check_logs
 from socjudge.history.frames import load_history, load_results, load_runs, load_scores, run_history
@@ -26,6 +30,7 @@ from socjudge.runs.load import load_run
 from socjudge.runs.logs import save_evaluation_results
 from socjudge.runs.suite import run_evaluation_suite
 from socjudge.stats.gate import gate_confidence
+from socjudge.stats.matrix import UNDECIDED, UNSCORED, question_matrix, run_verdicts
 
 pytestmark = pytest.mark.usefixtures("in_japanese", "undrawn")
 
@@ -295,3 +300,83 @@ def test_a_log_without_a_start_time_is_counted_as_left_out_of_a_period(tmp_path:
     with pytest.warns(UserWarning, match="1件のログを除きました"):
         load_results(tmp_path, since="2020-01-01")
     assert check_logs(tmp_path)[["problem", "where"]].values.tolist() == [["undated", "run.started_at"]]
+
+
+def contradictory_logs(folder: Path) -> list[Path]:
+    """Logs without a pass line, each of which says in its way something else than 70 points do."""
+    low = [73, 77, 67, 65, 55]  # two of five reach 70, and their mean is 67.4
+    half_read = bare([80, 80, 80, 80, None])
+    half_read["summary"] |= {"passed_questions": 3, "pass_rate": 0.6, "mvp_passed": False}  # it is 4 or 5
+    said: dict[str, dict[str, Any]] = {
+        "passes what fails": bare(low, total_questions=5, passed_questions=5, pass_rate=1.0, mvp_passed=True),
+        "fails what passes": bare([80] * 5, mvp_passed=False),
+        "counts too few": bare([80] * 5, passed_questions=3, pass_rate=0.6, mvp_passed=False),
+        "counts other questions": bare([80] * 5, total_questions=4),
+        "cannot be so whatever is missing": half_read,
+        "a row passes": bare([80, 80, 80, 80, 60]), "a row fails": bare([80] * 5), "an average": bare([80] * 5),
+        "the averages together": bare([70] * 5),
+    }  # fmt: skip
+    rows = {name: [row["evaluation"] for row in log["results"]] for name, log in said.items()}
+    rows["a row passes"][4]["passed"] = True
+    rows["a row fails"][0]["passed"] = False
+    rows["an average"][0]["scores"] = dict.fromkeys(SPECIFIED_CRITERIA, 60)
+    rows["the averages together"][0] |= {"average_score": 69.0, "passed": False}
+    said["the averages together"]["summary"] |= {"passed_questions": 4, "pass_rate": 0.8, "average_score": 69.8}
+    for place, log in enumerate(said.values()):
+        save_log(folder, log, f"judge_eval_2024010{place + 1}_000000.json")
+    return sorted(folder.glob("*.json"))
+
+
+def bare(points: list[float | None], **summary: object) -> dict[str, Any]:
+    log = report_log(points)
+    return {**log, "summary": {**log["summary"], **summary}}
+
+
+WHY = "ログに合格ラインがなく、ログの合否が70点での合否と合いません"
+
+
+@everywhere
+def test_a_log_without_a_line_that_contradicts_itself_has_no_verdict_and_says_why(
+    view: View, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in contradictory_logs(tmp_path / "logs"):
+        run = load_run(path)
+        verdict = run_verdict(run)
+        assert verdict.outcome == "open" and WHY in verdict.reason and "採点し直してください" in verdict.advice
+        for one in (run, load_run(save_evaluation_results(run, tmp_path / "again"))):
+            page = view(one, tmp_path, capsys)
+            assert "⚠️ 判定保留" in page and WHY in page and not re.search(r"(<h2>|<b>|\*\*|<td[^>]*>)[✅❌]", page)
+            assert view is not terminal or page.endswith("exit 3")
+
+
+def test_the_frames_and_their_views_leave_what_contradicts_itself_open(tmp_path: Path) -> None:
+    paths = contradictory_logs(tmp_path / "logs")
+    found = load_history(tmp_path / "logs")
+    assert found.runs["is_open"].all() and found.runs["contradictory"].all() and not found.runs["mvp_passed"].any()
+    assert found.results["passed"].isna().all() and found.scores["passed"].isna().all()
+    assert set(run_verdicts(found.scores)["outcome"]) == {"open"}
+    assert set(question_matrix(found.scores)["sign"]) <= {UNDECIDED, UNSCORED}
+    assert set(gate_confidence(found.results, noise=1.0)["verdict"]) == {"判定保留"}
+    last = found.scores[found.scores["log"] == paths[-1].name]
+    assert plot_question_strip(last).get_title().startswith("判定保留5問")
+    said = compare_runs(paths[0], paths[1])
+    assert f"judge_eval_20240101_000000 の合否は決まりません（{WHY}）" in said.notes
+    assert check_logs(tmp_path / "logs").query("problem == 'contradictory'")["file"].tolist() == [p.name for p in paths]
+    page = write_report(tmp_path / "page.html", tmp_path / "logs", lang="ja").read_text("utf-8")
+    assert WHY in page and "まだ決められません" in page and 'class="outcome passed"' not in page
+
+
+@pytest.mark.parametrize("line", [None, 60.0])
+def test_a_log_that_agrees_with_itself_or_has_its_line_keeps_its_verdict(tmp_path: Path, line: float | None) -> None:
+    logs = {"passed": bare([80] * 5), "failed": bare([60] * 5), "open": bare([80, 80, 80, None, None])}
+    if line:  # by 60 points all pass, and the summary of the last says otherwise
+        logs = {
+            "passed": bare([60] * 5, passed_questions=5, mvp_passed=True),
+            "failed": bare([80] * 5, mvp_passed=False),
+        }
+        info = {"run_id": "r", "started_at": "2026-01-01T00:00:00+09:00", "pass_threshold": line}
+        logs = {name: {**log, "run": info} for name, log in logs.items()}
+    for outcome, log in logs.items():
+        run = load_run(save_log(tmp_path / outcome, log) / "judge_eval_20260101_090000.json")
+        assert run_verdict(run).outcome == outcome and not run.summary.is_contradictory
+        assert load_runs(tmp_path / outcome)["is_open"].tolist() == [outcome == "open"]

@@ -123,6 +123,7 @@ def test_each_fault_is_named_with_its_place(logs: Path) -> None:
     assert found(problems, "error") == {date: [("", "unreadable")] for date in ("20240420", "20240518", "20240601")}
     assert found(problems, "warning") == {
         "20240301": [("results[1], question 2", "unscored")],
+        "20240402": [("summary", "contradictory")],
         "20240505": [("results[0], question 1", "criterion missing")],
         "20240704": [("results[0], question 1", "unscored")],
     }
@@ -243,7 +244,7 @@ def test_the_command_checks_all_three_and_says_what_to_do(logs: Path, tmp_path: 
     assert "error: q.json\n    the dataset cannot be used" in result.stdout and "warning: d.txt" in result.stdout
     assert "error: judge_eval_20240601_090000.json\n    not valid JSON" in result.stdout
     assert "→ judge its answers again: socjudge rejudge --log judge_eval_20240301_120000.json" in result.stdout
-    assert result.stdout.endswith("4 errors, 4 warnings, 0 notes\n")
+    assert result.stdout.endswith("4 errors, 5 warnings, 0 notes\n")
 
 
 def test_a_journal_that_was_cut_in_its_first_line_is_listed(log: Path) -> None:

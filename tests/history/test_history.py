@@ -1,4 +1,4 @@
-"""Runs and logs as frames: missing stays missing, the order is the specification's, and the cache is never trusted."""
+"""Runs and logs as frames: missing stays missing, the order is the specification's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-import msgspec
 import pandas as pd
 import pytest
 from conftest import ROOT
@@ -43,7 +42,7 @@ from socjudge import (
 )
 from socjudge.base.conditions import CONDITIONS, conditions_of
 from socjudge.base.verdict import summarise_results
-from socjudge.history import cache, check_logs, load_history, reading
+from socjudge.history import check_logs, load_history, reading
 from socjudge.judge import save_evaluation_results
 from socjudge.records import EvaluationResult, Flags, RunInfo, Usage
 from socjudge.runs import logs as logs_module
@@ -270,7 +269,7 @@ def documented_columns() -> dict[str, dict[str, str]]:
     }
 
 
-# -- the cache
+# -- what was read is remembered
 
 
 @pytest.fixture
@@ -313,8 +312,9 @@ def test_only_what_changed_is_read_again(three: Path, reads: list[str]) -> None:
     changed = load_scores(three)
     assert reads[3:] == [log.name]
     assert sorted(changed["score"])[0] == 1
-    shutil.rmtree(three / ".history")
+    reading._remembered.cache_clear()
     assert_frame_equal(changed, load_scores(three))
+    assert [path.name for path in three.iterdir() if not path.name.startswith("judge_eval_")] == ["README.md"]
 
 
 def test_a_log_that_is_gone_is_gone_from_the_frames(three: Path) -> None:
@@ -322,20 +322,6 @@ def test_a_log_that_is_gone_is_gone_from_the_frames(three: Path) -> None:
     (three / "judge_eval_20240212_181500.json").unlink()
     assert list(load_runs(three)["log"].str[11:19]) == ["20240105", "20240610"]
     assert len(load_results(three)) == 10
-
-
-def test_of_a_log_that_is_gone_nothing_stays_in_the_cache(three: Path, reads: list[str]) -> None:
-    load_runs(three)
-    log, kept = three / "judge_eval_20240212_181500.json", three / ".history" / "tables.msgpack"
-    load_runs(three, since="2024-06-01")  # which looks at one log only
-    assert log.name.encode() in kept.read_bytes()
-    log.unlink()
-    load_runs(three, since="2024-06-01")
-    assert log.name.encode() not in kept.read_bytes()
-    for path in three.glob("judge_eval_*"):
-        path.unlink()
-    assert load_runs(three).empty and b"judge_eval_2" not in kept.read_bytes()
-    assert len(reads) == 3
 
 
 def test_a_log_of_the_same_size_and_time_of_change_is_still_seen_to_have_changed(three: Path) -> None:
@@ -346,37 +332,6 @@ def test_a_log_of_the_same_size_and_time_of_change_is_still_seen_to_have_changed
     os.utime(log, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert log.stat().st_size == before.st_size
     assert not load_runs(three)["mvp_passed"][0]
-
-
-@pytest.mark.parametrize("damage", ["empty", "cut", "other", "bit"])
-def test_a_damaged_cache_is_done_without(three: Path, reads: list[str], damage: str) -> None:
-    right = load_scores(three)
-    kept = three / ".history" / "tables.msgpack"
-    raw = bytearray(kept.read_bytes())
-    raw[len(raw) // 2] ^= 1
-    kept.write_bytes({"empty": b"", "cut": raw[:-9], "other": b"not a cache" * 9, "bit": raw}[damage])
-    del reads[:]
-    assert_frame_equal(load_scores(three), right)
-    assert len(reads) == 3
-    assert_frame_equal(load_scores(three), right)
-    assert len(reads) == 3  # and it is whole again
-
-
-def test_a_cache_of_another_version_is_done_without(
-    three: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    right = load_scores(three)
-    for name, value in (("VERSION", "11"), ("_decode", msgspec.msgpack.Decoder(list[str]).decode)):
-        monkeypatch.setattr(cache, name, value)
-        del reads[:]
-        assert_frame_equal(load_scores(three), right)
-        assert len(reads) == 3
-
-
-def test_a_folder_without_room_for_a_cache_is_read_all_the_same(three: Path, reads: list[str]) -> None:
-    (three / ".history").write_text("a file in the way")
-    assert len(load_scores(three)) == len(load_scores(three)) == 90
-    assert len(reads) == 6
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="the system takes no such name")
@@ -442,13 +397,6 @@ def test_a_log_that_was_renamed_to_an_older_time_is_not_left_out(tmp_path: Path)
     log = save_evaluation_results(replace(run, run=replace(run.run, started_at="2026-10-01T09:00:00+09:00")), tmp_path)
     log.rename(tmp_path / "judge_eval_20200101_000000.json")
     assert len(load_runs(tmp_path, since="2026-01-01")) == len(load_runs(tmp_path)) == 1
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
-def test_a_pipe_in_place_of_the_cache_is_done_without(three: Path) -> None:
-    (three / ".history").mkdir()
-    os.mkfifo(three / ".history" / "tables.msgpack")
-    assert len(load_runs(three)) == 3
 
 
 def test_since_leaves_older_logs_unread(three: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -657,7 +605,7 @@ def test_a_link_to_nowhere_is_one_log_that_cannot_be_read(three: Path) -> None:
         assert len(load_runs(three)) == 3
 
 
-def test_the_cache_of_another_time_zone_is_not_used(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_time_without_a_zone_is_read_in_the_zone_of_today(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         for zone, hour in (("Asia/Tokyo", 0), ("UTC", 9)):
             monkeypatch.setenv("TZ", zone)

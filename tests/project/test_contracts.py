@@ -83,6 +83,7 @@ def test_a_runs_log_has_the_specifications_structure_key_for_key(
         "n_to_read",
         "judged",
         "asked",
+        "is_contradictory",
     }
     assert re.fullmatch(r"judge_eval_\d{8}_\d{6}\.json", run.log_path.name)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.report_logs import bare_log, save_log, words
+from support.report_logs import words
 from support.service import KEY, Service, judgement
 
 import socjudge as sj
@@ -149,18 +149,6 @@ def test_a_link_in_a_strangers_project_is_not_written_through(project: Path, pla
         WRITERS[place]()
     assert [(path, path.read_bytes()) for path in sorted(target.rglob("*")) or [target] if path.is_file()] == before
     assert link.is_symlink()
-
-
-def test_the_cache_of_the_history_is_not_written_through_a_link(project: Path) -> None:
-    elsewhere = project.parent / "logs"  # not in the project either
-    folder, target = save_log(elsewhere, bare_log([80.0])), project.parent / "mine"
-    target.mkdir()
-    (target / "runs.parquet").write_text("mine")
-    (folder / ".history").symlink_to(target)
-    assert len(sj.load_runs(folder)) == 1
-    assert [path.name for path in target.iterdir()] == ["runs.parquet"] and (
-        target / "runs.parquet"
-    ).read_text() == "mine"
 
 
 def test_the_lock_of_a_run_and_the_settings_are_not_written_through_a_link(project: Path) -> None:

@@ -92,35 +92,17 @@ def test_the_same_marks_by_another_line_are_no_change_of_marks_but_of_the_verdic
 @pytest.mark.slow
 def test_the_whole_comes_first_and_then_the_questions_that_turned() -> None:
     found = compare_runs(run_frame("a", [36, 67, 90, 88, 91]), run_frame("b", [97, 55, 90, 85, 90]))
-    assert found.lines[:4] == [
+    assert found.lines[:3] == [
         found.finding,
         "合格に変わった質問（1問）: 1（36.0→97.0点）",
         "不合格に変わった質問はありません",
-        "合否は同じでも5点以上動いた質問（1問）: 2（67.0→55.0点）",
     ]
     unchanged = compare_runs(run_frame("a", OLD), run_frame("b", [mark + 1 for mark in OLD]))
     assert unchanged.lines[1] == "合否が変わった質問はありません"
-    assert not any("動いた質問" in line for line in unchanged.lines)
-
-
-@pytest.mark.slow
-def test_of_many_questions_that_moved_the_ten_largest_are_named_and_the_rest_counted() -> None:
-    # Up by 5, 6, … 16 points, and question 13 down by 20; questions 14 and 15 moved less than 5.
-    before = [*[75.0] * 12, 60.0, 66.8, 66.8]
-    after = [*[80.0 + step for step in range(12)], 40.0, 61.9, 66.8]
-    [line] = [line for line in compare_runs(run_frame("a", before), run_frame("b", after)).lines if "動いた" in line]
-    named = [f"{number}（75.0→{79 + number}.0点）" for number in range(12, 3, -1)]
-    assert line == f"合否は同じでも5点以上動いた質問（13問）: 13（60.0→40.0点）、{'、'.join(named)}、ほか3問"
-    edge = compare_runs(run_frame("a", [66.8, 80]), run_frame("b", [61.8, 80]))  # 4.999… in binary
-    assert any("動いた質問（1問）: 1（66.8→61.8点）" in line for line in edge.lines)
-
-
-@pytest.mark.slow
-def test_one_frame_of_two_runs_is_taken_in_the_order_in_which_they_started() -> None:
-    both = pd.concat([run_frame("late", NEW, day=2), run_frame("early", OLD, day=1)])
-    assert (found := compare_runs(both)).before == "early" and found.after == "late"
-    with pytest.raises(ConfigError, match="3つ"):
-        compare_runs(pd.concat([both, run_frame("more", OLD, day=3)]))
+    many = compare_runs(run_frame("a", [60] * 25), run_frame("b", [80] * 25))
+    assert many.lines[1].startswith("合格に変わった質問（25問）: 1（60.0→80.0点）") and many.lines[1].endswith(
+        "、ほか5問"
+    )
 
 
 @pytest.mark.parametrize(
@@ -177,7 +159,6 @@ def test_of_another_judge_the_shift_what_turns_and_the_corresponding_line_are_sa
     assert found.lines[3].startswith("不合格に変わった質問（3問）: 4（80.0→66.0点）")
     bridge = overall(found.bridge)
     assert (bridge["pass_line"], bridge["slope"]) == pytest.approx((58, 0.8))
-    assert "合格ラインにあたる点" in repr(found) and "58 (58 – 58)" in found._repr_html_()
     back = by_judges(STRICT, MILD)
     assert back.lines[0].startswith("mildに比べ、strictは同じ回答に12.3点高く付け、合格3問が6問になります。")
     assert "strictではおよそ85点" in back.lines[1]
@@ -197,7 +178,7 @@ def test_the_corresponding_line_is_of_the_line_of_the_first_run() -> None:
 def test_with_too_few_questions_no_line_is_said_to_correspond() -> None:
     found = by_judges(MILD[:7], STRICT[:7])
     assert found.lines[1].endswith("両方が採点した質問が8問以上ないと分かりません（今は7問）")
-    assert found.bridge.empty and "合格ラインにあたる点" not in repr(found)
+    assert found.bridge.empty
 
 
 def test_judges_that_do_not_prefer_the_same_answers_have_no_corresponding_line() -> None:
@@ -205,7 +186,6 @@ def test_judges_that_do_not_prefer_the_same_answers_have_no_corresponding_line()
     assert found.lines[1].startswith(
         "mildの70点にあたるstrictの点は、これらの回答からは分かりません（2つのJudgeの点の相関 "
     )
-    assert "–" in repr(found)
     assert "偶然の差かもしれません" in found.lines[0] and "質問ごとの点は±26点ばらつきます" in found.lines[0]
 
 
@@ -252,6 +232,8 @@ def test_what_is_no_pair_of_runs_is_refused_with_the_remedy(tmp_path: Path) -> N
         compare_runs(frame, 7)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="score"):
         compare_runs(frame.drop(columns="score"), frame)
+    with pytest.raises(ConfigError, match="2つの実行"):
+        compare_runs(pd.concat([frame, run_frame("b", NEW)]), frame)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pandas as pd
 from ...base.messages import say
 from ...base.pass_rule import frame_rule
 from ...base.showing import block, escape, question_html, table_html
-from ...base.verdict import Verdict, part_text
+from ...base.verdict import Verdict, frame_undecided
 from ...history.examples import EXAMPLE_MODE
 from ...records import EvaluationResult, is_embedded
 from ...stats.basics import summarise_scores
@@ -148,8 +148,8 @@ def _verdict(run: Mapping[Any, Any]) -> str:
     if pd.isna(run["mvp_passed"]):
         return say("unknown")
     verdict = Verdict("open" if run["is_open"] else "passed" if run["mvp_passed"] else "failed")
-    part = part_text(run["n_results"], run["asked"])
-    said = say("{verdict} ({reason})", verdict=verdict.said, reason=part) if part else verdict.said
+    reason = frame_undecided(pd.DataFrame([run]))
+    said = say("{verdict} ({reason})", verdict=verdict.said, reason=reason) if reason else verdict.said
     return _noted(said, run)
 
 
