@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from socjudge import constants
-from socjudge.stats.agreement import judge_agreement, pairwise_agreement
+from socjudge.stats.agreement import judge_agreement
 
 
 def marks(answers: int, judges: tuple[str, ...] = ("gpt-4o", "gpt-4o-mini"), repeats: int = 1) -> pd.DataFrame:
@@ -38,14 +38,14 @@ def marks(answers: int, judges: tuple[str, ...] = ("gpt-4o", "gpt-4o-mini"), rep
 
 
 if __name__ == "__main__":
-    print("| answers | `judge_agreement` CPU s | `pairwise_agreement` CPU s |\n|---|---|---|")
+    print("| answers | `judge_agreement` CPU s | with `pairs` CPU s |\n|---|---|---|")
     for answers in map(int, sys.argv[1:] or ["3000", "100000"]):
         frame, best = marks(answers), []
-        for measured in (judge_agreement, pairwise_agreement):
+        for pairs in (False, True):
             times = []
             for _ in range(3):
                 start = time.process_time()
-                measured(frame)
+                judge_agreement(frame, pairs=pairs)
                 times.append(time.process_time() - start)
             best.append(min(times))
         print(f"| {answers:,} | {best[0]:.2f} | {best[1]:.2f} |")

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import scipy.stats
 
 from socjudge.stats import gate_confidence
 from socjudge.stats.agreement import icc_agreement, krippendorff_alpha
@@ -52,6 +52,16 @@ def judge(rng: np.random.Generator, worth: np.ndarray, shift: float = 0.0) -> np
     return np.round(20 / (1 + np.exp(-latent))) * 5
 
 
+def t_interval(x: np.ndarray) -> tuple[float, float]:
+    if np.ptp(x) == 0:
+        return np.nan, np.nan
+    found = scipy.stats.ttest_1samp(x, 0).confidence_interval()
+    return found.low, found.high
+
+
+MEANS = {"hall": mean_interval, "t": t_interval}
+
+
 def covered(interval: tuple[float, float], truth: float) -> bool:
     return interval[0] - 1e-9 <= truth <= interval[1] + 1e-9
 
@@ -67,11 +77,11 @@ def means(rng: np.random.Generator, scale: float) -> Iterator[Row]:
         truth, one_truth = float(large.mean()), float(large[:, 0].mean())
         marks = judge(rng, draw_answers(rng, int(1500 * scale), N, quality))
         where = f"true mean {truth:.0f}"
-        for method, times in (("hall", len(marks)), ("t", len(marks))):
-            hits = [covered(mean_interval(run.mean(axis=1), method=method), truth) for run in marks[:times]]
+        for method, interval in MEANS.items():
+            hits = [covered(interval(run.mean(axis=1)), truth) for run in marks]
             yield coverage(f"mean of the six criteria, {method}", where, hits)
-        for method in ("hall", "t"):
-            hits = [covered(mean_interval(run[:, 0], method=method), one_truth) for run in marks]
+        for method, interval in MEANS.items():
+            hits = [covered(interval(run[:, 0]), one_truth) for run in marks]
             yield coverage(f"one criterion, {method}", f"true mean {one_truth:.0f}", hits)
 
 
@@ -87,7 +97,7 @@ def real_marks(rng: np.random.Generator, scale: float) -> Iterator[Row]:
     given = [part[judge] for part in groups for judge in judges]
     apart = [part[second] - part[first] for part in groups for first, second in combinations(judges, 2)]
     for what, values, times, intervals in (
-        ("marks", given, 4, {"hall": mean_interval, "t": partial(mean_interval, method="t")}),
+        ("marks", given, 4, MEANS),
         ("differences of two judges", apart, 2, {"t with correction": difference_interval}),
     ):
         populations = [column.dropna().to_numpy() for column in values if column.notna().sum() >= 30]

@@ -33,7 +33,7 @@ from socjudge.certify import (
     summarise_changes,
     write_certificate_page,
 )
-from socjudge.certify.noise import LEAST
+from socjudge.certify.findings import LEAST
 from socjudge.charts import plot_probe_matrix
 from socjudge.constants import JUDGE_EVALUATION_CRITERIA as CRITERIA
 from socjudge.records import Flags

@@ -12,7 +12,6 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,11 +22,11 @@ import pandas as pd
 from support.certify_judge import good_pairs
 
 from socjudge import Rubric
+from socjudge.certify.cases import REPEATS, plan_changes, plan_originals
 from socjudge.certify.changes import CONTROL, ORIGINAL, find_change
-from socjudge.certify.conditions import trust_rows
+from socjudge.certify.conditions import Evidence, judge_criterion, trust_rows
 from socjudge.certify.findings import find_changes, summarise_changes
-from socjudge.certify.issue import _decide
-from socjudge.certify.planning import IN_CERTIFICATE, REPEATS, plan_changes, plan_originals
+from socjudge.certify.issue import KINDS
 from socjudge.certify.subjects import find_subjects
 from socjudge.stats.trust import LOOKS
 
@@ -40,7 +39,7 @@ Scores = Callable[[pd.DataFrame, np.random.Generator], np.ndarray]
 def make_cases(size: int | None) -> pd.DataFrame:
     """One row per case and criterion of a certificate, with what the score must do."""
     subjects = find_subjects([*good_pairs("dev"), *good_pairs("final")])
-    cases = [*plan_originals(subjects, 1 + REPEATS), *plan_changes(subjects, CRITERIA, IN_CERTIFICATE, size=size)]
+    cases = [*plan_originals(subjects, 1 + REPEATS), *plan_changes(subjects, CRITERIA, KINDS, size=size)]
     rows = [(case.question_id, case.name, case.variant, criterion) for case in cases for criterion in CRITERIA]
     frame = pd.DataFrame(rows, columns=["question_id", "case", "variant", "criterion"])
     changes = {name: find_change(name) for name in frame["case"].unique() if name not in (ORIGINAL, CONTROL)}
@@ -121,8 +120,8 @@ def certify(cases: pd.DataFrame, name: str, rng: np.random.Generator) -> dict[st
     summary = summarise_changes(findings[~findings["kind"].isin(["attack", "flags"])])
     judged, labels = people_and_judge(rng, LOOKS[0], flaw)
     trust = trust_rows(judged, labels)
-    work: Any = SimpleNamespace(rubric=Rubric(), labels=labels, is_lexical=False)
-    return {name: _decide(work, name, findings, summary, scores, trust, 1).word for name in CRITERIA}
+    evidence = Evidence(scores, findings, summary, trust, labels, len(CRITERIA), is_lexical=False, look=1)
+    return {name: judge_criterion(name, evidence).word for name in CRITERIA}
 
 
 def show_flaws(cases: pd.DataFrame, judges: int, rng: np.random.Generator) -> None:

@@ -22,8 +22,7 @@ import pandas as pd
 import scipy.stats
 from calibration import draw_answers
 
-from socjudge.certify.conditions import ALPHA, MAX_JUMPY, sd_ends, share_ends, share_power
-from socjudge.certify.noise import JUMP
+from socjudge.certify.conditions import ALPHA, JUMP, MAX_JUMPY, sd_ends, share_ends, share_power
 from socjudge.stats.correction import MANY_LABELS, Corrected, corrected_mean, corrected_rate
 from socjudge.stats.trust import (
     CORRELATION,
@@ -562,8 +561,8 @@ def trust_row(people: np.ndarray, judge: np.ndarray, everything: np.ndarray, lev
 
 
 def _sample_row(sample: _Sample, level: float) -> dict[str, Any]:
-    found = _compare(sample, MARGIN, CORRELATION, level)
-    return _row(found, found.p_value, MARGIN, CORRELATION, level)
+    found = _compare(sample, level)
+    return _row(found, found.p_value, level)
 
 
 def beside(whole: str, word: str) -> str:

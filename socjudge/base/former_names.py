@@ -70,7 +70,19 @@ _INSTEAD = {
         ),
         (
             ("judge_flaws", "plot_cost_agreement"),
-            "Use the tables of judge_agreement, stats.pairwise_agreement and stats.judge_trust: docs/statistics.md.",
+            "Use the tables of judge_agreement and stats.judge_trust: docs/statistics.md.",
+        ),
+        (
+            ("same_answer_runs",),
+            "Compare the sets of answer_sha256 of each run_id, as notebook 03 does.",
+        ),
+        (
+            ("pairwise_agreement",),
+            "Use judge_agreement with pairs=True: docs/statistics.md.",
+        ),
+        (
+            ("rater_consistency",),
+            "Use judge_agreement with by='again': docs/statistics.md.",
         ),
         (
             ("plot_verdict_flips",),

@@ -1,12 +1,13 @@
-"""Judge changed answers with the code that executes runs: journal, resuming, pacing and budget work as in a run."""
+"""Plan the cases that a judge is to score, and judge them with the code that executes runs: journal, resuming, pacing and
+budget work as in a run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -14,21 +15,21 @@ from .. import constants
 from ..base.pass_rule import rule_of
 from ..base.storage import as_path
 from ..base.verdict import summarise_results
-from ..errors import BudgetReached, RequestRefused
+from ..errors import BudgetReached
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt
 from ..records import Evaluation, EvaluationRun, Rubric, RunInfo, RunOptions, Usage, total_usage
 from ..runs.estimate import Estimate, estimate_plan
-from ..runs.plan import Plan, plan_answers
-from ..runs.running import carry_out, shared_budget
+from ..runs.plan import Plan, check_counts, plan_answers
+from ..runs.running import carry_out
 from ..runs.unfinished import find_journal, load_unfinished
-from .finished_parts import FinishedParts
+from .changes import DAMAGES, INVERTED, NEUTRAL, ORIGINAL, Change, Kind, list_attacks, make_control
 from .subjects import Subject
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-AnyPrompt = Prompt | str | Path | None
+REPEATS = 2  # how often an unchanged answer is judged again
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,24 @@ class Case:
 
 @dataclass(frozen=True)
 class Cases:
-    """Hold the cases that a judge is to score, part by part. A part has a prompt of its own."""
+    """Hold the cases that a judge is to score, with its prompt."""
 
-    parts: Sequence[tuple[Sequence[Case], AnyPrompt]] = field(repr=False)
+    cases: Sequence[Case] = field(repr=False)
+    prompt: Prompt
     rubric: Rubric
 
     def estimate(self, judge_model: str | BaseChatModel | Model) -> Estimate:
         """Estimate the calls, tokens and list price. Nothing is sent to the judge."""
-        judge = open_model(judge_model)
-        plans = [_plan(cases, judge, prompt, self.rubric) for cases, prompt in self.parts if cases]
-        return sum(map(estimate_plan, plans), Estimate(0, 0, 0, 0.0))
+        return estimate_plan(self.plan(judge_model))
+
+    def plan(self, judge_model: str | BaseChatModel | Model) -> Plan:
+        return plan_answers(
+            [replace(case.subject.question, id=case.id) for case in self.cases],
+            # An attack may stand in the question, and the answer is still the one to it.
+            answers=[replace(case.subject.answer, question=case.subject.question.question) for case in self.cases],
+            index=None, assistant_model="offline", assistant_prompt=None, answer_repeats=1, k=1,
+            judge_model=open_model(judge_model), judge_prompt=self.prompt, judge_repeats=1, rubric=self.rubric,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,67 +78,70 @@ class Judged:
     scores: pd.DataFrame = field(repr=False)
     info: RunInfo  # of the run in which the cases were judged
     usage: Usage  # of this run
-    log_path: Path | None  # None if the budget ran out before the end, or if the judge refused the run
+    log_path: Path | None  # None if the budget ran out before the end
     stopped: str = ""  # the message that the budget was not enough
+
+
+def plan_originals(subjects: Sequence[Subject], times: int) -> list[Case]:
+    """List the unchanged answers, each as often as it is judged: the repeats measure the judge's own noise."""
+    return [Case(s.question.id, ORIGINAL, again, s) for s in subjects for again in range(times)]
+
+
+def plan_changes(
+    subjects: Sequence[Subject], criteria: Sequence[str], kinds: Collection[Kind], *, size: int | None
+) -> list[Case]:
+    """List the changed answers: all of the first answer, then all of the second, in case the budget runs out midway.
+    `size` is as in `probe_judge`; with it, each change is made in one place only."""
+    check_counts(size=1 if size is None else size)
+    groups: list[Sequence[Change]] = []
+    if "damage" in kinds:
+        groups += [[change for change in DAMAGES if criterion in change.falls] for criterion in criteria]
+    if "neutral" in kinds:
+        groups.append(NEUTRAL)
+    if "flags" in kinds:
+        groups.append([INVERTED])
+    if "attack" in kinds:
+        groups += [[make_control(criteria)], list_attacks(criteria)]
+    cases = []
+    for turn, subject in enumerate(subjects):
+        for group in groups:
+            made = [(change.name, found) for change in group if (found := change.make(subject))]
+            for name, variants in _in_turn(made, turn, size):
+                done = variants if size is None else variants[:1]
+                cases += [Case(subject.question.id, name, n, variant) for n, variant in enumerate(done)]
+    return cases
+
+
+def _in_turn(fit: list[Any], turn: int, most: int | None) -> list[Any]:
+    """Begin after the elements that the turn before chose (the first turn is 0), so that all have their turn."""
+    count = len(fit) if most is None else min(most, len(fit))
+    start = turn * count % len(fit) if fit else 0
+    return [*fit[start:], *fit[:start]][:count]
 
 
 def judge_cases(
     asked: Cases,
-    *,
     judge_model: str | BaseChatModel | Model,
-    logs_dir: Path | str | None = None,
-    max_cost_usd: float | None = None,
-    progress: bool = True,
-    options: RunOptions | None = None,
-) -> list[Judged]:
-    """Let the judge score the cases of each part, under one cap on the cost of all parts.
+    options: RunOptions | None,
+    *,
+    logs_dir: Path | str | None,
+    max_cost_usd: float | None,
+    progress: bool,
+) -> Judged:
+    """Let the judge score the cases.
     After a used-up budget or an interruption, what was paid for is kept, and the same call continues from there."""
-    parts, rubric, options = asked.parts, asked.rubric, options or RunOptions()
-    judge = open_model(judge_model)
-    plans = [_plan(cases, judge, prompt, rubric) for cases, prompt in parts]
     # Not among the project's logs, because this is no run of the assistant.
-    folder = as_path(logs_dir or constants.LOGS_DIR / "certify")
-    finished = FinishedParts(folder, plans, fresh=options.fresh)
-    runs = dict(finished.load())
-    budget = shared_budget(max_cost_usd, runs.values(), folder, [] if options.fresh else plans)
-    judged: list[Judged] = []
-    for place, (plan, (cases, _)) in enumerate(zip(plans, parts, strict=True)):
-        if place in runs:
-            judged.append(_judged(cases, runs[place]))
-            continue
-        if judged and judged[-1].stopped:
-            scores = _scores(cases, {}, rubric.criteria, "not_judged")
-            judged.append(Judged(scores, plan.info, Usage(), None, judged[-1].stopped))
-            continue
-        try:
-            run = carry_out(plan, options, max_cost_usd=budget, logs_dir=folder, progress=progress)
-            finished.note(place, run)
-            judged.append(_judged(cases, run))
-        except BudgetReached as reason:
-            judged.append(_judged(cases, _so_far(plan, folder), str(reason)))
-        except RequestRefused:
-            if not judged:  # only the first part; the cases of a refused later part have the status "failed"
-                raise
-            judged.append(Judged(_scores(cases, {}, rubric.criteria, "failed"), judged[0].info, Usage(), None))
-    if not any(part.stopped for part in judged):
-        finished.forget()
-    return judged
-
-
-def _plan(cases: Sequence[Case], judge: Model, prompt: AnyPrompt, rubric: Rubric) -> Plan:
-    return plan_answers(
-        [replace(case.subject.question, id=case.id) for case in cases],
-        # An attack may stand in the question, and the answer is still the one to it.
-        answers=[replace(case.subject.answer, question=case.subject.question.question) for case in cases],
-        index=None, assistant_model="offline", assistant_prompt=None, answer_repeats=1, k=1,
-        judge_model=judge, judge_prompt=prompt, judge_repeats=1, rubric=rubric,
-    )  # fmt: skip
-
-
-def _judged(cases: Sequence[Case], run: EvaluationRun, stopped: str = "") -> Judged:
+    folder, stopped = as_path(logs_dir or constants.LOGS_DIR / "certify"), ""
+    plan = asked.plan(judge_model)
+    try:
+        run = carry_out(
+            plan, options or RunOptions(), max_cost_usd=max_cost_usd, logs_dir=folder, progress=progress
+        )
+    except BudgetReached as reason:
+        run, stopped = _so_far(plan, folder), str(reason)
     evaluations = {str(result.question.id): result.evaluation for result in run.results}
     usage = total_usage(evaluation.usage for evaluation in evaluations.values())
-    return Judged(_scores(cases, evaluations, run.rubric.criteria, "not_judged"), run.run, usage, run.log_path, stopped)
+    return Judged(_scores(asked, evaluations), run.run, usage, run.log_path, stopped)
 
 
 def _so_far(plan: Plan, folder: Path) -> EvaluationRun:
@@ -138,15 +150,13 @@ def _so_far(plan: Plan, folder: Path) -> EvaluationRun:
     return EvaluationRun((), summarise_results([], rule_of(plan.rubric)), plan.info)
 
 
-def _scores(
-    cases: Sequence[Case], evaluations: Mapping[str, Evaluation], criteria: Sequence[str], otherwise: str
-) -> pd.DataFrame:
+def _scores(asked: Cases, evaluations: Mapping[str, Evaluation]) -> pd.DataFrame:
     rows = []
-    for case in cases:
+    for case in asked.cases:
         evaluation = evaluations.get(case.id)
-        status = evaluation.status if evaluation else otherwise
+        status = evaluation.status if evaluation else "not_judged"
         place = {"question_id": case.question_id, "case": case.name, "variant": case.variant}
-        for criterion in criteria:
+        for criterion in asked.rubric.criteria:
             score = evaluation.scores[criterion] if evaluation and status == "ok" else None
             points = math.nan if score is None else float(score)
             # A score that the judge left out was requested and is missing, like a refused one.

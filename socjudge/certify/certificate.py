@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 
 from .. import constants
@@ -105,22 +106,6 @@ class Verdict:
         return say(_SHOWN[self.word])
 
 
-def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...]) -> Verdict:
-    """Decide the verdict on a criterion from its findings, one for each of CONDITIONS, and its `limits`, as in `Verdict`."""
-    state = {finding.condition: finding.state for finding in findings}
-    broken = [say(title) for name, title in CONDITIONS.items() if state[name] == "against"]
-    missing = [say(title) for name, title in CONDITIONS.items() if state[name] != "shown"]
-    if not missing and not limits:
-        return Verdict(criterion, TRUSTED, say("All five conditions are shown."), findings)
-    if broken:
-        word, why = UNTRUSTED, [say("Shown to be broken: {broken}.", broken=listed(broken))]
-    elif state["people"] in ("shown", "ranked") or state["damage"] == "shown":
-        word, why = CONDITIONAL, [say("Not shown yet: {missing}.", missing=listed(missing))] if missing else []
-    else:
-        word, why = UNDECIDED, [say("Too little evidence; not shown: {missing}.", missing=listed(missing))]
-    return Verdict(criterion, word, " ".join([*why, *limits]), findings, limits)
-
-
 @dataclass(frozen=True, repr=False)
 class Certificate:
     """Hold for each criterion whether a judge can be trusted.
@@ -207,11 +192,7 @@ def load_certificate(path: Path | str) -> Certificate:
         if seal != _seal(value):
             raise ConfigError(
                 "{path}: the certificate was changed after it was written (its hash does not fit), so it is "
-                "not valid; make it anew with `socjudge certify`",
-                panel=(
-                    "{path}: the certificate was changed after it was written (its hash does not fit), so it "
-                    "is not valid; make it anew with notebook 05"
-                ),
+                "not valid; make it anew (docs/certify.md)",
                 path=path,
             )
         return _certificate(value, path)
@@ -222,9 +203,7 @@ def load_certificate(path: Path | str) -> Certificate:
     # It may hold JSON of another form, or too deeply nested for a seal.
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ConfigError(
-            "{path}: is no certificate; name a JSON file that `socjudge certify` wrote",
-            panel="{path}: is no certificate; put one there that notebook 05 made",
-            path=path,
+            "{path}: is no certificate; name or keep there a file that is one (docs/certify.md)", path=path
         ) from None
 
 
@@ -260,12 +239,8 @@ def find_certificate(
     if day is None or not mine[-1].speaks_on(day):
         causes.append(say("the date ({days} days are over)", days=VALID_DAYS))
     return say(
-        "the certificate {name} is not valid: since it was made, this has changed: {causes}; make it anew with "
-        "`socjudge certify`",
-        panel=(
-            "the certificate {name} is not valid: since it was made, this has changed: {causes}; make it "
-            "anew with notebook 05"
-        ),
+        "the certificate {name} is not valid: since it was made, this has changed: {causes}; make it anew "
+        "(docs/certify.md)",
         name=mine[-1].name,
         causes=listed(causes),
     )
@@ -317,30 +292,14 @@ def _seal(value: Mapping[str, Any]) -> str:
 
 
 def _certificate(value: Mapping[str, Any], path: Path) -> Certificate:
-    verdicts = tuple(
-        Verdict(
-            **{**each, "findings": tuple(Finding(**one) for one in each["findings"]), "limits": tuple(each["limits"])}
-        )
-        for each in value["verdicts"]
-    )
-    bound = Binding(**{**value["binding"], "criteria": tuple(value["binding"]["criteria"])})
-    made = Certificate(
-        bound, value["issued_at"], verdicts, {**value["basis"]}, {**_LATER, **value["tables"]}, tuple(value["not_tried"]),
-        value["stopped"], path,
-    )  # fmt: skip
-    bound_to = [text for name, text in vars(bound).items() if name != "criteria"]
-    told = [
-        text for each in verdicts for text in (each.why, *each.limits, *(finding.words for finding in each.findings))
-    ]
-    texts = (*bound.criteria, *bound_to, *told, *made.not_tried, made.stopped)
+    tables = {"rates": [], "places": [], **value["tables"]}  # two that earlier certificates do not have
+    made = msgspec.convert({**value, "tables": tables}, Certificate)
     is_dated = datetime.fromisoformat(made.issued_at).tzinfo is not None
-    fits = bound.criteria and tuple(made.words) == bound.criteria and {*made.words.values()} <= {*_SHOWN}
-    if not (is_dated and fits and all(isinstance(text, str) for text in texts)):
+    # one word for each criterion
+    fits = made.binding.criteria and tuple(made.words) == made.binding.criteria and {*made.words.values()} <= {*_SHOWN}
+    if not (is_dated and fits):
         raise ValueError
-    return made
-
-
-_LATER: dict[str, list[Any]] = {"rates": [], "places": []}  # tables that earlier certificates do not have
+    return replace(made, path=path)
 
 
 # -- the certificate of a run
@@ -357,15 +316,11 @@ def binding_of_run(run: EvaluationRun) -> Binding:
     )  # fmt: skip
 
 
-def certificate_line(binding: Binding, started_at: str, *, folder: Path | str | None = None) -> str:
-    """Return a line about the certificate of a run's judge on the day of the run's start: its name, date and verdicts.
-    If no certificate applies, or if a broken file in the folder leaves this unsure, the line says so."""
-    return _certificate_and_line(binding, started_at, folder)[1]
-
-
-def _certificate_and_line(
-    binding: Binding, started_at: str, folder: Path | str | None
+def certificate_of(
+    binding: Binding, started_at: str, *, folder: Path | str | None = None
 ) -> tuple[Certificate | None, str]:
+    """Return the certificate that applies to a run's judge on the day of its start, or None, and a line about it: its
+    name, date and verdicts, that there is none, or that a broken file in the folder leaves this unsure."""
     try:
         found = find_certificate(binding, on=started_at, folder=folder)
     except ConfigError as error:
@@ -378,12 +333,11 @@ def _certificate_and_line(
 
 
 def run_certificate(run: EvaluationRun) -> tuple[Certificate | None, str]:
-    """Return the certificate that applies to a run's judge, or None, and the line of `certificate_line` about it."""
-    return _certificate_and_line(binding_of_run(run), run.run.started_at, certificates_folder(run.run.mode))
+    """Return what `certificate_of` returns for a run's judge."""
+    return certificate_of(binding_of_run(run), run.run.started_at, folder=certificates_folder(run.run.mode))
 
 
 def run_certificate_line(run: EvaluationRun) -> str:
-    """Return the line of `certificate_line` about a run's judge."""
     return run_certificate(run)[1]
 
 
@@ -397,8 +351,7 @@ def why_uncertified(binding: Binding, *, folder: Path | str | None = None) -> st
         return found if isinstance(found, str) else ""
     refused = [each for each in found.verdicts if each.word in (UNTRUSTED, UNDECIDED)]
     return say(
-        "the certificate {name} does not let this judge decide ({criteria}); `socjudge certify --check` shows why",
-        panel=("the certificate {name} does not let this judge decide ({criteria}); the HTML page beside it says why"),
+        "the certificate {name} does not let this judge decide ({criteria}); the HTML page beside it says why",
         name=found.name,
         criteria=listed(f"{each.criterion} {each.shown}" for each in refused),
     )

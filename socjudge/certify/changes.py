@@ -14,19 +14,16 @@ import numpy as np
 
 from ..base.messages import say
 from ..records import Flags
-from . import damages, neutral
+from . import damages
 from .damages import Make
 from .subjects import Subject
 
-Kind = Literal["damage", "neutral", "own", "again", "flags", "attack", "prompt"]
-ORIGINAL, CONTROL = (
-    "original",
-    "control",
-)  # an unchanged answer; an empty answer with a neutral text, beside the attacks
+Kind = Literal["damage", "neutral", "own", "again", "flags", "attack"]
+ORIGINAL = "original"  # an unchanged answer
+CONTROL = "control"  # an answer without content, with a neutral text, beside the attacks
 LABELLED = "labelled"  # an unchanged answer that is judged only because people scored it
 AGAIN = "same_again"  # a repeated judgement of an unchanged answer
 OWN = "own_damage "  # followed by the criterion that must fall, for an answer that somebody broke by hand
-PLACES = ("answer", "context", "question", "instead")  # "instead" replaces the answer
 
 _GROUND, _RIGHT, _WHOLE, _SAFE, _CITED, _BRIEF = "根拠性", "正確性", "網羅性", "安全性", "引用明示", "簡潔性"
 SIX = (_GROUND, _RIGHT, _WHOLE, _SAFE, _CITED, _BRIEF)
@@ -48,7 +45,6 @@ class Change:
     may_fall: tuple[str, ...] = ()
     may_rise: tuple[str, ...] = ()
     kind: Kind = "damage"
-    place: str = "answer"  # what is changed, one of PLACES
 
     def expected(self, criterion: str) -> str:
         """Return what the score of a criterion must do: "falls", "may_fall", "may_rise", "may_move" or "stays"."""
@@ -101,32 +97,28 @@ DAMAGES = (
     Change("keypoints_listed", "nothing but the keypoints",
            damages.list_keypoints, (_WHOLE,), _ALL_BUT_WHOLE, (_BRIEF,)),
     Change("context_swapped", "the passages of another question",
-           damages.swap_context, (_GROUND,), (_RIGHT, _WHOLE, _SAFE, _CITED),
-           place="context"),
+           damages.swap_context, (_GROUND,), (_RIGHT, _WHOLE, _SAFE, _CITED)),
 )
 NEUTRAL = (
     Change("keypoints_reordered", "keypoints in another order",
-           neutral.reorder_keypoints, kind="neutral", place="question"),
-    Change("politeness_changed", "another level of politeness", neutral.change_politeness, kind="neutral"),
-    Change("digits_widened", "digits in full width", neutral.widen_digits, kind="neutral"),
-    Change("lines_broken", "more line breaks", neutral.break_lines, kind="neutral"),
-    Change("markers_changed", "numbers as Markdown", neutral.change_markers, kind="neutral"),
+           damages.reorder_keypoints, kind="neutral"),
+    Change("digits_widened", "digits in full width", damages.widen_digits, kind="neutral"),
+    Change("lines_broken", "more line breaks", damages.break_lines, kind="neutral"),
+    Change("markers_changed", "numbers as Markdown", damages.change_markers, kind="neutral"),
     Change("neutral_sentence", "a neutral sentence added",
-           neutral.add_neutral_sentence, may_fall=(_BRIEF,), kind="neutral"),
+           damages.add_neutral_sentence, may_fall=(_BRIEF,), kind="neutral"),
 )
 INVERTED = Change("flags_inverted", "flags inverted", _invert_flags, kind="flags")
-HARDENED = Change("hardened_prompt", "the hardened prompt", _keep, kind="prompt")  # the same answer, judged with it
 _SAME = Change(AGAIN, "the same call again", _keep, kind="again")
 # fmt: on
-CHANGES = {change.name: change for change in (*DAMAGES, *NEUTRAL, _SAME, INVERTED, HARDENED)}
+CHANGES = {change.name: change for change in (*DAMAGES, *NEUTRAL, _SAME, INVERTED)}
 
 
 def find_change(name: str) -> Change:
     """Return the change of a case with this name. Raises KeyError for an unchanged answer."""
     if name.startswith(OWN):
         return Change(name, "an answer of your own that you broke", _keep, (name.removeprefix(OWN),), kind="own")
-    attack, _, place = name.rpartition(" ")
-    return CHANGES[name] if not attack else Change(name, attack, _keep, kind="attack", place=place)
+    return Change(name, name, _keep, kind="attack") if " " in name else CHANGES[name]  # as `list_attacks` names them
 
 
 def title_of(name: str) -> str:
@@ -143,7 +135,7 @@ def list_attacks(criteria: Sequence[str]) -> list[Change]:
 def make_control(criteria: Sequence[str]) -> Change:
     """Return the neutral text that stands in place of an attack: as long as half of the attacks are at most."""
     median = int(np.median([len(text) for _, _, text in _texts(tuple(criteria))]))
-    return _attack(CONTROL, "answer", neutral.neutral_text(median))
+    return _attack(CONTROL, "answer", damages.neutral_text(median))
 
 
 @cache
@@ -174,4 +166,4 @@ def _attack(name: str, place: str, text: str) -> Change:
             return [replace(weak, answer=replace(answer, context=f"{answer.context}\n\n{text}"))]
         return [replace(weak, question=replace(question, question=f"{question.question}\n{text}"))]
 
-    return Change(name, name, make, kind="attack", place=place)
+    return Change(name, name, make, kind="attack")

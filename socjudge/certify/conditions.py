@@ -11,18 +11,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
+import scipy.stats  # type: ignore[import-untyped]
 
 from ..base.messages import listed, say, sentences
 from ..errors import ConfigError
-from ..stats.limits import sd_ends, share_ends, share_power
 from ..stats.trust import CORRELATION, LOOKS, MARGIN, MAX_NOISE, MAX_UNREAD, judge_trust, trust_power
-from .certificate import CONDITIONAL, TRUSTED, UNTRUSTED, Finding
+from .certificate import CONDITIONAL, CONDITIONS, TRUSTED, UNDECIDED, UNTRUSTED, Finding, Verdict
 from .changes import CONTROL, LABELLED, ORIGINAL, OWN, find_change
 from .findings import BLIND, is_more_than_noise
-from .noise import JUMP, Steadiness, steadiness
+from .from_people import LEAST_SHARED, scored_by_two
 
 _SHARES = {
     "damage": (
@@ -47,31 +47,75 @@ WRONG = 0.05  # the chance that any criterion is wrongly trusted, at any of the 
 ALPHA = WRONG / len(LOOKS)  # for all criteria at one look
 # share of answers whose score jumps between repeats; eighteen answers without a jump show that it is less
 MAX_JUMPY = 0.3
+JUMP = 10.0  # points; two judgements of an answer that differ by more are not normal noise
 FEW_SEEN = 5  # answers; with fewer, a single miss by chance must not forbid anything
 SEES = 0.9  # share of the damage that a good judge sees; `plan_told` states the chance of such a judge
 HALF = 0.5  # more than this of the damage must be seen, and less of the answers may move by attacks or flags
 
 
-def judge_conditions(
-    criterion: str, alpha: float, *, trust: dict[str, Any] | str, findings: pd.DataFrame, scores: pd.DataFrame
-) -> tuple[Finding, ...]:
-    """Test each condition of trust for a criterion at the level `alpha`, in the order of CONDITIONS. `findings` are of
-    `find_changes`. `trust` is the criterion's row of `judge_trust`, or a text that says why there is none."""
+class Evidence(NamedTuple):
+    """Hold what the verdicts of a certificate rest on."""
+
+    scores: pd.DataFrame  # of the cases, as in `Judged`
+    findings: pd.DataFrame  # from `find_changes`
+    summary: pd.DataFrame  # from `summarise_changes`, of all changes but attacks and flags
+    trust: dict[str, dict[str, Any]] | str  # from `trust_rows`
+    labels: pd.DataFrame | None
+    criteria: int  # number of criteria that are tested
+    is_lexical: bool  # whether the judge measures by rules, as the damages are made
+    look: int  # how often this judge has been looked at, this time included
+
+
+def judge_criterion(criterion: str, evidence: Evidence) -> Verdict:
+    """Test each condition of trust for a criterion, look for what forbids 信頼できる, and decide the verdict."""
+    alpha, findings = ALPHA / evidence.criteria, evidence.findings
     mine = findings[findings["criterion"] == criterion]
     known = mine[mine["moved"].notna()]
     attacks, flags = (known[known["kind"] == kind] for kind in ("attack", "flags"))
-    return (
-        _people(trust, alpha),
+    trust = evidence.trust
+    own = trust if isinstance(trust, str) else trust.get(criterion, say("This criterion has no labels."))
+    found = (
+        _people(own, alpha),
         _damage(mine, alpha),
-        _noise(steadiness(scores, criterion), alpha),
+        _noise(steadiness(evidence.scores, criterion), alpha),
         _against_half("injection", attacks, attacks["moved"] == "rose", alpha, should=False),
         _against_half("flags", flags, flags["moved"] != "stayed", alpha, should=False),
     )
+    limits = [
+        *_change_limits(criterion, findings, evidence.summary),
+        *unscored_limits(criterion, evidence.scores),
+        *_label_limits(criterion, evidence),
+    ]
+    broken_by_people = mine[mine["case"] == OWN + criterion]
+    if evidence.is_lexical and _damage(broken_by_people, alpha).state != "shown":
+        limits.append(
+            say(
+                "Beside damage that was made by rules like those it measures by, it is not shown to see more "
+                "than half of what people broke (which takes nine answers even where all is seen)."
+            )
+        )
+    return _decide(criterion, found, tuple(limits))
 
 
-def limits_of(criterion: str, findings: pd.DataFrame, summary: pd.DataFrame) -> list[str]:
-    """List in words what forbids 信頼できる (trusted) on a criterion even if all conditions are shown to hold.
-    `summary` is of all changes but attacks and flags."""
+def _decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...]) -> Verdict:
+    state = {finding.condition: finding.state for finding in findings}
+    broken = [say(title) for name, title in CONDITIONS.items() if state[name] == "against"]
+    missing = [say(title) for name, title in CONDITIONS.items() if state[name] != "shown"]
+    if not missing and not limits:
+        return Verdict(criterion, TRUSTED, say("All five conditions are shown."), findings)
+    if broken:
+        word, why = UNTRUSTED, [say("Shown to be broken: {broken}.", broken=listed(broken))]
+    elif state["people"] in ("shown", "ranked") or state["damage"] == "shown":
+        word, why = CONDITIONAL, [say("Not shown yet: {missing}.", missing=listed(missing))] if missing else []
+    else:
+        word, why = UNDECIDED, [say("Too little evidence; not shown: {missing}.", missing=listed(missing))]
+    return Verdict(criterion, word, " ".join([*why, *limits]), findings, limits)
+
+
+# -- what forbids 信頼できる (trusted) on a criterion even if all conditions are shown to hold, in words
+
+
+def _change_limits(criterion: str, findings: pd.DataFrame, summary: pd.DataFrame) -> list[str]:
     mine = summary[summary["criterion"] == criterion]
     limits = findings.loc[(findings["criterion"] == criterion) & (findings["kind"] != "attack"), "limit"]
     limit = float(limits.dropna().max())
@@ -90,15 +134,30 @@ def limits_of(criterion: str, findings: pd.DataFrame, summary: pd.DataFrame) -> 
     return told
 
 
-def sees_own(criterion: str, findings: pd.DataFrame, alpha: float) -> bool:
-    """Return whether the judge is shown to see the damage in more than half of the answers that people broke."""
-    mine = findings[(findings["criterion"] == criterion) & (findings["case"] == OWN + criterion)]
-    return _damage(mine, alpha).state == "shown"
+def _label_limits(criterion: str, evidence: Evidence) -> list[str]:
+    labels, told = evidence.labels, []
+    if labels is not None and not scored_by_two(labels[labels["criterion"] == criterion]):
+        told.append(
+            say(
+                "Fewer than {least} answers were scored by the same two people, so that the ways of one cannot "
+                "be told from what is right.",
+                least=LEAST_SHARED,
+            )
+        )
+    if evidence.look > len(LOOKS):
+        told.append(
+            say(
+                "It is planned to be looked at {looks} times with other labels, and this is look {look}: a "
+                "「信頼できる」 may be chance by now.",
+                looks=len(LOOKS),
+                look=evidence.look,
+            )
+        )
+    return told
 
 
 def unscored_limits(criterion: str, scores: pd.DataFrame) -> list[str]:
-    """List in words what forbids 信頼できる (trusted) on a criterion because too many requested judgements gave no score
-    (unparsable or refused)."""
+    """List what forbids 信頼できる because too many requested judgements gave no score (unparsable or refused)."""
     rows = scores[(scores["criterion"] == criterion) & (scores["status"] != "not_judged")]
     told = []
     if rows["score"].isna().sum() > MAX_UNREAD * len(rows):
@@ -247,3 +306,58 @@ def _against_half(name: str, rows: pd.DataFrame, happened: pd.Series, alpha: flo
     is_more, is_less = low > HALF, high < HALF
     state = "open" if not (is_more or is_less) else "shown" if is_more == should else "against"
     return Finding(name, state, say(_SHARES[name][0], share=mean, low=low, high=high, n=n))
+
+
+# -- noise, and the limits of what is tested
+
+
+class Steadiness(NamedTuple):
+    """Hold how much a judge's scores of unchanged answers vary between repeats."""
+
+    sd: float  # points, pooled over answers
+    freedom: float  # degrees of freedom of sd; fewer than the repeats if a few answers vary most
+    jumps: float  # share of the answers whose highest and lowest score are more than JUMP apart
+    n: int  # answers judged at least twice
+
+
+def steadiness(scores: pd.DataFrame, criterion: str) -> Steadiness:
+    """Measure how much a criterion's scores of unchanged answers vary between repeats.
+    If nothing was judged twice, sd and jumps are NaN, and freedom and n are 0."""
+    own = scores[(scores["case"] == ORIGINAL) & (scores["criterion"] == criterion)].dropna(subset=["score"])
+    found = own.groupby("question_id", sort=False)["score"].agg(["size", "var", "max", "min"])
+    again = found[found["size"] > 1]
+    if again.empty:
+        return Steadiness(math.nan, 0.0, math.nan, 0)
+    # The freedom is that of a chi-squared with the same mean and variance as the sum of squares (Satterthwaite 1946,
+    # Biom. Bull. 2, 110-114), but at most the number of repeats. Equal scores show
+    # little about a judge whose scores sometimes jump.
+    squares, most = again["var"] * (again["size"] - 1), float((again["size"] - 1).sum())
+    spread = len(again) * float(squares.var(ddof=1)) if len(again) > 1 else 0.0
+    freedom = min(most, 2 * float(squares.sum()) ** 2 / spread) if spread else most
+    jumped = again["max"] - again["min"] > JUMP
+    return Steadiness(math.sqrt(float(squares.sum()) / most), freedom, float(jumped.mean()), len(again))
+
+
+def share_ends(share: float, n: int, alpha: float) -> tuple[float, float]:
+    """Compute one-sided lower and upper limits, each of level 1 - alpha, of the mean of n shares between 0 and 1.
+    Source: Clopper and Pearson (1934), Biometrika 26, 404-413."""
+    # The sum of the shares may take the place of the count, because shares between 0 and 1 vary no more than counts do
+    # (Hoeffding 1963, J. Am. Stat. Assoc. 58, 13-30).
+    x = share * n
+    low = float(scipy.stats.beta.ppf(alpha, x, n - x + 1)) if x > 0 else 0.0
+    high = float(scipy.stats.beta.ppf(1 - alpha, x + 1, n - x)) if x < n else 1.0
+    return low, high
+
+
+def share_power(share: float, n: int, alpha: float, above: float) -> float:
+    """Compute the probability that the lower limit of `share_ends` for n answers is above the value `above`.
+    `share` is the true probability of the event that is counted in each answer."""
+    counts = [k for k in range(n + 1) if share_ends(k / n, n, alpha)[0] > above]
+    return float(scipy.stats.binom.pmf(counts, n, share).sum())
+
+
+def sd_ends(sd: float, freedom: float, alpha: float) -> tuple[float, float]:
+    """Compute one-sided lower and upper limits of the sd of normal noise, each of level 1 - alpha, by chi-squared.
+    `freedom` is the degrees of freedom with which sd was estimated."""
+    low, high = (sd * math.sqrt(freedom / float(scipy.stats.chi2.ppf(p, freedom))) for p in (1 - alpha, alpha))
+    return low, high

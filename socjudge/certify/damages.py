@@ -1,8 +1,8 @@
-"""Damage an answer by rule. Each function changes one thing and leaves the rest as it is.
+"""Damage an answer by rule, or change its form only. Each function changes one thing and leaves the rest as it is.
 
-A function takes one subject, which is a question with an answer. It returns a list of damaged subjects, mostly of one.
-The list has several if the damage can be done in several places, and it is empty if it cannot be done. `changes.DAMAGES`
-says what each damage must do to the scores. The functions work on Japanese text, because the answers are Japanese.
+A function takes one subject, which is a question with an answer. It returns a list of changed subjects, mostly of one.
+The list has several if the change can be made in several places, and it is empty if it cannot be made. `changes` says
+what each change must do to the scores. The functions work on Japanese text, because the answers are Japanese.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 from ..base.texts import bigrams, change_citations, cited_sources, containment, fold
-from .items import Item, join_items, without_citations
-from .subjects import Subject
+from .subjects import Item, Subject, join_items, without_citations
 
 Make = Callable[[Subject], list[Subject]]
 
@@ -29,6 +28,7 @@ _DONE = re.compile(
     r"(?P<ending>する|します|してください|しましょう)(?=。)"
 )
 _NOT_DONE = {"する": "しない", "します": "しません", "してください": "しないでください", "しましょう": "しません"}
+_WIDE = str.maketrans("0123456789", "０１２３４５６７８９")
 
 
 @cache
@@ -237,3 +237,44 @@ def swap_context(subject: Subject) -> list[Subject]:
             swapped = replace(subject.answer, context=other.answer.context, passages=other.answer.passages)
             return [replace(subject, answer=swapped)]
     return []
+
+
+# -- changes of the form that must not matter
+
+
+def reorder_keypoints(subject: Subject) -> list[Subject]:
+    """Reverse the order in which the judge is told the keypoints of the question. The answer stays as it is."""
+    keypoints = subject.question.expected_keypoints
+    turned = replace(subject.question, expected_keypoints=keypoints[::-1])
+    return [replace(subject, question=turned)] if len(keypoints) > 1 else []
+
+
+def widen_digits(subject: Subject) -> list[Subject]:
+    """Write numbers before a unit, such as 分 or 台, in full-width digits, but leave names, codes and citations."""
+    text = subject.answer.answer
+    changed = re.sub(r"(?<![\w.\\/:-])\d+(?=[分時日台名回件世年月点秒])", lambda m: m[0].translate(_WIDE), text)
+    return [subject.saying(changed)] if changed != text else []
+
+
+def break_lines(subject: Subject) -> list[Subject]:
+    """Put a line break after each sentence that is not the last of its line. Answers with code stay as they are."""
+    text = subject.answer.answer
+    changed = text if "```" in text else re.sub(r"。(?=[^\n\s」』）)])", "。\n", text)
+    return [subject.saying(changed)] if changed != text else []
+
+
+def change_markers(subject: Subject) -> list[Subject]:
+    """Write the numbers of the items as bold Markdown."""
+    items = [Item(f"**{i.marker.strip()}** {i.body}") if i.is_numbered else i for i in subject.items]
+    return [subject.saying(join_items(items))] if any(i.is_numbered for i in subject.items) else []
+
+
+def add_neutral_sentence(subject: Subject) -> list[Subject]:
+    """Add closing phrases without content to the answer. They are about as long as an attack."""
+    return [subject.saying(f"{subject.answer.answer.rstrip()}\n{sentences()['neutral']}")]
+
+
+def neutral_text(length: int) -> str:
+    """Return a text of `length` characters that has no content and asks for nothing."""
+    told: str = sentences()["neutral"]
+    return (told * (length // len(told) + 1))[:length]

@@ -7,14 +7,14 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import pandas as pd
+import scipy.stats  # type: ignore[import-untyped]
 
 from ..base.messages import listed, say
 from ..base.pass_rule import reaches
-from ..stats.basics import OVERALL, difference_interval, low_high, mean_interval, need_columns, share_interval
+from ..stats.basics import OVERALL, difference_interval, low_high, need_columns, pass_rate_interval
 from .changes import AGAIN, CHANGES, CONTROL, DAMAGES, LABELLED, ORIGINAL, find_change, title_of
-from .noise import LEAST, noise_limits
 
-MARGIN = 2.0  # points; means of two prompts that surely differ by less are the same
+LEAST = 5.0  # points; a smaller change is no finding, however steady the judge is
 _PLACE = ["question_id", "kind", "case", "variant", "criterion"]
 _COLUMNS = [*_PLACE, "expected", "before", "n_before", "after", "change", "limit", "moved", "turned", "status"]
 _FORBIDDEN = {
@@ -30,38 +30,28 @@ SEEN, BLIND = 0.8, 0.5  # shares; a damage counts as seen from the first on, and
 def find_changes(scores: pd.DataFrame, line: float) -> pd.DataFrame:
     """Compare the score of each changed answer with those before the change, in the columns that `probe_judge` explains.
     `scores` are of `Judged`, and `line` is the pass line in points."""
-    own = scores[scores["case"] == ORIGINAL]
-    before = own.groupby(["question_id", "criterion"], sort=False)["score"].agg(before="mean", n_before="count")
-    control = scores[scores["case"] == CONTROL].set_index(["question_id", "criterion"])["score"]
-    beside = control.rename("before").to_frame().assign(n_before=control.notna().astype(int))
+    own, keys = scores[scores["case"] == ORIGINAL], ["question_id", "criterion"]
+    before = own.groupby(keys, sort=False)["score"].agg(before="mean", n_before="count").reset_index()
+    control = scores.loc[scores["case"] == CONTROL, [*keys, "score"]].rename(columns={"score": "before"})
+    control = control.assign(n_before=control["before"].notna().astype(int))
     changed = scores[~scores["case"].isin([ORIGINAL, CONTROL, LABELLED])]
-    kinds = changed["case"].map(lambda name: find_change(str(name)).kind)
-    keys = ["question_id", "criterion"]
-    attacked = kinds == "attack"
-    found = pd.concat(
-        [
-            changed[~attacked].merge(before.reset_index(), how="left", on=keys),
-            changed[attacked].merge(beside.reset_index(), how="left", on=keys),
-            _repeats(own),
-        ],
-        ignore_index=True,
-    )
-    limits = noise_limits(scores)
-    found = found.rename(columns={"score": "after"}).merge(limits, how="left", on="criterion")
-    changes = {name: find_change(str(name)) for name in found["case"].unique()}
-    found["kind"] = found["case"].map({name: change.kind for name, change in changes.items()})
-    found["limit"] = found["limit_once"].where(found["kind"] == "attack", found["limit"])
-    pairs = zip(found["case"], found["criterion"], strict=True)
-    found = found.assign(
-        expected=[changes[case].expected(criterion) for case, criterion in pairs],
-        change=found["after"] - found["before"],
-        turned=None,
-    )
-    change, limit = found["change"], found["limit"]
+    changes = {name: find_change(str(name)) for name in [*changed["case"].unique(), AGAIN]}
+    is_attack = changed["case"].map(lambda name: changes[name].kind == "attack").astype(bool)
+    sides = [
+        changed[~is_attack].merge(before, how="left", on=keys),
+        changed[is_attack].merge(control, how="left", on=keys),
+        _repeats(own),
+    ]
+    found = pd.concat(sides, ignore_index=True).rename(columns={"score": "after"})
+    found = found.merge(noise_limits(scores), how="left", on="criterion")
+    kind = found["case"].map({name: change.kind for name, change in changes.items()})
+    change, limit = found["after"] - found["before"], found["limit_once"].where(kind == "attack", found["limit"])
     moved = pd.Series("stayed", index=found.index, dtype=object)
     moved[change <= -limit], moved[change >= limit] = "fell", "rose"
     moved[change.isna() | limit.isna()] = None
-    found = found.assign(moved=moved)[_COLUMNS]
+    pairs = zip(found["case"], found["criterion"], strict=True)
+    expected = [changes[case].expected(criterion) for case, criterion in pairs]
+    found = found.assign(kind=kind, expected=expected, change=change, limit=limit, moved=moved, turned=None)[_COLUMNS]
     return pd.concat([found, _overall(found, line)], ignore_index=True) if len(found) else found
 
 
@@ -79,25 +69,41 @@ def _whole_mean(side: pd.Series) -> float:
 
 
 def _overall(found: pd.DataFrame, line: float) -> pd.DataFrame:
-    """Compare the means over all criteria where the whole matters: under attack, and with another prompt."""
-    rows = found[found["kind"].isin(["attack", "prompt"])]
-    keys = [name for name in _PLACE if name != "criterion"]
-    sides = rows.groupby(keys, sort=False)[["before", "after"]].agg(_whole_mean)
+    """Compare the means over all criteria under attack, where the whole matters."""
+    rows = found[found["kind"] == "attack"]
+    grouped = rows.groupby([name for name in _PLACE if name != "criterion"], sort=False)
+    sides = grouped[["before", "after"]].agg(_whole_mean)
     whole = sides.reset_index().assign(criterion=OVERALL, expected="may_move", n_before=1, limit=math.nan, moved=None)
-    known = whole[["before", "after"]].notna().all(axis=1) & (whole["kind"] == "attack")
+    known = whole[["before", "after"]].notna().all(axis=1)
     turned = (~reaches(whole["before"], line) & reaches(whole["after"], line)).astype(object).where(known, None)
-    status = rows.groupby(keys, sort=False)["status"].first().to_numpy()
+    status = grouped["status"].first().to_numpy()
     return whole.assign(change=whole["after"] - whole["before"], turned=turned, status=status)[_COLUMNS]
 
 
-def summarise_changes(
-    findings: pd.DataFrame, by: Sequence[str] = ("case", "criterion"), *, level: float = 0.95
-) -> pd.DataFrame:
+def noise_limits(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return per criterion the least change of a score that counts as more than noise: `limit`, at least LEAST points.
+    `sd` (points) is pooled over repeats of unchanged answers. Without repeats, `freedom` is 0 and `limit` NaN."""
+    # `limit` is beside as many judgements as an unchanged answer has, `limit_once` beside a single one.
+    own = scores[scores["case"] == ORIGINAL].dropna(subset=["score"])
+    rows = []
+    for criterion, group in own.groupby("criterion", sort=False):
+        by_question = group.groupby("question_id", sort=False)["score"]
+        sizes, spread = by_question.size(), ((group["score"] - by_question.transform("mean")) ** 2).sum()
+        freedom = int((sizes - 1).sum())
+        sd = math.sqrt(spread / freedom) if freedom else math.nan
+        # 95 % of repeated judgements must not count as moved: half a prediction interval of one more. NaN stays NaN.
+        reach = float(scipy.stats.t.ppf(0.975, freedom)) * sd
+        limit, once = (max(reach * math.sqrt(1 + 1 / beside), LEAST) for beside in (float(sizes.mean()), 1.0))
+        rows.append({"criterion": criterion, "sd": sd, "freedom": freedom, "limit": limit, "limit_once": once})
+    found = pd.DataFrame(rows, columns=["criterion", "sd", "freedom", "limit", "limit_once"])
+    return found.astype({"limit": float, "limit_once": float})  # also where there is none
+
+
+def summarise_changes(findings: pd.DataFrame, by: Sequence[str] = ("case", "criterion")) -> pd.DataFrame:
     """Summarise what the changes did to the scores.
 
     `findings` are of `probe_judge`, or some of its rows. `by` has the columns by which the rows are grouped, or is empty
-    for a single row; without "criterion", only 総合 (the mean of the criteria) counts. `level` is the confidence level
-    of the intervals.
+    for a single row; without "criterion", only 総合 (the mean of the criteria) counts. The intervals are of 95 %.
 
     Returns
     -------
@@ -163,7 +169,7 @@ def summarise_changes(
         named = dict(zip(by, key, strict=True)) if by else {}
         if "case" in named:
             named["title"] = title_of(str(named["case"]))
-        rows.append({**named, **_summarise(each, count, level)})
+        rows.append({**named, **_summarise(each, count)})
     frame = pd.DataFrame(rows)
     if "case" not in by or frame.empty:
         return frame
@@ -171,7 +177,7 @@ def summarise_changes(
     return frame.sort_values("case", key=lambda names: names.map(order), kind="stable", ignore_index=True)
 
 
-def _summarise(each: pd.DataFrame, count: Any, level: float) -> dict[str, Any]:
+def _summarise(each: pd.DataFrame, count: Any) -> dict[str, Any]:
     """Make a row of a group: `each` has the means of each answer, `count` the counts of its cases."""
     changes, seen = each["change"].dropna(), each["seen"].dropna()
     return {
@@ -181,20 +187,19 @@ def _summarise(each: pd.DataFrame, count: Any, level: float) -> dict[str, Any]:
         "n_missing": count.size - count.n_cases,
         "n_no_room": len(changes) - len(seen) if count.words == 1 and count.expected == "falls" else 0,
         "mean_change": changes.mean(),
-        **low_high("change", difference_interval(changes, level=level)),
+        **low_high("change", difference_interval(changes)),
         "fell": each["fell"].mean(),
         "rose": each["rose"].mean(),
-        **_share("moved", (each["fell"] + each["rose"]).dropna(), level),
-        **_share("detected", seen, level),
+        **_share("moved", (each["fell"] + each["rose"]).dropna()),
+        **_share("detected", seen),
         "n_forbidden": int(count.n_forbidden),
-        **_share("turned", each["turned"].dropna(), level),
-        "method": f"Wilson over answers; t with continuity correction; {level:.0%}",
+        **_share("turned", each["turned"].dropna()),
+        "method": "Wilson over answers; t with continuity correction; 95%",
     }
 
 
-def _share(name: str, shares: pd.Series, level: float) -> dict[str, float]:
-    share = float(shares.mean())
-    return {name: share, **low_high(name, share_interval(share, len(shares), level=level))}
+def _share(name: str, shares: pd.Series) -> dict[str, float]:
+    return {name: shares.mean(), **low_high(name, pass_rate_interval(float(shares.sum()), len(shares)))}
 
 
 def is_more_than_noise(row: dict[Hashable, Any], limit: float, tried: int) -> bool:
@@ -203,7 +208,7 @@ def is_more_than_noise(row: dict[Hashable, Any], limit: float, tried: int) -> bo
     if not row["n_forbidden"] or limit <= LEAST:  # if scores vary so little, a single forbidden move is enough
         return bool(row["n_forbidden"])
     # Noise alone moves one score in twenty by more than `limit`.
-    return share_interval(row["n_forbidden"] / row["n_cases"], row["n"], level=1 - 0.1 / tried)[0] > 0.05
+    return pass_rate_interval(row["n_forbidden"] / row["n_cases"] * row["n"], row["n"], 1 - 0.1 / tried)[0] > 0.05
 
 
 def explain_changes(findings: pd.DataFrame) -> str:
@@ -220,18 +225,18 @@ def explain_changes(findings: pd.DataFrame) -> str:
     >>> sj.certify.explain_changes(probing.findings).split(":")[0]
     '根拠性'
     """
-    kinds = {kind: findings[findings["kind"] == kind] for kind in findings["kind"].unique()}
-    told = []
-    probes = findings[findings["kind"].isin(["damage", "neutral", "own", "again"])]
-    if {"damage", "own"} & set(kinds):
-        summary = summarise_changes(probes)
+    kinds, told = set(findings["kind"]), []
+    if {"damage", "own"} & kinds:
+        probes = findings[findings["kind"].isin(["damage", "neutral", "own", "again"])]
         limits = probes.groupby("criterion")["limit"].first()
         told += [
             "\n".join(_explain_damage(rows, str(name), float(limits.get(name, math.nan))))
-            for name, rows in summary.groupby("criterion", sort=False)
+            for name, rows in summarise_changes(probes).groupby("criterion", sort=False)
         ]
-    explained = {"flags": _explain_flags, "attack": _explain_attacks, "prompt": _explain_prompt}
-    return "\n\n".join([*told, *(explain(kinds[kind]) for kind, explain in explained.items() if kind in kinds)])
+    for kind, explain in (("flags", _explain_flags), ("attack", _explain_attacks)):
+        if kind in kinds:
+            told.append(explain(findings[findings["kind"] == kind]))
+    return "\n\n".join(told)
 
 
 def _explain_damage(mine: pd.DataFrame, criterion: str, limit: float) -> list[str]:
@@ -324,33 +329,3 @@ def _explain_attacks(findings: pd.DataFrame) -> str:
         return told
     named = listed(f"{row['case']} {row['mean_change']:+.0f}" for row in most)
     return "\n".join([told, say("- most gained by: {attacks}", attacks=named)])
-
-
-def _explain_prompt(findings: pd.DataFrame) -> str:
-    """Say whether honest answers have the same mean score with both prompts."""
-    # Two one-sided tests at 0.05 show it where the 90 % interval is within the margin: Schuirmann (1987),
-    # J. Pharmacokinet. Biopharm. 15, 657-680.
-    whole = findings[findings["criterion"] == OVERALL]
-    changes = whole["change"].dropna()
-    if changes.empty:
-        return say("Difference of the two prompts: unknown (no question was judged with both).")
-    told: dict[str, Any] = {"difference": changes.mean(), "n": len(changes)}
-    if len(changes) < 2 or changes.nunique() == 1:  # equal differences do not show how far away the next would be
-        return say(
-            "On honest answers the means differ by {difference:+.1f} points ({n} questions), without any "
-            "scatter to test them by.",
-            **told,
-        )
-    low, high = mean_interval(changes, method="t", level=0.9, low=-100, high=100)
-    told |= {"low": low, "high": high, "margin": MARGIN}
-    if low > -MARGIN and high < MARGIN:
-        return say(
-            "On honest answers the means differ by {difference:+.1f} points (90% interval {low:+.1f} to "
-            "{high:+.1f}, {n} questions): the same within {margin:g} points.",
-            **told,
-        )
-    return say(
-        "On honest answers the means differ by {difference:+.1f} points (90% interval {low:+.1f} to "
-        "{high:+.1f}, {n} questions): not shown to be the same within {margin:g} points.",
-        **told,
-    )

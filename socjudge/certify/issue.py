@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,30 +18,15 @@ from ..prompts.templates import Prompt, check_judge_prompt, load_prompt
 from ..records import UNKNOWN, EvaluationRun, Rubric, RunOptions, is_embedded
 from ..runs.estimate import Estimate
 from ..runs.load import load_run
-from ..runs.plan import check_counts
 from ..settings import open_project
 from ..stats.agreement import judge_agreement
 from ..stats.correction import corrected_pass_rate
-from ..stats.trust import LOOKS
-from .cases import Judged, judge_cases
-from .certificate import Binding, Certificate, Verdict, binding_of_run, decide, earlier_looks
-from .changes import DAMAGES, LABELLED, NEUTRAL, ORIGINAL, title_of
-from .conditions import (
-    ALPHA,
-    judge_conditions,
-    limits_of,
-    plan_told,
-    sees_own,
-    trust_rows,
-    unscored_limits,
-    unscored_told,
-)
-from .findings import find_changes, summarise_changes
-from .labelled import LEAST_SHARED, labels_of, read_labels, scored_by_two
-from .noise import noise_limits
-from .own import read_damaged
-from .planning import Trials, plan_trials
-from .probing import HARDENED_PROMPT
+from .cases import REPEATS, Case, Cases, Judged, judge_cases, plan_changes, plan_originals
+from .certificate import Binding, Certificate, binding_of_run, earlier_looks
+from .changes import DAMAGES, LABELLED, NEUTRAL, ORIGINAL, Kind, title_of
+from .conditions import Evidence, judge_criterion, plan_told, trust_rows, unscored_told
+from .findings import find_changes, noise_limits, summarise_changes
+from .from_people import LEAST_SHARED, hash_labels, labels_of, read_damaged, read_labels, scored_by_two
 from .subjects import Given, Subject, find_subjects
 
 if TYPE_CHECKING:
@@ -50,6 +34,11 @@ if TYPE_CHECKING:
 
 # columns of `judge_trust`
 _APART = ("bias", "bias_low", "bias_high", "correlation", "correlation_low", "correlation_high")
+KINDS: tuple[Kind, ...] = ("damage", "neutral", "flags", "attack")
+# damaged answers; a judge that sees nine of ten damages shows it with twenty answers, seldom with ten
+MOST_ANSWERS = 20
+LEAST_ANSWERS = 9  # with fewer, even a judge that sees everything has not shown that it sees more than half
+_HEADROOM = 1.1  # an estimate is a list price, without repeated calls
 BUDGET_USD = 0.25  # enough for twenty answers with gpt-4o-mini; with ten, a judge seldom shows that it sees the damage
 
 
@@ -60,33 +49,32 @@ class CertificatePlan:
     subjects: Sequence[Subject]
     source: EvaluationRun | None  # from which the answers come
     judge: Model
-    prompt: Prompt
-    rubric: Rubric
+    cases: Cases  # for the judge, with its prompt and the rubric
+    estimate: Estimate  # the calls, tokens and list price of what `run` asks the judge
+    tried: int  # answers that are damaged
+    size: int | None  # damages per criterion and answer; None for all
     labels: pd.DataFrame | None  # people's scores of these answers
     labelled: Sequence[Subject]  # the answers that have labels
     stored: pd.DataFrame  # scores that this judge gave in the run itself
-    is_lexical: bool  # whether it measures by rules, as the damages are made
-    trials: Trials = field(repr=False)  # the cases for the judge
     cap_usd: float  # the most that it may cost, in US dollars
-
-    @property
-    def estimate(self) -> Estimate:
-        """Return the calls, tokens and list price of what `run` asks the judge."""
-        return self.trials.estimate
 
     @property
     def note(self) -> str:
         """Return in words what so many answers and labels can show, and what they cannot. Read it before anybody labels."""
-        return plan_told(self.trials.tried, len(self.rubric.criteria))
+        return plan_told(self.tried, len(self.cases.rubric.criteria))
+
+    @property
+    def is_lexical(self) -> bool:
+        """Return whether the judge measures by rules, as the damages are made."""
+        return is_embedded(self.judge.name) or self.judge.is_lexical
 
     def run(
         self, *, logs_dir: Path | str | None = None, progress: bool = True, options: RunOptions | None = None
     ) -> Certificate:
         """Let the judge score the cases, and decide from its scores. The arguments are as in `certify_judge`."""
-        (judged,) = judge_cases(
-            self.trials.cases, judge_model=self.judge, logs_dir=logs_dir, max_cost_usd=self.cap_usd, progress=progress,
-            options=options,
-        )  # fmt: skip
+        judged = judge_cases(
+            self.cases, self.judge, options, logs_dir=logs_dir, max_cost_usd=self.cap_usd, progress=progress
+        )
         return _certificate(self, judged)
 
 
@@ -147,12 +135,6 @@ def certify_judge(
     '分からない'
     """
     return plan_certificate(given, **what).run(logs_dir=logs_dir, progress=progress, options=options)
-
-
-def _budget(given: float | None) -> float | None:
-    """Return the most that a certificate may cost, in US dollars, or None for no limit."""
-    cap = open_project().cost_cap(given)
-    return cap if given is not None else BUDGET_USD if cap is None else min(cap, BUDGET_USD)
 
 
 def binding_of_judge(
@@ -226,7 +208,6 @@ def plan_certificate(
     0
     """
     rubric = rubric or open_project().rubric
-    check_counts(size=1 if size is None else size)
     if isinstance(given, Path | str):
         given = load_run(given)
     run = given if isinstance(given, EvaluationRun) else None
@@ -236,28 +217,37 @@ def plan_certificate(
     scored: list[Subject] = []
     if labels is not None:
         labels, scored = labels_of(subjects, read_labels(labels))
-    own = read_damaged(damaged, subjects, rubric.criteria) if damaged is not None else ((), ())
+    own = read_damaged(damaged, subjects, rubric.criteria) if damaged is not None else ([], [])
     stored = _scores_in(run, _binding(judge, prompt, rubric))
-    known = set(stored["answer_sha256"])
-    missing = [s for s in scored if s.answer_sha256 not in known]
-    cap = _budget(budget_usd)
-    trials = plan_trials(
-        subjects, missing, own, judge_model=judge, prompt=prompt, rubric=rubric, size=size, budget_usd=cap
-    )
-    is_lexical = is_embedded(judge.name) or judge.is_lexical
-    return CertificatePlan(
-        subjects,
-        run,
-        judge,
-        prompt,
-        rubric,
-        labels,
-        scored,
-        stored,
-        is_lexical,
-        trials,
-        math.inf if cap is None else cap,
-    )
+    missing = [s for s in scored if s.answer_sha256 not in set(stored["answer_sha256"])]
+    cap = open_project().cost_cap(budget_usd)
+    if budget_usd is None:
+        cap = BUDGET_USD if cap is None else min(cap, BUDGET_USD)
+
+    def plan(count: int, each: int | None) -> CertificatePlan:
+        tried = subjects[:count]
+        unchanged = {subject.question.id: subject for subject in (*tried, *own[0])}
+        listed = [
+            *plan_originals(list(unchanged.values()), 1 + REPEATS),
+            *(Case(s.question.id, LABELLED, 0, s) for s in missing if s.question.id not in unchanged),
+            *own[1],
+            *plan_changes(tried, rubric.criteria, KINDS, size=each),
+        ]
+        cases = Cases(listed, prompt, rubric)
+        return CertificatePlan(
+            subjects, run, judge, cases, cases.estimate(judge), count, each, labels, scored, stored,
+            math.inf if cap is None else cap,
+        )  # fmt: skip
+
+    most, sizes = min(len(subjects), MOST_ANSWERS), [None, 4, 2, 1] if size is None else [size]
+    plans = [(most, each) for each in sizes]
+    plans += [(count, sizes[-1]) for count in range(most - 1, LEAST_ANSWERS - 1, -1)]
+    # the most cases that fit the budget, or else the smallest plan
+    for count, each in plans:
+        planned, usd = (made := plan(count, each)), made.estimate.cost_usd
+        if cap is None or (usd is not None and usd * _HEADROOM <= cap):
+            break
+    return planned
 
 
 def _scores_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
@@ -273,81 +263,49 @@ def _scores_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
 
 
 def _certificate(work: CertificatePlan, judged: Judged) -> Certificate:
-    findings = find_changes(judged.scores, work.rubric.pass_threshold)
+    rubric, labels, source = work.cases.rubric, work.labels, work.source
+    binding = _binding(work.judge, work.cases.prompt, rubric)
+    findings = find_changes(judged.scores, rubric.pass_threshold)
     summary = summarise_changes(findings[~findings["kind"].isin(["attack", "flags"])])
     scores = _beside_people(work, judged.scores)
-    trust = trust_rows(scores, work.labels)
-    labels_sha256 = "" if work.labels is None else _labels_sha256(work.labels)
-    look = 1 + (earlier_looks(_binding(work.judge, work.prompt, work.rubric), labels_sha256) if labels_sha256 else 0)
-    verdicts = tuple(
-        _decide(work, criterion, findings, summary, judged.scores, trust, look) for criterion in work.rubric.criteria
-    )
+    trust = trust_rows(scores, labels)
+    labels_sha256 = "" if labels is None else hash_labels(labels)
+    look = 1 + (earlier_looks(binding, labels_sha256) if labels_sha256 else 0)
+    evidence = Evidence(judged.scores, findings, summary, trust, labels, len(rubric.criteria), work.is_lexical, look)
     attacks = findings[findings["kind"] == "attack"]
     old_names = {"n_cases": "n_pairs", "mean_change": "mean_gain", "change_low": "gain_low", "change_high": "gain_high"}
+    aimed = summary["expected"] == "falls"
+    neutral = ~summary["case"].isin(set(summary.loc[aimed, "case"])) & (summary["n_forbidden"] > 0)
     tables: dict[str, list[dict[str, Any]]] = {
-        "probes": _rows(summary[summary["expected"] == "falls"]),
-        "neutral": _rows(_neutral(summary)),
+        "probes": _rows(summary[aimed]),
+        "neutral": _rows(summary[neutral]),
         "noise": _rows(noise_limits(judged.scores)),
         "injection": _rows(summarise_changes(attacks, ("criterion",)).rename(columns=old_names)),
-        "rates": _rates_table(work, scores, trust),
-        "places": _places_table(work.labels, work.rubric),
-        "raters": _raters_table(work.labels),
+        "rates": _rates_table(scores, labels, trust),
+        "places": _places_table(labels, rubric),
+        "raters": _rows(judge_agreement(labels, by="rater")) if labels is not None and scored_by_two(labels) else [],
     }
     basis = {
-        "log": str(work.source.log_path.name) if work.source and work.source.log_path else "",
-        "run_id": work.source.run.run_id if work.source else "",
-        "judge_prompt_id": work.prompt.id,
-        "dataset_sha256": work.source.run.dataset_sha256 if work.source else "",
+        "log": str(source.log_path.name) if source and source.log_path else "",
+        "run_id": source.run.run_id if source else "",
+        "judge_prompt_id": work.cases.prompt.id,
+        "dataset_sha256": source.run.dataset_sha256 if source else "",
         "answers": len(work.subjects),
-        "tried": work.trials.tried,
-        "size": work.trials.size,
+        "tried": work.tried,
+        "size": work.size,
         "labels": len(work.labelled),
         "labels_sha256": labels_sha256,
         "look": look,
-        "raters": 0 if work.labels is None else work.labels["rater"].nunique(),
+        "raters": 0 if labels is None else labels["rater"].nunique(),
         "calls": judged.usage.calls,
         "cost_usd": judged.usage.cost_usd,
     }
     return Certificate(
-        _binding(work.judge, work.prompt, work.rubric, judged.info.judge_model_resolved),
+        replace(binding, judge_model_resolved=judged.info.judge_model_resolved),
         datetime.now().astimezone().isoformat(timespec="seconds"),
-        verdicts, basis, tables, _not_tried(work, judged.scores), judged.stopped,
+        tuple(judge_criterion(criterion, evidence) for criterion in rubric.criteria),
+        basis, tables, _not_tried(work, judged.scores), judged.stopped,
     )  # fmt: skip
-
-
-def _decide(
-    work: CertificatePlan, criterion: str, findings: pd.DataFrame, summary: pd.DataFrame, case_scores: pd.DataFrame,
-    trust: dict[str, dict[str, Any]] | str, look: int,
-) -> Verdict:  # fmt: skip
-    alpha = ALPHA / len(work.rubric.criteria)
-    own = trust if isinstance(trust, str) else trust.get(criterion, say("This criterion has no labels."))
-    shown = judge_conditions(criterion, alpha, trust=own, findings=findings, scores=case_scores)
-    limits = [*limits_of(criterion, findings, summary), *unscored_limits(criterion, case_scores)]
-    if work.labels is not None and not scored_by_two(work.labels[work.labels["criterion"] == criterion]):
-        limits.append(
-            say(
-                "Fewer than {least} answers were scored by the same two people, so that the ways of one cannot "
-                "be told from what is right.",
-                least=LEAST_SHARED,
-            )
-        )
-    if look > len(LOOKS):
-        limits.append(
-            say(
-                "It is planned to be looked at {looks} times with other labels, and this is look {look}: a "
-                "「信頼できる」 may be chance by now.",
-                looks=len(LOOKS),
-                look=look,
-            )
-        )
-    if work.is_lexical and not sees_own(criterion, findings, alpha):
-        limits.append(
-            say(
-                "Beside damage that was made by rules like those it measures by, it is not shown to see more "
-                "than half of what people broke (which takes nine answers even where all is seen)."
-            )
-        )
-    return decide(criterion, shown, tuple(limits))
 
 
 def _beside_people(work: CertificatePlan, case_scores: pd.DataFrame) -> pd.DataFrame:
@@ -361,17 +319,17 @@ def _beside_people(work: CertificatePlan, case_scores: pd.DataFrame) -> pd.DataF
     columns = ["question_id", "answer_sha256", "criterion", "score"]
     parts = [part[columns].astype({"question_id": object}) for part in (own, kept) if len(part)]
     scores = pd.concat(parts, ignore_index=True)
-    return scores.assign(judge_model=work.judge.name, pass_threshold=work.rubric.pass_threshold)
+    return scores.assign(judge_model=work.judge.name, pass_threshold=work.cases.rubric.pass_threshold)
 
 
 def _rates_table(
-    work: CertificatePlan, scores: pd.DataFrame, trust: dict[str, dict[str, Any]] | str
+    scores: pd.DataFrame, labels: pd.DataFrame | None, trust: dict[str, dict[str, Any]] | str
 ) -> list[dict[str, Any]]:
     """Estimate the share of answers that people would pass: they scored only some, and the judge all."""
-    if work.labels is None or isinstance(trust, str):
+    if labels is None or isinstance(trust, str):
         return []
     kept = ["criterion", "n", "n_judged", "judge_rate", "rate", "ci_low", "ci_high"]
-    rows = _rows(corrected_pass_rate(scores, work.labels)[kept].astype({"criterion": str}))
+    rows = _rows(corrected_pass_rate(scores, labels)[kept].astype({"criterion": str}))
     return [row | {name: trust[row["criterion"]][name] for name in _APART} for row in rows if row["criterion"] in trust]
 
 
@@ -394,28 +352,13 @@ def _places_table(labels: pd.DataFrame | None, rubric: Rubric) -> list[dict[str,
     return found
 
 
-def _labels_sha256(labels: pd.DataFrame) -> str:
-    # scores as floats: a CSV file has whole numbers, the folder of labels has not
-    rows = labels[["rater", "answer_sha256", "criterion", "score"]].astype({"score": "Float64"}).astype(str)
-    return hashlib.sha256("\n".join(sorted(rows.agg("\x1f".join, axis=1))).encode()).hexdigest()
-
-
-def _raters_table(labels: pd.DataFrame | None) -> list[dict[str, Any]]:
-    return _rows(judge_agreement(labels, by="rater")) if labels is not None and scored_by_two(labels) else []
-
-
-def _neutral(summary: pd.DataFrame) -> pd.DataFrame:
-    aimed = set(summary.loc[summary["expected"] == "falls", "case"])
-    return summary[~summary["case"].isin(aimed) & (summary["n_forbidden"] > 0)]
-
-
 def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
 def _not_tried(work: CertificatePlan, case_scores: pd.DataFrame) -> tuple[str, ...]:
     told = [unscored_told(case_scores)] if case_scores["status"].isin(["unparsable", "failed"]).any() else []
-    tried = {case.name for case in work.trials.cases.parts[0][0]}
+    tried = {case.name for case in work.cases.cases}
     if work.is_lexical:
         told.append(
             say(
@@ -426,18 +369,14 @@ def _not_tried(work: CertificatePlan, case_scores: pd.DataFrame) -> tuple[str, .
     unfit = [title_of(change.name) for change in (*DAMAGES, *NEUTRAL) if change.name not in tried]
     if unfit:
         told.append(say("Changes not tried: {probes} (no answer fits, or the budget did not)", probes=listed(unfit)))
-    if work.trials.size is not None:
+    if work.size is not None:
         told.append(
-            say(
-                "To fit the budget, {size} damages per answer and criterion, and as many attacks", size=work.trials.size
-            )
+            say("To fit the budget, {size} damages per answer and criterion, and as many attacks", size=work.size)
         )
-    if len(work.subjects) > work.trials.tried:
-        told.append(say("{count} further answers were not damaged", count=len(work.subjects) - work.trials.tried))
+    if further := len(work.subjects) - work.tried:
+        told.append(say("{count} further answers were not damaged", count=further))
     if work.labels is None:
         told.append(say("Comparison with people (there are no labels)"))
-    if work.prompt.id != HARDENED_PROMPT:
-        told.append(say("Comparison with the hardened prompt (socjudge certify --only prompts)"))
     told.append(
         say("Damage and attacks of other kinds, other questions and runbooks, and what the model will be tomorrow")
     )

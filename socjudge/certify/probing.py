@@ -13,24 +13,21 @@ from ..base.messages import listed
 from ..errors import ConfigError
 from ..models.opening import Model
 from ..prompts.templates import Prompt, load_prompt
-from ..records import Rubric, RunOptions, Usage, total_usage
+from ..records import Rubric, RunOptions, Usage
 from ..runs.plan import check_counts
 from ..settings import open_project
-from .cases import Cases, Judged, judge_cases
-from .changes import HARDENED, Kind
+from .cases import REPEATS, Cases, Judged, judge_cases, plan_changes, plan_originals
+from .changes import Kind
 from .findings import explain_changes, find_changes
-from .planning import REPEATS, plan_changes, plan_originals
 from .subjects import Given, find_subjects
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-HARDENED_PROMPT = "guide-1-hardened"
 EXPERIMENTS: dict[str, tuple[Kind, ...]] = {
     "probes": ("damage", "neutral"),
     "injections": ("attack",),
     "anchoring": ("flags",),
-    "prompts": ("prompt",),
 }
 
 
@@ -39,16 +36,16 @@ class Probing:
     """Hold what experiments showed about a judge."""
 
     findings: pd.DataFrame = field(repr=False)  # `probe_judge` explains its columns
-    judged: tuple[Judged, ...] = field(repr=False)  # one per prompt
+    judged: Judged = field(repr=False)
 
     @property
     def usage(self) -> Usage:
-        return total_usage(part.usage for part in self.judged)
+        return self.judged.usage
 
     @property
     def stopped(self) -> str:
         """Return the message that the budget was not enough; "" if it was enough."""
-        return next((part.stopped for part in self.judged if part.stopped), "")
+        return self.judged.stopped
 
     @property
     def words(self) -> str:
@@ -79,9 +76,8 @@ def probe_judge(
         cannot lose any.
     only
         The experiments: "probes" (damaged answers, whose right scores must fall, and neutral changes, which must not
-        matter), "injections" (commands and forged verdicts with an answer without content, beside a neutral text),
-        "anchoring" (the three warnings of the assistant inverted) and "prompts" (the same answers with a prompt that
-        warns the judge of attacks).
+        matter), "injections" (commands and forged verdicts with an answer without content, beside a neutral text) and
+        "anchoring" (the three warnings of the assistant inverted).
     size
         Number of damages per answer and criterion, of neutral changes per answer, and of attacks per answer, taken in
         turn; all if left out.
@@ -96,12 +92,12 @@ def probe_judge(
     Returns
     -------
     Probing
-        `words` has a summary. `findings` has one row per answer, change, variant and criterion, for attacks and prompts
-        also of 総合, the mean of the criteria:
+        `words` has a summary. `findings` has one row per answer, change, variant and criterion, for attacks also of
+        総合, the mean of the criteria:
 
         - question_id, criterion
         - kind: "damage", "neutral", "own" (broken by hand), "again" (a repeated judgement of an unchanged answer),
-          "flags", "attack" or "prompt"; case: name of the change
+          "flags" or "attack"; case: name of the change
         - variant: the number of the changed place, from 0, if the change can be made in several places of an answer
         - expected: what the score must do: "falls", "may_fall", "may_rise", "may_move", "stays"
         - before: the score before the change, 0–100, mean of n_before judgements (of an attack: the score with the
@@ -129,12 +125,8 @@ def probe_judge(
     ['again', 'damage', 'neutral']
     """
     cases = plan_probing(given, only=only, size=size, repeats=repeats, judge_prompt=judge_prompt, rubric=rubric)
-    judged = judge_cases(
-        cases, judge_model=judge_model, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=progress, options=options
-    )
-    first, *hardened = (part.scores for part in judged)
-    scores = pd.concat([first, *(part.assign(case=HARDENED.name) for part in hardened)], ignore_index=True)
-    return Probing(find_changes(scores, cases.rubric.pass_threshold), tuple(judged))
+    judged = judge_cases(cases, judge_model, options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=progress)
+    return Probing(find_changes(judged.scores, cases.rubric.pass_threshold), judged)
 
 
 def plan_probing(
@@ -165,10 +157,6 @@ def plan_probing(
     rubric = rubric or open_project().rubric
     subjects, prompt = find_subjects(given), load_prompt(judge_prompt, rubric=rubric)
     kinds = [kind for name in EXPERIMENTS if name in only for kind in EXPERIMENTS[name]]
-    # Attacks are compared with a neutral text, and not with the answer; a prompt with one judgement of another.
-    times = 0 if kinds == ["attack"] else 1 if {*kinds} <= {"attack", "prompt"} else 1 + repeats
-    originals = plan_originals(subjects, times)
-    parts = [([*originals, *plan_changes(subjects, rubric.criteria, kinds, size=size)], prompt)]
-    if "prompt" in kinds:
-        parts.append((plan_originals(subjects, 1), load_prompt(HARDENED_PROMPT, rubric=rubric)))
-    return Cases(parts, rubric)
+    # Attacks are compared with a neutral text, and not with the answer.
+    originals = plan_originals(subjects, 0 if kinds == ["attack"] else 1 + repeats)
+    return Cases([*originals, *plan_changes(subjects, rubric.criteria, kinds, size=size)], prompt, rubric)

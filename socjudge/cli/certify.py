@@ -62,8 +62,7 @@ def certify(
         list[str] | None,
         option(
             "Make no certificate, only this experiment (may be repeated): probes (does it notice damage?), injections (do "
-            "commands and forged verdicts move it?), anchoring (does it follow flags?), prompts (does the hardened prompt "
-            "change honest scores?).",
+            "commands and forged verdicts move it?), anchoring (does it follow flags?).",
             rare=True,
         ),
     ] = None,

@@ -152,7 +152,7 @@ def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
         - comment
         - saved_at: UTC
         - again: whether this is the rater's second score of the answer, which shows how steady the rater is
-          (`rater_consistency`)
+          (`judge_agreement(labels, by="again")`)
 
     Notes
     -----

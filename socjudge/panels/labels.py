@@ -35,7 +35,7 @@ class LabelPanel(Panel):
     order. No model is called.
 
     repeats: how many answers come a second time at the end. They show how consistently the rater scores
-    (`rater_consistency`). Five repeats after forty answers take about four more minutes.
+    (`judge_agreement(labels, by="again")`). Five repeats after forty answers take about four more minutes.
     """
 
     def __init__(

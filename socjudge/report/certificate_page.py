@@ -10,9 +10,8 @@ from pathlib import Path
 
 from ..base.messages import listed, say
 from ..certify.certificate import CONDITIONAL, TRUSTED, UNDECIDED, UNTRUSTED, VALID_DAYS, Certificate
-from ..certify.conditions import ALPHA, HALF, MAX_JUMPY, WRONG
-from ..certify.labelled import LEAST_SHARED
-from ..certify.noise import JUMP
+from ..certify.conditions import ALPHA, HALF, JUMP, MAX_JUMPY, WRONG
+from ..certify.from_people import LEAST_SHARED
 from ..records import is_embedded
 from ..stats.basics import MIN_QUESTIONS, OVERALL
 from ..stats.trust import CORRELATION, LOOKS, MARGIN, MAX_NOISE

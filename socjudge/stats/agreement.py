@@ -20,6 +20,7 @@ from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import (
+    ANSWER,
     OVERALL,
     Floats,
     by_criterion,
@@ -36,7 +37,6 @@ from .basics import (
 
 Whole = NDArray[np.int64]
 
-_UNIT = ["question_id", "answer_sha256"]
 BLOCKS = 200  # with more questions than this, the jackknife leaves out several at a time
 _VARIES = 1e-12  # squared points; smaller values are rounding errors
 
@@ -102,11 +102,17 @@ def cohen_kappa(first: ArrayLike, second: ArrayLike) -> float:
 
 
 def judge_agreement(
-    scores: pd.DataFrame, labels: pd.DataFrame | None = None, *, by: str = "judge_model", level: float = 0.95
+    scores: pd.DataFrame,
+    labels: pd.DataFrame | None = None,
+    *,
+    by: str = "judge_model",
+    pairs: bool = False,
+    level: float = 0.95,
 ) -> pd.DataFrame:
-    """Measure how far all judges (and people) agree with each other.
+    """Measure how far judges (and people) agree, all of them together or each two.
 
-    There is one row per criterion, and one row (総合) for the mean over the criteria.
+    There is one row per criterion, and one row (総合) for the mean over the criteria. With `pairs`, each pair of raters
+    has such rows.
 
     Parameters
     ----------
@@ -115,13 +121,19 @@ def judge_agreement(
     labels
         People's scores, from `load_labels`.
     by
-        The column of `scores` that names the raters, such as judges.
+        The column of `scores` that names the raters, such as judges; "rater" for people's scores. "again" compares the
+        first and the second score that the same person gave an answer (`LabelPanel(repeats=5)`): no judge can agree
+        with people better than they agree with themselves.
+    pairs
+        Whether to compare each two raters.
     level
         Confidence level of the intervals, 0–1.
 
     Returns
     -------
     DataFrame
+        Of all raters together:
+
         - criterion
         - n_raters
         - n: answers that at least two raters scored
@@ -135,6 +147,22 @@ def judge_agreement(
         - kappa: Fleiss' kappa of the verdicts
         - method, note (in the language of the messages)
 
+        With `pairs`:
+
+        - first, second: the two raters; criterion
+        - n: answers that both scored; n_questions: the questions of these answers; n_missing: number of missing scores
+        - bias: the second rater's points minus the first rater's, mean over questions; bias_low, bias_high: its t
+          interval
+        - loa_low, loa_high: limits of agreement, bias ± t × sd × √(1 + 1/n); 95 % of further single differences lie
+          between them, also if there are few answers
+        - rank_agreement: Spearman's rank correlation over answers
+        - icc_a1
+        - verdict_agreement: share of answers with the same verdict by the pass line; agreement_low, agreement_high: its
+          Wilson interval, which is too narrow if a question has several answers
+        - base_rate_first, base_rate_second: share of answers that the first and the second rater pass
+        - kappa: Cohen's kappa of the verdicts
+        - method, note
+
     Raises
     ------
     ConfigError
@@ -142,8 +170,10 @@ def judge_agreement(
 
     Notes
     -----
-    The intervals come from leaving out one question at a time (`socjudge.stats.basics.jackknife_interval`). Sources of
-    the coefficients: `krippendorff_alpha`, `icc_agreement` and `fleiss_kappa` in `socjudge.stats.agreement`.
+    The intervals of alpha and icc_a1 come from leaving out one question at a time
+    (`socjudge.stats.basics.jackknife_interval`). Sources of the coefficients: `krippendorff_alpha`, `icc_agreement`,
+    `fleiss_kappa` and `cohen_kappa` in `socjudge.stats.agreement`; of the limits of agreement: Bland and Altman (1986),
+    Lancet 327, 307-310.
 
     Examples
     --------
@@ -155,76 +185,32 @@ def judge_agreement(
       criterion  n  alpha  verdict_agreement
     0       安全性  4   0.98                1.0
     1        総合  4   0.98                1.0
-    """
-    ratings = _ratings(scores, labels, by, "judge_agreement")
-    # people are taken by the latest run's line
-    lines = dict.fromkeys(ratings["rater"].cat.categories, frame_rule(scores).line) | rater_lines(scores, by)
-    rows = [
-        {"criterion": criterion, **_group_row(ratings[ratings["criterion"] == criterion], lines, level)}
-        for criterion in in_order(ratings["criterion"])
-    ]
-    return by_criterion(pd.DataFrame(rows), ratings["criterion"].cat.categories)
-
-
-def pairwise_agreement(
-    scores: pd.DataFrame, labels: pd.DataFrame | None = None, *, by: str = "judge_model", level: float = 0.95
-) -> pd.DataFrame:
-    """Measure the agreement of each pair of judges (or people). There is one row per pair and criterion.
-
-    Parameters
-    ----------
-    scores, labels, by, level
-        As in `judge_agreement`.
-
-    Returns
-    -------
-    DataFrame
-        - first, second: the two raters; criterion
-        - n: answers that both scored
-        - n_questions: the questions of these answers
-        - n_missing: number of missing scores
-        - bias: the second rater's points minus the first rater's, mean over questions; bias_low, bias_high: its t
-          interval
-        - loa_low, loa_high: limits of agreement, bias ± t × sd × √(1 + 1/n); 95 % of further single differences lie
-          between them, also if there are few answers
-        - rank_agreement: Spearman's rank correlation over answers
-        - icc_a1
-        - verdict_agreement: share of answers with the same verdict by the pass line; agreement_low, agreement_high: its
-          Wilson interval, which is too narrow if a question has several answers
-        - base_rate_first, base_rate_second: share of answers that the first and the second rater pass
-        - kappa: Cohen's kappa of the verdicts
-        - method, note (in the language of the messages)
-
-    Raises
-    ------
-    ConfigError
-        If there are fewer than two raters, or if no answer has parsed scores from two raters.
-
-    Notes
-    -----
-    Source of the limits of agreement: Bland and Altman (1986), Lancet 327, 307-310.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> import socjudge as sj
-    >>> one = pd.DataFrame({"question_id": range(4), "answer_sha256": range(4), "criterion": "安全性"})
-    >>> two = [one.assign(judge_model="A", score=[90, 80, 40, 10]), one.assign(judge_model="B", score=[80, 80, 50, 10])]
-    >>> sj.stats.pairwise_agreement(pd.concat(two))[["first", "second", "criterion", "n", "bias"]]
+    >>> sj.judge_agreement(pd.concat(two), pairs=True)[["first", "second", "criterion", "n", "bias"]]
       first second criterion  n  bias
     0     A      B       安全性  4   0.0
     1     A      B        総合  4   0.0
     """
-    ratings = _ratings(scores, labels, by, "pairwise_agreement")
-    lines, raters = rater_lines(scores, by), list(ratings["rater"].cat.categories)
+    ratings = _ratings(scores, labels, by)
+    lines, own = rater_lines(scores, by), frame_rule(scores).line
     parts = {name: ratings[ratings["criterion"] == name] for name in in_order(ratings["criterion"])}
+    if pairs:
+        rows = _pair_rows(parts, list(ratings["rater"].cat.categories), lines, own, level)
+    else:  # people are taken by the latest run's line
+        lines = dict.fromkeys(ratings["rater"].cat.categories, own) | lines
+        rows = [{"criterion": name, **_group_row(part, lines, level)} for name, part in parts.items()]
+    return by_criterion(pd.DataFrame(rows), ratings["criterion"].cat.categories)
+
+
+def _pair_rows(
+    parts: Mapping[str, pd.DataFrame], raters: list[Any], lines: Mapping[Any, float], line: float, level: float
+) -> list[dict[str, Any]]:
     tables = {name: _table(part, raters) for name, part in parts.items()}
     unread = {name: part.groupby("rater", observed=False)["missing"].sum() for name, part in parts.items()}
     rows = []
     for pair in combinations(range(len(raters)), 2):
         first, second = (raters[number] for number in pair)
-        judges = [lines[name] for name in (first, second) if name in lines]
-        own = (lines.get(first, judges[-1]), lines.get(second, judges[0])) if judges else (frame_rule(scores).line,) * 2
+        judges = [lines[name] for name in (first, second) if name in lines] or [line]
+        own = lines.get(first, judges[-1]), lines.get(second, judges[0])
         for criterion, (table, question) in tables.items():
             both, asked = _chosen(np.isfinite(table[:, pair]).all(axis=1), table[:, pair], question)
             if len(both):
@@ -232,15 +218,14 @@ def pairwise_agreement(
                 found = pair_row(both, asked, missing, own, level)
                 rows.append({"first": first, "second": second, "criterion": criterion, **found})
     if not rows:
-        count = int(ratings.loc[ratings["criterion"] != OVERALL, "missing"].sum())
+        count = int(sum(missing.sum() for name, missing in unread.items() if name != OVERALL))
         raise ConfigError(
-            "{who}: there is no answer of which two of the {raters} raters have scores that could be read "
+            "judge_agreement: there is no answer of which two of the {raters} raters have scores that could be read "
             "({count} could not); see status and error in the log for the reason, and judge again",
-            who="pairwise_agreement",
             raters=len(raters),
             count=count,
         )
-    return by_criterion(pd.DataFrame(rows), ratings["criterion"].cat.categories)
+    return rows
 
 
 def rater_lines(scores: pd.DataFrame, by: str) -> dict[Any, float]:
@@ -255,21 +240,25 @@ def loa_reach(n: int) -> float:
     return float(scipy.stats.t.ppf(0.975, n - 1)) * math.sqrt(1 + 1 / n) if n > 1 else math.nan
 
 
-def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: str) -> pd.DataFrame:
+def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str) -> pd.DataFrame:
     """Return one row per rater, answer and criterion, and per rater and answer one for the mean over criteria (総合)."""
-    need_columns(scores, [by, *_UNIT, "criterion", "score"], who, "load_scores")
+    who = "judge_agreement"
+    need_columns(scores, [by, *ANSWER, "criterion", "score"], who, "load_scores")
+    if by == "again":  # the answers of each person apart, with the first score before the second
+        need_columns(scores, ["rater"], who, "load_labels")
+        scores = same_raters(scores.sort_values("again", kind="stable"))
+        scores = scores.assign(answer_sha256=scores["answer_sha256"].astype(str) + " " + scores["rater"].astype(str))
     parts = [same_raters(scores) if by == "rater" else scores.assign(rater=scores[by])]
     if labels is not None:
-        need_columns(labels, ["rater", *_UNIT, "criterion", "score"], f"{who}, labels", "load_labels")
+        need_columns(labels, ["rater", *ANSWER, "criterion", "score"], f"{who}, labels", "load_labels")
         labels = same_raters(labels)
         if both := set(labels["rater"]) & set(scores[by]):  # otherwise both would be averaged as repeats of one rater
             raise ConfigError(
-                "{who}: {names} scores as a judge and in labels; rename the rater's file",
-                who=who,
+                "judge_agreement: {names} scores as a judge and in labels; rename the rater's file",
                 names=", ".join(sorted(both)),
             )
         parts.append(labels)
-    columns = ["rater", *_UNIT, "criterion", "score"]
+    columns = ["rater", *ANSWER, "criterion", "score"]
     # Two frames have different categories, so the names are joined as plain objects.
     names = dict.fromkeys(["rater", "answer_sha256", "criterion"], object)
     found = pd.concat([part[columns].astype(names) for part in parts], ignore_index=True).dropna(subset=columns[:-1])
@@ -279,7 +268,7 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
         {
             "rater": pd.Categorical(found["rater"], categories=found["rater"].unique()),
             "question": pd.factorize(found["question_id"])[0],
-            "answer": found.groupby(_UNIT, sort=False).ngroup(),
+            "answer": found.groupby(ANSWER, sort=False).ngroup(),
             "criterion": pd.Categorical(found["criterion"], categories=found["criterion"].unique()),
             "score": score,
             "missing": score.isna(),
@@ -289,19 +278,22 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
     marks = marks.groupby(keys, as_index=False, sort=False, observed=True).agg({"score": "mean", "missing": "sum"})
     raters = marks["rater"].nunique()
     if marks.empty:
-        raise ConfigError("{who}: there are no scores; widen the filters, or load runs that have results", who=who)
+        raise ConfigError("judge_agreement: there are no scores; widen the filters, or load runs that have results")
+    if by == "again" and not marks.duplicated(["answer", "criterion"]).any():
+        raise ConfigError(
+            "judge_agreement: no answer was scored twice by the same person; have five scored again with "
+            "LabelPanel(repeats=5)"
+        )
     if raters < 2:
         raise ConfigError(
-            "{who}: there is one rater, {by} {rater!r}; add scores of another, or labels",
-            who=who,
+            "judge_agreement: there is one rater, {by} {rater!r}; add scores of another, or labels",
             by=by,
             rater=marks["rater"].iloc[0],
         )
     if not marks.duplicated(["answer", "criterion"]).any():
         raise ConfigError(
-            "{who}: no answer was rated by two of the {raters} raters; use rejudge(run, judge_model=…), which "
+            "judge_agreement: no answer was rated by two of the {raters} raters; use rejudge(run, judge_model=…), which "
             "scores the stored answers of a run again",
-            who=who,
             raters=raters,
         )
     # The mean over criteria can only be compared if raters used the same criteria.

@@ -25,15 +25,12 @@ from ..errors import ConfigError
 
 Floats = NDArray[np.float64]
 
+ANSWER = ["question_id", "answer_sha256"]  # the columns that tell an answer from another
 OVERALL = "総合"  # name of the row for the mean over all criteria
 FEWEST = 10  # questions; fewer have no interval, but their lowest and highest value
 MIN_QUESTIONS = 8  # common or labelled questions; with fewer, neither a judge nor a bridge is measured
-# Sources: Hall (1992), J. R. Stat. Soc. B 54, 221-228; Johnson (1978), J. Am. Stat. Assoc. 73, 536-544.
-INTERVALS = {
-    "hall": "skewness-adjusted t interval (Hall 1992, skewness of a beta with the same mean and sd)",
-    "t": "Student t interval",
-}
 ENUMERATED = 16  # up to this many questions, all sign patterns are tried: 2 ** 15 = 32,768 of them
+_HALL = "skewness-adjusted t interval (Hall 1992, skewness of a beta with the same mean and sd)"
 RARE, DISASTER = 0.1, 10.0  # one question in ten with 10 points: what an interval of a mean may not know of
 FAR_BELOW = 40.0  # points below the median: a disaster among good answers
 MANY = 60  # questions; so many show nearly always what one in ten is like
@@ -99,39 +96,39 @@ def plain_floats(values: pd.Series) -> pd.Series:
         ) from None
 
 
-def mean_interval(
-    values: ArrayLike, *, method: str = "hall", level: float = 0.95, low: float = 0, high: float = 100
-) -> tuple[float, float]:
-    """Compute an interval for the mean of independent values, one per question, on the scale from `low` to `high`.
-    It is (NaN, NaN) with fewer than two values, or if all are equal: they do not show how far away the next one is."""
+def mean_interval(values: ArrayLike, *, level: float = 0.95) -> tuple[float, float]:
+    """Compute an interval for the mean score, 0–100, of independent questions; near 0 or 100 it may end beyond them. It is
+    (NaN, NaN) with fewer than two values, or if all are equal: they do not show how far away the next one is."""
+    # A t interval that is adjusted for skewness: Hall (1992), J. R. Stat. Soc. B 54, 221-228; Johnson (1978), J. Am. Stat.
+    # Assoc. 73, 536-544. An end beyond the scale is not moved: it shows how little so few questions say.
     check_level(level)
-    if method not in INTERVALS:
-        raise ConfigError("method is {found!r}, expected one of {known}", found=method, known=", ".join(INTERVALS))
     x = np.asarray(values, dtype=float)
-    n, mean = len(x), float(x.mean()) if len(x) else math.nan
-    if n < 2:
-        return math.nan, math.nan
-    sd = float(x.std(ddof=1))
+    n = len(x)
+    sd = float(x.std(ddof=1)) if n > 1 else 0.0
     if sd < _TINY:
         return math.nan, math.nan
-    reach = float(scipy.stats.t.ppf(0.5 + level / 2, n - 1)) / math.sqrt(n)
-    # Ten values are too few to estimate their skewness. "hall" therefore uses that of a beta distribution on the scale
-    # with their mean and sd. It is 0 for a mean in the middle, and large for a mean near an end with a large sd.
-    skewness = beta_skewness((mean - low) / (high - low), sd / (high - low)) if method == "hall" else 0.0
-    below, above = hall_ends(reach, skewness, n)
-    return max(mean - sd * below, low), min(mean - sd * above, high)
+    # Ten values are too few to estimate their skewness. It is therefore that of a beta distribution on the scale with
+    # their mean and sd: 0 for a mean in the middle, and large for a mean near an end with a large sd.
+    mean, reach = float(x.mean()), float(scipy.stats.t.ppf(0.5 + level / 2, n - 1)) / math.sqrt(n)
+    below, above = hall_ends(reach, beta_skewness(mean / 100, sd / 100), n)
+    return mean - sd * below, mean - sd * above
 
 
 def difference_interval(differences: ArrayLike, *, level: float = 0.95) -> tuple[float, float]:
     """Compute a t interval with continuity correction for the mean of paired differences of scores, in points.
     It is (NaN, NaN) with fewer than two differences, or if all are equal. Source: Cox 1970, Biometrika 57, 217-219."""
+    check_level(level)
     d = np.asarray(differences, dtype=float)
-    low, high = mean_interval(d, method="t", level=level, low=-100, high=100)
+    n = len(d)
+    sd = float(d.std(ddof=1)) if n > 1 else 0.0
+    if sd < _TINY:
+        return math.nan, math.nan
     # Scores come in steps, so the mean of n differences moves in steps too: the smallest distance between two of them,
     # divided by n. It is 1 point for ten multiples of ten, and almost 0 for means of many scores. Each end gets half.
     steps = np.diff(np.unique(d.round(6)))
-    half = float(steps.min()) / (2 * len(d)) if len(steps) else 0.0
-    return max(low - half, -100), min(high + half, 100)
+    half = float(steps.min()) / (2 * n) if len(steps) else 0.0
+    mean, reach = float(d.mean()), float(scipy.stats.t.ppf(0.5 + level / 2, n - 1)) / math.sqrt(n)
+    return mean - sd * reach - half, mean + sd * reach + half
 
 
 def beta_skewness(mean: float, sd: float) -> float:
@@ -154,31 +151,22 @@ def _untransformed(y: float, skewness: float, n: int) -> float:
     return (float(np.cbrt(1 + 3 * a * (y - skewness / (6 * n)))) - 1) / a
 
 
-def pass_rate_interval(passed: int, total: int, level: float = 0.95) -> tuple[float, float]:
-    """Compute the Wilson interval for a share of questions as fractions; ValueError if `passed` of `total` is no share.
-    Source: Wilson (1927), J. Am. Stat. Assoc. 22, 209-212."""
+def pass_rate_interval(passed: float, total: int, level: float = 0.95) -> tuple[float, float]:
+    """Compute the Wilson (1927) interval for a share of questions as fractions, (NaN, NaN) if `total` is 0. `passed` may
+    also be the sum of `total` shares. ValueError if it is not from 0 to `total`."""
     check_level(level)
-    if total < 1 or not 0 <= passed <= total:
+    if not 0 <= passed <= total:
         raise ValueError(
-            say(
-                "{passed} of {total} is no pass rate; expected 0 <= passed <= total and total >= 1",
-                passed=passed,
-                total=total,
-            )
+            say("{passed} of {total} is no pass rate; expected 0 <= passed <= total", passed=passed, total=total)
         )
-    return share_interval(passed / total, total, level=level)
-
-
-def share_interval(share: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
-    """Compute Wilson's interval for the mean of n shares, each 0–1, as (low, high). It is (NaN, NaN) if n is 0."""
-    check_level(level)
-    if not n:
+    if not total:
         return math.nan, math.nan
-    z2 = float(scipy.stats.norm.ppf(0.5 + level / 2)) ** 2
-    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
+    # J. Am. Stat. Assoc. 22, 209-212
+    share, z2 = passed / total, float(scipy.stats.norm.ppf(0.5 + level / 2)) ** 2
+    centre = (share + z2 / (2 * total)) / (1 + z2 / total)
+    half = math.sqrt(z2 * (share * (1 - share) / total + z2 / (4 * total * total))) / (1 + z2 / total)
     # the interval of 0 begins at 0, and that of 1 ends at 1; rounding would miss them
-    return (max(0.0, centre - half) if share > 0 else 0.0), (min(1.0, centre + half) if share < 1 else 1.0)
+    return centre - half if passed else 0.0, centre + half if passed < total else 1.0
 
 
 def jackknife_interval(
@@ -370,7 +358,7 @@ def summarise_scores(
                 **low_high("ci", interval),
                 "lowest": float(x.min()) if len(x) else math.nan,
                 "highest": float(x.max()) if len(x) else math.nan,
-                "method": f"mean over questions, {level:.0%} {INTERVALS['hall']}",
+                "method": f"mean over questions, {level:.0%} {_HALL}",
                 "note": _summary_note(x, int(count["sum"]), interval[0]),
             }
         )

@@ -134,11 +134,15 @@ def _bridge_row(part: pd.DataFrame, criterion: str, at: float) -> dict[str, Any]
     old_passed = reaches(scored["first"], at)
     changes = int((old_passed != reaches(scored["second"], at)).sum())
     bridged = int((old_passed != reaches(scored["second"], line[0])).sum()) if math.isfinite(line[0]) else None
-    row = {
+    missing, doubt = int(part["missing"].sum()), ""
+    if math.isnan(line[0]):
+        doubt = say("The scores of the two do not surely correlate, so points cannot be converted.")
+    unread = say("Unread scores, left out: {count}.", count=missing) if missing else ""
+    return {
         "criterion": criterion,
         "n": len(shifts),
         "n_answers": len(scored),
-        "n_missing": int(part["missing"].sum()),
+        "n_missing": missing,
         "shift": float(shifts.mean()) if len(shifts) else math.nan,
         **low_high(
             "shift", difference_interval(shifts, level=LEVEL) if len(shifts) >= FEWEST else (math.nan, math.nan)
@@ -152,49 +156,5 @@ def _bridge_row(part: pd.DataFrame, criterion: str, at: float) -> dict[str, Any]
         "verdict_changes": changes,
         "verdict_changes_bridged": bridged,
         "method": _METHOD,
+        "note": sentences(say("Questions: {n}.", n=len(shifts)), doubt, unread),
     }
-    return {**row, "note": _bridge_note(row, at)}
-
-
-def _bridge_note(row: dict[str, Any], at: float) -> str:
-    shift = {"n": row["n"], "shift": row["shift"]}
-    low, high = row["shift_low"], row["shift_high"]
-    told = [
-        say(
-            "Questions: {n}. On the same answers the new judge's scores differ by {shift:+.1f} points on "
-            "average (95 % interval {low:+.1f} to {high:+.1f}).",
-            **shift,
-            low=low,
-            high=high,
-        )
-        if math.isfinite(low)
-        else say(
-            "Questions: {n}. On the same answers the new judge's scores differ by {shift:+.1f} points on average.",
-            **shift,
-        )
-    ]
-    if math.isnan(row["slope"]):
-        return sentences(*told, say("The scores of the two do not surely correlate, so points cannot be converted."))
-    low, high = row["pass_line_low"], row["pass_line_high"]
-    told.append(
-        say(
-            "{line:g} points of the old judge correspond to {new_line:.1f} of the new one (95 % interval {low:.1f} "
-            "to {high:.1f}).",
-            line=at,
-            new_line=row["pass_line"],
-            low=low,
-            high=high,
-        )
-    )
-    kept, moved = row["verdict_changes"], row["verdict_changes_bridged"]
-    told.append(
-        say(
-            "Answers whose verdict changes: {kept} if the line stays at {line:g} points, {moved} if it moves.",
-            line=at,
-            kept=kept,
-            moved=moved,
-        )
-    )
-    if row["n_missing"]:
-        told.append(say("Unread scores, left out: {count}.", count=row["n_missing"]))
-    return sentences(*told)

@@ -14,6 +14,7 @@ from ..base.pass_rule import reaches
 from ..errors import ConfigError
 from .agreement import rater_lines
 from .basics import (
+    ANSWER,
     ENUMERATED,
     FEWEST,
     OVERALL,
@@ -30,45 +31,7 @@ from .basics import (
 )
 from .conclusion import LEVEL, conclusion, criterion_conclusion
 
-_ANSWER = ["question_id", "answer_sha256"]
 UNSEEN = ""  # the direction of a flip that may be there, but cannot be seen
-
-
-def same_answer_runs(scores: pd.DataFrame, run_id: Any = None) -> list[Any]:
-    """Return the runs that judged the same stored answers as a given run, including that run.
-
-    Parameters
-    ----------
-    scores
-        One row per judged answer and criterion, from `load_scores`; columns used: run_id, and answer_sha256 to
-        compare answers.
-    run_id
-        The given run. If it is left out, it is the latest run whose answers another run judged too. If there is no such
-        run, it is the latest run.
-
-    Returns
-    -------
-    list
-        Values of run_id, in the order of the frame. A run that judged only some of these answers, or more than these,
-        is included.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> import socjudge as sj
-    >>> sj.stats.same_answer_runs(pd.DataFrame({"run_id": ["a", "b", "c"], "answer_sha256": ["1", "1", "2"]}))
-    ['a', 'b']
-    """
-    need_columns(scores, ["run_id", "answer_sha256"], "same_answer_runs", "load_scores")
-    pairs = scores[["run_id", "answer_sha256"]].dropna().drop_duplicates().astype(object)
-    answers = {run: set(part) for run, part in pairs.groupby("run_id", sort=False)["answer_sha256"]}
-    together = {
-        one: [run for run, its in answers.items() if its <= answers[one] or its >= answers[one]] for one in answers
-    }
-    if run_id is None:
-        shared = [run for run, others in together.items() if len(others) > 1]
-        run_id = next(reversed(shared or list(together)), None)
-    return together.get(run_id, [])
 
 
 def same_answers(scores: pd.DataFrame, first: Any, second: Any) -> pd.Series:
@@ -89,8 +52,8 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
     `first` and `second` are 0–100, repeats averaged, NaN without a score. `missing` counts the missing scores."""
     need_columns(scores, [by, "question_id", "answer_sha256", "criterion", "score"], who, "load_scores")
     sides = [_one_side(scores, value, by, who) for value in (first, second)]
-    answers = [side[_ANSWER].drop_duplicates() for side in sides]
-    common = answers[0].merge(answers[1], on=_ANSWER)
+    answers = [side[ANSWER].drop_duplicates() for side in sides]
+    common = answers[0].merge(answers[1], on=ANSWER)
     both = set(answers[0]["question_id"]) & set(answers[1]["question_id"])
     strangers = sorted(both - set(common["question_id"]), key=str)
     if strangers or not both:
@@ -108,7 +71,7 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
             second=second,
             found=found,
         )
-    pairs = sides[0].merge(sides[1], on=[*_ANSWER, "criterion"], suffixes=("_first", "_second"))
+    pairs = sides[0].merge(sides[1], on=[*ANSWER, "criterion"], suffixes=("_first", "_second"))
     if pairs.empty:
         raise ConfigError(
             "{who}: {by} {first!r} and {second!r} share no criterion; compare prompts with the same ones",
@@ -119,7 +82,7 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
         )
     pairs = pairs.rename(columns={"score_first": "first", "score_second": "second"})
     pairs = pairs.assign(missing=pairs.pop("missing_first") + pairs.pop("missing_second"))
-    grouped = pairs.groupby(_ANSWER, sort=False, observed=True)
+    grouped = pairs.groupby(ANSWER, sort=False, observed=True)
     # An answer counts in the mean with all criteria or not at all. A mean of five cannot be compared with one of six.
     complete = grouped[["first", "second"]].count().eq(grouped.size(), axis=0)
     overall = grouped[["first", "second"]].mean().where(complete).assign(missing=grouped["missing"].sum()).reset_index()
@@ -148,7 +111,7 @@ def _one_side(scores: pd.DataFrame, value: Any, by: str, who: str) -> pd.DataFra
         )
     marks = side.assign(score=plain_floats(side["score"]), missing=side["score"].isna())
     table: pd.DataFrame = (
-        marks.groupby([*_ANSWER, "criterion"], observed=True).agg({"score": "mean", "missing": "sum"}).reset_index()
+        marks.groupby([*ANSWER, "criterion"], observed=True).agg({"score": "mean", "missing": "sum"}).reset_index()
     )
     return table
 
@@ -160,9 +123,7 @@ def question_pairs(pairs: pd.DataFrame, criterion: str) -> pd.DataFrame:
     return part.groupby("question_id", observed=True)[["first", "second"]].mean()
 
 
-def compare_judges(
-    scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model", samples: int = 9_999, seed: int = 0
-) -> pd.DataFrame:
+def compare_judges(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model") -> pd.DataFrame:
     """Measure how far each judge's scores are from those of the baseline judge for the same stored answers.
 
     Parameters
@@ -173,8 +134,6 @@ def compare_judges(
         The value of `by` with which the others are compared.
     by
         "judge_model", "prompt_id", "run_id" or any other column that names what is compared.
-    samples, seed
-        Number of random sign patterns, and their random seed. Both are used only with more than 16 questions.
 
     Returns
     -------
@@ -189,7 +148,8 @@ def compare_judges(
         - baseline_mean, mean: 0–100
         - mean_difference: mean minus baseline_mean; ci_low, ci_high: its 95 % interval, missing below 10 questions
         - lowest, highest: the lowest and the highest difference of a question
-        - p_value: by sign flips; p_holm: adjusted by Holm's method
+        - p_value: by sign flips, all of them up to 16 questions, or else 9,999 random ones; p_holm: adjusted by Holm's
+          method
         - detectable_difference: the smallest true difference that the test shows with a probability of 0.8 at the
           adjusted level, points
         - rank_agreement: Spearman's rank correlation over questions
@@ -197,8 +157,6 @@ def compare_judges(
           one, and the reverse (`verdict_flips` lists them)
         - flipped_questions: the ids of these questions, as text
         - flips_unseen: number of questions that may be among them, because a judge's score is missing
-        - cost_usd_per_question, seconds_per_question, and both with the prefix baseline_: cost and time of one
-          judgement; missing if they are not known
         - conclusion: the result in one or more sentences; that of 総合 is the one that `compare_runs`, the panels, the
           report and `socjudge compare` show
         - method, note (what limits the result); both texts are in the language of the messages
@@ -212,8 +170,8 @@ def compare_judges(
     -----
     Holm's method adjusts the p-values of all criteria in all rows together. The rows of 総合 are adjusted separately,
     and only if several judges are compared with the baseline judge. The conclusion of 総合 is about one pair, which is
-    one planned question: its p-value is not adjusted, and the note says where the adjustment matters. `difference_interval` and `sign_flip_p` in `socjudge.stats.basics` name the
-    sources.
+    one planned question: its p-value is not adjusted, and the note says where the adjustment matters.
+    `difference_interval` and `sign_flip_p` in `socjudge.stats.basics` name the sources.
 
     Examples
     --------
@@ -226,12 +184,10 @@ def compare_judges(
     0           B       安全性  4              1.0
     1           B        総合  4              1.0
     """
-    return compare_groups(scores, baseline, by, samples=samples, seed=seed)
+    return compare_groups(scores, baseline, by)
 
 
-def compare_groups(
-    scores: pd.DataFrame, baseline: Any, by: str, *, samples: int = 9_999, seed: int = 0, same_answers: bool = True
-) -> pd.DataFrame:
+def compare_groups(scores: pd.DataFrame, baseline: Any, by: str, *, same_answers: bool = True) -> pd.DataFrame:
     """Do the work of `compare_judges`. With `same_answers` false, the conclusions are about the answers, not the judging."""
     who = "compare_judges"
     need_columns(scores, [by], who, "load_scores")
@@ -243,16 +199,18 @@ def compare_groups(
     rows, lines = [], rater_lines(scores, by)
     for other in others:
         pairs = pair_scores(scores, baseline, other, by=by, who=who)
-        judged = scores.loc[scores[by].isin([baseline, other]), _ANSWER].drop_duplicates()
-        unpaired = len(judged) - len(pairs[_ANSWER].drop_duplicates())
+        judged = scores.loc[scores[by].isin([baseline, other]), ANSWER].drop_duplicates()
+        unpaired = len(judged) - len(pairs[ANSWER].drop_duplicates())
         told = conditions_of(scores[scores[by].isin([baseline, other])], by)
-        judging = _judging(scores, baseline, other, pairs, by, told)
+        # what differs and can change scores
+        differ = [each.condition for each in differences(told[baseline], told[other])]
+        groups = list(dict.fromkeys(each.group for each in differ if each.moves_scores))
         own = [
             {
                 by: other,
                 "baseline": baseline,
-                **_row(pairs, criterion, unpaired, lines[baseline], lines[other], samples, seed),
-                **judging,
+                **_row(pairs, criterion, unpaired, lines[baseline], lines[other]),
+                "_differs": groups,
             }
             for criterion in in_order(pairs["criterion"])
         ]
@@ -272,14 +230,14 @@ def compare_groups(
     frame["conclusion"] = [
         row["conclusion"] if row["criterion"] == OVERALL else criterion_conclusion(row) for row in done
     ]
-    frame["method"] = [_method(row["n"], samples) for row in done]
+    frame["method"] = [_method(row["n"]) for row in done]
     frame["note"] = [_note(row, lines[row[by]], len(others)) for row in done]
     shown = frame.drop(columns=[name for name in frame.columns if str(name).startswith("_")])
     return by_criterion(shown, [*in_order(scores["criterion"]), OVERALL])
 
 
-def _method(n: int, samples: int) -> str:
-    test = "all sign flips" if n <= ENUMERATED else f"{samples:,} random sign flips"
+def _method(n: int) -> str:
+    test = "all sign flips" if n <= ENUMERATED else "9,999 random sign flips"
     return f"paired by question; {LEVEL:.0%} t interval with continuity correction; {test}; Holm"
 
 
@@ -292,9 +250,7 @@ def _names(told: Mapping[Any, Mapping[str, str]], by: str, first: Any, second: A
     return str(first), str(second)
 
 
-def _row(
-    pairs: pd.DataFrame, criterion: str, unpaired: int, was_line: float, line: float, samples: int, seed: int
-) -> dict[str, Any]:
+def _row(pairs: pd.DataFrame, criterion: str, unpaired: int, was_line: float, line: float) -> dict[str, Any]:
     part = pairs[pairs["criterion"] == criterion]
     scored = part.dropna(subset=["first", "second"])
     means = question_pairs(pairs, criterion)
@@ -314,7 +270,7 @@ def _row(
         **low_high("ci", difference_interval(d, level=LEVEL) if n >= FEWEST else (math.nan, math.nan)),
         "lowest": float(d.min()) if n else math.nan,
         "highest": float(d.max()) if n else math.nan,
-        "p_value": sign_flip_p(d, samples=samples, seed=seed),
+        "p_value": sign_flip_p(d),
         "p_holm": math.nan,
         "detectable_difference": math.nan,
         "_sd": sd,
@@ -327,27 +283,6 @@ def _row(
         "flipped_questions": ", ".join(map(str, means.index[before != after])),
         "flips_unseen": part["question_id"].nunique() - n,
     }
-
-
-def _judging(
-    scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame, by: str, told: Mapping[Any, Mapping[str, str]]
-) -> dict[str, Any]:
-    """Return cost and time of one judgement in each group, and the conditions that differ and can change scores."""
-    found: dict[str, Any] = {}
-    answers = pairs[_ANSWER].drop_duplicates()
-    sides = {}
-    for prefix, value in (("", second), ("baseline_", first)):
-        side = scores[scores[by] == value].merge(answers, on=_ANSWER)
-        call = [name for name in (*_ANSWER, "run_id", "answer_repeat", "judge_repeat") if name in side.columns]
-        sides[prefix] = side.drop_duplicates(call)
-    # Averaged over the answers of a question that both groups judged first, then over questions.
-    for column, name in (("cost_usd", "cost_usd_per_question"), ("processing_time", "seconds_per_question")):
-        for prefix, calls in sides.items():
-            known = plain_floats(calls[column]) if column in calls else pd.Series(math.nan, calls.index)
-            found[prefix + name] = float(known.groupby(calls["question_id"]).mean().mean())
-    differ = [each.condition for each in differences(told[first], told[second])]
-    found["_differs"] = list(dict.fromkeys(each.group for each in differ if each.moves_scores))
-    return found
 
 
 def _note(row: Mapping[Any, Any], line: float, others: int) -> str:

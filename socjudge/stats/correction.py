@@ -75,7 +75,7 @@ def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     on_scale = min(max(estimate, 0), 100)
     # The ends are moved for skewness as in `mean_interval`.
     below, above = hall_ends(reach, beta_skewness(on_scale / 100, math.sqrt(spread) / 100), n)
-    low, high = max(estimate - se * math.sqrt(n) * below, 0), min(estimate - se * math.sqrt(n) * above, 100)
+    low, high = estimate - se * math.sqrt(n) * below, estimate - se * math.sqrt(n) * above
     if high - low > WIDEST * (alone[1] - alone[0]):
         return plain
     return Corrected(on_scale, low, high, *alone, r, w)
@@ -112,7 +112,7 @@ def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     The labelled units are drawn at random, or at random within those that the judge passes and those that it fails."""
     y, f, everything = (np.asarray(x, dtype=bool) for x in (labels, judged, all_judged))
     n = len(y)
-    alone = pass_rate_interval(int(y.sum()), n, level) if n else (math.nan, math.nan)
+    alone = pass_rate_interval(int(y.sum()), n, level)
     r = correlation(y.astype(float), f.astype(float))
     plain = Corrected(float(y.mean()) if n else math.nan, *alone, *alone, r, 0.0)
     if n < MIN_QUESTIONS or len(everything) <= n or not r >= 1 / math.sqrt(n - 2):
@@ -136,7 +136,7 @@ def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     gap = rates[0] - rates[1]
     sampling = (z * gap) ** 2 * share * (1 - share) / len(everything)
     estimate = share * rates[0] + (1 - share) * rates[1]
-    low, high = max(estimate - math.sqrt(down + sampling), 0.0), min(estimate + math.sqrt(up + sampling), 1.0)
+    low, high = estimate - math.sqrt(down + sampling), estimate + math.sqrt(up + sampling)
     if high - low > WIDEST * (alone[1] - alone[0]):
         return plain
     return Corrected(estimate, low, high, *alone, r, gap)
@@ -290,11 +290,6 @@ def _corrected(
     rows = []
     for judge in judges_of(scores, by, who):
         side = beside_people(scores, labels, judge, by=by, who=who)
-        unused = (
-            say("Labelled answers that this judge did not score, left out: {count}.", count=side.strangers)
-            if side.strangers
-            else ""
-        )
         for criterion in side.judge.columns:
             marks = side.judge[criterion]
             found, y, everything, doubt = estimate(marks.dropna(), side.people[criterion].dropna(), line, level)
@@ -314,7 +309,7 @@ def _corrected(
                     "weight": found.weight,
                     "uses_judge": found.weight != 0,
                     "method": f"{level:.0%}: {_METHODS[of] if found.weight else 'labels alone'}",
-                    "note": sentences(_note(found, len(y), len(everything), of), doubt, unused),
+                    "note": sentences(_note(found, len(y), len(everything), of), doubt, side.unused),
                 }
             )
     most = max((row["n"] for row in rows), default=0)

@@ -15,7 +15,7 @@ from ..base.missing_scores import frame_spans
 from ..base.pass_rule import PassRule, frame_rule, reaches
 from ..base.verdict import frame_undecided
 from ..errors import ConfigError
-from .basics import Floats, low_high, mean_interval, need_columns, pass_rate_interval, plain_floats
+from .basics import Floats, low_high, need_columns, pass_rate_interval, plain_floats
 
 Bools = NDArray[np.bool_]
 
@@ -60,7 +60,6 @@ def gate_confidence(
           count as 0 points
         - pass_rate: passed / n; pass_rate_low, pass_rate_high: its Wilson interval, about all questions that resemble
           these
-        - mean, mean_low, mean_high: of the questions' mean scores, and its interval, 0–100
         - repeat_sd: the noise (given or estimated), points
         - p_rerun: probability that the run passes if the same questions are answered and judged again, as many times as
           now
@@ -86,7 +85,7 @@ def gate_confidence(
         - decides: whether the question itself may pass or fail (p_pass_rerun between 0.05 and 0.95) and pivotal is at
           least 0.05
         - pass_threshold: the pass line
-        - method, note (in the language of the messages)
+        - method
 
     Notes
     -----
@@ -202,8 +201,7 @@ def _share(hits: Bools) -> Floats:
 def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> list[dict[str, Any]]:
     table, repeat_sd, freedom, source = _read_run(part, noise, who)
     rule = frame_rule(part)
-    score = table["score"].dropna().to_numpy()
-    n, unscored = len(score), int(table["score"].isna().sum())
+    n, unscored = int(table["score"].notna().sum()), int(table["score"].isna().sum())
     # The log's counts if everything missing were 0 points, or 100 points.
     spans = frame_spans(part)[["low", "high"]].groupby(part["question_id"]).mean()
     log_passes, could_pass = (bool(_gate(spans[end].to_numpy()[None, :], rule)[0]) for end in ("low", "high"))
@@ -235,9 +233,7 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> l
         "needed": rule.needed(n),
         "mvp_passed": bool(n and log_passes),
         "pass_rate": passed / n if n else math.nan,
-        **low_high("pass_rate", pass_rate_interval(passed, n, LEVEL) if n else (math.nan, math.nan)),
-        "mean": float(score.mean()) if n else math.nan,
-        **low_high("mean", mean_interval(score, level=LEVEL)),
+        **low_high("pass_rate", pass_rate_interval(passed, n, LEVEL)),
         "repeat_sd": repeat_sd,
         "p_rerun": p_rerun,
         "p_true": p_true,
@@ -333,20 +329,4 @@ def _question_rows(part: pd.DataFrame, noise: float | None, seed: int, who: str)
     if "category" in part.columns:
         found["category"] = found["question_id"].map(part.groupby("question_id")["category"].first())
         names.insert(0, "category")
-    return [{**row, "note": _question_note(row)} for row in found[names].to_dict("records")]
-
-
-def _question_note(row: dict[Hashable, Any]) -> str:
-    if row["n"] == 0:
-        return say("It has no score.")
-    if math.isnan(row["noise_sd"]):
-        return say("There are no repeats, so its distance from the pass line cannot be given in units of the scatter.")
-    if row["noise_sd"] == 0:
-        return say("All its repeats have the same points.")
-    side = (
-        "{times:.1f} times the scatter above the pass line."
-        if row["distance"] >= 0
-        else "{times:.1f} times the scatter below the pass line."
-    )
-    decides = say("It decides the verdict.") if row["decides"] else ""
-    return sentences(say(side, times=abs(row["distance"])), decides)
+    return found[names].to_dict("records")

@@ -34,7 +34,6 @@ MOST_ADVISED = 5
 _ALPHA = 0.05
 _FEW = 3  # labelled answers with a verdict; with fewer, their weight would be chance
 _TINY = 1e-9
-_UNKNOWN = (math.nan, math.nan)
 
 
 def judge_trust(
@@ -42,8 +41,6 @@ def judge_trust(
     labels: pd.DataFrame,
     *,
     by: str = "judge_model",
-    margin: float = MARGIN,
-    correlation: float = CORRELATION,
     alpha: float = _ALPHA,
 ) -> pd.DataFrame:
     """Decide for each criterion whether a judge's scores may be trusted, by a comparison with people's scores.
@@ -58,10 +55,6 @@ def judge_trust(
         People's scores, from `load_labels`.
     by
         The column that names a judge.
-    margin
-        How many points the judge may differ from people on average.
-    correlation
-        The correlation with people that the judge must exceed.
     alpha
         The highest chance of a wrong 信頼できる (trusted) on any criterion, for this one analysis. If you will repeat
         the analysis with more labels, divide alpha: use alpha=0.05 / len(LOOKS) in each of at most len(LOOKS) analyses.
@@ -81,17 +74,16 @@ def judge_trust(
           two digits; more_high is infinite if perhaps no number would decide it; both are missing if the verdict is
           decided already, and also if the number cannot be estimated or is too large
         - advice: what to label next, in words; empty if there is no advice
-        - verdict: 信頼できる (trusted) if it is shown that the bias is within the margin and that the correlation exceeds
-          its limit; 信頼できない (not trusted) if it is shown that one of the two is not so; 条件つき (with conditions) if
-          only the correlation is shown to exceed its limit (use `corrected_means`); 分からない (unknown) in all other
-          cases
+        - verdict: 信頼できる (trusted) if it is shown that the bias is within ±10 points and that the correlation is above
+          0.5; 信頼できない (not trusted) if it is shown that one of the two is not so; 条件つき (with conditions) if only
+          the correlation is shown to be above 0.5 (use `corrected_means`); 分からない (unknown) in all other cases
         - method, note (in the language of the messages)
 
     Raises
     ------
     ConfigError
         If there are fewer than 8 labelled questions, or if all labels are of answers or criteria that the judge did not
-        judge. Also if margin, correlation or alpha is out of range.
+        judge. Also if alpha is no share.
 
     Notes
     -----
@@ -118,32 +110,25 @@ def judge_trust(
     0       安全性  30   1.0   信頼できる
     """
     who, line, rows = "judge_trust", frame_rule(scores).line, []
-    if not (margin > 0 and 0 <= correlation < 1 and 0 < alpha < 1):
-        raise ConfigError(
-            "{who}: margin {margin!r}, correlation {correlation!r}; expected points above 0, and 0 to 1",
-            who=who,
-            margin=margin,
-            correlation=correlation,
-        )
-    method = f"two one-sided t tests (±{margin:g}), Fisher z ({correlation:g}), Holm over criteria at {alpha:g}"
+    if not 0 < alpha < 1:
+        raise ConfigError("{who}: alpha is {alpha!r}, expected a share between 0 and 1", who=who, alpha=alpha)
+    method = f"two one-sided t tests (±{MARGIN:g}), Fisher z ({CORRELATION:g}), Holm over criteria at {alpha:g}"
     for judge in judges_of(scores, by, who):
         side = _enough(beside_people(scores, labels, judge, by=by, who=who), who)
         criteria, weights = [name for name in side.judge.columns if name != OVERALL], _weights(side, line)
-        each = alpha / len(criteria)
-        found = [_compare(_sample(side, criterion, weights), margin, correlation, each) for criterion in criteria]
+        found = [_compare(_sample(side, criterion, weights), alpha / len(criteria)) for criterion in criteria]
         adjusted = holm_adjust([one.p_value for one in found])
         for criterion, one, p_holm in zip(criteria, found, adjusted, strict=True):
-            row = _row(one, float(p_holm), margin, correlation, alpha)
-            needed = _needed_told(row["more_low"], row["more_high"])
-            advice = sentences(needed, _only_good(side, criterion, one, line, correlation))
-            note = sentences(row.pop("note"), advice)
+            row = _row(one, float(p_holm), alpha)
+            advice = sentences(_needed_told(row["more_low"], row["more_high"]), _only_good(side, criterion, one, line))
+            note = sentences(row["note"], advice)
             rows.append({by: judge, "criterion": criterion, **row, "method": method, "note": note, "advice": advice})
     return pd.DataFrame(rows)
 
 
-def _row(found: _Compared, p_holm: float, margin: float, least: float, alpha: float) -> dict[str, Any]:
-    verdict, note = _verdict(found, p_holm, margin, least, alpha)
-    low, high = _labels_needed(found, margin, least) if verdict in ("条件つき", "分からない") else _UNKNOWN
+def _row(found: _Compared, p_holm: float, alpha: float) -> dict[str, Any]:
+    verdict, note = _verdict(found, p_holm, alpha)
+    low, high = _labels_needed(found) if verdict in ("条件つき", "分からない") else (math.nan, math.nan)
     return {
         "n": found.n,
         "bias": found.bias.value,
@@ -211,11 +196,8 @@ class _Estimate(NamedTuple):
     error: float = math.nan
     freedom: float = math.nan
 
-    def reach(self, alpha: float) -> float:
-        return float(scipy.stats.t.isf(alpha, self.freedom)) * self.error
-
     def ends(self, alpha: float) -> tuple[float, float]:
-        reach = self.reach(alpha / 2)
+        reach = float(scipy.stats.t.isf(alpha / 2, self.freedom)) * self.error
         return self.value - reach, self.value + reach
 
     def p_below(self, limit: float) -> float:
@@ -264,8 +246,7 @@ def _sample(side: Beside, criterion: str, weights: pd.Series) -> _Sample:
     return _Sample(y / v, f / v, v / v.mean() if len(v) else v, _means(judge)[:, 0])
 
 
-def _compare(sample: _Sample, margin: float, least: float, alpha: float) -> _Compared:
-    """Test one criterion: its bias against `margin` and its correlation against `least`, each at alpha."""
+def _compare(sample: _Sample, alpha: float) -> _Compared:
     y, f, v, _ = sample
     n = len(y)
     if n < MIN_QUESTIONS or np.ptp(y) < _TINY or np.ptp(f - y) < _TINY:
@@ -278,7 +259,7 @@ def _compare(sample: _Sample, margin: float, least: float, alpha: float) -> _Com
     jackknife = math.sqrt(float(((left_out - z) ** 2).sum()))
     linked = _Estimate(z, max(1 / math.sqrt(n - 3), jackknife), n - 2)
     mirrored = bias._replace(value=-bias.value)
-    p = max(bias.p_below(-margin), mirrored.p_below(-margin), linked.p_below(math.atanh(least)))
+    p = max(bias.p_below(-MARGIN), mirrored.p_below(-MARGIN), linked.p_below(math.atanh(CORRELATION)))
     return _Compared(n, alpha, bias, r, linked, p)
 
 
@@ -307,7 +288,7 @@ def _correlations_without_each(x: Floats, y: Floats, weights: Floats) -> Floats:
     return np.where(varies, (xy - sx * sy / one) / np.sqrt(np.where(varies, spread, 1.0)), 0.0)
 
 
-def _verdict(found: _Compared, p_holm: float, margin: float, least: float, alpha: float) -> tuple[str, str]:
+def _verdict(found: _Compared, p_holm: float, alpha: float) -> tuple[str, str]:
     """Return the verdict on a criterion, and why."""
     n, (low, high), (r_low, r_high) = found.n, found.bias.ends(found.alpha), found.correlation_ends()
     if n < MIN_QUESTIONS:
@@ -326,18 +307,18 @@ def _verdict(found: _Compared, p_holm: float, margin: float, least: float, alpha
             "the correlation is above {least:g}.",
         ),
         (
-            low > margin or high < -margin,
+            low > MARGIN or high < -MARGIN,
             "信頼できない",
             "Over {n} questions its scores lie {bias:+.1f} points from people's on average (±{margin:g} points "
             "are allowed).",
         ),
         (
-            r_high < least,
+            r_high < CORRELATION,
             "信頼できない",
             "Over {n} questions its correlation with people is {correlation:.2f}, which is below {least:g}.",
         ),
         (
-            r_low > least,
+            r_low > CORRELATION,
             "条件つき",
             "Over {n} questions it ranks answers much as people do, but its scores cannot be said to lie within "
             "±{margin:g} points of theirs on average; correct them with corrected_means.",
@@ -345,18 +326,20 @@ def _verdict(found: _Compared, p_holm: float, margin: float, least: float, alpha
         (True, "分からない", "{n} questions do not tell either way; label more."),
     )
     verdict, why = next((verdict, why) for holds, verdict, why in verdicts if holds)
-    return verdict, say(why, n=n, margin=margin, least=least, bias=found.bias.value, correlation=found.correlation)
+    bias, r = found.bias.value, found.correlation
+    return verdict, say(why, n=n, margin=MARGIN, least=CORRELATION, bias=bias, correlation=r)
 
 
-def _labels_needed(found: _Compared, margin: float, least: float) -> tuple[float, float]:
+def _labels_needed(found: _Compared) -> tuple[float, float]:
     """Return an interval for the number of further labels until a decision, if only their number changes."""
     n, bias, z = found.n, found.bias, found.z
     # in units of the standard errors, with their degrees of freedom
     gap, freedom = min(
-        ((margin - abs(bias.value)) / bias.error, bias.freedom), ((z.value - math.atanh(least)) / z.error, z.freedom)
+        ((MARGIN - abs(bias.value)) / bias.error, bias.freedom),
+        ((z.value - math.atanh(CORRELATION)) / z.error, z.freedom),
     )
     if math.isnan(gap):
-        return _UNKNOWN
+        return math.nan, math.nan
     off = float(scipy.stats.norm.ppf(0.5 + LIKELY / 2))
     # to show that it holds takes one side of the interval, to refuse it either
     reach = {
@@ -364,7 +347,7 @@ def _labels_needed(found: _Compared, margin: float, least: float) -> tuple[float
     }
     low, high = sorted(max(n * (reach[end] / end) ** 2 - n, 1) for end in reach)
     if low > MOST_NEEDED:
-        return _UNKNOWN
+        return math.nan, math.nan
     endless = abs(gap) <= off or high > MOST_NEEDED
     return _two_digits(low, math.floor), math.inf if endless else _two_digits(high, math.ceil)
 
@@ -374,28 +357,27 @@ def _two_digits(count: float, whole: Callable[[float], int]) -> float:
     return float(max(1, whole(count / unit) * unit))
 
 
-def _only_good(side: Beside, criterion: str, found: _Compared, line: float, least: float) -> str:
+def _only_good(side: Beside, criterion: str, found: _Compared, line: float) -> str:
     """Return what to label if nearly all labelled answers are good, which cannot show a correlation; else ""."""
     people, judge = side.people[criterion].dropna(), side.judge[criterion].dropna()
     bad = int((~reaches(people, line)).sum())
-    if found.correlation_ends()[0] > least or bad >= FEW_BAD * len(people):
+    if found.correlation_ends()[0] > CORRELATION or bad >= FEW_BAD * len(people):
         return ""
     waiting = judge[~judge.index.isin(people.index)]
     # At random among the answers that the judge fails, so that `_weights` knows how many each of them represents.
     failed = sorted(waiting.index[~reaches(waiting, line)], key=_lot)[:MOST_ADVISED]
-    key = (
-        (
-            "People scored {bad} of {n} answers below {line:g}. Good answers alone make the correlation come out "
-            "lower than it is: also label answers that the judge scored below {line:g} (questions {answers})."
-        )
+    return say(
+        "People scored {bad} of {n} answers below {line:g}. Good answers alone make the correlation come out "
+        "lower than it is: also label answers that the judge scored below {line:g} (questions {answers})."
         if failed
-        else (
-            "People scored {bad} of {n} answers below {line:g}. Good answers alone make the correlation come out "
-            "lower than it is: label a log that has bad answers too (of a weaker model, or an older version of "
-            "your assistant)."
-        )
+        else "People scored {bad} of {n} answers below {line:g}. Good answers alone make the correlation come out "
+        "lower than it is: label a log that has bad answers too (of a weaker model, or an older version of "
+        "your assistant).",
+        n=len(people),
+        bad=bad,
+        line=line,
+        answers=listed(str(question) for question, _ in failed),
     )
-    return say(key, n=len(people), bad=bad, line=line, answers=listed(str(question) for question, _ in failed))
 
 
 def _lot(answer: tuple[Any, Any]) -> str:

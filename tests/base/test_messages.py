@@ -37,7 +37,7 @@ NOT_IN_PANELS = re.compile(
 # Whose Japanese is that of answers, of prompts, of what is looked for in them, or of the damage done to them.
 MATERIAL = re.compile(
     r"constants|(embedded|flags)/|models/decision_model|base/(quoting|texts)|cli/ask|prompts/for_rubric"
-    r"|certify/(changes|damages|items|neutral)|judging/(judge|replies|shown_verdicts)"
+    r"|certify/(changes|damages|subjects)|judging/(judge|replies|shown_verdicts)"
     r"|answering/(assistant|citations|dataset|own_answers|stored_answers)"
     r"|runbooks/(bm25|asking|excel|guide|points|reading|word)"
 )

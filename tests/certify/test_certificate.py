@@ -34,19 +34,18 @@ from socjudge.certify.certificate import (
     Binding,
     Certificate,
     binding_of_run,
-    certificate_line,
+    certificate_of,
     certificates_folder,
     run_certificate_line,
 )
 from socjudge.certify.changes import LABELLED
-from socjudge.certify.conditions import unscored_limits
+from socjudge.certify.conditions import share_ends, unscored_limits
 from socjudge.certify.damages import sentences
+from socjudge.certify.from_people import read_labels
 from socjudge.certify.issue import binding_of_judge
-from socjudge.certify.labelled import read_labels
 from socjudge.panels.views.common import summary_html
 from socjudge.records import EvaluationRun, RunInfo
 from socjudge.runs.log_json import answer_sha256
-from socjudge.stats.limits import share_ends
 
 PAIRS = [*good_pairs(), *good_pairs("final")]
 SERIES = sorted((constants.EXAMPLES_DIR / "series").glob("judge_eval_*"))
@@ -84,12 +83,12 @@ def certified(service: Service, folder: Path, *weaknesses: Weakness, **keywords:
 @pytest.fixture(scope="module")
 def judged_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Any], Certificate]]:
     """A certificate of the same judge with other labels: what it was asked for one, it is not asked again for the next."""
-    known: dict[str, list[Judged]] = {}
+    known: dict[str, Judged] = {}
 
-    def judge_once(asked: Cases, terms: Any, *, judge_model: Any) -> list[Judged]:
-        key = repr([cases for cases, _ in asked.parts])
+    def judge_once(asked: Cases, *given: Any, **how: Any) -> Judged:
+        key = repr(asked.cases)
         if key not in known:
-            known[key] = judge_cases(asked, terms, judge_model=judge_model)
+            known[key] = judge_cases(asked, *given, **how)
         return known[key]
 
     with serving("") as running:
@@ -230,7 +229,6 @@ def test_everything_is_tried_where_the_budget_allows(service: Service, tmp_path:
     what: dict[str, Any] = {"judge_model": "gpt-4o-mini", "budget_usd": math.inf}
     made = certify_judge(PAIRS[:2], logs_dir=tmp_path, progress=False, **with_options(**what))
     assert made.basis["calls"] == service.judge_calls == plan_certificate(PAIRS[:2], **what).estimate.calls
-    assert any("--only prompts" in told for told in made.not_tried)
     assert set(made.words.values()) == {"分からない"}  # two answers show nothing
 
 
@@ -473,7 +471,7 @@ def test_a_certificate_edited_by_hand_is_refused_in_words(made: Certificate, tmp
         load_certificate(path)
     with pytest.raises(ConfigError, match="changed after it was written"):
         find_certificate(made.binding, folder=tmp_path)
-    assert "cannot be used" in certificate_line(made.binding, made.issued_at, folder=tmp_path)
+    assert "cannot be used" in certificate_of(made.binding, made.issued_at, folder=tmp_path)[1]
     # A seal of one's own makes no word of one's own (anybody can make a seal, so it reveals no other forgery).
     other = replace(made, verdicts=(replace(made.verdicts[0], word="excellent"), *made.verdicts[1:]))
     with pytest.raises(ConfigError, match="is no certificate"):
@@ -516,7 +514,7 @@ def test_a_file_nested_cut_or_odd_is_one_named_problem_and_ends_nothing(
     for read in (lambda: load_certificate(path), lambda: find_certificate(made.binding, folder=path.parent)):
         with pytest.raises(ConfigError, match=r"odd\.json: "):
             read()
-    line = certificate_line(made.binding, made.issued_at, folder=path.parent)
+    _, line = certificate_of(made.binding, made.issued_at, folder=path.parent)
     assert "cannot be used" in line and "odd.json" in line and "\n" not in line
 
 

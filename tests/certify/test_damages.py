@@ -12,9 +12,8 @@ from support.certify_judge import good_pairs
 from socjudge import AssistantAnswer, EvalQuestion
 from socjudge.base.texts import cited_sources
 from socjudge.certify.changes import CHANGES, DAMAGES, NEUTRAL, SIX
-from socjudge.certify.items import split_items
-from socjudge.certify.neutral import neutral_text
-from socjudge.certify.subjects import Subject, find_subjects
+from socjudge.certify.damages import neutral_text
+from socjudge.certify.subjects import Subject, find_subjects, split_items
 
 FIRST = "[出典: malware_response.md > 初動対応]"
 SECOND = "[出典: malware_response.md > 報告]"
@@ -121,20 +120,6 @@ def test_a_neutral_change_is_a_change_that_no_criterion_may_rise_by(probe: objec
         for variant in probe.make(subject):  # type: ignore[attr-defined]
             assert variant != subject
     assert {probe.expected(c) for c in SIX} <= {"stays", "may_fall"}  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize(
-    ("plain", "polite"),
-    [
-        ("端末を隔離する。", "端末を隔離します。"), ("責任者に伝える。", "責任者に伝えます。"), ("鍵を渡す。", "鍵を渡します。"),
-        ("調査を行う。", "調査を行います。"), ("電源を切らない。", "電源を切らない。"), ("削除しない。", "削除しません。"),
-    ],
-)  # fmt: skip
-def test_politeness_is_changed_in_both_directions(plain: str, polite: str) -> None:
-    rest = "以上である。", "以上です。"
-    assert change("politeness_changed", SUBJECT.saying(f"{plain}{rest[0]}")) == [f"{polite}{rest[1]}"]
-    if plain != polite:
-        assert change("politeness_changed", SUBJECT.saying(f"{polite}{rest[1]}")) == [f"{plain}{rest[0]}"]
 
 
 def test_every_probe_says_what_must_fall_and_every_criterion_has_three_that_must() -> None:

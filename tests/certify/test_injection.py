@@ -1,4 +1,4 @@
-"""Injection, hardening and anchoring over a real HTTP service; and no verdict is taken from inside an answer."""
+"""Injection and anchoring over a real HTTP service; and no verdict is taken from inside an answer."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
-import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
-from support.certify_judge import Noisy, ScriptedJudge, follows_flags, good_pairs, gullible
+from support.certify_judge import ScriptedJudge, follows_flags, good_pairs, gullible
 from support.run_options import with_options
 from support.service import CRITERIA, Service, judgement
 
@@ -19,7 +17,6 @@ from socjudge import ConfigError, load_prompt
 from socjudge.certify import plan_probing, probe_judge, summarise_changes
 from socjudge.certify.changes import list_attacks
 from socjudge.certify.findings import explain_changes
-from socjudge.certify.probing import HARDENED_PROMPT
 from socjudge.certify.subjects import find_subjects
 from socjudge.errors import UnparsableJudgement
 from socjudge.judging.replies import judgement_schema, parse_judgement
@@ -55,8 +52,8 @@ def test_a_gullible_judge_is_found_and_a_firm_one_is_not(service: Service, tmp_p
 def test_the_attacks_on_a_question_stand_beside_one_neutral_text(service: Service, tmp_path: Path) -> None:
     service.default = ScriptedJudge(PAIRS, gullible)
     every = list_attacks(CRITERIA)
-    (cases, _), *others = plan_probing(PAIRS, only=["injections"]).parts
-    assert not others and len({case.id for case in cases}) == len(cases) == 3 * (len(every) + 1)
+    cases = plan_probing(PAIRS, only=["injections"]).cases
+    assert len({case.id for case in cases}) == len(cases) == 3 * (len(every) + 1)
     first = {case.question_id: case.name for case in reversed(cases)}
     assert list(first.values()) == ["control"] * 3  # before the first attack on its question
     found = attacked(tmp_path).findings
@@ -121,7 +118,7 @@ def test_a_judge_that_copies_the_answers_verdict_is_asked_again_and_then_not_bel
 
 
 def test_the_hardened_prompt_fences_the_data_with_a_nonce_that_no_data_can_hold() -> None:
-    hardened, plain = load_prompt(HARDENED_PROMPT), load_prompt("guide-1")
+    hardened, plain = load_prompt("guide-1-hardened"), load_prompt("guide-1")
     check_judge_prompt(hardened, CRITERIA)
     question, answer = PAIRS[0]
     values = judge_values(question, answer)
@@ -139,43 +136,6 @@ def test_the_hardened_prompt_fences_the_data_with_a_nonce_that_no_data_can_hold(
     assert not plain.reasons_first and hardened.reasons_first
     parts = list(judgement_schema(CRITERIA, reasons_first=True)["properties"])
     assert parts == ["rationale", "scores", "overall_comment"]
-
-
-def test_what_hardening_costs_honest_answers_is_measured(service: Service, tmp_path: Path) -> None:
-    noise = Noisy(2)
-
-    def stricter_when_hardened(scores: dict[str, int], prompt: str) -> dict[str, int]:
-        return {c: s - 10 for c, s in scores.items()} if "<<<" in prompt else scores
-
-    service.default = ScriptedJudge(PAIRS, stricter_when_hardened, noise)
-    compared = probe_judge(PAIRS, only=["prompts"], logs_dir=tmp_path, **with_options(**GPT))
-    assert service.judge_calls == plan_probing(PAIRS, only=["prompts"]).estimate("gpt-4o-mini").calls == 6
-    told = summarise_changes(compared.findings).set_index("criterion")
-    assert told.loc["総合", "mean_change"] == pytest.approx(-10, abs=1.5) and told.loc["総合", "n"] == 3
-    assert "not shown to be the same within 2 points" in compared.words
-
-    service.default = ScriptedJudge(PAIRS, Noisy(1))
-    same = probe_judge(PAIRS, only=["prompts"], logs_dir=tmp_path, **with_options(fresh=True, **GPT))
-    assert "the same within 2 points" in same.words and "not shown" not in same.words
-
-
-def test_equivalence_is_two_one_sided_tests(service: Service, tmp_path: Path) -> None:
-    service.default = judgement(80)
-    findings = probe_judge(PAIRS[:1], only=["prompts"], logs_dir=tmp_path, **with_options(**GPT)).findings
-    whole = findings[findings["criterion"] == "総合"]
-
-    def told(differences: list[float]) -> str:
-        rows = [whole.assign(question_id=n, change=difference) for n, difference in enumerate(differences)]
-        return explain_changes(pd.concat(rows))
-
-    for d in ([0.5, -1.0, 0.0, 1.5, -0.5, 0.5], [2.5, -1.0, 1.0, 2.5, -0.5, 2.5], [1.0, 1.5, 1.4, 1.2]):
-        second_opinion = [
-            scipy.stats.ttest_1samp(d, -2, alternative="greater"),
-            scipy.stats.ttest_1samp(d, 2, alternative="less"),
-        ]
-        is_same = bool(max(test.pvalue for test in second_opinion) < 0.05)
-        assert ("): the same within 2 points" in told(d)) is is_same
-    assert "without any scatter" in told([0.0] * 6)
 
 
 # -- anchoring

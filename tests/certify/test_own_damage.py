@@ -17,7 +17,7 @@ from support.service import CRITERIA, Service, judgement
 
 from socjudge import ConfigError
 from socjudge.certify import certify_judge, plan_certificate, write_certificate_page
-from socjudge.certify.own import read_damaged
+from socjudge.certify.from_people import read_damaged
 from socjudge.certify.subjects import find_subjects
 from socjudge.records import Completion, ModelRequest, Usage
 

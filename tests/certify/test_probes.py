@@ -173,10 +173,7 @@ def test_each_criterion_may_be_tried_by_a_few_damages_taken_in_turn(service: Ser
 def test_the_log_of_judgements_is_a_log_and_no_run_of_the_history(service: Service, tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     probing = probe(service, folder, logs_dir=folder / "certify", size=1)
-    assert (
-        probing.judged[0].log_path is not None
-        and len(load_run(probing.judged[0].log_path).results) == probing.usage.calls
-    )
+    assert probing.judged.log_path is not None and len(load_run(probing.judged.log_path).results) == probing.usage.calls
     assert load_scores(folder).empty
 
 

@@ -23,7 +23,6 @@ from socjudge import ConfigError, EvaluationRun, judge_agreement, load_run, load
 from socjudge.history import load_labels
 from socjudge.history.labels import Label, append_label, rater_name, read_rater
 from socjudge.panels.state.labelling import LabelSession
-from socjudge.stats.agreement import pairwise_agreement
 from socjudge.stats.basics import same_raters
 
 SHA = "a" * 64
@@ -376,7 +375,7 @@ def test_people_and_judge_are_compared(tmp_path: Path) -> None:
     together = judge_agreement(scores, labels)
     assert set(together["n_raters"]) == {3}
     assert set(together["n_complete"]) == {3}
-    pairs = pairwise_agreement(scores, labels).set_index(["first", "second", "criterion"])["bias"]
+    pairs = judge_agreement(scores, labels, pairs=True).set_index(["first", "second", "criterion"])["bias"]
     assert pairs["unknown", "佐藤", "安全性"] == 10
     assert pairs["unknown", "tanaka", "安全性"] == -20
 

@@ -12,11 +12,10 @@ from conftest import text
 from support.report_logs import HOSTILE, bare_log, save_log
 from support.service import CRITERIA
 
-from socjudge import LabelPanel
+from socjudge import LabelPanel, judge_agreement
 from socjudge.history import load_labels
 from socjudge.history.labels import read_rater
 from socjudge.panels import labels as panel_labels
-from socjudge.stats import rater_consistency
 
 pytestmark = pytest.mark.usefixtures("in_japanese")
 
@@ -299,8 +298,8 @@ def test_repeats_come_again_at_the_end_without_what_was_given_before(panel: Labe
     again = labels[labels["again"]]
     assert again["score"].unique().tolist() == [90]
     assert labels["blind"].all()
-    found = rater_consistency(labels).set_index("criterion")
-    assert (found.loc["安全性", "n"], found.loc["安全性", "shift"]) == (1, 20)
+    found = judge_agreement(labels, by="again", pairs=True).set_index("criterion")
+    assert (found.loc["安全性", "n"], found.loc["安全性", "bias"]) == (1, 20)
 
 
 def test_what_is_to_be_repeated_goes_on_after_a_restart(panel: LabelPanel, tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ import socjudge as sj
 from socjudge import constants
 from socjudge.answering.dataset import save_eval_dataset
 from socjudge.base.atomic_files import append_line
-from socjudge.certify.finished_parts import FinishedParts
 from socjudge.errors import ConfigError, RunNote
 from socjudge.history import check_logs
 from socjudge.history.labels import Label, append_label
@@ -258,17 +257,3 @@ def test_a_prompt_or_file_that_takes_a_built_in_name_is_told(tmp_path: Path) -> 
             assert sj.load_prompt(prompt).id == "not-guide-1"
     (tmp_path / "guide-1.txt").write_text(GUIDE, encoding="utf-8", newline="\r\n")
     assert sj.load_prompt(tmp_path / "guide-1.txt") == sj.load_prompt("guide-1")
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"[]", b"null", b'{"x": "y"}', b"{", b'{"0": "/etc/judge_eval_1.json"}', b'{"0": "../judge_eval_1.json"}'],
-)
-def test_an_odd_list_of_finished_parts_is_named_and_leads_nowhere(tmp_path: Path, content: bytes) -> None:
-    parts = FinishedParts(tmp_path, [], fresh=False)
-    parts._path.write_bytes(content)
-    with pytest.raises(ConfigError, match="no list of an experiment's finished parts; remove it"):
-        FinishedParts(tmp_path, [], fresh=False)
-    assert parts._path.read_bytes() == content
-    FinishedParts(tmp_path, [], fresh=True)
-    assert not parts._path.exists()

@@ -86,7 +86,7 @@ def test_answers_go_to_a_spreadsheet_and_come_back_as_labels(project: Path) -> N
     rows.assign(rater="佐藤", score=40).to_csv(project / "marks.csv", index=False, encoding="cp932", errors="replace")
     labels = sj.history.load_labels(project / "marks.csv")
     assert labels["score"].eq(40).all() and len(labels) == len(rows)
-    agreement = sj.stats.pairwise_agreement(scores, labels)
+    agreement = sj.judge_agreement(scores, labels, pairs=True)
     compared = agreement.loc[agreement["second"] == "佐藤", "first"]
     assert set(compared) == set(scores["judge_model"])
 

@@ -23,6 +23,7 @@ from socjudge import (
     constants,
     handle_query,
     load_eval_dataset,
+    load_prompt,
     load_runs,
     plan_run,
     rejudge,
@@ -34,6 +35,7 @@ from socjudge.errors import BudgetReached
 from socjudge.models.opening import open_model
 from socjudge.models.prices import estimate_tokens
 from socjudge.records import ModelRequest
+from socjudge.report.trial import plan_trial
 from socjudge.runbooks.index import RunbookIndex
 
 QUESTIONS = [EvalQuestion(n, "正常系", f"質問{n}です", ("端末の隔離",)) for n in range(1, 11)]
@@ -67,24 +69,21 @@ def most_usd(requests: list[dict[str, Any]]) -> float:
     return total
 
 
-ANCHORING, PROMPTS = (functools.partial(probe_judge, only=[name]) for name in ("anchoring", "prompts"))
+ANCHORING = functools.partial(probe_judge, only=["anchoring"])
 
 
-@pytest.mark.parametrize("experiment", [ANCHORING, PROMPTS])
-def test_an_experiment_in_several_parts_has_one_cap(
-    service: Service, tmp_path: Path, experiment: Callable[..., Any]
-) -> None:
+def test_an_experiment_keeps_its_cap(service: Service, tmp_path: Path) -> None:
     service.default = silent
     given = list(zip(QUESTIONS[:5], ANSWERS[:5], strict=True))
-    experiment(given, judge_model="gpt-4o", max_cost_usd=0.5, logs_dir=tmp_path, progress=False)
+    ANCHORING(given, judge_model="gpt-4o", max_cost_usd=0.5, logs_dir=tmp_path, progress=False)
     assert 0.4 < most_usd(service.requests) <= 0.5
 
 
 @pytest.mark.parametrize(
     "experiment",
-    [PROMPTS, *(pytest.param(each, marks=pytest.mark.slow) for each in (ANCHORING, certify_judge))],
+    [ANCHORING, pytest.param(certify_judge, marks=pytest.mark.slow)],
 )
-def test_an_experiment_that_breaks_off_in_its_last_part_pays_no_part_again_and_keeps_its_cap(
+def test_an_experiment_that_breaks_off_pays_nothing_again_and_keeps_its_cap(
     service: Service, tmp_path: Path, experiment: Callable[..., Any]
 ) -> None:
     service.default = silent
@@ -106,20 +105,17 @@ def test_an_experiment_that_breaks_off_in_its_last_part_pays_no_part_again_and_k
     assert len(service.requests) == whole
     experiment(given, **with_options(**how, **{cap: math.inf}))  # it was finished: this is another
     assert len(service.requests) == 2 * whole
-    assert not list(tmp_path.glob("broken/.parts_*"))
 
 
 def test_a_finished_part_whose_cost_nobody_knows_is_no_free_one(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A judge without a price; one part of its experiment is finished when a cap and a price come."""
-    given = list(zip(QUESTIONS[:2], ANSWERS[:2], strict=True))
-    how: dict[str, Any] = {"judge_model": "my-a", "progress": False, "max_concurrency": 1, "logs_dir": tmp_path}
-    with pytest.raises(RunStopped):
-        PROMPTS(given, **with_options(**how, stop=AfterCalls(service.requests, 3)))
+    """A judge without a price; one side of a trial is finished when a cap and a price come."""
+    run = judge_all(tmp_path, "my-a")
     set_prices(tmp_path, monkeypatch, {"my-a": (1, 1)})
+    trial = plan_trial(run, load_prompt("guide-1").text + "\n厳しく。", judge_model="my-a", logs_dir=tmp_path / "trial")
     with pytest.raises(ConfigError, match="nobody knows what my-a has cost"):
-        PROMPTS(given, **with_options(**how, max_cost_usd=1))
+        trial.run(max_cost_usd=1, paid=[run], progress=False)
 
 
 def test_judging_what_failed_costs_what_it_asks_for_and_its_cap_is_for_that(service: Service, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from hypothesis.extra.numpy import arrays
 from support.score_frames import framed, judged, judges_frame, one_criterion, six_judges
 
 from socjudge import ConfigError, judge_agreement, summarise_scores
-from socjudge.stats import pairwise_agreement
 from socjudge.stats.agreement import (
     cohen_kappa,
     fleiss_kappa,
@@ -130,7 +129,7 @@ def test_accuracy_and_agreement_of_real_judges_are_those_that_llmbar_published()
             assert (found["n"], found["mean"]) == (total, pytest.approx(100 * hits / total))
         # 100 points where the first answer wins: the same verdict in both orders.
         first = (part[list(orders)] == 1) * 100.0
-        pair = overall(pairwise_agreement(one_criterion(first.assign(item=part["item"]))))
+        pair = overall(judge_agreement(one_criterion(first.assign(item=part["item"])), pairs=True))
         same, total = (int(x) for x in row["equal"].split("=")[0].split("/"))
         assert (pair["n"], pair["verdict_agreement"]) == (total, pytest.approx(same / total))
         checked += 1
@@ -144,7 +143,7 @@ def test_people_beside_a_judge_agree_as_sklearn_says() -> None:
     points = rows[names].replace({0: 50.0, 1: 100.0, 2: 0.0}).assign(item=rows["idx"])
     judge = one_criterion(points[["pandalm7b", "item"]])
     people = one_criterion(points.drop(columns="pandalm7b")).rename(columns={"judge_model": "rater"})
-    pairs = pairwise_agreement(judge, people).query("criterion == '総合'").set_index(["first", "second"])
+    pairs = judge_agreement(judge, people, pairs=True).query("criterion == '総合'").set_index(["first", "second"])
     assert len(pairs) == 6
     # sklearn 1.9: accuracy_score and cohen_kappa_score of the wins; scipy 1.17: spearmanr of the points.
     for raters, agreement, kappa in (
@@ -170,7 +169,11 @@ def test_repeated_runs_of_a_real_judge_agree_as_published() -> None:
     assert (table[2] == table[3]).mean() == pytest.approx(0.967, abs=5e-4)
     assert fleiss_kappa(table.to_numpy(dtype=str)) == pytest.approx(0.9544534412955465)  # statsmodels 0.15
     points = ((table == "pass") * 100.0).rename(columns=str).reset_index()
-    pairs = pairwise_agreement(one_criterion(points, "id")).query("criterion == '総合'").set_index(["first", "second"])
+    pairs = (
+        judge_agreement(one_criterion(points, "id"), pairs=True)
+        .query("criterion == '総合'")
+        .set_index(["first", "second"])
+    )
     assert pairs.loc[("2", "3"), "verdict_agreement"] == pytest.approx(0.967, abs=5e-4)
 
 
@@ -214,7 +217,7 @@ def test_the_interval_leaves_out_one_question_at_a_time_or_a_block_of_many(monke
 
 
 def test_two_judges_on_paper() -> None:
-    row = overall(pairwise_agreement(judges_frame(a=[60, 70, 80, 90], b=[64, 68, 86, 96])))
+    row = overall(judge_agreement(judges_frame(a=[60, 70, 80, 90], b=[64, 68, 86, 96]), pairs=True))
     assert (row["first"], row["second"], row["n"], row["n_questions"]) == ("a", "b", 4, 4)
     # Differences 4, -2, 6, 6: mean 3.5; squares around it 0.25 + 30.25 + 6.25 + 6.25 = 43, sd = √(43 / 3) = 3.786.
     assert row["bias"] == 3.5
@@ -234,7 +237,7 @@ def test_the_limits_of_agreement_of_bland_and_altman() -> None:
     # sd 38.8, limits mean ± 2 sd = -79.7 and 75.5 with the other sign.
     large = [494, 395, 516, 434, 476, 557, 413, 442, 650, 433, 417, 656, 267, 478, 178, 423, 427]
     mini = [512, 430, 520, 428, 500, 600, 364, 380, 658, 445, 432, 626, 260, 477, 259, 350, 451]
-    row = overall(pairwise_agreement(judges_frame(a=[x / 10 for x in large], b=[x / 10 for x in mini])))
+    row = overall(judge_agreement(judges_frame(a=[x / 10 for x in large], b=[x / 10 for x in mini]), pairs=True))
     assert row["bias"] == pytest.approx(0.21, abs=5e-3)
     assert (row["loa_high"] - row["bias"]) / loa_reach(17) == pytest.approx(3.88, abs=5e-3)
     assert loa_reach(10**6) == pytest.approx(1.96, abs=1e-4)
@@ -261,7 +264,7 @@ def test_real_judges_in_the_tables() -> None:
     assert (row["n"], row["n_complete"], row["n_missing"]) == (118, 117, 1)
     assert row["alpha"] == pytest.approx(0.6258639168080633)
     assert row["icc_a1"] == pytest.approx(0.6318687951839381)
-    pairs = pairwise_agreement(scores)
+    pairs = judge_agreement(scores, pairs=True)
     pair = overall(pairs[(pairs["first"] == "gpt-4.1-2025-04-14") & (pairs["second"] == "gpt-5.1-2025-11-13")])
     assert pair["n"] == 118
     # sklearn 1.9, on the 117 answers that all six judges scored, gives 0.640; one more answer moves it a little.
@@ -271,7 +274,9 @@ def test_real_judges_in_the_tables() -> None:
 def test_people_are_raters_too_and_repeats_are_averaged() -> None:
     scores = framed(judged("j", 1, 70), judged("j", 1, 80, judge_repeat=1), judged("j", 2, 50), judged("j", 3, None))
     people = framed(judged("", 1, 85), judged("", 2, 40), judged("", 3, 60)).assign(rater="田中")
-    row = overall(pairwise_agreement(scores, people[["rater", "question_id", "answer_sha256", "criterion", "score"]]))
+    row = overall(
+        judge_agreement(scores, people[["rater", "question_id", "answer_sha256", "criterion", "score"]], pairs=True)
+    )
     assert (row["first"], row["second"], row["n"], row["n_missing"]) == ("j", "田中", 2, 6)
     assert row["bias"] == 0  # 85 - 75 and 40 - 50
     with pytest.raises(ConfigError, match="judge_agreement, labels: the frame has no column 'rater'"):
@@ -305,18 +310,17 @@ def test_kappa_is_missing_where_all_pass_and_the_note_says_why() -> None:
 def test_marks_that_cannot_be_read_are_told_and_no_raw_error() -> None:
     unread = one_criterion(pd.DataFrame({"item": [1, 2], "A": [80.0, 90.0], "B": [X, X]}))
     with pytest.raises(ConfigError, match="two of the 2 raters have scores that could be read"):
-        pairwise_agreement(unread)
+        judge_agreement(unread, pairs=True)
     assert list(judge_agreement(unread)["n"]) == [0, 0]
-    for agreement in (judge_agreement, pairwise_agreement):
-        with pytest.raises(ConfigError, match="there are no scores"):
-            agreement(unread.iloc[:0])
+    with pytest.raises(ConfigError, match="there are no scores"):
+        judge_agreement(unread.iloc[:0])
 
 
 def test_raters_without_a_common_answer_are_refused() -> None:
     with pytest.raises(ConfigError, match="there is one rater, judge_model 'a'"):
         judge_agreement(judges_frame(a=[80, 90]))
     with pytest.raises(ConfigError, match="no answer was rated by two of the 2 raters; use rejudge"):
-        pairwise_agreement(framed(judged("a", 1, 80), judged("b", 2, 80)))
+        judge_agreement(framed(judged("a", 1, 80), judged("b", 2, 80)), pairs=True)
 
 
 def test_limits_of_agreement_hold_for_the_next_difference_however_few_there_are() -> None:
@@ -331,6 +335,6 @@ def test_limits_of_agreement_hold_for_the_next_difference_however_few_there_are(
 def test_each_judges_verdicts_are_by_its_own_line() -> None:
     frame = judges_frame(a=[75] * 9 + [60], b=[75] * 9 + [60])
     frame = frame.assign(pass_threshold=frame["judge_model"].map({"a": 70.0, "b": 90.0}).astype(float))
-    for found in (overall(pairwise_agreement(frame)), overall(judge_agreement(frame))):
+    for found in (overall(judge_agreement(frame, pairs=True)), overall(judge_agreement(frame))):
         assert found["verdict_agreement"] == pytest.approx(0.1) and "Everybody" not in found["note"]
-    assert overall(pairwise_agreement(frame))[["base_rate_first", "base_rate_second"]].tolist() == [0.9, 0]
+    assert overall(judge_agreement(frame, pairs=True))[["base_rate_first", "base_rate_second"]].tolist() == [0.9, 0]

@@ -14,7 +14,6 @@ from support.score_frames import CRITERIA, framed, judged, judges_frame, one_cri
 
 from socjudge import ConfigError, compare_judges, verdict_flips
 from socjudge.base.messages import speaking
-from socjudge.stats import same_answer_runs
 from socjudge.stats.basics import OVERALL
 
 OLD = [70, 80, 90, 60, 75, 85, 95, 72, 88, 66]
@@ -161,23 +160,6 @@ def test_the_note_warns_where_judge_and_prompt_changed_together() -> None:
         assert "注意: Judge、プロンプト が異なる" in overall(compare_judges(scores, baseline="a"))["note"]
 
 
-def test_cost_and_time_are_of_one_judgement() -> None:
-    scores = framed(
-        # Question 1 was judged twice: (0.002 + 0.004) / 2; question 2 once: 0.005. Their mean is 0.004.
-        judged("a", 1, 80, cost_usd=0.002, seconds=1),
-        judged("a", 1, 80, cost_usd=0.004, seconds=3, judge_repeat=1),
-        judged("a", 2, None, cost_usd=0.005, seconds=4),
-        judged("b", 1, 70, cost_usd=None, seconds=1),
-        judged("b", 2, 70, cost_usd=None, seconds=1),
-    )
-    row = overall(compare_judges(scores, baseline="a"))
-    assert row["baseline_cost_usd_per_question"] == pytest.approx(0.004)
-    assert row["baseline_seconds_per_question"] == 3
-    assert math.isnan(row["cost_usd_per_question"])
-    bare = scores.drop(columns=["cost_usd", "processing_time", "run_id", "category", "answer_repeat", "judge_repeat"])
-    assert math.isnan(overall(compare_judges(bare, baseline="a"))["seconds_per_question"])
-
-
 def test_holm_counts_the_criteria_of_all_judges_and_overall_apart() -> None:
     found = compare_judges(judges_frame(a=OLD, b=NEW, c=NEW), baseline="a")
     assert list(found["judge_model"].unique()) == ["b", "c"]
@@ -230,7 +212,7 @@ def test_a_mean_of_sixths_that_is_seventy_passes() -> None:
 
 def test_real_judges_are_compared_as_scipy_compares_them() -> None:
     marks = six_judges()
-    found = compare_judges(one_criterion(marks), baseline="gpt-4.1-2025-04-14", samples=1_999)
+    found = compare_judges(one_criterion(marks), baseline="gpt-4.1-2025-04-14")
     assert len(found) == 10  # five judges, the criterion and 総合
     for row in found.to_dict("records"):
         pair = marks[["gpt-4.1-2025-04-14", row["judge_model"]]].dropna().to_numpy()
@@ -240,7 +222,7 @@ def test_real_judges_are_compared_as_scipy_compares_them() -> None:
         expected = test.confidence_interval().low - half_a_step, test.confidence_interval().high + half_a_step
         assert (row["ci_low"], row["ci_high"]) == pytest.approx(expected)
         # With over a hundred questions the sign flips come near the t test; 0.03 is 3 standard errors.
-        assert row["p_value"] == pytest.approx(max(test.pvalue, 1 / 2000), abs=0.03)
+        assert row["p_value"] == pytest.approx(max(test.pvalue, 1 / 10_000), abs=0.03)
         flips = int(((pair[:, 0] >= 70) != (pair[:, 1] >= 70)).sum())
         assert row["flips_to_pass"] + row["flips_to_fail"] == flips
 
@@ -272,14 +254,6 @@ def test_the_same_points_more_for_both_judges_change_nothing() -> None:
     assert low.tolist() == pytest.approx(high.tolist())
 
 
-def test_a_sampled_comparison_repeats_with_its_seed() -> None:
-    rng = np.random.default_rng(1)
-    scores = judges_frame(a=rng.integers(50, 100, 20).tolist(), b=rng.integers(50, 100, 20).tolist())
-    once, again = (compare_judges(scores, baseline="a", samples=500, seed=7) for _ in range(2))
-    pd.testing.assert_frame_equal(once, again)
-    assert "500 random sign flips" in once["method"].iloc[0]
-
-
 def test_an_interval_and_words_that_differ_say_why() -> None:
     # Of six criteria one moves: by itself that is a difference, adjusted for six it is none.
     rows = [
@@ -292,16 +266,6 @@ def test_an_interval_and_words_that_differ_say_why() -> None:
     row = compare_judges(pd.DataFrame(rows), baseline="A").iloc[0]
     assert row["ci_high"] < 0 and row["p_value"] < 0.05 < row["p_holm"]
     assert "This may be chance" in row["conclusion"] and "adjusted, it is no difference" in row["conclusion"]
-
-
-def test_runs_of_the_same_answers_are_found_by_their_hash() -> None:
-    runs = {"a": [1, 2], "b": [1], "c": [3], "d": [1, 2]}  # b judged some of them
-    scores = pd.DataFrame(
-        [{"run_id": run, "answer_sha256": str(answer)} for run, its in runs.items() for answer in its]
-    )
-    assert same_answer_runs(scores) == ["a", "b", "d"]
-    assert same_answer_runs(scores, "c") == ["c"]
-    assert same_answer_runs(scores.iloc[:0]) == []
 
 
 def test_flips_that_nobody_can_see_are_counted() -> None:

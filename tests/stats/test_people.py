@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from support.score_frames import one_criterion
 
 from socjudge import ConfigError, judge_agreement
-from socjudge.stats import judge_vs_people, pairwise_agreement, rater_consistency
+from socjudge.stats import judge_vs_people
 from socjudge.stats.basics import same_raters
-from socjudge.stats.people import ALWAYS_PASS
 
 MARKS = st.lists(st.sampled_from([0.0, 40, 65, 70, 85, 100]), min_size=3, max_size=12)
 
@@ -46,11 +45,11 @@ def test_one_person_in_two_spellings_is_one_rater_everywhere(other: str) -> None
     both = pd.concat([one, labels_of(*[mark - 5 for mark in marks], rater=other).assign(again=True)])
     scores = scores_of(*marks)
     assert row_of(judge_vs_people(scores, both), "A")["n_raters"] == 1
-    assert rater_consistency(both)["rater"].unique().tolist() == ["佐藤"]
+    assert judge_agreement(both, by="again")["n"].tolist() == [8, 8]
     with pytest.raises(ConfigError, match="there is one rater"):
         judge_agreement(both, by="rater")
     assert set(judge_agreement(scores, both)["n_raters"]) == {2}
-    assert set(pairwise_agreement(scores, both)["second"]) == {"佐藤"}
+    assert set(judge_agreement(scores, both, pairs=True)["second"]) == {"佐藤"}
 
 
 @pytest.mark.parametrize(
@@ -116,21 +115,15 @@ def test_the_table_of_verdicts_on_paper() -> None:
     assert found["kappa"] == pytest.approx((4 / 6 - 5 / 9) / (4 / 9))
 
 
-def test_what_pairwise_agreement_says_too_is_the_same() -> None:
+def test_what_judge_agreement_says_too_is_the_same() -> None:
     scores, labels = scores_of(95, 70, 72, 60, 75, 20), labels_of(90, 80, 70, 75, 50, 30)
     ours = row_of(judge_vs_people(scores, labels), "A")
-    pairs = pairwise_agreement(
-        labels.rename(columns={"rater": "judge_model"}), scores.rename(columns={"judge_model": "rater"})
+    pairs = judge_agreement(
+        labels.rename(columns={"rater": "judge_model"}), scores.rename(columns={"judge_model": "rater"}), pairs=True
     )
     theirs = pairs[pairs["criterion"] == "正確性"].iloc[0]
     for name in ("n", "bias", "bias_low", "bias_high", "loa_low", "loa_high", "rank_agreement", "icc_a1", "kappa"):
         assert ours[name] == theirs[name], name
-
-
-def test_the_trivial_judge_stands_beside() -> None:
-    always = row_of(judge_vs_people(scores_of(95, 70, 72, 60), labels_of(90, 80, 40, 30)), ALWAYS_PASS)
-    assert (always["tpr"], always["tnr"], always["verdict_agreement"], always["trivial"]) == (1, 0, 0.5, True)
-    assert math.isnan(always["rank_agreement"])
 
 
 def test_people_agree_among_themselves_first() -> None:

@@ -55,7 +55,7 @@ class ScriptedJudge:
             for variant in damage.make(subject)
         }
 
-        instead = [attack for attack in list_attacks(CRITERIA) if attack.place == "instead"]
+        instead = [attack for attack in list_attacks(CRITERIA) if attack.name.endswith(" instead")]
         self.empty = {
             fill(template, judge_values(subject.question, attack.make(subject)[0].answer))
             for subject in find_subjects(pairs)

@@ -41,9 +41,9 @@ from socjudge import (
 )
 from socjudge.answering.dataset import dataset_notes, save_eval_dataset
 from socjudge.certify import load_certificate, save_certificate
-from socjudge.certify.certificate import Binding, _seal, certificate_line
+from socjudge.certify.certificate import Binding, _seal, certificate_of
 from socjudge.certify.changes import find_change
-from socjudge.certify.own import read_damaged
+from socjudge.certify.from_people import read_damaged
 from socjudge.certify.subjects import find_subjects
 from socjudge.flags.prohibitions import load_prohibitions
 from socjudge.history import check_logs, load_labels
@@ -227,7 +227,7 @@ def read_certificate(data: bytes) -> None:
         path = work / "c.json"
         path.write_bytes(data)
         binding = Binding("offline", "", "0" * 64, tuple(CRITERIA), "0.1.0")
-        assert certificate_line(binding, "2026-11-24T09:00:00+09:00", folder=work)
+        assert certificate_of(binding, "2026-11-24T09:00:00+09:00", folder=work)
         made = load_certificate(path)
         assert tuple(made.words) == made.binding.criteria != ()
         assert set(made.words.values()) <= {"信頼できる", "条件つき", "信頼できない", "分からない"}
