@@ -8,6 +8,7 @@ scores do not help, the estimate comes from people's scores alone. People's scor
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -309,7 +310,7 @@ def _corrected(
                     "weight": found.weight,
                     "uses_judge": found.weight != 0,
                     "method": f"{level:.0%}: {_METHODS[of] if found.weight else 'labels alone'}",
-                    "note": sentences(_note(found, len(y), len(everything), of), doubt, side.unused),
+                    "note": sentences(_note(found, len(y), len(everything)), doubt, side.unused),
                 }
             )
     most = max((row["n"] for row in rows), default=0)
@@ -334,37 +335,28 @@ def _mean_of(judge: pd.Series, people: pd.Series, line: float, level: float) -> 
     f, y = (x[labelled].groupby(level=0).mean() for x in (judge, people))
     everything = judge.groupby(level=0).mean()
     # Few labels that mostly are one score do not show rare other scores. benchmarks/statistics.md says how often.
-    n, same = len(y), int(y.value_counts().max()) if len(y) else 0
-    doubt = (
-        say(
+    n, same, doubt = len(y), int(y.value_counts().max()) if len(y) else 0, ""
+    if n < MANY_LABELS and 2 * same > n:
+        doubt = say(
             "{same} of {n} labels are one score: rare failures may not be among them, and the interval of the mean "
             "may be too narrow. Use that of the pass rate (corrected_pass_rate), or label 60.",
             n=n,
             same=same,
         )
-        if n < MANY_LABELS and 2 * same > n
-        else ""
-    )
     rest = everything[everything.index.difference(y.index)]
-    doubt = sentences(doubt, _chosen_told(is_chosen(f, rest, line)))
-    return corrected_mean(y, f, everything, level=level), y, everything, doubt
+    return corrected_mean(y, f, everything, level=level), y, everything, sentences(doubt, _chosen_told(line, (f, rest)))
 
 
 def _rate_of(judge: pd.Series, people: pd.Series, line: float, level: float) -> _Estimated:
     labelled = people.index.intersection(judge.index)
     f, y, everything = (reaches(x, line) for x in (judge[labelled], people[labelled], judge))
-    doubt = (
-        say("Some questions have several answers, so the interval may be too narrow.")
-        if judge.index.get_level_values(0).has_duplicates
-        else ""
-    )
+    doubt = ""
+    if judge.index.get_level_values(0).has_duplicates:
+        doubt = say("Some questions have several answers, so the interval may be too narrow.")
     # Here, those that the judge passes and those that it fails may have been drawn separately.
-    rest = judge[judge.index.difference(labelled)]
-    chosen = [
-        is_chosen(judge[labelled][reaches(judge[labelled], line) == side], rest[reaches(rest, line) == side], line)
-        for side in (True, False)
-    ]
-    doubt = sentences(doubt, _chosen_told(any(chosen)))
+    sides = judge[labelled], judge[judge.index.difference(labelled)]
+    passed, failed = ([x[reaches(x, line) == verdict] for x in sides] for verdict in (True, False))
+    doubt = sentences(doubt, _chosen_told(line, passed, failed))
     return corrected_rate(y, f, everything, level=level), y, everything, doubt
 
 
@@ -379,37 +371,21 @@ def is_chosen(labelled: ArrayLike, rest: ArrayLike, line: float) -> bool:
     return any(float(scipy.stats.mannwhitneyu(*sides).pvalue) < _CHANCE for sides in views)
 
 
-def _chosen_told(chosen: bool) -> str:
-    return (
-        say(
-            "The judge's scores of the labelled ones are unlike those of the rest (p < {p:g}), so they were not drawn at "
-            "random, and the estimate is not to be believed. Label some that are drawn at random.",
-            p=_CHANCE,
-        )
-        if chosen
-        else ""
+def _chosen_told(line: float, *sides: Sequence[ArrayLike]) -> str:
+    if not any(is_chosen(labelled, rest, line) for labelled, rest in sides):
+        return ""
+    return say(
+        "The judge's scores of the labelled ones are unlike those of the rest (p < {p:g}), so they were not drawn at "
+        "random, and the estimate is not to be believed. Label some that are drawn at random.",
+        p=_CHANCE,
     )
 
 
-# A text that says how many have a label, and that they are too few.
-_LABELLED = {
-    "mean": (
-        "People labelled {n} of {total} questions.",
-        "With fewer than {least} labelled questions the judge's scores cannot help.",
-    ),
-    "rate": (
-        "People labelled {n} of {total} answers.",
-        "With fewer than {least} labelled answers the judge's scores cannot help.",
-    ),
-}
-
-
-def _note(found: Corrected, n: int, total: int, of: str) -> str:
-    labelled, too_few = _LABELLED[of]
+def _note(found: Corrected, n: int, total: int) -> str:
     if found.weight:
         why = ""
     elif n < MIN_QUESTIONS:
-        why = say(too_few, least=MIN_QUESTIONS)
+        why = say("With fewer than {least} labels the judge's scores cannot help.", least=MIN_QUESTIONS)
     elif math.isnan(found.correlation):
         why = say("People's or the judge's scores are all the same, so the judge's cannot help.")
     elif total <= n:
@@ -420,4 +396,4 @@ def _note(found: Corrected, n: int, total: int, of: str) -> str:
             "from the labels alone.",
             correlation=found.correlation,
         )
-    return sentences(say(labelled, n=n, total=total), why)
+    return sentences(say("People labelled {n} of {total}.", n=n, total=total), why)
