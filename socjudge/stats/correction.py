@@ -137,7 +137,8 @@ def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     gap = rates[0] - rates[1]
     sampling = (z * gap) ** 2 * share * (1 - share) / len(everything)
     estimate = share * rates[0] + (1 - share) * rates[1]
-    low, high = estimate - math.sqrt(down + sampling), estimate + math.sqrt(up + sampling)
+    # A share lies between 0 and 1, as the intervals of both rates do; only their joining can miss that.
+    low, high = max(estimate - math.sqrt(down + sampling), 0.0), min(estimate + math.sqrt(up + sampling), 1.0)
     if high - low > WIDEST * (alone[1] - alone[0]):
         return plain
     return Corrected(estimate, low, high, *alone, r, gap)

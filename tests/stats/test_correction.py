@@ -150,10 +150,10 @@ def test_fewer_labels_that_agree_keep_the_wider_interval() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40), st.integers(1, 99))
-def test_the_rate_is_a_fraction_within_its_interval(pairs: list[tuple[bool, bool]], passed: int) -> None:
+def test_the_rate_and_its_interval_are_fractions(pairs: list[tuple[bool, bool]], passed: int) -> None:
     labels, judged = zip(*pairs, strict=True)
     found = corrected_rate(labels, judged, [*judged, *[True] * passed, *[False] * (100 - passed)])
-    assert found.low <= found.estimate <= found.high and 0 <= found.estimate <= 1
+    assert 0 <= found.low <= found.estimate <= found.high <= 1
     assert found.high - found.low <= 1.25 * (found.labels_high - found.labels_low) + 1e-9
 
 
