@@ -134,9 +134,7 @@ def judge_cases(
     folder, stopped = as_path(logs_dir or constants.LOGS_DIR / "certify"), ""
     plan = asked.plan(judge_model)
     try:
-        run = carry_out(
-            plan, options or RunOptions(), max_cost_usd=max_cost_usd, logs_dir=folder, progress=progress
-        )
+        run = carry_out(plan, options, max_cost_usd=max_cost_usd, logs_dir=folder, progress=progress)
     except BudgetReached as reason:
         run, stopped = _so_far(plan, folder), str(reason)
     evaluations = {str(result.question.id): result.evaluation for result in run.results}

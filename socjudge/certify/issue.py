@@ -219,7 +219,8 @@ def plan_certificate(
         labels, scored = labels_of(subjects, read_labels(labels))
     own = read_damaged(damaged, subjects, rubric.criteria) if damaged is not None else ([], [])
     stored = _scores_in(run, _binding(judge, prompt, rubric))
-    missing = [s for s in scored if s.answer_sha256 not in set(stored["answer_sha256"])]
+    known = set(stored["answer_sha256"])
+    missing = [subject for subject in scored if subject.answer_sha256 not in known]
     cap = open_project().cost_cap(budget_usd)
     if budget_usd is None:
         cap = BUDGET_USD if cap is None else min(cap, BUDGET_USD)
@@ -227,13 +228,13 @@ def plan_certificate(
     def plan(count: int, each: int | None) -> CertificatePlan:
         tried = subjects[:count]
         unchanged = {subject.question.id: subject for subject in (*tried, *own[0])}
-        listed = [
+        every = [
             *plan_originals(list(unchanged.values()), 1 + REPEATS),
             *(Case(s.question.id, LABELLED, 0, s) for s in missing if s.question.id not in unchanged),
             *own[1],
             *plan_changes(tried, rubric.criteria, KINDS, size=each),
         ]
-        cases = Cases(listed, prompt, rubric)
+        cases = Cases(every, prompt, rubric)
         return CertificatePlan(
             subjects, run, judge, cases, cases.estimate(judge), count, each, labels, scored, stored,
             math.inf if cap is None else cap,
@@ -244,7 +245,8 @@ def plan_certificate(
     plans += [(count, sizes[-1]) for count in range(most - 1, LEAST_ANSWERS - 1, -1)]
     # the most cases that fit the budget, or else the smallest plan
     for count, each in plans:
-        planned, usd = (made := plan(count, each)), made.estimate.cost_usd
+        planned = plan(count, each)
+        usd = planned.estimate.cost_usd
         if cap is None or (usd is not None and usd * _HEADROOM <= cap):
             break
     return planned
