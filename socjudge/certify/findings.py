@@ -159,13 +159,14 @@ def summarise_changes(findings: pd.DataFrame, by: Sequence[str] = ("case", "crit
     )
     keys = list(by) or ["all"]
     # The cases of one answer are averaged, because they are no independent evidence.
-    answers = told.groupby([*keys, "question_id"], sort=False)[["change", "fell", "rose", "seen", "turned"]].mean()
+    shares = ["change", "fell", "rose", "seen", "turned"]
+    answers = told.groupby([*keys, "question_id"], sort=False)[shares].mean().reset_index()
     counts = told.groupby(keys, sort=False).agg(
         size=("variant", "size"), n_cases=("change", "count"), n_forbidden=("forbidden", "sum"),
         expected=("expected", "first"), words=("expected", "nunique"),
     )  # fmt: skip
     rows = []
-    for (key, each), count in zip(answers.groupby(level=keys, sort=False), counts.itertuples(), strict=True):
+    for (key, each), count in zip(answers.groupby(keys, sort=False), counts.itertuples(), strict=True):
         named = dict(zip(by, key, strict=True)) if by else {}
         if "case" in named:
             named["title"] = title_of(str(named["case"]))
